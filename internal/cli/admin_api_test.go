@@ -67,7 +67,7 @@ func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	p, err := build(&settings{cfg: cfg}, io.Discard)
+	p, err := build(&settings{cfg: cfg}, Options{Log: io.Discard})
 	check.Must(t, err)
 	t.Cleanup(p.close)
 	mount, err := p.adminServices()

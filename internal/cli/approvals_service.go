@@ -1,12 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
-	"slices"
-	"strings"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
@@ -59,44 +54,3 @@ func (r notifyingRules) Set(ctx context.Context, rule policy.Rule) error {
 	r.decider.Invalidate(policy.Change{Tenant: rule.Tenant, Name: rule.Name})
 	return err
 }
-
-// readKeys reads a file of keys that encrypt or sign, one a line. Errors quote no key.
-func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
-	data, err := files.read(file)
-	if err != nil {
-		return nil, err
-	}
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		key := decodeKey(line)
-		if len(key) != approvals.KeyBytes {
-			return nil, wrongFile(file, "%s:%d: not a key; want %d bytes in base64 or hex, as openssl rand "+
-				"-base64 %[3]d prints them", file, n, approvals.KeyBytes)
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return nil, wrongFile(file, "%s contains no key", file)
-	}
-	return keys, nil
-}
-
-// decodeKey decodes base64 or hex; nil for other texts.
-func decodeKey(text string) []byte {
-	if key, err := hex.DecodeString(text); err == nil && len(key) == approvals.KeyBytes {
-		return key
-	}
-	text = strings.TrimRight(text, "=")
-	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		if key, err := enc.DecodeString(text); err == nil {
-			return key
-		}
-	}
-	return nil
-}
-
-func sameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -75,7 +77,7 @@ func (i *authentication) set(s *settings) {
 	i.tokens.Replace(s.issuers)
 	i.certified.Replace(s.certificates())
 	i.peppered.Store(&s.pepper)
-	s.declareLimits(i.metrics)
+	declareLimits(s, i.metrics)
 }
 
 func (i *authentication) pepper() []byte { return *i.peppered.Load() }
@@ -130,4 +132,28 @@ func (p *process) logTenancy(started *config.Config) {
 	}
 	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates",
 		len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+}
+
+// issuerStats returns a verifier's statistics for a scrape.
+func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
+	return func() (all []telemetry.Issuer) {
+		for _, s := range tokens.Stats() {
+			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
+				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
+		}
+		return all
+	}
+}
+
+// newTenantsAPI creates the service of tenants and API keys.
+func (p *process) newTenantsAPI() {
+	cfg := tenants.Config{
+		Tenants: p.auth.directory, Roster: p.auth.roster, Keys: p.auth.keys, Log: p.log, Audit: p.audit,
+		Status: gateway.GRPCStatus,
+		Pepper: p.auth.pepper,
+	}
+	if p.auth.stored != nil {
+		cfg.Store, cfg.Changed = p.store.Tenants(), p.auth.stored.Changed
+	}
+	p.tenantsAPI = tenants.New(cfg)
 }

@@ -23,8 +23,7 @@ func (p *process) registerBuiltins(g grpc.ServiceRegistrar) {
 
 // mcp returns what the front door of MCP needs.
 func (p *process) mcp(cfg *config.Config, first *plan) gateway.MCP {
-	version, _, _ := buildInfo()
-	return gateway.MCP{Usable: p.listing, Absent: p.listing.Absent, Settings: mcpOf(cfg, first), Version: version, Keys: p.signatures.Keys,
+	return gateway.MCP{Usable: p.listing, Absent: p.listing.Absent, Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.signatures.Keys,
 		Approvals: p.approvals, Changes: &p.toolsChanged, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 		Cancel: func(ctx context.Context, request string) {

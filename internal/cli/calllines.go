@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// callLineDelay is how long the line of a call waits for others. A person notices no delay.
-const callLineDelay = 20 * time.Millisecond
-
 // callLines turns lines of the access log, which is JSON, into short ones for a person who watches.
 type callLines struct {
 	w     io.Writer

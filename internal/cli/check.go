@@ -7,14 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
-	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
 )
@@ -147,21 +143,31 @@ func (c *checker) file(name string) {
 
 // config checks the text of a configuration, if it could be read.
 func (c *checker) config(name string, data []byte, err error) {
-	var ok string
 	var s *settings
+	var warnings []string
 	if err == nil {
-		ok, s, err = checkConfig(name, data, c.std.err)
+		s, warnings, err = checkConfig(name, data)
 	}
 	if err != nil {
 		c.problems = append(c.problems, err)
 		return
 	}
-	c.ok = append(c.ok, ok)
-	if c.connects == nil {
-		return
+	backends := 0
+	for i := range s.cfg.Fleets {
+		backends += len(s.cfg.Fleets[i].Backends)
 	}
-	ok, problems := connect(c.connects, name, s, c.std.err)
-	c.ok, c.problems = append(c.ok, ok), append(c.problems, problems...)
+	c.ok = append(c.ok, count(len(s.cfg.Fleets), "fleet")+", "+count(backends, "backend"))
+	if c.connects != nil {
+		probed := connect(c.connects, s)
+		c.ok = append(c.ok, fmt.Sprintf("%d of %s ready", probed.Ready, count(probed.Backends, "backend")))
+		for _, problem := range probed.Problems {
+			c.problems = append(c.problems, fmt.Errorf("%s: %w", name, problem))
+		}
+		warnings = append(warnings, probed.Warnings...)
+	}
+	for _, text := range warnings {
+		fmt.Fprintf(c.std.err, "%s: warning: %s\n", name, text)
+	}
 }
 
 // manifests checks the manifests together: their ids differ.
@@ -175,20 +181,6 @@ func (c *checker) manifests() {
 	}
 }
 
-// isManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
-func isManifest(data []byte) bool {
-	var fields map[string]yaml.Node
-	if yaml.Unmarshal(data, &fields) != nil {
-		return false
-	}
-	for _, name := range []string{"id", "image", "tools", "tool_source", "class", "resources", "network"} {
-		if _, has := fields[name]; has {
-			return true
-		}
-	}
-	return false
-}
-
 // missingConfig returns the error for a configuration that no one named and that is not there; nil: it is.
 func missingConfig(file string, named bool) error {
 	if _, err := os.Stat(file); named || !errors.Is(err, fs.ErrNotExist) {
@@ -196,108 +188,6 @@ func missingConfig(file string, named bool) error {
 	}
 	return usageError("there is no configuration %s here: capgate init writes one, and an argument FILE names another",
 		file)
-}
-
-// checkConfig summarizes a valid configuration, and warns about state that a restart would lose.
-func checkConfig(file string, data []byte, warnings io.Writer) (string, *settings, error) {
-	c, err := config.Parse(file, data, protocols()...)
-	if err != nil {
-		return "", nil, err
-	}
-	s, err := withFiles(c, fingerprints{}, nil)
-	if err == nil {
-		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
-	}
-	if err != nil {
-		return "", nil, inFile(file, err)
-	}
-	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
-		fmt.Fprintf(warnings, "%s: warning: %s\n", file, forgets(c))
-	}
-	for _, text := range append(listenerWarnings(c), c.Warnings()...) {
-		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
-	}
-	for _, text := range answerRuleWarnings(c) {
-		fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
-	}
-	for i := range c.Fleets {
-		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
-			fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
-		}
-	}
-	backends := 0
-	for i := range c.Fleets {
-		backends += len(c.Fleets[i].Backends)
-	}
-	return count(len(c.Fleets), "fleet") + ", " + count(backends, "backend"), s, nil
-}
-
-// allowsNothing returns the reason why no tool of a fleet can be called, or "". Neither its policy nor its manifest
-// allows a tool. Where rules may, only a fleet counts that has neither of the two.
-func (s *settings) allowsNothing(f *config.Fleet) string {
-	m := s.manifestOf(f)
-	if s.cfg.Policies.Enabled {
-		if ofEngines(f) || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
-			return ""
-		}
-		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
-			f.Capability)
-	}
-	if ofEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
-		return ""
-	}
-	why := "it has no manifest"
-	if m != nil {
-		for i := range m.Tools {
-			if m.Tools[i].Recommended != call.Block {
-				return ""
-			}
-		}
-		why = "no tool of " + s.manifestFile(f) + " has recommended_policy: allow or ask"
-	} else if s.cfg.Registration.Manifests {
-		return "" // its backends may bring one
-	}
-	return fmt.Sprintf("fleet %s: all tools are blocked: its policy is block, %s, and there are no rules; set "+
-		"policy: allow or ask, or policies: {} for rules", f.Capability, why)
-}
-
-// forgets returns the state that a gateway with tenants loses at a restart, because its Redis is embedded.
-func forgets(c *config.Config) string {
-	if c.Identity.Stored {
-		return "redis is embedded: new tenants and API keys are lost at a restart, and other replicas do not see them"
-	}
-	return "redis is embedded: the usage of tenants' limits, their rules and their approvals are lost at a restart, " +
-		"and other replicas do not see them"
-}
-
-// inFile prefixes every problem of an error with its file, unless it has a position.
-func inFile(file string, err error) error {
-	var all []error
-	for _, problem := range problemsOf(err) {
-		var at strictyaml.Error
-		if !errors.As(problem, &at) {
-			problem = fmt.Errorf("%s: %w", file, problem)
-		}
-		all = append(all, problem)
-	}
-	return errors.Join(all...)
-}
-
-// checkAudit checks the folder of the audit log. The log itself is created when it is needed.
-func checkAudit(to string) error {
-	if to == "" || to == "stdout" {
-		return nil
-	}
-	folder := filepath.Dir(to)
-	switch is, err := os.Stat(folder); {
-	case errors.Is(err, fs.ErrNotExist):
-		return wrongFile(to, "audit.to: directory %s does not exist", folder)
-	case err != nil:
-		return wrongFile(to, "audit.to: directory %s cannot be accessed: %w", folder, err)
-	case !is.IsDir():
-		return wrongFile(to, "audit.to: %s is not a directory", folder)
-	}
-	return nil
 }
 
 func summaryOfManifests(all []*manifest.Manifest) string {

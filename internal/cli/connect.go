@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -18,15 +18,21 @@ import (
 // connectsAtOnce bounds the backends that are probed at one time.
 const connectsAtOnce = 32
 
-// connect probes each backend of a configuration once, as the gateway does. The problems are the backends that do not
-// serve their fleets.
-func connect(ctx context.Context, file string, s *settings, warnings io.Writer) (ok string, problems []error) {
+// connected is the result of one probe of each backend.
+type connected struct {
+	Backends, Ready int
+	Problems        []error // backends that do not serve their fleets
+	Warnings        []string
+}
+
+// connect probes each backend of a configuration once, as the gateway does.
+func connect(ctx context.Context, s *settings) (c connected) {
 	others := &upstreams{mcp: mcp.New(mcp.Options{}), grpc: grpcservice.New(grpcservice.Options{})}
 	defer others.close()
-	members, problems := membersOfNames(ctx, file, s)
+	members, problems := membersOfNames(ctx, s)
+	c.Problems = problems
 	next := (&planner{ejected: newEjections(), others: others}).plan(s, members)
 	others.set(next)
-	good, all := 0, 0
 	for i := range next.probes {
 		f := &next.probes[i]
 		results := make([]health.Result, len(f.Backends))
@@ -40,30 +46,30 @@ func connect(ctx context.Context, file string, s *settings, warnings io.Writer) 
 			})
 		}
 		probing.Wait()
-		all += len(results)
+		c.Backends += len(results)
 		for j := range results {
 			r := &results[j]
 			text := fmt.Sprintf("fleet %s: backend %s: %s", f.Capability, f.Backends[j], container.Clean(r.Reason))
 			switch {
 			case !r.OK:
-				problems = append(problems, fmt.Errorf("%s: %s", file, text))
+				c.Problems = append(c.Problems, errors.New(text))
 				continue
 			case r.Incomplete():
-				fmt.Fprintf(warnings, "%s: warning: %s\n", file, text)
+				c.Warnings = append(c.Warnings, text)
 			}
-			good++
+			c.Ready++
 		}
 	}
-	return fmt.Sprintf("%d of %s ready", good, count(all, "backend")), problems
+	return c
 }
 
 // membersOfNames looks up the DNS names of a configuration.
-func membersOfNames(ctx context.Context, file string, s *settings) (all []registry.Member, problems []error) {
+func membersOfNames(ctx context.Context, s *settings) (all []registry.Member, problems []error) {
 	resolver := registry.NewResolver(s.cfg.DNS.Server)
 	for _, target := range registrySettings(s.cfg).Targets {
 		found, err := registry.Lookup(ctx, resolver, target)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: fleet %s: %s: %w", file, target.Capability, target.Name, err))
+			problems = append(problems, fmt.Errorf("fleet %s: %s: %w", target.Capability, target.Name, err))
 		}
 		all = append(all, found...)
 	}

@@ -88,12 +88,13 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	if over.level == nil || *over.level == "" {
 		s.calls = &callLines{w: std.out, color: colored(std.out)}
 	}
-	p, err := build(s, std.err)
+	p, err := build(s, appOptions(std))
 	if err != nil {
 		return err
 	}
-	public := reachable(p.public.Addr())
-	greet(std.out, public, p.startLink(), engine.greeting(public))
+	public := p.PublicAddr()
+	link, _ := p.AdminLink()
+	greet(std.out, public, link, engine.greeting(public))
 	defer engine.serve(ctx, public, std.err)()
 	return p.run(ctx)
 }
@@ -125,15 +126,6 @@ func startReplicas() (addrs []string, stop func(), err error) {
 		addrs = append(addrs, ln.Addr().String())
 	}
 	return addrs, stop, nil
-}
-
-// reachable returns the address at which a client on this machine dials a listener.
-func reachable(a net.Addr) string {
-	host, port, _ := net.SplitHostPort(a.String())
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // greet says what runs, where, and what to try.

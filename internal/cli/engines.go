@@ -3,24 +3,16 @@ package cli
 import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/engine"
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	"github.com/capgate/capgate/gateway/engine/probe"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
-	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
-	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 )
-
-// protocols are those that fleets may speak besides Selu's.
-func protocols() []*config.Protocol {
-	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
-}
 
 // asksOf returns the probe of a fleet's backends; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {
@@ -28,12 +20,6 @@ func asksOf(f *config.Fleet) health.Question {
 		return probe.Of(f.Health.Probe)
 	}
 	return nil
-}
-
-// ofEngines reports whether a fleet is of engines, which keep their sessions on disk.
-func ofEngines(f *config.Fleet) bool {
-	_, is := f.Settings.(*engine.Settings)
-	return is
 }
 
 // newEngines makes what replicas share of OpenParallax engines, and what counts for them.

@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -46,18 +45,6 @@ func neighbour(name string, err error) string {
 		return `; did you mean "` + filepath.Join(filepath.Dir(name), near) + `"?`
 	}
 	return ""
-}
-
-// fileError is a problem with a file; its text contains the file's name.
-type fileError struct {
-	name string
-	error
-}
-
-func (e fileError) Unwrap() error { return e.error }
-
-func wrongFile(name, format string, args ...any) error {
-	return fileError{name, fmt.Errorf(format, args...)}
 }
 
 // directory is the suffix of names whose fingerprint is that of a directory's contents.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capgate/capgate/internal/forward"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 const forwardHelp = `The command listens where a capability container would, one of Selu for example, and forwards every
@@ -27,7 +28,7 @@ func newForwardCommand(std stdio) *cobra.Command {
 	addForward(c.Flags(), &s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		forward.LimitMemory()
-		f, err := forward.Listen(s, newLogger("json", slog.LevelInfo, std.err))
+		f, err := forward.Listen(s, telemetry.NewLogger("json", slog.LevelInfo, std.err))
 		if err == nil {
 			return f.Run(c.Context())
 		}

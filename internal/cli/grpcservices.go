@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/config"
 )
 
 // grpcService is what the files that a fleet of gRPC services names have.
@@ -74,18 +71,4 @@ func (s *settings) definitionsOf(capability string, of *grpcservice.Settings, be
 		return nil, errors.Join(all...)
 	}
 	return definitions, nil
-}
-
-// grpcFleet is a fleet of gRPC services; nil: it is of something else. Its backends are those that are probed.
-func (s *settings) grpcFleet(f *config.Fleet, probed *health.Fleet, secure *tls.Config) *grpcservice.Fleet {
-	of, is := f.Settings.(*grpcservice.Settings)
-	if !is {
-		return nil
-	}
-	read := s.grpc[f.Capability]
-	return &grpcservice.Fleet{
-		Capability: f.Capability, Backends: probed.Backends, Hosts: probed.Hosts, TLS: secure,
-		Methods: of.Methods, ToolNames: of.ToolNames, Definitions: read.definitions, Headers: read.headers,
-		MaxMessage: int(of.MaxMessage),
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
@@ -48,15 +47,4 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 		t.Required = append(t.Required, token.Required{Claim: claim, Value: i.Required[claim]})
 	}
 	return t
-}
-
-// issuerStats returns a verifier's statistics for a scrape.
-func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
-	return func() (all []telemetry.Issuer) {
-		for _, s := range tokens.Stats() {
-			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
-				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
-		}
-		return all
-	}
 }

@@ -20,7 +20,7 @@ func (m meter) Limited(l call.Limit, shadow bool) { m.metrics.Tenant(m.tenant).L
 
 // declareLimits has the series of the file's limits be there from the beginning, at 0: an alert on their
 // rate would not see the first refusal otherwise.
-func (s *settings) declareLimits(metrics *telemetry.Metrics) {
+func declareLimits(s *settings, metrics *telemetry.Metrics) {
 	declare := func(of string, l *tenant.Limits) {
 		for _, kind := range l.Kinds() {
 			metrics.Tenant(of).HasLimit(kind)

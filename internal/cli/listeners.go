@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -77,26 +76,6 @@ func (p *process) addresses() []string {
 	return all
 }
 
-// readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
-func (s *settings) readListenerTLS(before *settings) error {
-	s.listenerTLS = make([]*tls.Config, len(s.cfg.Listeners))
-	var problems []error
-	for i := range s.cfg.Listeners {
-		t := s.cfg.Listeners[i].TLS
-		secure, err := serverTLS(t, s.files)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
-			continue
-		}
-		if before != nil && i < len(before.listenerTLS) && before.cfg.Listeners[i].TLS == t &&
-			s.files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
-			secure = before.listenerTLS[i]
-		}
-		s.listenerTLS[i] = secure
-	}
-	return errors.Join(problems...)
-}
-
 // reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
 // restart.
 func (r *reloader) reloadListenerTLS(s *settings) {
@@ -128,20 +107,4 @@ func sameListeners(a, b *config.Config) bool {
 		}
 	}
 	return true
-}
-
-// listenerWarnings says who the callers of open listeners are, and which tenants have to come from Redis.
-func listenerWarnings(c *config.Config) (all []string) {
-	for i := range c.Listeners {
-		l := &c.Listeners[i]
-		if c.Anonymous(l) && !l.IsLocal() {
-			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i, l.Address,
-				c.Everybody(l)))
-		}
-		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t config.Tenant) bool { return t.ID == l.Tenant }) {
-			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless Redis "+
-				"has it", i, l.Tenant))
-		}
-	}
-	return all
 }

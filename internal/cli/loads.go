@@ -34,7 +34,7 @@ func (l *loads) detail() gateway.ConfigState {
 			lines = append(lines, p.Error())
 		}
 		if more := len(problems) - len(lines); more > 0 {
-			lines = append(lines, "and "+count(more, "more problem"))
+			lines = append(lines, moreProblems(more))
 		}
 		s.Error = strings.Join(lines, "\n")
 	}

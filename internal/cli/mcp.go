@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"crypto/tls"
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/upstream/mcp"
-	"github.com/capgate/capgate/internal/config"
 )
 
 // readMCPHeaders reads the headers of requests to MCP servers.
@@ -24,17 +22,4 @@ func (s *settings) readMCPHeaders() (problems []error) {
 		s.mcpHeaders[f.Capability] = headers
 	}
 	return problems
-}
-
-// mcpFleet is a fleet of MCP servers; nil: it is of something else. secure is TLS as the file has it.
-func (s *settings) mcpFleet(f *config.Fleet, secure *tls.Config) *mcp.Fleet {
-	of, is := f.Settings.(*mcp.Settings)
-	if !is {
-		return nil
-	}
-	return &mcp.Fleet{
-		Capability: f.Capability, Backends: f.Addrs(), TLS: secure, Headers: s.mcpHeaders[f.Capability],
-		MaxMessage: int(of.MaxMessage), Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
-		Revision: of.Revision,
-	}
 }

@@ -24,30 +24,6 @@ type operators struct {
 	forget    func()                     // removes the file with the token; nil: there is none
 }
 
-// readOperators reads the files of operators.
-func (s *settings) readOperators(before *settings) (problems []error) {
-	o := &s.cfg.Operators
-	var err error
-	if s.adminTLS, err = serverTLS(o.TLS, s.files); err != nil {
-		problems = append(problems, fmt.Errorf("operators: %w", err))
-	}
-	if before != nil && before.cfg.Operators.TLS == o.TLS &&
-		s.files.agree(before.files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
-		s.adminTLS = before.adminTLS
-	}
-	for i := range o.Keys {
-		k := &o.Keys[i]
-		hash, err := s.readHash(k.Hash, k.HashFile)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("operators, key %s: %w", k.ID, err))
-			continue
-		}
-		s.operatorKeys = append(s.operatorKeys,
-			guard.Key{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Hash: hash, Roles: k.Roles, Expires: k.Expires})
-	}
-	return problems
-}
-
 // newOperators sets up who may use the admin API. It fails where other machines could, and nobody would be asked.
 func (p *process) newOperators(s *settings) error {
 	o := &p.operators
@@ -95,7 +71,7 @@ func (p *process) newStartToken(cfg *guard.Config) error {
 	cfg.Start = guard.NewStartToken(p.operators.token)
 	cfg.Authenticators = append(cfg.Authenticators, cfg.Start)
 	var err error
-	if p.operators.forget, err = operator.WriteStartToken(runtimeDir(), addr, p.operators.token); err != nil {
+	if p.operators.forget, err = operator.WriteStartToken(p.options.RuntimeDir, addr, p.operators.token); err != nil {
 		p.log.Warn("commands on this machine will not find the start token of the admin API", "error", err)
 	}
 	return nil

@@ -74,7 +74,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 	}, "\n")), 0o600))
 	s, err := loadSettings(file, overrides{})
 	check.Must(t, err)
-	p, err := build(s, io.Discard)
+	p, err := build(s, Options{Log: io.Discard})
 	check.Must(t, err)
 	mux := guard.NewMux()
 	mount, err := p.adminServices()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
-	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // persons are the people who sign in with a browser, at the admin port and at the inbox.
@@ -35,29 +33,6 @@ type personSettings struct {
 	issuers             []signin.Issuer
 	groups              map[string]bool // that approvals.rules name
 	publicURL, adminURL string
-}
-
-// readSignIn reads the secrets of this gateway as a client of issuers, and the keys of sessions.
-func (s *settings) readSignIn() (problems []error) {
-	o := &s.cfg.Operators
-	for i := range o.SignIn {
-		c := &o.SignIn[i]
-		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}, Title: c.Title}
-		if c.ClientSecretFile != "" {
-			var err error
-			if of.Secret, err = readSecret(c.ClientSecretFile, s.files); err != nil {
-				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer, err))
-			}
-		}
-		s.signIn = append(s.signIn, of)
-	}
-	if file := o.Session.KeyFile; file != "" {
-		var err error
-		if s.sessionKeys, err = readKeys(file, s.files); err != nil {
-			problems = append(problems, fmt.Errorf("operators.session.key_file: %w", err))
-		}
-	}
-	return problems
 }
 
 // newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.

@@ -98,9 +98,9 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		if from.Shield != "" {
 			next.shields[from.Capability] = from.Shield
 		}
-		if servers := s.mcpFleet(from, secure); servers != nil {
+		if servers := mcpFleetOf(s, from, secure); servers != nil {
 			next.mcp = append(next.mcp, *servers)
-		} else if services := s.grpcFleet(from, &f.probe, secure); services != nil {
+		} else if services := grpcFleetOf(s, from, &f.probe, secure); services != nil {
 			next.grpc = append(next.grpc, *services)
 		} else if secure != nil {
 			next.secure[from.Capability] = secure

@@ -5,7 +5,6 @@ import (
 
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/telemetry"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // newQuotas makes what keeps tenants to their limits.
@@ -27,12 +26,4 @@ func (p *process) sharers() func() int {
 		return nil
 	}
 	return func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
-}
-
-// single are the settings of the one tenant of a gateway without tenants; nil where it has tenants.
-func (s *settings) single(multi bool) *tenant.Settings {
-	if multi {
-		return nil
-	}
-	return &tenant.Settings{ID: tenant.Default, Limits: s.cfg.Limits}
 }

@@ -26,13 +26,12 @@ import (
 
 // newRecent makes what knows the last calls and changes of all replicas.
 func (p *process) newRecent(s *settings) {
-	version, _, _ := buildInfo()
 	started := time.Now().UTC()
 	redis := redisState(p.store)
 	p.recent = recent.New(recent.Config{
 		Keep: s.cfg.Calls.Keep, Replica: p.replica, Store: p.store.Recent(),
 		Self: func() recent.Replica {
-			r := recent.Replica{Version: version, Started: started, Redis: redis()}
+			r := recent.Replica{Version: p.options.Version, Started: started, Redis: redis()}
 			if p.gateway == nil {
 				return r
 			}

@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"crypto/tls"
-	"fmt"
 	"log/slog"
-	"strings"
 
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -15,51 +11,6 @@ import (
 func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
 	c.Log = log
 	return redisstore.Open(c)
-}
-
-// storeConfig loads the files that a configuration names.
-func storeConfig(c config.Redis, files fingerprints) (redisstore.Config, error) {
-	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout,
-		WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
-	var err error
-	if c.PasswordFile != "" {
-		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {
-			return options, fmt.Errorf("redis.password_file: %w", err)
-		}
-	}
-	if c.StoreKeyFile != "" {
-		options.AcceptUnsigned = c.Unsigned
-		if options.StoreKeys, err = readKeys(c.StoreKeyFile, files); err != nil {
-			return options, fmt.Errorf("redis.store_key_file: %w", err)
-		}
-	}
-	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
-	if c.CAFile != "" {
-		if options.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
-			return options, fmt.Errorf("redis.ca_file: %w", err)
-		}
-	}
-	if c.CertFile != "" {
-		pair, err := keyPair(c.CertFile, c.KeyFile, files)
-		if err != nil {
-			return options, fmt.Errorf("redis: %w", err)
-		}
-		options.TLS.Certificates = []tls.Certificate{pair}
-	}
-	return options, nil
-}
-
-// readSecret reads a file that holds one line.
-func readSecret(file string, files fingerprints) (string, error) {
-	data, err := files.read(file)
-	if err != nil {
-		return "", err
-	}
-	secret := strings.TrimRight(string(data), "\r\n")
-	if secret == "" {
-		return "", wrongFile(file, "%s is empty", file)
-	}
-	return secret, nil
 }
 
 // redisStats is how metrics see a store.

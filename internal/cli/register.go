@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/telemetry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -88,7 +89,7 @@ type registrationState struct {
 
 // teller returns what reports the changes of the registration: people get log lines, and programs one object each.
 func (r *registerCommand) teller() func(registrationState) {
-	log := newLogger("text", slog.LevelInfo, r.err)
+	log := telemetry.NewLogger("text", slog.LevelInfo, r.err)
 	return func(s registrationState) {
 		s.Capability, s.Addr = r.req.GetCapability(), r.req.GetAddr()
 		of := log.With("capability", s.Capability, "addr", s.Addr)

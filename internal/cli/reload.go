@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -35,9 +34,6 @@ const (
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *process
-	file    string           // "": no file is watched
-	hangUp  <-chan os.Signal // SIGHUP; nil: it is not listened to
-	over    overrides
 	planner planner
 	wake    chan struct{} // DNS or registrations have changed
 	loads   atomic.Pointer[loads]
@@ -85,7 +81,7 @@ func (r *reloader) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.hangUp:
+		case <-r.process.options.HangUp:
 			if r.process.audit != nil {
 				r.process.audit.Reopen()
 			}
@@ -104,7 +100,7 @@ func (r *reloader) run(ctx context.Context) {
 
 // look loads the files if they differ from those that were loaded last.
 func (r *reloader) look() {
-	if r.file == "" {
+	if r.process.options.File == "" {
 		return
 	}
 	now := r.tried.recheck()
@@ -129,11 +125,11 @@ func (r *reloader) look() {
 // load loads the files. If the configuration is bad the one in force stays, but what
 // files hold that it names is taken: certificates expire.
 func (r *reloader) load(because string) {
-	if r.file == "" {
+	if r.process.options.File == "" {
 		return
 	}
 	files := fingerprints{}
-	cfg, bad := parseFile(r.file, r.over, files)
+	cfg, bad := parseFile(r.process.options.File, r.process.options.Overrides, files)
 	if bad != nil {
 		cfg = r.current.cfg
 	}
@@ -144,7 +140,7 @@ func (r *reloader) load(because string) {
 	}
 	before := r.loads.Load()
 	if err = errors.Join(bad, err); err != nil {
-		logFailure(r.process.log, r.file, err)
+		logFailure(r.process.log, r.process.options.File, err)
 		r.loads.Store(before.failed(err))
 		return
 	}
@@ -166,7 +162,7 @@ func (r *reloader) load(because string) {
 	}
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
 		Targets: []audit.Target{{Name: "because", Value: because}}})
-	r.process.log.Info("configuration loaded", "file", r.file, "because", because, "fleets", len(cfg.Fleets))
+	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets", len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
 	}
@@ -278,13 +274,20 @@ func sameApprovals(a, b *config.Config) bool {
 // maxProblems bounds the logged problems of one file.
 const maxProblems = 5
 
+func moreProblems(n int) string {
+	if n == 1 {
+		return "and 1 more problem"
+	}
+	return fmt.Sprintf("and %d more problems", n)
+}
+
 // logFailure has one line for each of the first problems.
 func logFailure(log *slog.Logger, file string, err error) {
 	const what = "configuration not loaded; the previous one stays in effect"
 	problems := problemsOf(err)
 	for i, problem := range problems {
 		if i == maxProblems {
-			log.Error(what, "file", file, "reason", fmt.Sprintf("and %s", count(len(problems)-i, "more problem")))
+			log.Error(what, "file", file, "reason", moreProblems(len(problems)-i))
 			return
 		}
 		var at strictyaml.Error
@@ -294,24 +297,4 @@ func logFailure(log *slog.Logger, file string, err error) {
 			log.Error(what, "file", file, "reason", problem.Error())
 		}
 	}
-}
-
-// problemsOf takes an error apart.
-func problemsOf(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
-		}
-		return all
-	}
-	var of strictyaml.Errors
-	if errors.As(err, &of) {
-		all := make([]error, len(of))
-		for i := range of {
-			all[i] = of[i]
-		}
-		return all
-	}
-	return []error{err}
 }

@@ -1,12 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"strconv"
@@ -14,22 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/internal/config"
 )
 
 const serveHelp = `FILE is capgate.yaml in the current directory if the line names none; capgate init writes one. The
 gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_* environment
 variables, which take precedence over the file.`
-
-// overrides are the fields that a command line or the environment may change. The zero
-// value changes none.
-type overrides struct {
-	listen, admin, redis, level *string
-
-	insecure *bool
-}
 
 func addOverrides(fs *pflag.FlagSet) overrides {
 	return overrides{
@@ -42,36 +27,6 @@ func addOverrides(fs *pflag.FlagSet) overrides {
 			"let the admin API ask nobody who they are (CAPGATE_ADMIN_INSECURE)"),
 		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
-}
-
-func (o overrides) apply(cfg *config.Config) error {
-	for value, field := range map[*string]*string{o.listen: &cfg.Listen, o.admin: &cfg.Admin} {
-		if value != nil && *value != "" {
-			*field = *value
-		}
-	}
-	if o.insecure != nil && *o.insecure {
-		if cfg.Authenticates() {
-			return errors.New("admin-insecure: operators in the configuration says who may use the admin API; leave out " +
-				"one of the two")
-		}
-		cfg.Operators.Insecure = true
-	}
-	if o.redis != nil && *o.redis != "" {
-		if wrong := config.CheckRedis(*o.redis); wrong != "" {
-			return fmt.Errorf("redis: %s", wrong)
-		}
-		cfg.Redis.URL = *o.redis
-	}
-	if o.level == nil || *o.level == "" {
-		return nil
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(*o.level)); err != nil {
-		return fmt.Errorf("log-level %q: want debug, info, warn or error", *o.level)
-	}
-	cfg.Log.Level = level
-	return nil
 }
 
 // newServeCommand is capgate serve.
@@ -108,30 +63,27 @@ func serveFile(ctx context.Context, file string, over overrides, std stdio) erro
 	if err != nil {
 		return exitError{exitUsage, plainError{err}}
 	}
-	p, err := build(s, std.err)
+	o := appOptions(std)
+	o.File, o.Overrides, o.HangUp = file, over, hangUp
+	p, err := build(s, o)
 	if err != nil {
 		return err
 	}
-	if p.operators.token != "" {
-		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n",
-			p.startLink())
+	if link, token := p.AdminLink(); token {
+		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n", link)
 	} else {
-		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", cmp.Or(s.cfg.AdminURL, p.startLink()))
+		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", link)
 	}
-	if p.persons.inbox != nil {
-		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s%s\n", cmp.Or(s.cfg.PublicURL, s.publicURL(p.public.Addr())),
-			gateway.InboxPath)
+	if inbox := p.InboxURL(); inbox != "" {
+		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s\n", inbox)
 	}
-	p.reloader.file, p.reloader.over, p.reloader.hangUp = file, over, hangUp
 	return p.run(ctx)
 }
 
-// publicURL is the address of the public port for a browser on this machine.
-func (s *settings) publicURL(at net.Addr) string {
-	if s.server != nil {
-		return "https://" + reachable(at)
-	}
-	return "http://" + reachable(at)
+// appOptions are the options of a gateway in this process.
+func appOptions(std stdio) Options {
+	version, revision, _ := buildInfo()
+	return Options{Log: std.err, Version: version, Revision: revision, RuntimeDir: runtimeDir()}
 }
 
 // isOn reports whether a variable of the environment says yes.

@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"io"
+
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
+
 	"crypto/tls"
 	"errors"
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
@@ -41,7 +47,7 @@ type settings struct {
 
 	operatorKeys []guard.Key // of operators.keys
 
-	calls *callLines // where calls are logged; nil: in the log
+	calls io.Writer // where calls are logged; nil: in the log
 
 	mcpHeaders map[string]map[string]string // of requests to MCP servers, by capability
 	grpc       map[string]grpcService       // by capability
@@ -135,45 +141,13 @@ func withFiles(cfg *config.Config, files fingerprints, before *settings) (*setti
 	return s, nil
 }
 
-// placed adds the positions in the configuration to problems with files.
-func placed(cfg *config.Config, problems []error) []error {
-	for i, err := range problems {
-		var of fileError
-		if !errors.As(err, &of) {
-			continue
-		}
-		if at, named := cfg.Named[of.name]; named {
-			problems[i] = strictyaml.Error{File: at.File, Line: at.Line, Text: err.Error()}
-		}
-	}
-	return problems
+// protocols are those that fleets may speak besides Selu's.
+func protocols() []*config.Protocol {
+	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
 }
 
-// readBackendTLS reads certificates and authorities for connections to fleets and Shields. Unchanged ones are
-// reused.
-func (s *settings) readBackendTLS(before *settings) (problems []error) {
-	failed := map[config.BackendTLS]bool{}
-	read := func(whose string, t config.BackendTLS) {
-		if !t.Enabled || s.backends[t] != nil || failed[t] {
-			return
-		}
-		secure, err := backendTLS(whose, t, s.files)
-		if err != nil {
-			failed[t] = true
-			problems = append(problems, err)
-			return
-		}
-		if before != nil && before.backends[t] != nil && s.files.agree(before.files, t.CAFile, t.CertFile, t.KeyFile) {
-			secure = before.backends[t]
-		}
-		s.backends[t] = secure
-	}
-	for i := range s.cfg.Fleets {
-		read("fleet "+s.cfg.Fleets[i].Capability, s.cfg.Fleets[i].TLS)
-	}
-	for i := range s.cfg.Shields {
-		read("shield "+s.cfg.Shields[i].Name, s.cfg.Shields[i].TLS)
-	}
-	read("traces", s.cfg.Traces.TLS)
-	return problems
+// ofEngines reports whether a fleet is of engines, which keep their sessions on disk.
+func ofEngines(f *config.Fleet) bool {
+	_, is := f.Settings.(*engine.Settings)
+	return is
 }

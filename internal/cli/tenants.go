@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -70,13 +69,19 @@ func (s *settings) tenants() map[string]*tenant.Settings {
 	return all
 }
 
-// readPepper reads the pepper of key hashes: a file, without its trailing newline.
-func readPepper(file string, files fingerprints) ([]byte, error) {
-	data, err := files.read(file)
-	pepper := bytes.TrimRight(data, "\r\n")
-	if err == nil && len(pepper) < tenant.MinPepper {
-		err = wrongFile(file, "%s has fewer than %d bytes; create one with openssl rand -base64 32", file,
-			tenant.MinPepper)
+// single are the settings of the one tenant of a gateway without tenants; nil where it has tenants.
+func (s *settings) single(multi bool) *tenant.Settings {
+	if multi {
+		return nil
 	}
-	return pepper, err
+	return &tenant.Settings{ID: tenant.Default, Limits: s.cfg.Limits}
+}
+
+// certificates returns the certificate rules of the file.
+func (s *settings) certificates() []tenant.Certificate {
+	rules := make([]tenant.Certificate, len(s.cfg.Certificates))
+	for i, c := range s.cfg.Certificates {
+		rules[i] = tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS, Tenant: c.Tenant, Scopes: c.Scopes, Asserts: c.Asserts}
+	}
+	return rules
 }

@@ -11,23 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin/tenants"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
-
-// newTenantsAPI creates the service of tenants and API keys.
-func (p *process) newTenantsAPI() {
-	cfg := tenants.Config{
-		Tenants: p.auth.directory, Roster: p.auth.roster, Keys: p.auth.keys, Log: p.log, Audit: p.audit,
-		Status: gateway.GRPCStatus,
-		Pepper: p.auth.pepper,
-	}
-	if p.auth.stored != nil {
-		cfg.Store, cfg.Changed = p.store.Tenants(), p.auth.stored.Changed
-	}
-	p.tenantsAPI = tenants.New(cfg)
-}
 
 const tenantsHelp = `Changes apply at all replicas of a gateway within a second. Tenants of the configuration are listed
 too, but can be changed only there. capgate keys manages the API keys of tenants.`

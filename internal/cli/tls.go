@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 
 	"github.com/capgate/capgate/internal/config"
@@ -79,4 +80,53 @@ func certPool(file string, files fingerprints) (*x509.CertPool, error) {
 		return nil, wrongFile(file, "%s contains no PEM certificate", file)
 	}
 	return pool, nil
+}
+
+// readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
+func (s *settings) readListenerTLS(before *settings) error {
+	s.listenerTLS = make([]*tls.Config, len(s.cfg.Listeners))
+	var problems []error
+	for i := range s.cfg.Listeners {
+		t := s.cfg.Listeners[i].TLS
+		secure, err := serverTLS(t, s.files)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
+			continue
+		}
+		if before != nil && i < len(before.listenerTLS) && before.cfg.Listeners[i].TLS == t &&
+			s.files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+			secure = before.listenerTLS[i]
+		}
+		s.listenerTLS[i] = secure
+	}
+	return errors.Join(problems...)
+}
+
+// readBackendTLS reads certificates and authorities for connections to fleets and Shields. Unchanged ones are
+// reused.
+func (s *settings) readBackendTLS(before *settings) (problems []error) {
+	failed := map[config.BackendTLS]bool{}
+	read := func(whose string, t config.BackendTLS) {
+		if !t.Enabled || s.backends[t] != nil || failed[t] {
+			return
+		}
+		secure, err := backendTLS(whose, t, s.files)
+		if err != nil {
+			failed[t] = true
+			problems = append(problems, err)
+			return
+		}
+		if before != nil && before.backends[t] != nil && s.files.agree(before.files, t.CAFile, t.CertFile, t.KeyFile) {
+			secure = before.backends[t]
+		}
+		s.backends[t] = secure
+	}
+	for i := range s.cfg.Fleets {
+		read("fleet "+s.cfg.Fleets[i].Capability, s.cfg.Fleets[i].TLS)
+	}
+	for i := range s.cfg.Shields {
+		read("shield "+s.cfg.Shields[i].Name, s.cfg.Shields[i].TLS)
+	}
+	read("traces", s.cfg.Traces.TLS)
+	return problems
 }

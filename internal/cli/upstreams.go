@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"os"
+	"crypto/tls"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/upstream"
@@ -24,9 +21,8 @@ type upstreams struct {
 
 // newUpstreams makes what stands for backends that are no capabilities.
 func (p *process) newUpstreams() {
-	version, _, _ := buildInfo()
 	changed := func(capability string) { p.discovery.Changed(capability) }
-	p.upstreams.mcp = mcp.New(mcp.Options{Version: version, Log: p.log, Changed: changed})
+	p.upstreams.mcp = mcp.New(mcp.Options{Version: p.options.Version, Log: p.log, Changed: changed})
 	p.upstreams.grpc = grpcservice.New(grpcservice.Options{Log: p.log, Changed: changed})
 }
 
@@ -65,40 +61,37 @@ func (u *upstreams) probeFor(from *config.Fleet, probe *health.Fleet) {
 	}
 }
 
-// headersFor reads the headers of requests to a fleet's backends from a file, and from an environment variable; each
-// may be "".
-func (s *settings) headersFor(file, variable string, reserved func(string) bool) (map[string]string, error) {
-	all := map[string]string{}
-	if file != "" {
-		headers, err := readHeaders(file, s.files)
-		if err != nil {
-			return nil, fmt.Errorf("headers_file: %w", err)
-		}
-		all = headers
-	}
-	if variable != "" {
-		text, is := os.LookupEnv(variable)
-		if !is {
-			return nil, fmt.Errorf("headers_env: the environment variable %s is not set", variable)
-		}
-		headers, err := parseHeaders([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("headers_env: the environment variable %s: %w", variable, err)
-		}
-		maps.Copy(all, headers)
-	}
-	for name := range all {
-		if reserved(name) {
-			return nil, errors.New("the header " + name + " is one of the protocol's own; remove it")
-		}
-	}
-	return all, nil
-}
-
 // listed is the manifest of a fleet whose backends list their tools. It is the same as before where it does not differ.
 func (p *planner) listed(f *config.Fleet) *manifest.Manifest {
 	if old := p.fleets[f.Capability]; old != nil && old.from.Tools && old.manifest.Class == f.Class {
 		return old.manifest
 	}
 	return &manifest.Manifest{ID: f.Capability, Class: f.Class, Dynamic: true, DiscoveryTool: upstream.DiscoveryTool}
+}
+
+// mcpFleetOf returns a fleet of MCP servers; nil: it is of something else. secure is TLS as the file has it.
+func mcpFleetOf(s *settings, f *config.Fleet, secure *tls.Config) *mcp.Fleet {
+	of, is := f.Settings.(*mcp.Settings)
+	if !is {
+		return nil
+	}
+	return &mcp.Fleet{
+		Capability: f.Capability, Backends: f.Addrs(), TLS: secure, Headers: s.mcpHeaders[f.Capability],
+		MaxMessage: int(of.MaxMessage), Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
+		Revision: of.Revision,
+	}
+}
+
+// grpcFleetOf returns a fleet of gRPC services; nil: it is of something else. Its backends are those that are probed.
+func grpcFleetOf(s *settings, f *config.Fleet, probed *health.Fleet, secure *tls.Config) *grpcservice.Fleet {
+	of, is := f.Settings.(*grpcservice.Settings)
+	if !is {
+		return nil
+	}
+	read := s.grpc[f.Capability]
+	return &grpcservice.Fleet{
+		Capability: f.Capability, Backends: probed.Backends, Hosts: probed.Hosts, TLS: secure,
+		Methods: of.Methods, ToolNames: of.ToolNames, Definitions: read.definitions, Headers: read.headers,
+		MaxMessage: int(of.MaxMessage),
+	}
 }

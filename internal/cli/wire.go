@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,6 +52,7 @@ import (
 
 // process is everything that a serving capgate consists of, built bottom to top.
 type process struct {
+	options     Options
 	log         *slog.Logger
 	level       *slog.LevelVar // of log and accessLog
 	accessLog   *telemetry.AccessLog
@@ -100,12 +103,22 @@ type process struct {
 	listeners  []gateway.Listener
 }
 
-// build makes a process that listens but does not serve yet. It logs to w.
-func build(s *settings, w io.Writer) (p *process, err error) {
-	cfg := s.cfg
-	p = &process{replica: replicaID(s.cfg.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
+// Options are what a process takes from its environment.
+type Options struct {
+	Log               io.Writer
+	Version, Revision string           // of the program
+	RuntimeDir        string           // for the file with the start token; "": there is no such file
+	File              string           // of the configuration, which is loaded again when it changes; "": no file
+	Overrides         overrides        // of the file
+	HangUp            <-chan os.Signal // also loads the file; may be nil
+}
+
+// build makes a process that listens but does not serve yet.
+func build(s *settings, o Options) (p *process, err error) {
+	cfg, w := s.cfg, o.Log
+	p = &process{options: o, replica: replicaID(s.cfg.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
 	p.level.Set(cfg.Log.Level)
-	p.log = newLogger(cfg.Log.Format, p.level, w)
+	p.log = telemetry.NewLogger(cfg.Log.Format, p.level, w)
 	recovery.LogTo(p.log)
 	defer func() {
 		if err != nil {
@@ -115,7 +128,7 @@ func build(s *settings, w io.Writer) (p *process, err error) {
 	if err = p.listen(s); err != nil {
 		return p, err
 	}
-	p.accessLog = s.accessLog(w, p.level)
+	p.accessLog = newAccessLog(s, w, p.level)
 	metrics, err := p.newMetrics(cfg.Metrics)
 	if err != nil {
 		return p, err
@@ -291,9 +304,8 @@ func (p *process) expedite(capability string) {
 }
 
 func (p *process) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
-	v, c, _ := buildInfo()
 	m, err := telemetry.NewMetrics(prometheus.NewRegistry(),
-		telemetry.MetricsConfig{Version: v, Revision: c, Log: p.accessLog, Tenants: cfg.Tenants})
+		telemetry.MetricsConfig{Version: p.options.Version, Revision: p.options.Revision, Log: p.accessLog, Tenants: cfg.Tenants})
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -350,7 +362,7 @@ func (p *process) run(ctx context.Context) error {
 	p.warm(ctx)
 	p.firstProbes.wait(ctx)
 	p.log.Info("serving", "listen", p.public.Addr().String(), "admin", p.admin.Addr().String(), "listeners",
-		p.addresses(), "fleets", len(p.reloader.started.Fleets), "config", p.reloader.file)
+		p.addresses(), "fleets", len(p.reloader.started.Fleets), "config", p.options.File)
 	p.logTenancy(p.reloader.started)
 	err := p.gateway.Run(ctx, p.public, p.admin)
 	p.idempotency.Close()
@@ -389,3 +401,49 @@ func (p *process) close() {
 		_ = p.accessLog.Close()
 	}
 }
+
+// PublicAddr returns the address at which clients on this machine reach the public port.
+func (p *process) PublicAddr() string { return reachable(p.public.Addr()) }
+
+// InboxURL returns the address of the inbox for a browser; "" if there is no inbox.
+func (p *process) InboxURL() string {
+	cfg := p.reloader.started
+	switch {
+	case p.persons.inbox == nil:
+		return ""
+	case cfg.PublicURL != "":
+		return cfg.PublicURL + gateway.InboxPath
+	case cfg.TLS.CertFile != "":
+		return "https://" + p.PublicAddr() + gateway.InboxPath
+	}
+	return "http://" + p.PublicAddr() + gateway.InboxPath
+}
+
+// AdminLink returns the address of the admin API for a browser. With token, it has the start token and is valid until
+// the process ends.
+func (p *process) AdminLink() (link string, token bool) {
+	if p.operators.token == "" && p.reloader.started.AdminURL != "" {
+		return p.reloader.started.AdminURL, false
+	}
+	return p.startLink(), p.operators.token != ""
+}
+
+// reachable returns the address at which a client on this machine dials a listener.
+func reachable(a net.Addr) string {
+	host, port, _ := net.SplitHostPort(a.String())
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// newAccessLog creates the log of calls: in the log itself, or for a person who watches.
+func newAccessLog(s *settings, w io.Writer, level slog.Leveler) *telemetry.AccessLog {
+	if s.calls != nil {
+		return telemetry.NewAccessLog(s.calls, telemetry.AccessLogConfig{Interval: callLineDelay})
+	}
+	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.cfg.Log.Format == "text"})
+}
+
+// callLineDelay is how long the line of a call waits for others. A person notices no delay.
+const callLineDelay = 20 * time.Millisecond

@@ -16,7 +16,7 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	p, err := build(&settings{cfg: cfg}, io.Discard)
+	p, err := build(&settings{cfg: cfg}, Options{Log: io.Discard})
 	check.Must(t, err)
 	check.Must(t, p.public.Close())
 	ended := make(chan error, 1)

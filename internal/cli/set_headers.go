@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// readHeaders reads a file of headers, "name: value" a line. Its errors repeat nothing: values
+// are secrets.
+func readHeaders(file string, files fingerprints) (map[string]string, error) {
+	text, err := files.read(file)
+	if err != nil {
+		return nil, err
+	}
+	headers, err := parseHeaders(text)
+	if err != nil {
+		return nil, wrongFile(file, "%s: %w", file, err)
+	}
+	return headers, nil
+}
+
+// parseHeaders reads headers: name: value, one a line.
+func parseHeaders(text []byte) (map[string]string, error) {
+	headers := map[string]string{}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(string(line), ":")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+		if !ok || value == "" || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
+			strings.HasPrefix(name, "grpc-") {
+			return nil, fmt.Errorf("line %d is not a header; want name: value", n)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+// headersFor reads the headers of requests to a fleet's backends from a file, and from an environment variable; each
+// may be "".
+func (s *settings) headersFor(file, variable string, reserved func(string) bool) (map[string]string, error) {
+	all := map[string]string{}
+	if file != "" {
+		headers, err := readHeaders(file, s.files)
+		if err != nil {
+			return nil, fmt.Errorf("headers_file: %w", err)
+		}
+		all = headers
+	}
+	if variable != "" {
+		text, is := os.LookupEnv(variable)
+		if !is {
+			return nil, fmt.Errorf("headers_env: the environment variable %s is not set", variable)
+		}
+		headers, err := parseHeaders([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("headers_env: the environment variable %s: %w", variable, err)
+		}
+		maps.Copy(all, headers)
+	}
+	for name := range all {
+		if reserved(name) {
+			return nil, errors.New("the header " + name + " is one of the protocol's own; remove it")
+		}
+	}
+	return all, nil
+}
