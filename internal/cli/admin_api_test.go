@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -67,7 +68,7 @@ func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	p, err := build(&settings{cfg: cfg}, Options{Log: io.Discard})
+	p, err := build(&settings.Settings{Config: cfg}, Options{Log: io.Discard})
 	check.Must(t, err)
 	t.Cleanup(p.close)
 	mount, err := p.adminServices()

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -101,7 +102,7 @@ func (a *adminAccess) readAddress() (err error) {
 	if a.certFile == "" && a.certOf == "" {
 		return nil
 	}
-	pair, err := keyPair(a.certFile, a.certOf, fingerprints{})
+	pair, err := settings.KeyPair(a.certFile, a.certOf, settings.Files{})
 	if err != nil {
 		return exitError{exitUsage, fmt.Errorf("--%stls-cert, --%[1]stls-key: %w", a.prefix, err)}
 	}

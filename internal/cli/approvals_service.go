@@ -5,15 +5,16 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
 // newApprovals returns the approvals service with its endpoints.
-func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err error) {
-	cfg := s.cfg.Approvals
-	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.approvalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
+func (p *process) newApprovals(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
+	cfg := s.Config.Approvals
+	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.ApprovalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
 		MaxOpen: cfg.MaxPending}
 	o.Answered = func(a *approvals.Approval) { metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules != nil {
@@ -22,8 +23,8 @@ func (p *process) newApprovals(s *settings, metrics *telemetry.Metrics) (err err
 	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approvals.SetPublicURL(s.cfg.PublicURL)
-	p.approvals.SetAnswerRules(answerRulesOf(s.cfg))
+	p.approvals.SetPublicURL(s.Config.PublicURL)
+	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
 	p.approvalsAPI = approval.New(approval.Config{
 		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -33,11 +34,11 @@ func TestReadKeys(t *testing.T) {
 		"not there":   {"", 0, ": cannot be read"},
 		"several bad": {"hunter2\nhunter3", 0, ":1: not a key"},
 	} {
-		file, files := filepath.Join(t.TempDir(), "keys"), fingerprints{}
+		file, files := filepath.Join(t.TempDir(), "keys"), settings.Files{}
 		if name != "not there" {
 			check.Must(t, os.WriteFile(file, []byte(test.text), 0o600))
 		}
-		keys, err := readKeys(file, files)
+		keys, err := settings.ReadKeys(file, files)
 		if len(keys) != test.keys || (err == nil) != (test.err == "") ||
 			err != nil && !strings.Contains(err.Error(), file+test.err) {
 			t.Errorf("%s: %d keys, %v", name, len(keys), err)

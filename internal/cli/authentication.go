@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -28,10 +29,10 @@ type authentication struct {
 }
 
 // newAuthentication sets up authentication from the configuration.
-func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (err error) {
+func (p *process) newAuthentication(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
 	i := &p.auth
 	i.keys, i.metrics = tenant.NewKeys(nil), metrics
-	if cfg := s.cfg.Identity; cfg.Stored {
+	if cfg := s.Config.Identity; cfg.Stored {
 		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
 		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
 			return err
@@ -44,19 +45,19 @@ func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (er
 	} else {
 		i.directory = tenant.NewDirectory(nil)
 	}
-	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.cfg.Identity.Cache, Log: p.log}); err != nil {
+	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.Config.Identity.Cache, Log: p.log}); err != nil {
 		return err
 	}
 	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
-	if s.cfg.Multi {
+	if s.Config.Multi {
 		i.roster = &tenant.Roster{Directory: i.directory}
 		if i.stored != nil {
 			i.roster.Store = p.store.Tenants()
 		}
 	}
 	p.newTenantsAPI()
-	if s.cfg.Multi {
+	if s.Config.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
 			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
 		metrics.WatchIdentities(i.metric)
@@ -66,17 +67,17 @@ func (p *process) newAuthentication(s *settings, metrics *telemetry.Metrics) (er
 }
 
 // set applies a new configuration.
-func (i *authentication) set(s *settings) {
-	of := s.tenants()
+func (i *authentication) set(s *settings.Settings) {
+	of := s.Tenants()
 	i.directory.Replace(of)
 	if i.stored != nil {
-		i.stored.SetPepper(s.pepper)
-		i.stored.SetLimits(s.cfg.Limits)
+		i.stored.SetPepper(s.Pepper)
+		i.stored.SetLimits(s.Config.Limits)
 	}
-	i.keys.Replace(s.keys, of, s.pepper)
-	i.tokens.Replace(s.issuers)
-	i.certified.Replace(s.certificates())
-	i.peppered.Store(&s.pepper)
+	i.keys.Replace(s.Keys, of, s.Pepper)
+	i.tokens.Replace(s.Issuers)
+	i.certified.Replace(s.Certificates())
+	i.peppered.Store(&s.Pepper)
 	declareLimits(s, i.metrics)
 }
 
@@ -119,7 +120,7 @@ func (i *authentication) metric() telemetry.Identities {
 
 // logTenancy logs the kinds of credentials in use.
 func (p *process) logTenancy(started *config.Config) {
-	for _, text := range append(listenerWarnings(started), started.Warnings()...) {
+	for _, text := range append(settings.ListenerWarnings(started), started.Warnings()...) {
 		p.log.Warn(text)
 	}
 	if !started.Multi {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/settings"
 )
 
 const checkHelp = `FILE is a configuration or a manifest of a capability, which the command recognizes by its fields; a
@@ -45,7 +46,7 @@ func newCheckCommand(std stdio) *cobra.Command {
 			if err := missingConfig(*file, c.Flags().Changed("config")); err != nil {
 				return err
 			}
-			data, err := fingerprints{}.read(*file)
+			data, err := settings.Files{}.Read(*file)
 			checked.config(*file, data, err)
 		}
 		for _, name := range args {
@@ -99,7 +100,7 @@ func (c *checker) result(problems error) checkResult {
 	if problems == nil {
 		return r
 	}
-	for _, problem := range problemsOf(problems) {
+	for _, problem := range settings.Problems(problems) {
 		p := checkProblem{Problem: problem.Error()}
 		var at strictyaml.Error
 		if errors.As(problem, &at) {
@@ -122,12 +123,12 @@ func (c *checker) file(name string) {
 		name = "standard input"
 		data, err = io.ReadAll(c.std.in)
 	} else {
-		data, err = fingerprints{}.read(name)
+		data, err = settings.Files{}.Read(name)
 	}
 	switch {
 	case err != nil:
 		c.problems = append(c.problems, err)
-	case !isManifest(data):
+	case !settings.IsManifest(data):
 		c.config(name, data, nil)
 	case name == "standard input":
 		m, err := manifest.Parse(name, data)
@@ -143,20 +144,20 @@ func (c *checker) file(name string) {
 
 // config checks the text of a configuration, if it could be read.
 func (c *checker) config(name string, data []byte, err error) {
-	var s *settings
+	var s *settings.Settings
 	var warnings []string
 	if err == nil {
-		s, warnings, err = checkConfig(name, data)
+		s, warnings, err = settings.Check(name, data)
 	}
 	if err != nil {
 		c.problems = append(c.problems, err)
 		return
 	}
 	backends := 0
-	for i := range s.cfg.Fleets {
-		backends += len(s.cfg.Fleets[i].Backends)
+	for i := range s.Config.Fleets {
+		backends += len(s.Config.Fleets[i].Backends)
 	}
-	c.ok = append(c.ok, count(len(s.cfg.Fleets), "fleet")+", "+count(backends, "backend"))
+	c.ok = append(c.ok, count(len(s.Config.Fleets), "fleet")+", "+count(backends, "backend"))
 	if c.connects != nil {
 		probed := connect(c.connects, s)
 		c.ok = append(c.ok, fmt.Sprintf("%d of %s ready", probed.Ready, count(probed.Backends, "backend")))
@@ -172,7 +173,7 @@ func (c *checker) config(name string, data []byte, err error) {
 
 // manifests checks the manifests together: their ids differ.
 func (c *checker) manifests() {
-	all, err := readManifests(c.paths, fingerprints{})
+	all, err := settings.ReadManifests(c.paths, settings.Files{})
 	if err != nil {
 		c.problems = append(c.problems, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
 )
 
 // connectsAtOnce bounds the backends that are probed at one time.
@@ -26,7 +27,7 @@ type connected struct {
 }
 
 // connect probes each backend of a configuration once, as the gateway does.
-func connect(ctx context.Context, s *settings) (c connected) {
+func connect(ctx context.Context, s *settings.Settings) (c connected) {
 	others := &upstreams{mcp: mcp.New(mcp.Options{}), grpc: grpcservice.New(grpcservice.Options{})}
 	defer others.close()
 	members, problems := membersOfNames(ctx, s)
@@ -64,9 +65,9 @@ func connect(ctx context.Context, s *settings) (c connected) {
 }
 
 // membersOfNames looks up the DNS names of a configuration.
-func membersOfNames(ctx context.Context, s *settings) (all []registry.Member, problems []error) {
-	resolver := registry.NewResolver(s.cfg.DNS.Server)
-	for _, target := range registrySettings(s.cfg).Targets {
+func membersOfNames(ctx context.Context, s *settings.Settings) (all []registry.Member, problems []error) {
+	resolver := registry.NewResolver(s.Config.DNS.Server)
+	for _, target := range registrySettings(s.Config).Targets {
 		found, err := registry.Lookup(ctx, resolver, target)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("fleet %s: %s: %w", target.Capability, target.Name, err))

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/policy/approvals"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -53,7 +54,7 @@ func newDemoCommand(std stdio) *cobra.Command {
 }
 
 // demo serves until ctx ends. The engine may be nil.
-func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) error {
+func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std stdio) error {
 	backends, stop, err := startReplicas()
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	cfg.Drain.Delay = 0 // no load balancer has to notice
 	// It shares the machine with its only caller, whose browser or build keeps every processor busy.
 	cfg.Overload.MaxDelay = 10 * time.Second
-	if err := over.apply(cfg); err != nil {
+	if err := over.Apply(cfg); err != nil {
 		return err
 	}
 	m, err := manifest.Parse("manifest.yaml", weather.Manifest())
@@ -83,10 +84,10 @@ func demo(ctx context.Context, over overrides, engine *demoEngine, std stdio) er
 	}
 	key := make([]byte, approvals.KeyBytes)
 	_, _ = rand.Read(key) // which does not fail
-	s := &settings{cfg: cfg, approvalKeys: [][]byte{key},
-		manifests: map[string]*manifest.Manifest{demoManifest: m}}
-	if over.level == nil || *over.level == "" {
-		s.calls = &callLines{w: std.out, color: colored(std.out)}
+	s := &settings.Settings{Config: cfg, ApprovalKeys: [][]byte{key},
+		Manifests: map[string]*manifest.Manifest{demoManifest: m}}
+	if over.Level == nil || *over.Level == "" {
+		s.CallLines = &callLines{w: std.out, color: colored(std.out)}
 	}
 	p, err := build(s, appOptions(std))
 	if err != nil {

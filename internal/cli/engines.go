@@ -11,12 +11,13 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // asksOf returns the probe of a fleet's backends; nil: Healthcheck.
 func asksOf(f *config.Fleet) health.Question {
-	if ofEngines(f) {
+	if settings.OfEngines(f) {
 		return probe.Of(f.Health.Probe)
 	}
 	return nil

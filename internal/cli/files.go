@@ -5,18 +5,19 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // newSignatures makes what signs URLs of files, and knows its signatures.
-func (p *process) newSignatures(s *settings) {
+func (p *process) newSignatures(s *settings.Settings) {
 	var tenants tenant.Tenants
-	if s.cfg.Multi {
+	if s.Config.Multi {
 		tenants = p.auth.directory
 	}
 	p.signatures = tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
-	p.signatures.Replace(s.signingKeys)
-	p.signing = p.newSigner(s.cfg.Artifacts)
+	p.signatures.Replace(s.SigningKeys)
+	p.signing = p.newSigner(s.Config.Artifacts)
 }
 
 // newSigner is what callers ask for signed URLs.

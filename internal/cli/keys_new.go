@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -52,7 +53,7 @@ func (c *keysCommand) newKey() error {
 	var pepper []byte
 	if c.pepper != "" {
 		var err error
-		if pepper, err = readPepper(c.pepper, fingerprints{}); err != nil {
+		if pepper, err = settings.ReadPepper(c.pepper, settings.Files{}); err != nil {
 			return err
 		}
 	}

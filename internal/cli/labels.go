@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -20,18 +21,18 @@ func (m meter) Limited(l call.Limit, shadow bool) { m.metrics.Tenant(m.tenant).L
 
 // declareLimits has the series of the file's limits be there from the beginning, at 0: an alert on their
 // rate would not see the first refusal otherwise.
-func declareLimits(s *settings, metrics *telemetry.Metrics) {
+func declareLimits(s *settings.Settings, metrics *telemetry.Metrics) {
 	declare := func(of string, l *tenant.Limits) {
 		for _, kind := range l.Kinds() {
 			metrics.Tenant(of).HasLimit(kind)
 		}
 	}
-	if !s.cfg.Multi {
-		declare(tenant.Default, &s.cfg.Limits)
+	if !s.Config.Multi {
+		declare(tenant.Default, &s.Config.Limits)
 	}
-	all := s.tenants()
-	for i := range s.cfg.Tenants { // in their order, as there may be more of them than labels
-		of := all[s.cfg.Tenants[i].ID]
+	all := s.Tenants()
+	for i := range s.Config.Tenants { // in their order, as there may be more of them than labels
+		of := all[s.Config.Tenants[i].ID]
 		declare(of.ID, &of.Limits)
 	}
 }

@@ -9,18 +9,19 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // openListeners opens the addresses of listeners. Those that are open after an error are p's, too.
-func (p *process) openListeners(s *settings) error {
-	for i := range s.cfg.Listeners {
-		l := &s.cfg.Listeners[i]
+func (p *process) openListeners(s *settings.Settings) error {
+	for i := range s.Config.Listeners {
+		l := &s.Config.Listeners[i]
 		ln, err := openListener(l)
 		if err != nil {
 			return fmt.Errorf("listeners[%d]: address: %w", i, withAdvice(l.Address, err))
 		}
-		p.listeners = append(p.listeners, gateway.Listener{Of: callersAt(l), Socket: ln, TLS: s.listenerTLS[i]})
+		p.listeners = append(p.listeners, gateway.Listener{Of: callersAt(l), Socket: ln, TLS: s.ListenerTLS[i]})
 	}
 	return nil
 }
@@ -78,15 +79,15 @@ func (p *process) addresses() []string {
 
 // reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
 // restart.
-func (r *reloader) reloadListenerTLS(s *settings) {
+func (r *reloader) reloadListenerTLS(s *settings.Settings) {
 	for i := range r.started.Listeners {
-		at := slices.IndexFunc(s.cfg.Listeners, func(l config.Listener) bool {
+		at := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool {
 			return l.Address == r.started.Listeners[i].Address
 		})
-		if at < 0 || s.listenerTLS[at] == nil || r.shown[i] == nil || s.listenerTLS[at] == r.shown[i] {
+		if at < 0 || s.ListenerTLS[at] == nil || r.shown[i] == nil || s.ListenerTLS[at] == r.shown[i] {
 			continue
 		}
-		r.shown[i] = s.listenerTLS[at]
+		r.shown[i] = s.ListenerTLS[at]
 		r.process.gateway.SetListenerTLS(i, r.shown[i])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -28,7 +29,7 @@ func (l *loads) failed(err error) *loads {
 func (l *loads) detail() gateway.ConfigState {
 	s := gateway.ConfigState{LoadedAt: l.at.UTC().Truncate(time.Second), NeedsRestart: l.restart}
 	if l.failure != nil {
-		problems := problemsOf(l.failure)
+		problems := settings.Problems(l.failure)
 		var lines []string
 		for _, p := range problems[:min(len(problems), maxProblems)] {
 			lines = append(lines, p.Error())

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -25,12 +26,12 @@ type operators struct {
 }
 
 // newOperators sets up who may use the admin API. It fails where other machines could, and nobody would be asked.
-func (p *process) newOperators(s *settings) error {
+func (p *process) newOperators(s *settings.Settings) error {
 	o := &p.operators
 	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
-	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.cfg.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
 		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
-	if !cfg.Insecure && !s.cfg.Authenticates() {
+	if !cfg.Insecure && !s.Config.Authenticates() {
 		if err := p.newStartToken(&cfg); err != nil {
 			return err
 		}
@@ -91,18 +92,18 @@ func (p *process) startLink() string {
 }
 
 // set applies a new configuration.
-func (o *operators) set(s *settings) {
-	o.keys.Replace(s.operatorKeys, s.pepper)
-	rules := make([]guard.Certificate, len(s.cfg.Operators.Certificates))
-	for i, c := range s.cfg.Operators.Certificates {
+func (o *operators) set(s *settings.Settings) {
+	o.keys.Replace(s.OperatorKeys, s.Pepper)
+	rules := make([]guard.Certificate, len(s.Config.Operators.Certificates))
+	for i, c := range s.Config.Operators.Certificates {
 		rules[i] = guard.Certificate{Match: tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS}, Tenant: c.Tenant,
 			Roles: c.Roles}
 	}
 	o.certified.Replace(rules)
 	o.tokens.Replace(peopleOf(s))
-	o.guard.OpenMetrics(s.cfg.Operators.OpenMetrics)
-	if s.adminTLS != nil {
-		o.secure.Store(s.adminTLS)
+	o.guard.OpenMetrics(s.Config.Operators.OpenMetrics)
+	if s.AdminTLS != nil {
+		o.secure.Store(s.AdminTLS)
 	}
 }
 

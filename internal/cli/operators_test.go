@@ -21,6 +21,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -72,7 +73,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 			"{issuer: corp, user: cid, roles: [viewer]}, {issuer: corp, user: cid, roles: [admin], tenant: acme}]}",
 		"fleets: [{capability: weather, policy: allow, backends: ['127.0.0.1:1']}]",
 	}, "\n")), 0o600))
-	s, err := loadSettings(file, overrides{})
+	s, err := settings.Load(file, settings.Overrides{})
 	check.Must(t, err)
 	p, err := build(s, Options{Log: io.Discard})
 	check.Must(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/settings"
 )
 
 // persons are the people who sign in with a browser, at the admin port and at the inbox.
@@ -36,7 +37,7 @@ type personSettings struct {
 }
 
 // newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.
-func (p *process) newPersons(s *settings, guarded *guard.Config) error {
+func (p *process) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	o := &p.persons
 	o.auth, o.sessions = &p.auth, session.New(p.store.People(), session.Options{Log: p.log})
 	if err := o.set(s); err != nil {
@@ -55,7 +56,7 @@ func (p *process) newPersons(s *settings, guarded *guard.Config) error {
 	o.admin.Replace(o.now.Load().entries)
 	guarded.Authenticators = append(guarded.Authenticators, o.admin)
 	guarded.Sessions, guarded.SignIn, guarded.Follow = o.admin, o.admin.SignInPage(), o.sessions.Follow
-	if p.auth.all == nil && len(s.signIn) == 0 {
+	if p.auth.all == nil && len(s.SignIn) == 0 {
 		return nil
 	}
 	of.Limiter = session.NewLimiter(nil)
@@ -84,8 +85,8 @@ func (p *process) networkOfOperator(r *http.Request) string {
 }
 
 // peopleOf returns the people of a configuration.
-func peopleOf(s *settings) (all operator.People) {
-	for _, p := range s.cfg.Operators.People {
+func peopleOf(s *settings.Settings) (all operator.People) {
+	for _, p := range s.Config.Operators.People {
 		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles, Tenant: p.Tenant})
 	}
 	return all
@@ -110,12 +111,12 @@ func (o *persons) namesGroup(group string) bool {
 }
 
 // set applies a new configuration.
-func (o *persons) set(s *settings) error {
-	now := &personSettings{entries: peopleOf(s), issuers: s.signIn, groups: groupsOfRules(s.cfg),
-		publicURL: s.cfg.PublicURL, adminURL: s.cfg.AdminURL}
+func (o *persons) set(s *settings.Settings) error {
+	now := &personSettings{entries: peopleOf(s), issuers: s.SignIn, groups: groupsOfRules(s.Config),
+		publicURL: s.Config.PublicURL, adminURL: s.Config.AdminURL}
 	o.now.Store(now)
 	if o.admin != nil {
 		o.admin.Replace(now.entries)
 	}
-	return o.sessions.Configure(s.cfg.Operators.Session.TTL, s.sessionKeys)
+	return o.sessions.Configure(s.Config.Operators.Session.TTL, s.SessionKeys)
 }

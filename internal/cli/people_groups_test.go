@@ -8,6 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -20,7 +21,7 @@ func TestGroupsThatRulesName(t *testing.T) {
 	cfg.Approvals.Rules = []config.ApprovalRule{{Groups: []string{"finance"}},
 		{Groups: []string{"legal"}, Escalate: config.Escalation{Groups: []string{"board"}}}}
 	o := persons{sessions: session.New(nil, session.Options{})}
-	check.Must(t, o.set(&settings{cfg: cfg}))
+	check.Must(t, o.set(&settings.Settings{Config: cfg}))
 	named := []string{"finance", "legal", "board", "ops"}
 	var groups []string
 	for i := range 500 {
@@ -36,7 +37,7 @@ func TestGroupsThatRulesName(t *testing.T) {
 		t.Error("all groups fit")
 	}
 	cfg.Approvals.Rules = nil // a reload
-	check.Must(t, o.set(&settings{cfg: cfg}))
+	check.Must(t, o.set(&settings.Settings{Config: cfg}))
 	if kept = session.KeepGroups(append(groups, named...), o.namesGroup); slices.Contains(kept, "board") {
 		t.Error("board is kept without a rule")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
@@ -55,21 +56,21 @@ type plannedFleet struct {
 }
 
 // plan takes members in the order of Registry.Members.
-func (p *planner) plan(s *settings, members []registry.Member) *plan {
+func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 	next := &plan{
-		routes: router.Config{Domains: s.cfg.Domains, Zone: s.cfg.Zone, Ejected: p.ejected.report, Limits: p.limits},
-		probes: make([]health.Fleet, 0, len(s.cfg.Fleets)),
+		routes: router.Config{Domains: s.Config.Domains, Zone: s.Config.Zone, Ejected: p.ejected.report, Limits: p.limits},
+		probes: make([]health.Fleet, 0, len(s.Config.Fleets)),
 		secure: map[string]*tls.Config{},
-		tools:  make(map[string]catalog.Declaration, len(s.cfg.Fleets)),
+		tools:  make(map[string]catalog.Declaration, len(s.Config.Fleets)),
 
 		shields: map[string]string{},
 		names:   map[string]string{},
 	}
-	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.cfg.Fleets))
-	fleets := make(map[string]*plannedFleet, len(s.cfg.Fleets))
+	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.Config.Fleets))
+	fleets := make(map[string]*plannedFleet, len(s.Config.Fleets))
 	p.brought.begin()
-	for _, from := range fleetsFor(s.cfg, members) {
-		secure, m := s.backends[from.TLS], s.manifestOf(from)
+	for _, from := range fleetsFor(s.Config, members) {
+		secure, m := s.Backends[from.TLS], s.ManifestOf(from)
 		if from.Tools {
 			m = p.listed(from)
 		}
@@ -89,7 +90,7 @@ func (p *planner) plan(s *settings, members []registry.Member) *plan {
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
-		if !ofEngines(from) { // they have no tools that could be called
+		if !settings.OfEngines(from) { // they have no tools that could be called
 			next.tools[from.Capability] = f.author
 		}
 		if from.MCP.Name != "" {
@@ -196,7 +197,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
 		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
 		Affinity: router.Affinity{
-			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: ofEngines(f),
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: settings.OfEngines(f),
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
 		},
 		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,

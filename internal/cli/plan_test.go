@@ -10,12 +10,13 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
 
 // settingsOf are settings with n fleets of which each has so many backends.
-func settingsOf(n, backends int) *settings {
+func settingsOf(n, backends int) *settings.Settings {
 	cfg := config.Default()
 	for i := range n {
 		f := config.DefaultFleet(fmt.Sprintf("capability-%05d", i))
@@ -24,7 +25,7 @@ func settingsOf(n, backends int) *settings {
 		}
 		cfg.Fleets = append(cfg.Fleets, f)
 	}
-	return &settings{cfg: cfg}
+	return &settings.Settings{Config: cfg}
 }
 
 // A plan has the backends of the file and those that came since, each once.
@@ -66,9 +67,9 @@ func TestPlanTakesManifests(t *testing.T) {
 	p := &planner{brought: registeredManifests{text: func(sum registry.Sum) string { return texts[sum] },
 		log: slog.New(slog.DiscardHandler)}}
 	s := settingsOf(3, 0)
-	s.cfg.Fleets[1].Manifest = "own"
-	s.manifests = map[string]*manifest.Manifest{"own": {}}
-	s.cfg.Fleets[2].MaxConcurrent, s.cfg.Fleets[2].Own.MaxConcurrent = 5, true
+	s.Config.Fleets[1].Manifest = "own"
+	s.Manifests = map[string]*manifest.Manifest{"own": {}}
+	s.Config.Fleets[2].MaxConcurrent, s.Config.Fleets[2].Own.MaxConcurrent = 5, true
 	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3),
 		bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
 	for i := range members {

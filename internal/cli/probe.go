@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/settings"
 )
 
 const probeHelp = `It needs no gateway. It shows the dialects that the container speaks, whether it is ready, and its
@@ -52,7 +53,7 @@ func (a *subject) take(addr string) error {
 		a.target.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	if *a.ca != "" {
-		pool, err := certPool(*a.ca, fingerprints{})
+		pool, err := settings.CertPool(*a.ca, settings.Files{})
 		if err != nil {
 			return usageError("--tls-ca: %w", err)
 		}
@@ -61,7 +62,7 @@ func (a *subject) take(addr string) error {
 	if *a.manifests == "" {
 		return nil
 	}
-	all, err := readManifests([]string{*a.manifests}, fingerprints{})
+	all, err := settings.ReadManifests([]string{*a.manifests}, settings.Files{})
 	if err == nil && len(all) != 1 {
 		err = fmt.Errorf("%s has %d manifests; want one", *a.manifests, len(all))
 	}

@@ -4,11 +4,12 @@ import (
 	"crypto/rand"
 
 	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // newQuotas makes what keeps tenants to their limits.
-func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
+func (p *process) newQuotas(s *settings.Settings, metrics *telemetry.Metrics) {
 	store := p.store.Limits(rand.Text())
 	cfg := ratelimit.Config{
 		Store: store, Budgets: store,
@@ -16,7 +17,7 @@ func (p *process) newQuotas(s *settings, metrics *telemetry.Metrics) {
 	}
 	cfg.Replicas = p.sharers()
 	p.quotas = ratelimit.New(cfg)
-	p.quotas.Single(s.single(s.cfg.Multi))
+	p.quotas.Single(s.Single(s.Config.Multi))
 	metrics.WatchLeases(func() telemetry.Leases { return telemetry.Leases(p.quotas.Stats()) })
 }
 

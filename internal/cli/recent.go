@@ -19,17 +19,18 @@ import (
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/admin/summary"
 	"github.com/capgate/capgate/internal/recent"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // newRecent makes what knows the last calls and changes of all replicas.
-func (p *process) newRecent(s *settings) {
+func (p *process) newRecent(s *settings.Settings) {
 	started := time.Now().UTC()
 	redis := redisState(p.store)
 	p.recent = recent.New(recent.Config{
-		Keep: s.cfg.Calls.Keep, Replica: p.replica, Store: p.store.Recent(),
+		Keep: s.Config.Calls.Keep, Replica: p.replica, Store: p.store.Recent(),
 		Self: func() recent.Replica {
 			r := recent.Replica{Version: p.options.Version, Started: started, Redis: redis()}
 			if p.gateway == nil {
@@ -46,7 +47,7 @@ func (p *process) newRecent(s *settings) {
 		},
 	})
 	p.calls = calls.New(calls.Config{Recent: p.recent, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
-		Link: traceLink(s.cfg.Traces.Link)})
+		Link: traceLink(s.Config.Traces.Link)})
 }
 
 // traceLink returns what makes the link of a trace; nil for no template.

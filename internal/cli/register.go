@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -130,8 +131,8 @@ func (r *registerCommand) take(capability, addr string) (err error) {
 
 // manifestFor is the text of a file that is a capability's manifest.
 func manifestFor(capability, file string) (string, error) {
-	files := fingerprints{}
-	data, err := files.read(file)
+	files := settings.Files{}
+	data, err := files.Read(file)
 	if err != nil {
 		return "", err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
 )
 
@@ -38,28 +39,28 @@ type reloader struct {
 	wake    chan struct{} // DNS or registrations have changed
 	loads   atomic.Pointer[loads]
 
-	started *config.Config    // settings that need a restart are compared with these
-	keys    [][]byte          // of approvals, too
-	answers [][]byte          // keys of idempotency
-	signs   [][]byte          // keys of redis.store_key_file
-	headers map[string]string // of traces, too
-	traces  *tls.Config       // to their collector, too
-	shown   []*tls.Config     // by the listeners
-	current *settings         // in force
-	tried   fingerprints      // of the newest files, loaded or invalid
-	seen    fingerprints      // of what differed at the last look; nil: nothing
-	differ  int               // checks in a row that saw a change
-	again   <-chan time.Time  // when to look before the next interval is over; nil: not
+	started *config.Config     // settings that need a restart are compared with these
+	keys    [][]byte           // of approvals, too
+	answers [][]byte           // keys of idempotency
+	signs   [][]byte           // keys of redis.store_key_file
+	headers map[string]string  // of traces, too
+	traces  *tls.Config        // to their collector, too
+	shown   []*tls.Config      // by the listeners
+	current *settings.Settings // in force
+	tried   settings.Files     // of the newest files, loaded or invalid
+	seen    settings.Files     // of what differed at the last look; nil: nothing
+	differ  int                // checks in a row that saw a change
+	again   <-chan time.Time   // when to look before the next interval is over; nil: not
 }
 
-func newReloader(p *process, s *settings) *reloader {
+func newReloader(p *process, s *settings.Settings) *reloader {
 	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
 			others: &p.upstreams}, wake: make(chan struct{}, 1),
-		started: s.cfg, keys: s.approvalKeys, signs: s.store.StoreKeys, answers: s.idempotencyKeys,
-		headers: s.traceHeaders, traces: s.backends[s.cfg.Traces.TLS], current: s, tried: s.files,
-		shown: slices.Clone(s.listenerTLS),
+		started: s.Config, keys: s.ApprovalKeys, signs: s.Store.StoreKeys, answers: s.IdempotencyKeys,
+		headers: s.TraceHeaders, traces: s.Backends[s.Config.Traces.TLS], current: s, tried: s.Files,
+		shown: slices.Clone(s.ListenerTLS),
 	}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
@@ -103,12 +104,12 @@ func (r *reloader) look() {
 	if r.process.options.File == "" {
 		return
 	}
-	now := r.tried.recheck()
+	now := r.tried.Recheck()
 	r.again = nil
 	switch {
-	case now.equal(r.tried):
+	case now.Equal(r.tried):
 		r.seen, r.differ = nil, 0
-	case r.seen != nil && now.equal(r.seen):
+	case r.seen != nil && now.Equal(r.seen):
 		r.seen, r.differ = nil, 0
 		r.load("the file changed")
 	case r.differ >= lastLook:
@@ -128,12 +129,12 @@ func (r *reloader) load(because string) {
 	if r.process.options.File == "" {
 		return
 	}
-	files := fingerprints{}
-	cfg, bad := parseFile(r.process.options.File, r.process.options.Overrides, files)
+	files := settings.Files{}
+	cfg, bad := settings.ParseFile(r.process.options.File, r.process.options.Overrides, files)
 	if bad != nil {
-		cfg = r.current.cfg
+		cfg = r.current.Config
 	}
-	s, err := withFiles(cfg, files, r.current)
+	s, err := settings.WithFiles(cfg, files, r.current)
 	r.tried = files
 	if err == nil {
 		err = r.apply(s)
@@ -145,19 +146,19 @@ func (r *reloader) load(because string) {
 		return
 	}
 	restart := needsRestart(r.started, cfg)
-	if cfg.Redis == r.started.Redis && !sameKeys(s.store.StoreKeys, r.signs) {
+	if cfg.Redis == r.started.Redis && !settings.SameKeys(s.Store.StoreKeys, r.signs) {
 		restart = append(restart, "redis.store_key_file")
 	}
-	if sameApprovals(cfg, r.started) && !sameKeys(s.approvalKeys, r.keys) {
+	if sameApprovals(cfg, r.started) && !settings.SameKeys(s.ApprovalKeys, r.keys) {
 		restart = append(restart, "approvals.key_file")
 	}
-	if cfg.Idempotency == r.started.Idempotency && !sameKeys(s.idempotencyKeys, r.answers) {
+	if cfg.Idempotency == r.started.Idempotency && !settings.SameKeys(s.IdempotencyKeys, r.answers) {
 		restart = append(restart, "idempotency.key_file")
 	}
-	if cfg.Traces == r.started.Traces && !maps.Equal(s.traceHeaders, r.headers) {
+	if cfg.Traces == r.started.Traces && !maps.Equal(s.TraceHeaders, r.headers) {
 		restart = append(restart, "traces.headers_file")
 	}
-	if cfg.Traces == r.started.Traces && s.backends[cfg.Traces.TLS] != r.traces {
+	if cfg.Traces == r.started.Traces && s.Backends[cfg.Traces.TLS] != r.traces {
 		restart = append(restart, "traces.tls")
 	}
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
@@ -171,10 +172,10 @@ func (r *reloader) load(because string) {
 
 // apply puts settings into effect, together with the backends of DNS and registrations. After an error nothing has
 // changed.
-func (r *reloader) apply(s *settings) error {
+func (r *reloader) apply(s *settings.Settings) error {
 	p := r.process
 	if s != r.current {
-		p.registry.Set(registrySettings(s.cfg))
+		p.registry.Set(registrySettings(s.Config))
 		p.awaitNames()
 	}
 	next := r.planner.plan(s, p.registry.Members())
@@ -184,19 +185,19 @@ func (r *reloader) apply(s *settings) error {
 	}
 	if err != nil {
 		if s != r.current {
-			p.registry.Set(registrySettings(r.current.cfg))
+			p.registry.Set(registrySettings(r.current.Config))
 		}
 		return err
 	}
 	if s != r.current {
-		if s.cfg.Redis == r.started.Redis {
-			p.store.Reload(s.store)
+		if s.Config.Redis == r.started.Redis {
+			p.store.Reload(s.Store)
 		}
 		p.auth.set(s)
 		p.operators.set(s)
 		_ = p.persons.set(s) // the keys were checked
-		p.signatures.Replace(s.signingKeys)
-		single := s.single(r.started.Multi) // until a restart
+		p.signatures.Replace(s.SigningKeys)
+		single := s.Single(r.started.Multi) // until a restart
 		p.quotas.Single(single)
 		p.gateway.Single(single)
 	}
@@ -204,21 +205,21 @@ func (r *reloader) apply(s *settings) error {
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)
-	if s.server != r.current.server && s.server != nil && r.current.server != nil {
-		p.gateway.SetTLS(s.server)
+	if s.ServerTLS != r.current.ServerTLS && s.ServerTLS != nil && r.current.ServerTLS != nil {
+		p.gateway.SetTLS(s.ServerTLS)
 	}
 	r.reloadListenerTLS(s)
-	p.gateway.SetDrain(drainOf(s.cfg))
-	p.gateway.SetHosts(hostsOf(s.cfg))
-	p.gateway.SetMCP(mcpOf(s.cfg, next))
+	p.gateway.SetDrain(drainOf(s.Config))
+	p.gateway.SetHosts(hostsOf(s.Config))
+	p.gateway.SetMCP(mcpOf(s.Config, next))
 	p.toolsChanged.Send(gateway.ViewChange{}) // the names of tools, or what a tenant may use, may be others
-	p.clientAddr.Replace(clientAddrConfig(s.cfg))
+	p.clientAddr.Replace(clientAddrConfig(s.Config))
 	if s != r.current {
-		_ = p.setWebhooks(s.webhooks) // the file's reader has checked them
+		_ = p.setWebhooks(s.Webhooks) // the file's reader has checked them
 	}
-	p.approvals.SetPublicURL(s.cfg.PublicURL)
-	p.approvals.SetAnswerRules(answerRulesOf(s.cfg))
-	p.level.Set(s.cfg.Log.Level)
+	p.approvals.SetPublicURL(s.Config.PublicURL)
+	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
+	p.level.Set(s.Config.Log.Level)
 	r.current = s
 	return nil
 }
@@ -284,7 +285,7 @@ func moreProblems(n int) string {
 // logFailure has one line for each of the first problems.
 func logFailure(log *slog.Logger, file string, err error) {
 	const what = "configuration not loaded; the previous one stays in effect"
-	problems := problemsOf(err)
+	problems := settings.Problems(err)
 	for i, problem := range problems {
 		if i == maxProblems {
 			log.Error(what, "file", file, "reason", moreProblems(len(problems)-i))

@@ -10,22 +10,24 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/capgate/capgate/internal/settings"
 )
 
 const serveHelp = `FILE is capgate.yaml in the current directory if the line names none; capgate init writes one. The
 gateway runs until SIGTERM or Ctrl-C, then drains. Flags take precedence over CAPGATE_* environment
 variables, which take precedence over the file.`
 
-func addOverrides(fs *pflag.FlagSet) overrides {
-	return overrides{
-		listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address` for all protocols (CAPGATE_LISTEN)"),
-		admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
-		redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
+func addOverrides(fs *pflag.FlagSet) settings.Overrides {
+	return settings.Overrides{
+		Listen: fs.String("listen", os.Getenv("CAPGATE_LISTEN"), "public `address` for all protocols (CAPGATE_LISTEN)"),
+		Admin:  fs.String("admin", os.Getenv("CAPGATE_ADMIN"), "operators' `address` (CAPGATE_ADMIN)"),
+		Redis: fs.String("redis", os.Getenv("CAPGATE_REDIS"),
 			"`address` of the Redis that replicas share, or embedded; do not put a password here, because "+
 				"a command line is visible to other users (CAPGATE_REDIS)"),
-		insecure: fs.Bool("admin-insecure", isOn(os.Getenv("CAPGATE_ADMIN_INSECURE")),
+		Insecure: fs.Bool("admin-insecure", isOn(os.Getenv("CAPGATE_ADMIN_INSECURE")),
 			"let the admin API ask nobody who they are (CAPGATE_ADMIN_INSECURE)"),
-		level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
+		Level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }
 
@@ -55,11 +57,11 @@ func newServeCommand(std stdio) *cobra.Command {
 const defaultConfig = "capgate.yaml"
 
 // serveFile serves until ctx ends.
-func serveFile(ctx context.Context, file string, over overrides, std stdio) error {
+func serveFile(ctx context.Context, file string, over settings.Overrides, std stdio) error {
 	hangUp := make(chan os.Signal, 1)
 	signal.Notify(hangUp, syscall.SIGHUP) // before all that takes time: it would end the process
 	defer signal.Stop(hangUp)
-	s, err := loadSettings(file, over)
+	s, err := settings.Load(file, over)
 	if err != nil {
 		return exitError{exitUsage, plainError{err}}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
@@ -12,13 +13,13 @@ import (
 const flushTime = 3 * time.Second
 
 // newTracer makes what traces calls, if there is a collector.
-func (p *process) newTracer(s *settings, metrics *telemetry.Metrics) (err error) {
-	c := &s.cfg.Traces
+func (p *process) newTracer(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
+	c := &s.Config.Traces
 	if c.Endpoint == "" {
 		return nil
 	}
 	p.tracer, err = tracing.New(tracing.Config{
-		Endpoint: c.Endpoint, TLS: s.backends[c.TLS], Headers: s.traceHeaders, Sample: c.Sample, IgnoreParent: !c.Follow,
+		Endpoint: c.Endpoint, TLS: s.Backends[c.TLS], Headers: s.TraceHeaders, Sample: c.Sample, IgnoreParent: !c.Follow,
 		Service: c.Service, Version: p.options.Version, Instance: p.replica, Queue: c.Queue, Timeout: c.Timeout, Log: p.log,
 	})
 	if err != nil {

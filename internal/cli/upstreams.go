@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
 )
 
@@ -70,28 +71,28 @@ func (p *planner) listed(f *config.Fleet) *manifest.Manifest {
 }
 
 // mcpFleetOf returns a fleet of MCP servers; nil: it is of something else. secure is TLS as the file has it.
-func mcpFleetOf(s *settings, f *config.Fleet, secure *tls.Config) *mcp.Fleet {
+func mcpFleetOf(s *settings.Settings, f *config.Fleet, secure *tls.Config) *mcp.Fleet {
 	of, is := f.Settings.(*mcp.Settings)
 	if !is {
 		return nil
 	}
 	return &mcp.Fleet{
-		Capability: f.Capability, Backends: f.Addrs(), TLS: secure, Headers: s.mcpHeaders[f.Capability],
+		Capability: f.Capability, Backends: f.Addrs(), TLS: secure, Headers: s.MCPHeaders[f.Capability],
 		MaxMessage: int(of.MaxMessage), Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
 		Revision: of.Revision,
 	}
 }
 
 // grpcFleetOf returns a fleet of gRPC services; nil: it is of something else. Its backends are those that are probed.
-func grpcFleetOf(s *settings, f *config.Fleet, probed *health.Fleet, secure *tls.Config) *grpcservice.Fleet {
+func grpcFleetOf(s *settings.Settings, f *config.Fleet, probed *health.Fleet, secure *tls.Config) *grpcservice.Fleet {
 	of, is := f.Settings.(*grpcservice.Settings)
 	if !is {
 		return nil
 	}
-	read := s.grpc[f.Capability]
+	read := s.GRPC[f.Capability]
 	return &grpcservice.Fleet{
 		Capability: f.Capability, Backends: probed.Backends, Hosts: probed.Hosts, TLS: secure,
-		Methods: of.Methods, ToolNames: of.ToolNames, Definitions: read.definitions, Headers: read.headers,
+		Methods: of.Methods, ToolNames: of.ToolNames, Definitions: read.Definitions, Headers: read.Headers,
 		MaxMessage: int(of.MaxMessage),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/verify"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -131,11 +132,11 @@ func (v *verifyCommand) take(fs *pflag.FlagSet) error {
 
 // addressesOf takes the addresses of the configuration, where no flag gives others.
 func (v *verifyCommand) addressesOf(fs *pflag.FlagSet) error {
-	data, err := fingerprints{}.read(v.config)
+	data, err := settings.Files{}.Read(v.config)
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Parse(v.config, data, protocols()...)
+	cfg, err := config.Parse(v.config, data, settings.Protocols()...)
 	if err != nil {
 		return plainError{err}
 	}

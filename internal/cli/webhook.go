@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // newWebhooks creates the deliverers of the approvals webhook and of notices.
-func (p *process) newWebhooks(s *settings, metrics *telemetry.Metrics) error {
+func (p *process) newWebhooks(s *settings.Settings, metrics *telemetry.Metrics) error {
 	p.webhooks = webhook.NewGroup()
-	if err := p.setWebhooks(s.webhooks); err != nil {
+	if err := p.setWebhooks(s.Webhooks); err != nil {
 		return err
 	}
 	metrics.WatchWebhooks(func() (all []telemetry.Webhook) {

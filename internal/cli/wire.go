@@ -38,6 +38,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
@@ -106,17 +107,17 @@ type process struct {
 // Options are what a process takes from its environment.
 type Options struct {
 	Log               io.Writer
-	Version, Revision string           // of the program
-	RuntimeDir        string           // for the file with the start token; "": there is no such file
-	File              string           // of the configuration, which is loaded again when it changes; "": no file
-	Overrides         overrides        // of the file
-	HangUp            <-chan os.Signal // also loads the file; may be nil
+	Version, Revision string             // of the program
+	RuntimeDir        string             // for the file with the start token; "": there is no such file
+	File              string             // of the configuration, which is loaded again when it changes; "": no file
+	Overrides         settings.Overrides // of the file
+	HangUp            <-chan os.Signal   // also loads the file; may be nil
 }
 
 // build makes a process that listens but does not serve yet.
-func build(s *settings, o Options) (p *process, err error) {
-	cfg, w := s.cfg, o.Log
-	p = &process{options: o, replica: replicaID(s.cfg.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
+func build(s *settings.Settings, o Options) (p *process, err error) {
+	cfg, w := s.Config, o.Log
+	p = &process{options: o, replica: replicaID(s.Config.Replicas.ID), level: new(slog.LevelVar), ejections: newEjections()}
 	p.level.Set(cfg.Log.Level)
 	p.log = telemetry.NewLogger(cfg.Log.Format, p.level, w)
 	recovery.LogTo(p.log)
@@ -139,7 +140,7 @@ func build(s *settings, o Options) (p *process, err error) {
 	if err = p.openAudit(cfg, metrics); err != nil {
 		return p, err
 	}
-	if p.store, err = openStore(s.store, p.log); err != nil {
+	if p.store, err = openStore(s.Store, p.log); err != nil {
 		return p, err
 	}
 	metrics.WatchRedis(redisStats(p.store))
@@ -175,14 +176,14 @@ func build(s *settings, o Options) (p *process, err error) {
 }
 
 // newGateway puts the gateway together, when all that it needs is there.
-func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metrics) error {
+func (p *process) newGateway(s *settings.Settings, first *plan, metrics *telemetry.Metrics) error {
 	routes, err := p.adminServices()
 	if err != nil {
 		return err
 	}
-	p.clientAddr = clientaddr.New(clientAddrConfig(s.cfg))
+	p.clientAddr = clientaddr.New(clientAddrConfig(s.Config))
 	metrics.WatchProxyProtocol(p.clientAddr.Rejected)
-	share := newMemoryPools(p.newShedder(s.cfg))
+	share := newMemoryPools(p.newShedder(s.Config))
 	p.listing = listing.New(p.tools, p.decider, gateway.GRPCStatus)
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
@@ -201,22 +202,22 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 		Expedite:      p.expedite,
 		BackendTLS:    first.tlsOf,
 		Local:         p.upstreams.serve,
-		Drain:         drainOf(s.cfg),
-		CORS:          cors.Config(s.cfg.CORS),
-		Hosts:         hostsOf(s.cfg),
+		Drain:         drainOf(s.Config),
+		CORS:          cors.Config(s.Config.CORS),
+		Hosts:         hostsOf(s.Config),
 		Listeners:     p.listeners,
-		REST:          restOf(s.cfg),
-		MCP:           p.mcp(s.cfg, first),
+		REST:          restOf(s.Config),
+		MCP:           p.mcp(s.Config, first),
 		Discovery:     gateway.Discovery{Lists: p.tools.Lists, Tools: p.listing.Discovered},
 		Overload:      p.shedder,
 		MaxMemory:     share.all,
 		MaxBodies:     share.bodies,
-		OpenCalls:     openCallsOf(&s.cfg.ClientLimits),
-		Exempt:        append([]netip.Prefix{}, s.cfg.ClientLimits.Exempt...), // empty: none
+		OpenCalls:     openCallsOf(&s.Config.ClientLimits),
+		Exempt:        append([]netip.Prefix{}, s.Config.ClientLimits.Exempt...), // empty: none
 		Replicas:      p.sharers(),
 		Loads:         func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
 		Redis:         redisState(p.store),
-		Unread:        p.unread(s.cfg.Redis.ReadyWithout),
+		Unread:        p.unread(s.Config.Redis.ReadyWithout),
 		Warnings:      p.redisWarnings(),
 		Operators:     routes,
 		Guard:         p.operators.guard,
@@ -240,10 +241,10 @@ func (p *process) newGateway(s *settings, first *plan, metrics *telemetry.Metric
 }
 
 // bindGateway passes the new gateway on to what was there before it.
-func (p *process) bindGateway(s *settings, metrics *telemetry.Metrics) {
+func (p *process) bindGateway(s *settings.Settings, metrics *telemetry.Metrics) {
 	metrics.WatchOverload(p.overload)
 	p.upstreams.mcp.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
-	p.gateway.Single(s.single(s.cfg.Multi))
+	p.gateway.Single(s.Single(s.Config.Multi))
 }
 
 // leave ends what would go on after the last call.
@@ -253,12 +254,12 @@ func (p *process) leave() {
 }
 
 // relayConfig is how clients' connections are bounded.
-func (p *process) relayConfig(s *settings, share memoryPools) relay.Config {
-	of := &s.cfg.ClientLimits
+func (p *process) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
+	of := &s.Config.ClientLimits
 	c := relay.Config{
-		TLS: s.server, Log: p.log, MaxBuffered: share.shard,
+		TLS: s.ServerTLS, Log: p.log, MaxBuffered: share.shard,
 		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
-		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.cfg.MaxAge, Grace: s.cfg.AgeGrace,
+		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.Config.MaxAge, Grace: s.Config.AgeGrace,
 	}
 	if c.ReservedConns == 0 {
 		c.ReservedConns = -1 // none
@@ -279,9 +280,9 @@ func restOf(cfg *config.Config) rest.Config {
 	return c
 }
 
-func (p *process) listen(s *settings) (err error) {
-	if p.public, err = listen("listen", s.cfg.Listen); err == nil {
-		p.admin, err = listen("admin", s.cfg.Admin)
+func (p *process) listen(s *settings.Settings) (err error) {
+	if p.public, err = listen("listen", s.Config.Listen); err == nil {
+		p.admin, err = listen("admin", s.Config.Admin)
 	}
 	if err != nil {
 		return err
@@ -438,11 +439,11 @@ func reachable(a net.Addr) string {
 }
 
 // newAccessLog creates the log of calls: in the log itself, or for a person who watches.
-func newAccessLog(s *settings, w io.Writer, level slog.Leveler) *telemetry.AccessLog {
-	if s.calls != nil {
-		return telemetry.NewAccessLog(s.calls, telemetry.AccessLogConfig{Interval: callLineDelay})
+func newAccessLog(s *settings.Settings, w io.Writer, level slog.Leveler) *telemetry.AccessLog {
+	if s.CallLines != nil {
+		return telemetry.NewAccessLog(s.CallLines, telemetry.AccessLogConfig{Interval: callLineDelay})
 	}
-	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.cfg.Log.Format == "text"})
+	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.Config.Log.Format == "text"})
 }
 
 // callLineDelay is how long the line of a call waits for others. A person notices no delay.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -16,7 +17,7 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	p, err := build(&settings{cfg: cfg}, Options{Log: io.Discard})
+	p, err := build(&settings.Settings{Config: cfg}, Options{Log: io.Discard})
 	check.Must(t, err)
 	check.Must(t, p.public.Close())
 	ended := make(chan error, 1)

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"fmt"
@@ -9,22 +9,22 @@ import (
 )
 
 // readSignIn reads the secrets of this gateway as a client of issuers, and the keys of sessions.
-func (s *settings) readSignIn() (problems []error) {
-	o := &s.cfg.Operators
+func (s *Settings) readSignIn() (problems []error) {
+	o := &s.Config.Operators
 	for i := range o.SignIn {
 		c := &o.SignIn[i]
 		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}, Title: c.Title}
 		if c.ClientSecretFile != "" {
 			var err error
-			if of.Secret, err = readSecret(c.ClientSecretFile, s.files); err != nil {
+			if of.Secret, err = readSecret(c.ClientSecretFile, s.Files); err != nil {
 				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer, err))
 			}
 		}
-		s.signIn = append(s.signIn, of)
+		s.SignIn = append(s.SignIn, of)
 	}
 	if file := o.Session.KeyFile; file != "" {
 		var err error
-		if s.sessionKeys, err = readKeys(file, s.files); err != nil {
+		if s.SessionKeys, err = ReadKeys(file, s.Files); err != nil {
 			problems = append(problems, fmt.Errorf("operators.session.key_file: %w", err))
 		}
 	}
@@ -32,15 +32,15 @@ func (s *settings) readSignIn() (problems []error) {
 }
 
 // readOperators reads the files of operators.
-func (s *settings) readOperators(before *settings) (problems []error) {
-	o := &s.cfg.Operators
+func (s *Settings) readOperators(before *Settings) (problems []error) {
+	o := &s.Config.Operators
 	var err error
-	if s.adminTLS, err = serverTLS(o.TLS, s.files); err != nil {
+	if s.AdminTLS, err = serverTLS(o.TLS, s.Files); err != nil {
 		problems = append(problems, fmt.Errorf("operators: %w", err))
 	}
-	if before != nil && before.cfg.Operators.TLS == o.TLS &&
-		s.files.agree(before.files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
-		s.adminTLS = before.adminTLS
+	if before != nil && before.Config.Operators.TLS == o.TLS &&
+		s.Files.agree(before.Files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
+		s.AdminTLS = before.AdminTLS
 	}
 	for i := range o.Keys {
 		k := &o.Keys[i]
@@ -49,7 +49,7 @@ func (s *settings) readOperators(before *settings) (problems []error) {
 			problems = append(problems, fmt.Errorf("operators, key %s: %w", k.ID, err))
 			continue
 		}
-		s.operatorKeys = append(s.operatorKeys,
+		s.OperatorKeys = append(s.OperatorKeys,
 			guard.Key{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Hash: hash, Roles: k.Roles, Expires: k.Expires})
 	}
 	return problems

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"cmp"
@@ -11,17 +11,17 @@ import (
 )
 
 // serverTLS returns the TLS configuration of the public port; nil without an error for a cleartext port.
-func serverTLS(c config.ServerTLS, files fingerprints) (*tls.Config, error) {
+func serverTLS(c config.ServerTLS, files Files) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
-	pair, err := keyPair(c.CertFile, c.KeyFile, files)
+	pair, err := KeyPair(c.CertFile, c.KeyFile, files)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.ClientCAFile != "" {
-		if t.ClientCAs, err = certPool(c.ClientCAFile, files); err != nil {
+		if t.ClientCAs, err = CertPool(c.ClientCAFile, files); err != nil {
 			return nil, fmt.Errorf("tls.client_ca_file: %w", err)
 		}
 		t.ClientAuth = tls.RequireAndVerifyClientCert
@@ -34,7 +34,7 @@ func serverTLS(c config.ServerTLS, files fingerprints) (*tls.Config, error) {
 
 // backendTLS loads what connections to a fleet's backends or to a shield, which is whose,
 // show and ask. An empty ServerName stands for the host that is dialled.
-func backendTLS(whose string, c config.BackendTLS, files fingerprints) (*tls.Config, error) {
+func backendTLS(whose string, c config.BackendTLS, files Files) (*tls.Config, error) {
 	t := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         c.ServerName,
@@ -42,12 +42,12 @@ func backendTLS(whose string, c config.BackendTLS, files fingerprints) (*tls.Con
 	}
 	var err error
 	if c.CAFile != "" {
-		if t.RootCAs, err = certPool(c.CAFile, files); err != nil {
+		if t.RootCAs, err = CertPool(c.CAFile, files); err != nil {
 			return nil, fmt.Errorf("%s: tls.ca_file: %w", whose, err)
 		}
 	}
 	if c.CertFile != "" {
-		pair, err := keyPair(c.CertFile, c.KeyFile, files)
+		pair, err := KeyPair(c.CertFile, c.KeyFile, files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: tls: %w", whose, err)
 		}
@@ -56,10 +56,10 @@ func backendTLS(whose string, c config.BackendTLS, files fingerprints) (*tls.Con
 	return t, nil
 }
 
-// keyPair reads both files even if the first is invalid, so that a change of either is detected.
-func keyPair(certFile, keyFile string, files fingerprints) (tls.Certificate, error) {
-	cert, certErr := files.read(certFile)
-	key, keyErr := files.read(keyFile)
+// KeyPair reads both files even if the first is invalid, so that a change of either is detected.
+func KeyPair(certFile, keyFile string, files Files) (tls.Certificate, error) {
+	cert, certErr := files.Read(certFile)
+	key, keyErr := files.Read(keyFile)
 	if err := cmp.Or(certErr, keyErr); err != nil {
 		return tls.Certificate{}, err
 	}
@@ -70,8 +70,8 @@ func keyPair(certFile, keyFile string, files fingerprints) (tls.Certificate, err
 	return pair, nil
 }
 
-func certPool(file string, files fingerprints) (*x509.CertPool, error) {
-	pem, err := files.read(file)
+func CertPool(file string, files Files) (*x509.CertPool, error) {
+	pem, err := files.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -83,50 +83,50 @@ func certPool(file string, files fingerprints) (*x509.CertPool, error) {
 }
 
 // readListenerTLS reads the certificates of listeners. Unchanged ones are reused.
-func (s *settings) readListenerTLS(before *settings) error {
-	s.listenerTLS = make([]*tls.Config, len(s.cfg.Listeners))
+func (s *Settings) readListenerTLS(before *Settings) error {
+	s.ListenerTLS = make([]*tls.Config, len(s.Config.Listeners))
 	var problems []error
-	for i := range s.cfg.Listeners {
-		t := s.cfg.Listeners[i].TLS
-		secure, err := serverTLS(t, s.files)
+	for i := range s.Config.Listeners {
+		t := s.Config.Listeners[i].TLS
+		secure, err := serverTLS(t, s.Files)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("listeners[%d]: %w", i, err))
 			continue
 		}
-		if before != nil && i < len(before.listenerTLS) && before.cfg.Listeners[i].TLS == t &&
-			s.files.agree(before.files, t.CertFile, t.KeyFile, t.ClientCAFile) {
-			secure = before.listenerTLS[i]
+		if before != nil && i < len(before.ListenerTLS) && before.Config.Listeners[i].TLS == t &&
+			s.Files.agree(before.Files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+			secure = before.ListenerTLS[i]
 		}
-		s.listenerTLS[i] = secure
+		s.ListenerTLS[i] = secure
 	}
 	return errors.Join(problems...)
 }
 
 // readBackendTLS reads certificates and authorities for connections to fleets and Shields. Unchanged ones are
 // reused.
-func (s *settings) readBackendTLS(before *settings) (problems []error) {
+func (s *Settings) readBackendTLS(before *Settings) (problems []error) {
 	failed := map[config.BackendTLS]bool{}
 	read := func(whose string, t config.BackendTLS) {
-		if !t.Enabled || s.backends[t] != nil || failed[t] {
+		if !t.Enabled || s.Backends[t] != nil || failed[t] {
 			return
 		}
-		secure, err := backendTLS(whose, t, s.files)
+		secure, err := backendTLS(whose, t, s.Files)
 		if err != nil {
 			failed[t] = true
 			problems = append(problems, err)
 			return
 		}
-		if before != nil && before.backends[t] != nil && s.files.agree(before.files, t.CAFile, t.CertFile, t.KeyFile) {
-			secure = before.backends[t]
+		if before != nil && before.Backends[t] != nil && s.Files.agree(before.Files, t.CAFile, t.CertFile, t.KeyFile) {
+			secure = before.Backends[t]
 		}
-		s.backends[t] = secure
+		s.Backends[t] = secure
 	}
-	for i := range s.cfg.Fleets {
-		read("fleet "+s.cfg.Fleets[i].Capability, s.cfg.Fleets[i].TLS)
+	for i := range s.Config.Fleets {
+		read("fleet "+s.Config.Fleets[i].Capability, s.Config.Fleets[i].TLS)
 	}
-	for i := range s.cfg.Shields {
-		read("shield "+s.cfg.Shields[i].Name, s.cfg.Shields[i].TLS)
+	for i := range s.Config.Shields {
+		read("shield "+s.Config.Shields[i].Name, s.Config.Shields[i].TLS)
 	}
-	read("traces", s.cfg.Traces.TLS)
+	read("traces", s.Config.Traces.TLS)
 	return problems
 }

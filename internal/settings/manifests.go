@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"cmp"
@@ -57,9 +57,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readManifests reads every manifest of some paths. The error has every problem; two
+// ReadManifests reads every manifest of some paths. The error has every problem; two
 // manifests of one id are one.
-func readManifests(paths []string, files fingerprints) ([]*manifest.Manifest, error) {
+func ReadManifests(paths []string, files Files) ([]*manifest.Manifest, error) {
 	var all []*manifest.Manifest
 	var problems []error
 	from := map[string]string{} // id → file
@@ -84,20 +84,20 @@ func readManifests(paths []string, files fingerprints) ([]*manifest.Manifest, er
 	return all, errors.Join(problems...)
 }
 
-func readManifest(name string, files fingerprints) (*manifest.Manifest, error) {
-	data, err := files.read(name)
+func readManifest(name string, files Files) (*manifest.Manifest, error) {
+	data, err := files.Read(name)
 	if err != nil {
 		return nil, err
 	}
 	return manifest.Parse(name, data)
 }
 
-// readManifests reads the manifests of the fleets, and those that lie where they are looked
+// ReadManifests reads the manifests of the fleets, and those that lie where they are looked
 // for. One that did not change is the same as before.
-func (s *settings) readManifests(before *settings) (problems []error) {
-	s.manifests, s.found = map[string]*manifest.Manifest{}, map[string]string{}
-	for _, path := range s.cfg.Manifests {
-		names, err := s.files.list(path)
+func (s *Settings) readManifests(before *Settings) (problems []error) {
+	s.Manifests, s.found = map[string]*manifest.Manifest{}, map[string]string{}
+	for _, path := range s.Config.Manifests {
+		names, err := s.Files.list(path)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("manifests: %w", err))
 		}
@@ -113,14 +113,14 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 			}
 		}
 	}
-	for i := range s.cfg.Fleets {
-		f := &s.cfg.Fleets[i]
+	for i := range s.Config.Fleets {
+		f := &s.Config.Fleets[i]
 		if f.Manifest != "" {
 			if _, err := s.readManifest(f.Manifest, before); err != nil {
 				problems = append(problems, err)
 			}
 		}
-		if m := s.manifestOf(f); m != nil {
+		if m := s.ManifestOf(f); m != nil {
 			problems = append(problems, misfits(f, s.manifestFile(f), m)...)
 		}
 	}
@@ -128,28 +128,28 @@ func (s *settings) readManifests(before *settings) (problems []error) {
 }
 
 // readManifest reads one, once.
-func (s *settings) readManifest(name string, before *settings) (*manifest.Manifest, error) {
-	if m := s.manifests[name]; m != nil {
+func (s *Settings) readManifest(name string, before *Settings) (*manifest.Manifest, error) {
+	if m := s.Manifests[name]; m != nil {
 		return m, nil
 	}
-	m, err := readManifest(name, s.files)
+	m, err := readManifest(name, s.Files)
 	if err != nil {
 		return nil, err
 	}
-	if before != nil && before.manifests[name] != nil && s.files.agree(before.files, name) {
-		m = before.manifests[name]
+	if before != nil && before.Manifests[name] != nil && s.Files.agree(before.Files, name) {
+		m = before.Manifests[name]
 	}
-	s.manifests[name] = m
+	s.Manifests[name] = m
 	return m, nil
 }
 
-// manifestOf is a fleet's: the one that it names, or the one that was found for it; nil if
+// ManifestOf is a fleet's: the one that it names, or the one that was found for it; nil if
 // there is neither.
-func (s *settings) manifestOf(f *config.Fleet) *manifest.Manifest {
-	return s.manifests[s.manifestFile(f)]
+func (s *Settings) ManifestOf(f *config.Fleet) *manifest.Manifest {
+	return s.Manifests[s.manifestFile(f)]
 }
 
-func (s *settings) manifestFile(f *config.Fleet) string {
+func (s *Settings) manifestFile(f *config.Fleet) string {
 	return cmp.Or(f.Manifest, s.found[f.Capability])
 }
 
@@ -157,11 +157,11 @@ func (s *settings) manifestFile(f *config.Fleet) string {
 const maxMCPName = 128
 
 // ambiguousTools returns the tools that two fleets without a prefix have.
-func (s *settings) ambiguousTools() (problems []error) {
+func (s *Settings) ambiguousTools() (problems []error) {
 	owners := map[string]string{}
-	for i := range s.cfg.Fleets {
-		f := &s.cfg.Fleets[i]
-		m := s.manifestOf(f)
+	for i := range s.Config.Fleets {
+		f := &s.Config.Fleets[i]
+		m := s.ManifestOf(f)
 		if m == nil || f.ToolPrefix() != "" {
 			continue
 		}

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"crypto/sha256"
@@ -12,12 +12,12 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-// fingerprints are hashes of the content of files and directories by name; the hash of an unreadable file is zero.
+// Files are hashes of the content of files and directories by name; the hash of an unreadable file is zero.
 // Names and modification times are not enough: in a ConfigMap all names are symbolic links, whose targets change.
-type fingerprints map[string][sha256.Size]byte
+type Files map[string][sha256.Size]byte
 
-// read reads a file and stores its fingerprint.
-func (p fingerprints) read(name string) ([]byte, error) {
+// Read reads a file and stores its fingerprint.
+func (p Files) Read(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		p[name] = [sha256.Size]byte{}
@@ -51,30 +51,30 @@ func neighbour(name string, err error) string {
 const directory = "/"
 
 // list returns the manifests in a directory, and stores a fingerprint of their names.
-func (p fingerprints) list(path string) ([]string, error) {
+func (p Files) list(path string) ([]string, error) {
 	path = strings.TrimSuffix(path, directory)
 	names, err := manifestsIn(path)
 	p[path+directory] = sha256.Sum256([]byte(strings.Join(names, "\x00")))
 	return names, err
 }
 
-// recheck returns the current fingerprints of the same files.
-func (p fingerprints) recheck() fingerprints {
-	now := fingerprints{}
+// Recheck returns the current fingerprints of the same files.
+func (p Files) Recheck() Files {
+	now := Files{}
 	for name := range p {
 		if strings.HasSuffix(name, directory) {
 			_, _ = now.list(name)
 		} else {
-			_, _ = now.read(name)
+			_, _ = now.Read(name)
 		}
 	}
 	return now
 }
 
-func (p fingerprints) equal(other fingerprints) bool { return maps.Equal(p, other) }
+func (p Files) Equal(other Files) bool { return maps.Equal(p, other) }
 
 // agree reports whether some files are equal in both; "" is no file.
-func (p fingerprints) agree(other fingerprints, names ...string) bool {
+func (p Files) agree(other Files, names ...string) bool {
 	for _, name := range names {
 		if name != "" && p[name] != other[name] {
 			return false

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// readKeys reads a file of keys that encrypt or sign, one a line. Errors quote no key.
-func readKeys(file string, files fingerprints) (keys [][]byte, err error) {
-	data, err := files.read(file)
+// ReadKeys reads a file of keys that encrypt or sign, one a line. Errors quote no key.
+func ReadKeys(file string, files Files) (keys [][]byte, err error) {
+	data, err := files.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +50,11 @@ func decodeKey(text string) []byte {
 	return nil
 }
 
-func sameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
+func SameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 // readSecret reads a file that holds one line.
-func readSecret(file string, files fingerprints) (string, error) {
-	data, err := files.read(file)
+func readSecret(file string, files Files) (string, error) {
+	data, err := files.Read(file)
 	if err != nil {
 		return "", err
 	}
@@ -65,9 +65,9 @@ func readSecret(file string, files fingerprints) (string, error) {
 	return secret, nil
 }
 
-// readPepper reads the pepper of key hashes: a file, without its trailing newline.
-func readPepper(file string, files fingerprints) ([]byte, error) {
-	data, err := files.read(file)
+// ReadPepper reads the pepper of key hashes: a file, without its trailing newline.
+func ReadPepper(file string, files Files) ([]byte, error) {
+	data, err := files.Read(file)
 	pepper := bytes.TrimRight(data, "\r\n")
 	if err == nil && len(pepper) < tenant.MinPepper {
 		err = wrongFile(file, "%s has fewer than %d bytes; create one with openssl rand -base64 32", file,

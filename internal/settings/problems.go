@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// problemsOf takes an error apart.
-func problemsOf(err error) []error {
+// Problems takes an error apart.
+func Problems(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range joined.Unwrap() {
-			all = append(all, problemsOf(e)...)
+			all = append(all, Problems(e)...)
 		}
 		return all
 	}

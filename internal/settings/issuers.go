@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"crypto/x509"
@@ -11,23 +11,23 @@ import (
 )
 
 // readIssuers reads the certificate authorities of the issuers of tokens.
-func (s *settings) readIssuers() (problems []error) {
-	for n := range s.cfg.Issuers {
-		i := &s.cfg.Issuers[n]
+func (s *Settings) readIssuers() (problems []error) {
+	for n := range s.Config.Issuers {
+		i := &s.Config.Issuers[n]
 		var roots *x509.CertPool
 		if i.CAFile != "" {
 			var err error
-			if roots, err = certPool(i.CAFile, s.files); err != nil {
+			if roots, err = CertPool(i.CAFile, s.Files); err != nil {
 				problems = append(problems, fmt.Errorf("issuer %s: ca_file: %w", i.Name, err))
 			}
 		}
 		of := issuerOf(i, roots)
-		for _, c := range s.cfg.Operators.SignIn {
+		for _, c := range s.Config.Operators.SignIn {
 			if c.Issuer == i.Name {
 				of.ClientIDs = append(of.ClientIDs, c.ClientID)
 			}
 		}
-		s.issuers = append(s.issuers, of)
+		s.Issuers = append(s.Issuers, of)
 	}
 	return problems
 }

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 )
 
 // readWebhooks reads the files of all destinations.
-func readWebhooks(c *config.Approvals, files fingerprints) (all []webhook.Config, problems []error) {
+func readWebhooks(c *config.Approvals, files Files) (all []webhook.Config, problems []error) {
 	add := func(w webhook.Config, err error) {
 		if all = append(all, w); err != nil {
 			problems = append(problems, err)
@@ -31,7 +31,7 @@ func readWebhooks(c *config.Approvals, files fingerprints) (all []webhook.Config
 }
 
 // readNotice reads the files of a destination.
-func readNotice(field string, n *config.Notice, files fingerprints) (w webhook.Config, err error) {
+func readNotice(field string, n *config.Notice, files Files) (w webhook.Config, err error) {
 	of := n.Webhook
 	if n.URLFile != "" {
 		if of.URL, err = readURL(field, n, files); err != nil {
@@ -50,8 +50,8 @@ func readNotice(field string, n *config.Notice, files fingerprints) (w webhook.C
 }
 
 // readURL reads a URL that is a secret. The error does not quote it.
-func readURL(field string, n *config.Notice, files fingerprints) (string, error) {
-	text, err := files.read(n.URLFile)
+func readURL(field string, n *config.Notice, files Files) (string, error) {
+	text, err := files.Read(n.URLFile)
 	if err != nil {
 		return "", fmt.Errorf("%s.url_file: %w", field, err)
 	}
@@ -67,7 +67,7 @@ func readURL(field string, n *config.Notice, files fingerprints) (string, error)
 }
 
 // readWebhook reads the signing keys of a webhook.
-func readWebhook(field string, c *config.Webhook, files fingerprints) (webhook.Config, error) {
+func readWebhook(field string, c *config.Webhook, files Files) (webhook.Config, error) {
 	w := webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
 	w.Format, _ = webhook.ParseFormat(c.Format)
 	for _, event := range c.Events {
@@ -79,7 +79,7 @@ func readWebhook(field string, c *config.Webhook, files fingerprints) (webhook.C
 	if c.SecretFile == "" {
 		return w, nil
 	}
-	text, err := files.read(c.SecretFile)
+	text, err := files.Read(c.SecretFile)
 	if err != nil {
 		return w, fmt.Errorf("%s.secret_file: %w", field, err)
 	}
@@ -90,17 +90,17 @@ func readWebhook(field string, c *config.Webhook, files fingerprints) (webhook.C
 }
 
 // readMail reads the password and the authorities of a mail server.
-func readMail(field string, c *config.Email, files fingerprints) (m *webhook.Mail, err error) {
+func readMail(field string, c *config.Email, files Files) (m *webhook.Mail, err error) {
 	m = &webhook.Mail{Server: mailer.Server{Addr: c.Server, Username: c.Username}}
 	m.Server.Security, _ = mailer.ParseSecurity(c.TLS)
 	if c.CAFile != "" {
 		m.Server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if m.Server.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
+		if m.Server.TLS.RootCAs, err = CertPool(c.CAFile, files); err != nil {
 			return m, fmt.Errorf("%s.ca_file: %w", field, err)
 		}
 	}
 	if c.PasswordFile != "" {
-		password, err := files.read(c.PasswordFile)
+		password, err := files.Read(c.PasswordFile)
 		if err != nil {
 			return m, fmt.Errorf("%s.password_file: %w", field, err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"crypto/tls"
@@ -9,7 +9,7 @@ import (
 )
 
 // storeConfig loads the files that a configuration names.
-func storeConfig(c config.Redis, files fingerprints) (redisstore.Config, error) {
+func storeConfig(c config.Redis, files Files) (redisstore.Config, error) {
 	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout,
 		WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
 	var err error
@@ -20,18 +20,18 @@ func storeConfig(c config.Redis, files fingerprints) (redisstore.Config, error) 
 	}
 	if c.StoreKeyFile != "" {
 		options.AcceptUnsigned = c.Unsigned
-		if options.StoreKeys, err = readKeys(c.StoreKeyFile, files); err != nil {
+		if options.StoreKeys, err = ReadKeys(c.StoreKeyFile, files); err != nil {
 			return options, fmt.Errorf("redis.store_key_file: %w", err)
 		}
 	}
 	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if c.CAFile != "" {
-		if options.TLS.RootCAs, err = certPool(c.CAFile, files); err != nil {
+		if options.TLS.RootCAs, err = CertPool(c.CAFile, files); err != nil {
 			return options, fmt.Errorf("redis.ca_file: %w", err)
 		}
 	}
 	if c.CertFile != "" {
-		pair, err := keyPair(c.CertFile, c.KeyFile, files)
+		pair, err := KeyPair(c.CertFile, c.KeyFile, files)
 		if err != nil {
 			return options, fmt.Errorf("redis: %w", err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// isManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
-func isManifest(data []byte) bool {
+// IsManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
+func IsManifest(data []byte) bool {
 	var fields map[string]yaml.Node
 	if yaml.Unmarshal(data, &fields) != nil {
 		return false
@@ -29,14 +29,14 @@ func isManifest(data []byte) bool {
 	return false
 }
 
-// checkConfig reads the text of a configuration and all that it names. The warnings are about valid fields whose
+// Check reads the text of a configuration and all that it names. The warnings are about valid fields whose
 // effect may not be what the operator wants.
-func checkConfig(file string, data []byte) (s *settings, warnings []string, err error) {
-	c, err := config.Parse(file, data, protocols()...)
+func Check(file string, data []byte) (s *Settings, warnings []string, err error) {
+	c, err := config.Parse(file, data, Protocols()...)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = withFiles(c, fingerprints{}, nil)
+	s, err = WithFiles(c, Files{}, nil)
 	if err == nil {
 		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
@@ -46,7 +46,7 @@ func checkConfig(file string, data []byte) (s *settings, warnings []string, err 
 	if c.Multi && c.Redis.URL == config.Default().Redis.URL {
 		warnings = append(warnings, forgets(c))
 	}
-	warnings = slices.Concat(warnings, listenerWarnings(c), c.Warnings(), answerRuleWarnings(c))
+	warnings = slices.Concat(warnings, ListenerWarnings(c), c.Warnings(), answerRuleWarnings(c))
 	for i := range c.Fleets {
 		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
 			warnings = append(warnings, text)
@@ -57,16 +57,16 @@ func checkConfig(file string, data []byte) (s *settings, warnings []string, err 
 
 // allowsNothing returns the reason why no tool of a fleet can be called, or "". Neither its policy nor its manifest
 // allows a tool. Where rules may, only a fleet counts that has neither of the two.
-func (s *settings) allowsNothing(f *config.Fleet) string {
-	m := s.manifestOf(f)
-	if s.cfg.Policies.Enabled {
-		if ofEngines(f) || f.Own.Policy || m != nil || s.cfg.Registration.Manifests {
+func (s *Settings) allowsNothing(f *config.Fleet) string {
+	m := s.ManifestOf(f)
+	if s.Config.Policies.Enabled {
+		if OfEngines(f) || f.Own.Policy || m != nil || s.Config.Registration.Manifests {
 			return ""
 		}
 		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
 			f.Capability)
 	}
-	if ofEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
+	if OfEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
 		return ""
 	}
 	why := "it has no manifest"
@@ -77,7 +77,7 @@ func (s *settings) allowsNothing(f *config.Fleet) string {
 			}
 		}
 		why = "no tool of " + s.manifestFile(f) + " has recommended_policy: allow or ask"
-	} else if s.cfg.Registration.Manifests {
+	} else if s.Config.Registration.Manifests {
 		return "" // its backends may bring one
 	}
 	return fmt.Sprintf("fleet %s: all tools are blocked: its policy is block, %s, and there are no rules; set "+
@@ -96,7 +96,7 @@ func forgets(c *config.Config) string {
 // inFile prefixes every problem of an error with its file, unless it has a position.
 func inFile(file string, err error) error {
 	var all []error
-	for _, problem := range problemsOf(err) {
+	for _, problem := range Problems(err) {
 		var at strictyaml.Error
 		if !errors.As(problem, &at) {
 			problem = fmt.Errorf("%s: %w", file, problem)
@@ -123,8 +123,8 @@ func checkAudit(to string) error {
 	return nil
 }
 
-// listenerWarnings says who the callers of open listeners are, and which tenants have to come from Redis.
-func listenerWarnings(c *config.Config) (all []string) {
+// ListenerWarnings says who the callers of open listeners are, and which tenants have to come from Redis.
+func ListenerWarnings(c *config.Config) (all []string) {
 	for i := range c.Listeners {
 		l := &c.Listeners[i]
 		if c.Anonymous(l) && !l.IsLocal() {

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 )
 
 // readMCPHeaders reads the headers of requests to MCP servers.
-func (s *settings) readMCPHeaders() (problems []error) {
-	s.mcpHeaders = map[string]map[string]string{}
-	for i := range s.cfg.Fleets {
-		f := &s.cfg.Fleets[i]
+func (s *Settings) readMCPHeaders() (problems []error) {
+	s.MCPHeaders = map[string]map[string]string{}
+	for i := range s.Config.Fleets {
+		f := &s.Config.Fleets[i]
 		of, is := f.Settings.(*mcp.Settings)
 		if !is {
 			continue
@@ -19,7 +19,7 @@ func (s *settings) readMCPHeaders() (problems []error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("fleet %s: mcp_server: %w", f.Capability, err))
 		}
-		s.mcpHeaders[f.Capability] = headers
+		s.MCPHeaders[f.Capability] = headers
 	}
 	return problems
 }

@@ -1,4 +1,4 @@
-package cli
+package settings
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 
 // readHeaders reads a file of headers, "name: value" a line. Its errors repeat nothing: values
 // are secrets.
-func readHeaders(file string, files fingerprints) (map[string]string, error) {
-	text, err := files.read(file)
+func readHeaders(file string, files Files) (map[string]string, error) {
+	text, err := files.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +47,10 @@ func parseHeaders(text []byte) (map[string]string, error) {
 
 // headersFor reads the headers of requests to a fleet's backends from a file, and from an environment variable; each
 // may be "".
-func (s *settings) headersFor(file, variable string, reserved func(string) bool) (map[string]string, error) {
+func (s *Settings) headersFor(file, variable string, reserved func(string) bool) (map[string]string, error) {
 	all := map[string]string{}
 	if file != "" {
-		headers, err := readHeaders(file, s.files)
+		headers, err := readHeaders(file, s.Files)
 		if err != nil {
 			return nil, fmt.Errorf("headers_file: %w", err)
 		}

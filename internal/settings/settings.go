@@ -1,0 +1,153 @@
+package settings
+
+import (
+	"io"
+
+	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
+	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
+
+	"crypto/tls"
+	"errors"
+	"fmt"
+
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/policy/approvals/webhook"
+)
+
+// Settings are a valid configuration: the file with its overrides, and the contents of the files that it names.
+type Settings struct {
+	Config      *config.Config
+	Store       redisstore.Config
+	ServerTLS   *tls.Config                       // of the public port; nil: cleartext
+	AdminTLS    *tls.Config                       // of the admin API; nil: cleartext
+	ListenerTLS []*tls.Config                     // of the listeners; nil: cleartext
+	Backends    map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
+	Files       Files                             // of all these files
+
+	ApprovalKeys    [][]byte         // of approvals.key_file
+	IdempotencyKeys [][]byte         // of idempotency.key_file
+	SigningKeys     [][]byte         // of artifacts.signing_key_file
+	SessionKeys     [][]byte         // of operators.session.key_file
+	SignIn          []signin.Issuer  // of operators.sign_in, with their secrets
+	Webhooks        []webhook.Config // of approvals.webhook, if there is one, and of approvals.notices
+
+	TraceHeaders map[string]string // of traces.headers_file
+
+	Keys    []tenant.Key   // of the tenants
+	Pepper  []byte         // of pepper_file; nil: none
+	Issuers []token.Issuer // of tokens
+
+	OperatorKeys []guard.Key // of operators.keys
+
+	CallLines io.Writer // where calls are logged; nil: in the log
+
+	MCPHeaders map[string]map[string]string // of requests to MCP servers, by capability
+	GRPC       map[string]grpcService       // by capability
+
+	Manifests map[string]*manifest.Manifest // by file
+	found     map[string]string             // in cfg.Manifests: id → file
+}
+
+// Load reads a configuration file and all that it names.
+func Load(file string, over Overrides) (*Settings, error) {
+	files := Files{}
+	cfg, err := ParseFile(file, over, files)
+	if err != nil {
+		return nil, err
+	}
+	return WithFiles(cfg, files, nil)
+}
+
+// ParseFile reads a configuration file. The error has every problem, one a line, each
+// beginning with the file's name.
+func ParseFile(file string, over Overrides, files Files) (*config.Config, error) {
+	data, err := files.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if IsManifest(data) {
+		return nil, fmt.Errorf("%s is the manifest of a capability, and not a configuration: a fleet's field manifest "+
+			"names it (docs/write/manifest.md), and capgate init writes a configuration", file)
+	}
+	cfg, err := config.Parse(file, data, Protocols()...)
+	if err == nil {
+		err = over.Apply(cfg)
+	}
+	return cfg, err
+}
+
+// WithFiles reads the files that a configuration names, and stores their hashes in files. Values that did not
+// change since before, which may be nil, are reused. The error has every problem.
+func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, error) {
+	s := &Settings{Config: cfg, Backends: map[config.BackendTLS]*tls.Config{}, Files: files}
+	var problems []error
+	server, err := serverTLS(cfg.TLS, files)
+	if err != nil {
+		problems = append(problems, err)
+	}
+	s.ServerTLS = server
+	if s.Store, err = storeConfig(cfg.Redis, files); err != nil {
+		problems = append(problems, err)
+	}
+	if file := cfg.Approvals.KeyFile; file != "" {
+		if s.ApprovalKeys, err = ReadKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("approvals.key_file: %w", err))
+		}
+	}
+	if file := cfg.Idempotency.KeyFile; file != "" {
+		if s.IdempotencyKeys, err = ReadKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("idempotency.key_file: %w", err))
+		}
+	}
+	if file := cfg.Artifacts.KeyFile; file != "" {
+		if s.SigningKeys, err = ReadKeys(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("artifacts.signing_key_file: %w", err))
+		}
+	}
+	var wrong []error
+	s.Webhooks, wrong = readWebhooks(&cfg.Approvals, files)
+	problems = append(problems, wrong...)
+	if file := cfg.Traces.HeadersFile; file != "" {
+		if s.TraceHeaders, err = readHeaders(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("traces.headers_file: %w", err))
+		}
+	}
+	if t := cfg.TLS; before != nil && before.Config.TLS == t &&
+		files.agree(before.Files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+		s.ServerTLS = before.ServerTLS
+	}
+	if err = s.readListenerTLS(before); err != nil {
+		problems = append(problems, Problems(err)...)
+	}
+	problems = append(problems, s.readTenants()...)
+	problems = append(problems, s.readIssuers()...)
+	problems = append(problems, s.readSignIn()...)
+	problems = append(problems, s.readOperators(before)...)
+	problems = append(problems, s.readBackendTLS(before)...)
+	problems = append(problems, s.readMCPHeaders()...)
+	problems = append(problems, s.readGRPCServices(before)...)
+	problems = append(problems, s.readManifests(before)...)
+	if len(problems) > 0 {
+		return nil, errors.Join(placed(cfg, problems)...)
+	}
+	return s, nil
+}
+
+// Protocols are those that fleets may speak besides Selu's.
+func Protocols() []*config.Protocol {
+	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
+}
+
+// OfEngines reports whether a fleet is of engines, which keep their sessions on disk.
+func OfEngines(f *config.Fleet) bool {
+	_, is := f.Settings.(*engine.Settings)
+	return is
+}
