@@ -71,6 +71,20 @@ func (p *process) adminServices() (mount func(*guard.Mux), err error) {
 	}, err
 }
 
+// AdminRoutes returns the patterns and methods of the services of the admin API.
+func (p *process) AdminRoutes() ([]string, error) {
+	mount, err := p.adminServices()
+	if err != nil {
+		return nil, err
+	}
+	mux := guard.NewMux()
+	mount(mux)
+	return mux.Routes(), nil
+}
+
+// AdminAddr returns the address of the admin API.
+func (p *process) AdminAddr() string { return p.admin.Addr().String() }
+
 // filterRuleTenants are those of some tenants that have rules.
 func (p *process) filterRuleTenants(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
 	if candidate {

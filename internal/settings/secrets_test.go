@@ -1,4 +1,4 @@
-package cli
+package settings_test
 
 import (
 	"encoding/base64"
