@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
@@ -68,9 +69,9 @@ func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
-	p, err := build(&settings.Settings{Config: cfg}, Options{Log: io.Discard})
+	p, err := app.New(&settings.Settings{Config: cfg}, app.Options{Log: io.Discard})
 	check.Must(t, err)
-	t.Cleanup(p.close)
+	t.Cleanup(p.Close)
 	routes, err := p.AdminRoutes()
 	check.Must(t, err)
 	unnamed := regexp.MustCompile(`\{[^}]*\}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/settings"
@@ -159,7 +160,7 @@ func (c *checker) config(name string, data []byte, err error) {
 	}
 	c.ok = append(c.ok, count(len(s.Config.Fleets), "fleet")+", "+count(backends, "backend"))
 	if c.connects != nil {
-		probed := connect(c.connects, s)
+		probed := app.Connect(c.connects, s)
 		c.ok = append(c.ok, fmt.Sprintf("%d of %s ready", probed.Ready, count(probed.Backends, "backend")))
 		for _, problem := range probed.Problems {
 			c.problems = append(c.problems, fmt.Errorf("%s: %w", name, problem))

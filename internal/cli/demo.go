@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/examples/weather"
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -89,7 +90,7 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	if over.Level == nil || *over.Level == "" {
 		s.CallLines = &callLines{w: std.out, color: colored(std.out)}
 	}
-	p, err := build(s, appOptions(std))
+	p, err := app.New(s, appOptions(std))
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	link, _ := p.AdminLink()
 	greet(std.out, public, link, engine.greeting(public))
 	defer engine.serve(ctx, public, std.err)()
-	return p.run(ctx)
+	return p.Run(ctx)
 }
 
 // startReplicas serves the replicas on ports that the kernel chooses.

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
@@ -75,14 +76,14 @@ func startGuarded(t *testing.T) *guardedGateway {
 	}, "\n")), 0o600))
 	s, err := settings.Load(file, settings.Overrides{})
 	check.Must(t, err)
-	p, err := build(s, Options{Log: io.Discard})
+	p, err := app.New(s, app.Options{Log: io.Discard})
 	check.Must(t, err)
 	routes, err := p.AdminRoutes()
 	check.Must(t, err)
 	g.routes, g.admin = append(routes, gatewayRoutes...), p.AdminAddr()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx) }()
+	go func() { ended <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		check.Must(t, check.Received(t, ended, "the process to end"))

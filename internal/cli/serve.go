@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/settings"
 )
 
@@ -67,7 +68,7 @@ func serveFile(ctx context.Context, file string, over settings.Overrides, std st
 	}
 	o := appOptions(std)
 	o.File, o.Overrides, o.HangUp = file, over, hangUp
-	p, err := build(s, o)
+	p, err := app.New(s, o)
 	if err != nil {
 		return err
 	}
@@ -79,13 +80,13 @@ func serveFile(ctx context.Context, file string, over settings.Overrides, std st
 	if inbox := p.InboxURL(); inbox != "" {
 		fmt.Fprintf(std.err, "Approvers open the inbox at:\n  %s\n", inbox)
 	}
-	return p.run(ctx)
+	return p.Run(ctx)
 }
 
 // appOptions are the options of a gateway in this process.
-func appOptions(std stdio) Options {
+func appOptions(std stdio) app.Options {
 	version, revision, _ := buildInfo()
-	return Options{Log: std.err, Version: version, Revision: revision, RuntimeDir: runtimeDir()}
+	return app.Options{Log: std.err, Version: version, Revision: revision, RuntimeDir: runtimeDir()}
 }
 
 // isOn reports whether a variable of the environment says yes.

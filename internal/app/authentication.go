@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/tenants"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
+)
+
+// authentication authenticates callers.
+type authentication struct {
+	keys      *tenant.Keys   // of the file
+	stored    *tenant.Stored // in Redis; nil: no tenants in Redis
+	directory *tenant.Directory
+	peppered  atomic.Pointer[[]byte] // key of the hashes of secrets
+	tokens    *token.Verifier
+	certified *tenant.Certificates
+	metrics   *telemetry.Metrics
+	all       *tenant.Authenticators // nil: callers need no credential; only a restart changes that
+	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
+}
+
+// newAuthentication sets up authentication from the configuration.
+func (p *App) newAuthentication(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
+	i := &p.auth
+	i.keys, i.metrics = tenant.NewKeys(nil), metrics
+	if cfg := s.Config.Identity; cfg.Stored {
+		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
+		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
+			return err
+		}
+		i.directory = i.stored.Directory()
+		if p.store.Stats().Embedded {
+			p.log.Warn("new tenants and API keys end with this process, and other replicas do not see them: " +
+				"identity.store is redis, and redis is embedded")
+		}
+	} else {
+		i.directory = tenant.NewDirectory(nil)
+	}
+	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.Config.Identity.Cache, Log: p.log}); err != nil {
+		return err
+	}
+	i.certified = tenant.NewCertificates(i.directory, nil)
+	i.set(s)
+	if s.Config.Multi {
+		i.roster = &tenant.Roster{Directory: i.directory}
+		if i.stored != nil {
+			i.roster.Store = p.store.Tenants()
+		}
+	}
+	p.newTenantsAPI()
+	if s.Config.Multi {
+		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
+			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
+		metrics.WatchIdentities(i.metric)
+		metrics.WatchIssuers(issuerStats(i.tokens))
+	}
+	return nil
+}
+
+// set applies a new configuration.
+func (i *authentication) set(s *settings.Settings) {
+	of := s.Tenants()
+	i.directory.Replace(of)
+	if i.stored != nil {
+		i.stored.SetPepper(s.Pepper)
+		i.stored.SetLimits(s.Config.Limits)
+	}
+	i.keys.Replace(s.Keys, of, s.Pepper)
+	i.tokens.Replace(s.Issuers)
+	i.certified.Replace(s.Certificates())
+	i.peppered.Store(&s.Pepper)
+	declareLimits(s, i.metrics)
+}
+
+func (i *authentication) pepper() []byte { return *i.peppered.Load() }
+
+// authenticator returns the authenticator of callers; nil: callers need no credential.
+func (i *authentication) authenticator() authenticate.Authenticator {
+	if i.all == nil {
+		return nil
+	}
+	return i.all
+}
+
+// follow keeps caches up to date with Redis and with the issuers of tokens until ctx ends.
+func (i *authentication) follow(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { i.tokens.Run(ctx) })
+	if i.stored != nil {
+		all.Go(func() { i.stored.Watch(ctx) })
+	}
+	if i.all != nil {
+		all.Go(func() { i.freeLabels(ctx) })
+	}
+	all.Wait()
+}
+
+func (i *authentication) metric() telemetry.Identities {
+	m := telemetry.Identities{Counts: map[telemetry.AuthResult]int64{}}
+	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
+		m.Counts[telemetry.AuthResult{Kind: k.String(), Result: r.String()}] = n
+	})
+	m.Entries = i.tokens.Len()
+	if i.stored != nil {
+		s := i.stored.Stats()
+		m.Entries += s.Entries
+		m.Shared, m.Age = true, s.Age
+	}
+	return m
+}
+
+// logTenancy logs the kinds of credentials in use.
+func (p *App) logTenancy(started *config.Config) {
+	for _, text := range append(settings.ListenerWarnings(started), started.Warnings()...) {
+		p.log.Warn(text)
+	}
+	if !started.Multi {
+		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " + tenant.Default)
+		return
+	}
+	keys := 0
+	for i := range started.Tenants {
+		keys += len(started.Tenants[i].Keys)
+	}
+	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates",
+		len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
+}
+
+// issuerStats returns a verifier's statistics for a scrape.
+func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
+	return func() (all []telemetry.Issuer) {
+		for _, s := range tokens.Stats() {
+			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
+				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
+		}
+		return all
+	}
+}
+
+// newTenantsAPI creates the service of tenants and API keys.
+func (p *App) newTenantsAPI() {
+	cfg := tenants.Config{
+		Tenants: p.auth.directory, Roster: p.auth.roster, Keys: p.auth.keys, Log: p.log, Audit: p.audit,
+		Status: gateway.GRPCStatus,
+		Pepper: p.auth.pepper,
+	}
+	if p.auth.stored != nil {
+		cfg.Store, cfg.Changed = p.store.Tenants(), p.auth.stored.Changed
+	}
+	p.tenantsAPI = tenants.New(cfg)
+}

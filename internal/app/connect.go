@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
+)
+
+// connectsAtOnce bounds the backends that are probed at one time.
+const connectsAtOnce = 32
+
+// connected is the result of one probe of each backend.
+type connected struct {
+	Backends, Ready int
+	Problems        []error // backends that do not serve their fleets
+	Warnings        []string
+}
+
+// Connect probes each backend of a configuration once, as the gateway does.
+func Connect(ctx context.Context, s *settings.Settings) (c connected) {
+	others := &upstreams{mcp: mcp.New(mcp.Options{}), grpc: grpcservice.New(grpcservice.Options{})}
+	defer others.close()
+	members, problems := membersOfNames(ctx, s)
+	c.Problems = problems
+	next := (&planner{ejected: newEjections(), others: others}).plan(s, members)
+	others.set(next)
+	for i := range next.probes {
+		f := &next.probes[i]
+		results := make([]health.Result, len(f.Backends))
+		permits := make(chan struct{}, connectsAtOnce)
+		var probing sync.WaitGroup
+		for j, addr := range f.Backends {
+			permits <- struct{}{}
+			probing.Go(func() {
+				results[j] = health.Once(ctx, f, addr)
+				<-permits
+			})
+		}
+		probing.Wait()
+		c.Backends += len(results)
+		for j := range results {
+			r := &results[j]
+			text := fmt.Sprintf("fleet %s: backend %s: %s", f.Capability, f.Backends[j], container.Clean(r.Reason))
+			switch {
+			case !r.OK:
+				c.Problems = append(c.Problems, errors.New(text))
+				continue
+			case r.Incomplete():
+				c.Warnings = append(c.Warnings, text)
+			}
+			c.Ready++
+		}
+	}
+	return c
+}
+
+// membersOfNames looks up the DNS names of a configuration.
+func membersOfNames(ctx context.Context, s *settings.Settings) (all []registry.Member, problems []error) {
+	resolver := registry.NewResolver(s.Config.DNS.Server)
+	for _, target := range registrySettings(s.Config).Targets {
+		found, err := registry.Lookup(ctx, resolver, target)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("fleet %s: %s: %w", target.Capability, target.Name, err))
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b registry.Member) int { return strings.Compare(a.Capability, b.Capability) })
+	return all, problems
+}

@@ -1,0 +1,2 @@
+// Package app builds a gateway from settings, reloads it, runs it and closes it.
+package app

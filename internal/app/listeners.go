@@ -1,0 +1,111 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// openListeners opens the addresses of listeners. Those that are open after an error are p's, too.
+func (p *App) openListeners(s *settings.Settings) error {
+	for i := range s.Config.Listeners {
+		l := &s.Config.Listeners[i]
+		ln, err := openListener(l)
+		if err != nil {
+			return fmt.Errorf("listeners[%d]: address: %w", i, withAdvice(l.Address, err))
+		}
+		p.listeners = append(p.listeners, gateway.Listener{Of: callersAt(l), Socket: ln, TLS: s.ListenerTLS[i]})
+	}
+	return nil
+}
+
+// withAdvice says what to do about an address that cannot be listened on.
+func withAdvice(addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is in use by another program; name another address", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not an address of this machine; name one that it has", addr)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%s: its directory does not exist; create it first", addr)
+	}
+	return err
+}
+
+func openListener(l *config.Listener) (net.Listener, error) {
+	if path := l.Socket(); path != "" {
+		return listenUnix(path, l.Mode)
+	}
+	at, err := ownAddress(l.Address)
+	if err != nil {
+		return nil, err
+	}
+	return net.Listen("tcp", at)
+}
+
+// callersAt returns what a listener says of its callers and their calls.
+func callersAt(l *config.Listener) *tenant.Listener {
+	of := &tenant.Listener{
+		Name: l.Address, Capability: l.Capability, Dialect: l.Dialect, Session: l.Session,
+		Tenant: l.Tenant, User: l.User, Agent: l.Agent,
+		Scopes: l.Scopes, Limited: l.Scopes != 0, Asserts: l.Asserts,
+	}
+	if l.Waits {
+		of.ApprovalWait = &l.ApprovalWait
+	}
+	if l.Scopes == 0 {
+		of.Scopes = tenant.ListenerScopes
+	}
+	return of
+}
+
+// addresses are where a process listens besides its public port and its admin API.
+func (p *App) addresses() []string {
+	all := make([]string, len(p.listeners))
+	for i, l := range p.listeners {
+		if all[i] = l.Socket.Addr().String(); l.Socket.Addr().Network() == "unix" {
+			all[i] = "unix:" + all[i]
+		}
+	}
+	return all
+}
+
+// reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
+// restart.
+func (r *reloader) reloadListenerTLS(s *settings.Settings) {
+	for i := range r.started.Listeners {
+		at := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool {
+			return l.Address == r.started.Listeners[i].Address
+		})
+		if at < 0 || s.ListenerTLS[at] == nil || r.shown[i] == nil || s.ListenerTLS[at] == r.shown[i] {
+			continue
+		}
+		r.shown[i] = s.ListenerTLS[at]
+		r.process.gateway.SetListenerTLS(i, r.shown[i])
+	}
+}
+
+// sameListeners compares listeners without the files of their certificates, which are read again at any time.
+func sameListeners(a, b *config.Config) bool {
+	if len(a.Listeners) != len(b.Listeners) {
+		return false
+	}
+	for i := range a.Listeners {
+		one, other := a.Listeners[i], b.Listeners[i]
+		if (one.TLS.CertFile == "") != (other.TLS.CertFile == "") {
+			return false
+		}
+		one.TLS, other.TLS = config.ServerTLS{}, config.ServerTLS{}
+		if one != other {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,120 @@
+package app
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// operators authenticates those who use the admin API.
+type operators struct {
+	keys      *guard.Keys
+	certified *guard.Certificates
+	tokens    *guard.Tokens
+	guard     *guard.Guard
+	secure    atomic.Pointer[tls.Config] // TLS in force; nil: cleartext
+	token     string                     // printed at the start; "": there is none
+	forget    func()                     // removes the file with the token; nil: there is none
+}
+
+// newOperators sets up who may use the admin API. It fails where other machines could, and nobody would be asked.
+func (p *App) newOperators(s *settings.Settings) error {
+	o := &p.operators
+	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
+	if !cfg.Insecure && !s.Config.Authenticates() {
+		if err := p.newStartToken(&cfg); err != nil {
+			return err
+		}
+	}
+	if err := p.newPersons(s, &cfg); err != nil {
+		return err
+	}
+	if p.auth.all != nil { // last, because it takes any bearer credential
+		cfg.Authenticators = append(cfg.Authenticators, guard.NewTenants(p.auth.all))
+	}
+	o.guard = guard.New(cfg)
+	o.set(s)
+	return nil
+}
+
+// adminTLSConfig returns TLS of the admin API, whose certificates follow the configuration; nil: cleartext.
+func (p *App) adminTLSConfig() *tls.Config {
+	if p.operators.secure.Load() == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			now := p.operators.secure.Load().Clone()
+			now.NextProtos = []string{"h2", "http/1.1"}
+			return now, nil
+		}}
+}
+
+// newStartToken makes the token of an admin API for this machine alone.
+func (p *App) newStartToken(cfg *guard.Config) error {
+	addr := p.admin.Addr().String()
+	if at, ok := p.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin API; "+
+			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it ask nobody with operators: "+
+			"{insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)
+	}
+	p.operators.token = operator.NewStartToken()
+	cfg.Start = guard.NewStartToken(p.operators.token)
+	cfg.Authenticators = append(cfg.Authenticators, cfg.Start)
+	var err error
+	if p.operators.forget, err = operator.WriteStartToken(p.options.RuntimeDir, addr, p.operators.token); err != nil {
+		p.log.Warn("commands on this machine will not find the start token of the admin API", "error", err)
+	}
+	return nil
+}
+
+// startLink is the address of the admin API for a person, with the start token if there is one.
+func (p *App) startLink() string {
+	scheme := "http://"
+	if p.operators.secure.Load() != nil {
+		scheme = "https://"
+	}
+	link := scheme + reachable(p.admin.Addr())
+	if p.operators.token != "" {
+		link += "/?token=" + p.operators.token
+	}
+	return link
+}
+
+// set applies a new configuration.
+func (o *operators) set(s *settings.Settings) {
+	o.keys.Replace(s.OperatorKeys, s.Pepper)
+	rules := make([]guard.Certificate, len(s.Config.Operators.Certificates))
+	for i, c := range s.Config.Operators.Certificates {
+		rules[i] = guard.Certificate{Match: tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS}, Tenant: c.Tenant,
+			Roles: c.Roles}
+	}
+	o.certified.Replace(rules)
+	o.tokens.Replace(peopleOf(s))
+	o.guard.OpenMetrics(s.Config.Operators.OpenMetrics)
+	if s.AdminTLS != nil {
+		o.secure.Store(s.AdminTLS)
+	}
+}
+
+func (o *operators) close() {
+	if o.forget != nil {
+		o.forget()
+	}
+}
+
+// sameOperators compares what only a restart changes: whether operators are asked at all, and whether by TLS.
+func sameOperators(a, b *config.Config) bool {
+	return a.Operators.Insecure == b.Operators.Insecure && a.Authenticates() == b.Authenticates() &&
+		(a.Operators.TLS.CertFile == "") == (b.Operators.TLS.CertFile == "")
+}

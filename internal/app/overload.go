@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// Fractions of the process' memory limit.
+const (
+	// bytes for each call in flight: an idle one takes two, one that waits for its reader up to 128
+	callMemory   = 16 << 10
+	memoryTarget = 0.9  // of the memory is the collector's to keep the process below
+	liveFraction = 0.75 // live heap; garbage since the last collection takes the rest
+)
+
+// Maximum wait of the oldest bytes. Without tenants, callers only delay themselves.
+const (
+	sharedDelay = 10 * time.Millisecond
+	singleDelay = 100 * time.Millisecond
+)
+
+// Fractions of the live heap. Calls, requests and connections get three quarters; the rest is for the process
+// itself and for garbage. An eighth of that is for incomplete request bodies in the front doors, which may exist
+// in up to four copies. The longest message has to fit.
+const (
+	bodyFraction = 8
+	leastHeld    = 24 << 20
+	mostHeld     = 1 << 30
+)
+
+// memoryPools is how many bytes may be given out: in all, in each shard of the relay, and in the front doors.
+type memoryPools struct{ all, shard, bodies int64 }
+
+// newMemoryPools divides the live heap of a process, in bytes; 0: unknown.
+func newMemoryPools(memory int64) memoryPools {
+	if memory == 0 {
+		memory = math.MaxInt64
+	}
+	shards := int64(runtime.GOMAXPROCS(0))
+	return memoryPools{
+		all:    max(min(memory/4*3, 2*mostHeld), 2*leastHeld),
+		shard:  max(min(memory, mostHeld/shards), leastHeld),
+		bodies: max(min(memory/bodyFraction, mostHeld), leastHeld),
+	}
+}
+
+// newShedder sets up load shedding, and returns the bytes of the live heap; 0: unknown.
+func (p *App) newShedder(whole *config.Config) (live int64) {
+	cfg := whole.Overload
+	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
+	if live = cfg.MaxMemory; live == 0 {
+		live = int64(float64(have) * liveFraction)
+	}
+	if cfg.Off {
+		return live
+	}
+	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay,
+		Log: p.log}
+	if limits.MaxDelay == 0 {
+		if limits.MaxDelay = singleDelay; whole.Multi {
+			limits.MaxDelay = sharedDelay
+		}
+	}
+	if have > 0 {
+		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT does not say
+			debug.SetMemoryLimit(int64(float64(have) * memoryTarget))
+		}
+		if limits.MaxInFlight == 0 {
+			limits.MaxInFlight = have / callMemory
+		}
+	}
+	p.shedder = overload.New(limits)
+	p.log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
+		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
+	return live
+}
+
+// overload returns the current load for metrics.
+func (p *App) overload() telemetry.Overload {
+	used := telemetry.Overload{Bodies: p.gateway.Bodies()}
+	if p.shedder != nil {
+		of := p.shedder.Usage()
+		used.InFlight, used.Memory, used.Delay = of.InFlight, of.Memory, of.Delay
+	}
+	return used
+}
+
+// watchOverload runs until ctx ends.
+func (p *App) watchOverload(ctx context.Context) {
+	if p.shedder == nil {
+		return
+	}
+	if err := p.shedder.Watch(ctx, p.gateway.Turn); err != nil {
+		p.log.Error("load shedding is off", "error", err)
+	}
+}

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/admin/people"
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/settings"
+)
+
+// persons are the people who sign in with a browser, at the admin port and at the inbox.
+type persons struct {
+	sessions *session.Manager
+	admin    *people.People
+	inbox    *gateway.Inbox // nil: nobody could answer there
+	auth     *authentication
+	now      atomic.Pointer[personSettings]
+}
+
+// personSettings are the part of the configuration that a reload may change.
+type personSettings struct {
+	entries             operator.People
+	issuers             []signin.Issuer
+	groups              map[string]bool // that approvals.rules name
+	publicURL, adminURL string
+}
+
+// newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.
+func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
+	o := &p.persons
+	o.auth, o.sessions = &p.auth, session.New(p.store.People(), session.Options{Log: p.log})
+	if err := o.set(s); err != nil {
+		return err
+	}
+	limiter := session.NewLimiter(nil) // of the admin API; the inbox has its own
+	of := signin.Config{
+		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
+		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
+		URL:     func() string { return o.now.Load().adminURL }, Network: p.networkOfOperator,
+		Groups: o.namesGroup,
+		Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	}
+	o.admin = people.New(people.Config{SignIn: of, Keys: p.operators.keys, Start: guarded.Start,
+		StartText: p.operators.token, Holders: p.auth.all, Tenants: p.auth.directory, Insecure: guarded.Insecure})
+	o.admin.Replace(o.now.Load().entries)
+	guarded.Authenticators = append(guarded.Authenticators, o.admin)
+	guarded.Sessions, guarded.SignIn, guarded.Follow = o.admin, o.admin.SignInPage(), o.sessions.Follow
+	if p.auth.all == nil && len(s.SignIn) == 0 {
+		return nil
+	}
+	of.Limiter = session.NewLimiter(nil)
+	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, approvers{o}
+	if p.auth.all != nil {
+		of.Keys = "API key with the scope approve"
+	}
+	of.URL, of.Network = func() string { return o.now.Load().publicURL }, gateway.NetworkOf
+	o.inbox = &gateway.Inbox{SignIn: signin.New(of), Identity: o.approver, Page: console.Handler(console.Inbox)}
+	return nil
+}
+
+// operatorAddr returns the address of a client of the admin API, behind trusted proxies.
+func (p *App) operatorAddr(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	list := strings.Join(r.Header.Values(p.clientAddr.Header()), ",")
+	return p.clientAddr.Client(peer.Addr().Unmap(), list).String()
+}
+
+// networkOfOperator returns the name of the network of a client of the admin API.
+func (p *App) networkOfOperator(r *http.Request) string {
+	return clientaddr.NetworkNameOf(p.operatorAddr(r))
+}
+
+// peopleOf returns the people of a configuration.
+func peopleOf(s *settings.Settings) (all operator.People) {
+	for _, p := range s.Config.Operators.People {
+		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles, Tenant: p.Tenant})
+	}
+	return all
+}
+
+// groupsOfRules returns the groups that approvals.rules name.
+func groupsOfRules(c *config.Config) map[string]bool {
+	all := map[string]bool{}
+	for i := range c.Approvals.Rules {
+		r := &c.Approvals.Rules[i]
+		for _, group := range append(slices.Clone(r.Groups), r.Escalate.Groups...) {
+			all[group] = true
+		}
+	}
+	return all
+}
+
+// namesGroup reports whether a rule or an entry with roles names a group, so that sessions keep it first.
+func (o *persons) namesGroup(group string) bool {
+	now := o.now.Load()
+	return now.groups[group] || now.entries.Named(group)
+}
+
+// set applies a new configuration.
+func (o *persons) set(s *settings.Settings) error {
+	now := &personSettings{entries: peopleOf(s), issuers: s.SignIn, groups: groupsOfRules(s.Config),
+		publicURL: s.Config.PublicURL, adminURL: s.Config.AdminURL}
+	o.now.Store(now)
+	if o.admin != nil {
+		o.admin.Replace(now.entries)
+	}
+	return o.sessions.Configure(s.Config.Operators.Session.TTL, s.SessionKeys)
+}

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// approvers are the people of the inbox.
+type approvers struct{ of *persons }
+
+// Key implements signin.People.
+func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
+	id, _, ok := tenant.ParseCredential(key)
+	if !ok || a.of.auth.all == nil {
+		return nil, refusedInboxKey
+	}
+	c := tenant.Credentials{Credential: key}
+	who, known, refusal := a.of.auth.all.Lookup(c)
+	if !known {
+		who, refusal = a.of.auth.all.Authenticate(ctx, c)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id), Of: who.Tenant}, nil
+}
+
+// Check implements signin.People.
+func (a approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
+	who, refusal := a.of.approver(ctx, s, "")
+	rights = fmt.Sprint(who.Tenant, who.Scopes.Names(), a.of.entriesOf(s).Rights())
+	if several := who.Several(); several != nil {
+		for _, of := range several.Tenants {
+			rights += " " + of.Settings.ID // those that are enabled
+		}
+	}
+	return rights, refusal
+}
+
+// inboxScopes are the scopes that count at the inbox.
+const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
+
+// approver returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
+// whose claims gave a tenant and that scope, or of one who has the role approver. A request names one tenant; "" and
+// tenant.All stand for all that the person may answer for.
+func (o *persons) approver(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+	if s.Via == session.ViaKey {
+		if o.auth.all == nil {
+			return who, session.Refused()
+		}
+		if who, refusal = o.auth.all.Holder(ctx, s.Key); refusal != nil {
+			return who, refusal
+		}
+	} else if who, refusal = o.person(ctx, s, named); refusal != nil {
+		return who, refusal
+	}
+	if !who.Scopes.Any(tenant.Approve) {
+		return tenant.Identity{}, refusedApprover
+	}
+	if named != "" && named != tenant.All && named != who.Tenant {
+		return tenant.Identity{}, refusedTenant(named, []string{who.Tenant}, 0)
+	}
+	who.Scopes = who.Scopes&inboxScopes | tenant.Read
+	return who, nil
+}
+
+// entriesOf returns the roles of a session's person by the configuration.
+func (o *persons) entriesOf(s *session.Session) *operator.Identity {
+	who := &operator.Identity{}
+	if s.Via == session.ViaPerson {
+		o.now.Load().entries.Grant(who, s.Issuer, s.User, s.Groups)
+	}
+	return who
+}
+
+// person returns the caller that a person is, for one tenant or for several.
+func (o *persons) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+	if s.Via != session.ViaPerson || !slices.ContainsFunc(o.now.Load().issuers,
+		func(i signin.Issuer) bool { return i.Issuer == s.Issuer }) {
+		return who, session.Refused()
+	}
+	g := o.grantsOf(s)
+	who = tenant.Identity{User: s.User, Key: s.Issuer, Scopes: g.union(), Person: tenant.NewPerson(s.Issuer, s.Groups)}
+	switch tenants := slices.Sorted(maps.Keys(g.of)); {
+	case o.auth.all == nil:
+		who.Tenant = tenant.Default
+		return who, nil
+	case who.Scopes == 0:
+		return who, refusedApprover
+	case named != "" && named != tenant.All:
+		if who.Tenant, who.Scopes = named, g.all|g.of[named]; who.Scopes == 0 {
+			return who, refusedTenant(named, tenants, g.all)
+		}
+		if refusal = o.settle(ctx, &who); refusal == nil && who.Settings == nil {
+			refusal = refusedTenant(named, tenants, g.all)
+		}
+	case g.all == 0 && len(tenants) == 1:
+		who.Tenant = tenants[0]
+		if refusal = o.settle(ctx, &who); refusal == nil && who.Settings == nil {
+			refusal = session.Refused()
+		}
+	default:
+		refusal = o.several(ctx, &who, g, tenants, s.Tenant)
+	}
+	if refusal != nil {
+		return who, refusal
+	}
+	return who.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled
+}
+
+// settle reads the settings of an identity's tenant; nil: there is no such tenant.
+func (o *persons) settle(ctx context.Context, who *tenant.Identity) (refusal *call.Refusal) {
+	who.Settings, refusal = o.auth.directory.Settings(ctx, who.Tenant)
+	return refusal
+}
+
+// several completes the identity of a person who answers for several tenants: those that exist and are enabled. The
+// memory of its requests is accounted to its own tenant, or to the first.
+func (o *persons) several(ctx context.Context, who *tenant.Identity, g grants, tenants []string,
+	own string) *call.Refusal {
+	a := &tenant.Approver{All: g.all}
+	for _, id := range tenants {
+		settings, refusal := o.auth.directory.Settings(ctx, id)
+		if refusal != nil {
+			return refusal
+		}
+		if settings != nil && !settings.Disabled {
+			a.Tenants = append(a.Tenants, tenant.ApproverOf{Settings: settings, Scopes: g.all | g.of[id]})
+		}
+	}
+	who.Person.Approver = a
+	for i := range a.Tenants {
+		if s := a.Tenants[i].Settings; i == 0 || s.ID == own {
+			who.Tenant, who.Settings = s.ID, s
+		}
+	}
+	switch {
+	case who.Tenant != "":
+	case g.all == 0:
+		return refusedApprover
+	default:
+		ids, _, err := o.auth.roster.Page(ctx, "", 1)
+		if err != nil || len(ids) == 0 {
+			return refusedApprover
+		}
+		who.Tenant = ids[0]
+	}
+	return nil
+}
+
+// grants are the scopes with which a person answers approvals.
+type grants struct {
+	all tenant.Scopes            // for all tenants
+	of  map[string]tenant.Scopes // for one tenant each
+}
+
+// union returns the scopes for any tenant.
+func (g grants) union() tenant.Scopes {
+	scopes := g.all
+	for _, of := range g.of {
+		scopes |= of
+	}
+	return scopes
+}
+
+// grantsOf returns what the roles of a session's person permit, and what its claims gave for their tenant.
+func (o *persons) grantsOf(s *session.Session) grants {
+	granted := o.entriesOf(s)
+	g := grants{all: scopesOf(granted.Roles), of: map[string]tenant.Scopes{}}
+	for _, t := range granted.Tenants {
+		if scopes := scopesOf(t.Roles | granted.Roles); scopes != 0 {
+			g.of[t.Tenant] = scopes
+		}
+	}
+	var claims tenant.Scopes
+	for _, name := range s.Scopes {
+		one, _ := tenant.ParseScope(name)
+		claims |= one
+	}
+	if s.Tenant != "" && claims.Any(tenant.Approve) {
+		g.of[s.Tenant] |= claims
+	}
+	return g
+}
+
+// scopesOf returns the scopes that roles give at the inbox; 0 without the role approver.
+func scopesOf(roles operator.Roles) (scopes tenant.Scopes) {
+	if roles.Include(operator.Approve) {
+		scopes |= tenant.Approve
+	}
+	if roles.Include(operator.Admin) {
+		scopes |= tenant.Policy
+	}
+	return scopes
+}
+
+var (
+	refusedInboxKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "the API key is unknown, revoked or wrong"}
+	refusedApprover = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
+		Message: "you may not answer approvals: that needs a tenant and the scope approve, or the role approver"}
+)
+
+// maxNamedTenants bounds the tenants that a refusal names.
+const maxNamedTenants = 10
+
+// refusedTenant refuses a request for a tenant that is not among a person's, whether or not there is such a tenant.
+func refusedTenant(named string, tenants []string, all tenant.Scopes) *call.Refusal {
+	text := "there is no such tenant"
+	if all == 0 {
+		text = "your approvals are those of " + strings.Join(tenants[:min(len(tenants), maxNamedTenants)], ", ")
+		if len(tenants) > maxNamedTenants {
+			text += " and others"
+		}
+	}
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
+		Message: "you may not answer approvals of the tenant " + call.Quote(named) + ": " + text}
+}

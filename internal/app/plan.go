@@ -1,0 +1,238 @@
+package app
+
+import (
+	"cmp"
+	"crypto/tls"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/manifest"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/router"
+)
+
+// plan has the settings of router, gateway and health that follow from a configuration and the current members.
+type plan struct {
+	routes router.Config
+	probes []health.Fleet
+	secure map[string]*tls.Config         // by capability; absent: cleartext
+	tools  map[string]catalog.Declaration // by capability
+	mcp    []mcp.Fleet                    // of MCP servers
+	grpc   []grpcservice.Fleet            // of gRPC services
+
+	shields map[string]string // by capability, the name of the one that judges its calls
+	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
+}
+
+// planner makes plans. Unchanged parts are the same slices and pointers as in its previous plan, so that users
+// detect changes by comparing pointers.
+type planner struct {
+	ejected ejections
+	limits  *router.Limits
+	brought registeredManifests
+	others  *upstreams               // of backends that are no capabilities; nil: these are not probed
+	fleets  map[string]*plannedFleet // by capability
+}
+
+// plannedFleet is a fleet of the previous plan, with its inputs.
+type plannedFleet struct {
+	from     *config.Fleet
+	manifest *manifest.Manifest
+	members  []registry.Member
+	secure   *tls.Config
+	route    router.FleetConfig
+	probe    health.Fleet
+	author   catalog.Declaration
+}
+
+// plan takes members in the order of Registry.Members.
+func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
+	next := &plan{
+		routes: router.Config{Domains: s.Config.Domains, Zone: s.Config.Zone, Ejected: p.ejected.report, Limits: p.limits},
+		probes: make([]health.Fleet, 0, len(s.Config.Fleets)),
+		secure: map[string]*tls.Config{},
+		tools:  make(map[string]catalog.Declaration, len(s.Config.Fleets)),
+
+		shields: map[string]string{},
+		names:   map[string]string{},
+	}
+	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.Config.Fleets))
+	fleets := make(map[string]*plannedFleet, len(s.Config.Fleets))
+	p.brought.begin()
+	for _, from := range fleetsFor(s.Config, members) {
+		secure, m := s.Backends[from.TLS], s.ManifestOf(from)
+		if from.Tools {
+			m = p.listed(from)
+		}
+		dynamic, elsewhere := membersOf(members, from.Capability), ""
+		if m == nil {
+			m, elsewhere = p.brought.of(dynamic)
+		}
+		f := p.fleets[from.Capability]
+		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
+			f.from != from && !reflect.DeepEqual(f.from, from) {
+			f = newPlannedFleet(from, m, dynamic, secure)
+			f.author.ToolsElsewhere = elsewhere
+		}
+		if p.others != nil {
+			p.others.probeFor(from, &f.probe)
+		}
+		fleets[from.Capability] = f
+		next.routes.Fleets = append(next.routes.Fleets, f.route)
+		next.probes = append(next.probes, f.probe)
+		if !settings.OfEngines(from) { // they have no tools that could be called
+			next.tools[from.Capability] = f.author
+		}
+		if from.MCP.Name != "" {
+			next.names[from.Capability] = from.ToolPrefix()
+		}
+		if from.Shield != "" {
+			next.shields[from.Capability] = from.Shield
+		}
+		if servers := mcpFleetOf(s, from, secure); servers != nil {
+			next.mcp = append(next.mcp, *servers)
+		} else if services := grpcFleetOf(s, from, &f.probe, secure); services != nil {
+			next.grpc = append(next.grpc, *services)
+		} else if secure != nil {
+			next.secure[from.Capability] = secure
+		}
+	}
+	p.fleets = fleets
+	p.brought.end()
+	return next
+}
+
+// probes are those of the last plan, in no order.
+func (p *planner) probes() []health.Fleet {
+	var all []health.Fleet
+	for _, f := range p.fleets {
+		all = append(all, f.probe)
+	}
+	return all
+}
+
+// fleetsFor are the configuration's fleets, and one with every default for each capability
+// besides that members serve: the registry lets only those through that may have one.
+func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
+	all := make([]*config.Fleet, 0, len(cfg.Fleets))
+	known := make(map[string]bool, len(cfg.Fleets))
+	for i := range cfg.Fleets {
+		all = append(all, &cfg.Fleets[i])
+		known[cfg.Fleets[i].Capability] = true
+	}
+	for _, m := range members {
+		if !known[m.Capability] {
+			known[m.Capability] = true
+			f := config.DefaultFleet(m.Capability)
+			f.Policy, f.Shield = cfg.Registration.Policy, cfg.Shield
+			all = append(all, &f)
+		}
+	}
+	return all
+}
+
+// tlsOf returns the TLS configuration for a capability's backends; nil: cleartext.
+func (p *plan) tlsOf(capability string) *tls.Config { return p.secure[capability] }
+
+// membersOf are the members of one capability.
+func membersOf(members []registry.Member, capability string) []registry.Member {
+	first, _ := slices.BinarySearchFunc(members, capability,
+		func(m registry.Member, c string) int { return strings.Compare(m.Capability, c) })
+	end := first
+	for end < len(members) && members[end].Capability == capability {
+		end++
+	}
+	return members[first:end]
+}
+
+// newPlannedFleet builds a fleet. For an address, the file's settings take precedence over a member's.
+func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registry.Member,
+	secure *tls.Config) *plannedFleet {
+	f := &plannedFleet{
+		from: from, manifest: m, members: slices.Clone(members), secure: secure,
+		route: routeOf(withManifest(from, m)), probe: probeOf(from, secure), author: authorOf(from, m),
+	}
+	hosts := map[string]string{}
+	for _, m := range members {
+		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
+			continue
+		}
+		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session,
+			Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
+		if from.Tools { // it is no capability, and has none
+			b.Dialect = call.Auto
+		}
+		if secure != nil && secure.ServerName == "" {
+			b.Host = m.ServerName
+			hosts[m.Addr] = m.ServerName
+		}
+		f.route.Backends = append(f.route.Backends, b)
+		f.probe.Backends = append(f.probe.Backends, m.Addr)
+	}
+	f.probe.Hosts = hosts
+	return f
+}
+
+func routeOf(f *config.Fleet) router.FleetConfig {
+	return router.FleetConfig{
+		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f),
+		Dialect: f.Dialect, Secure: f.TLS.Enabled,
+		Deadlines: f.Deadline.Deadlines,
+		Ejection: router.Ejection{
+			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
+			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
+		},
+		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
+		ApprovalWait: f.ApprovalWait,
+		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
+		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
+		Affinity: router.Affinity{
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: settings.OfEngines(f),
+			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
+		},
+		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,
+	}
+}
+
+func backends(f *config.Fleet) []router.BackendConfig {
+	var all []router.BackendConfig
+	for _, b := range f.Backends {
+		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone,
+			Session: b.Session, Tenant: ownerOf(b.Session, b.Tenant)})
+	}
+	return all
+}
+
+// ownerOf is whose session a backend serves; without tenants all are of one.
+func ownerOf(session, of string) string {
+	if session == "" {
+		return ""
+	}
+	return cmp.Or(of, tenant.Default)
+}
+
+// orNone converts a 0 of the file, where it means "none", to the router's value for none; the router's 0 means the
+// default.
+func orNone[T int | float64 | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
+	return health.Fleet{
+		Capability: f.Capability, Backends: f.Addrs(), Asks: asksOf(f), Dialect: f.Dialect, TLS: secure,
+		Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health.Config,
+	}
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// openStore opens what replicas share. Whether Redis is there now makes no difference.
+func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
+	c.Log = log
+	return redisstore.Open(c)
+}
+
+// redisStats is how metrics see a store.
+func redisStats(s *redisstore.Store) func() telemetry.Redis {
+	return func() telemetry.Redis {
+		stats := s.Stats()
+		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed,
+			Unreplicated: stats.Unreplicated, Up: !stats.Unavailable}
+		r.Rejected = map[string]int64{}
+		for kind, n := range stats.Rejected {
+			r.Rejected[kind.String()] = n
+		}
+		for purpose, n := range stats.Commands {
+			r.Commands[purpose.String()] = n
+		}
+		return r
+	}
+}
+
+// redisWarnings are what operators should change about a store.
+func (p *App) redisWarnings() func() []string {
+	s := p.store
+	return func() (all []string) {
+		if p.decider.Stats().Lost {
+			all = append(all, "redis has lost the rules: restore them, or accept the loss with capgate policy accept-loss")
+		}
+		if !s.Replicated() {
+			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an "+
+				"approval may be used twice")
+		}
+		if s.AcceptsUnsigned() {
+			all = append(all, "redis.store_key_accept_unsigned is on: unsigned records are accepted")
+		}
+		return all
+	}
+}
+
+// unread returns the state in Redis that this replica has not read since its start: it would reject calls for that.
+func (p *App) unread(without bool) func() []string {
+	if without {
+		return nil
+	}
+	return func() (all []string) {
+		if p.rules != nil && !p.decider.Stats().Read {
+			all = append(all, "rules")
+		}
+		if p.auth.stored != nil && !p.auth.stored.Stats().Read {
+			all = append(all, "keys and tenants")
+		}
+		return all
+	}
+}
+
+// redisState is how operators see a store: embedded, ok or away.
+func redisState(s *redisstore.Store) func() string {
+	return func() string {
+		switch stats := s.Stats(); {
+		case stats.Embedded:
+			return "embedded"
+		case stats.Unavailable:
+			return "away"
+		default:
+			return "ok"
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+// namesTime bounds how long a configuration waits for names that are new in it.
+const namesTime = 2 * time.Second
+
+// registrySettings returns a configuration's settings of DNS names and registrations.
+func registrySettings(cfg *config.Config) registry.Settings {
+	s := registry.Settings{
+		Server: cfg.DNS.Server, Resolve: cfg.DNS.Resolve,
+		Rules: registry.Rules{
+			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities,
+			Allow:  cfg.Registration.Allow,
+			MinTTL: cfg.Registration.MinTTL, MaxTTL: time.Hour,
+			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability,
+			Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
+		},
+	}
+	for i := range cfg.Fleets {
+		f := &cfg.Fleets[i]
+		s.Rules.Fleets[f.Capability] = true
+		for _, n := range f.Names {
+			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight,
+				Zone: n.Zone, Session: n.Session, Tenant: n.Tenant})
+		}
+	}
+	return s
+}
+
+// awaitNames waits for the addresses of names that have just come, so that a fleet does
+// not lose its former backends before.
+func (p *App) awaitNames() {
+	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
+	defer cancel()
+	_ = p.registry.Await(ctx) // then they come later
+}
+
+// settle waits for the first answers of DNS and of the leases, and goes on with them.
+func (p *App) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, namesTime)
+	defer cancel()
+	select {
+	case <-p.registry.Settled():
+	case <-ctx.Done():
+	}
+	return p.reloader.apply(p.reloader.current)
+}
+
+func registryStats(r *registry.Registry) func() telemetry.Registry {
+	return func() telemetry.Registry {
+		s := r.Stats()
+		return telemetry.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed,
+			StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
+	}
+}

@@ -1,0 +1,301 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/router"
+)
+
+// Intervals of the checks for changed files. A changed file is loaded when two checks in a row see the same
+// content, because it may be incomplete. While files keep changing, checks are more frequent; after a maximum
+// number of checks the files are loaded anyway. An incomplete file is then invalid and changes nothing.
+const (
+	lookInterval = time.Second
+	settle       = 400 * time.Millisecond // until files that differed at restless looks are looked at again
+	maxUnsettled = 3
+	lastLook     = 13 // that differs in a row, after some eight seconds
+)
+
+// reloader keeps a process as its configuration says. All changes of its fleets are made
+// here, by one goroutine and one after another.
+type reloader struct {
+	process *App
+	planner planner
+	wake    chan struct{} // DNS or registrations have changed
+	loads   atomic.Pointer[loads]
+
+	started *config.Config     // settings that need a restart are compared with these
+	keys    [][]byte           // of approvals, too
+	answers [][]byte           // keys of idempotency
+	signs   [][]byte           // keys of redis.store_key_file
+	headers map[string]string  // of traces, too
+	traces  *tls.Config        // to their collector, too
+	shown   []*tls.Config      // by the listeners
+	current *settings.Settings // in force
+	tried   settings.Files     // of the newest files, loaded or invalid
+	seen    settings.Files     // of what differed at the last look; nil: nothing
+	differ  int                // checks in a row that saw a change
+	again   <-chan time.Time   // when to look before the next interval is over; nil: not
+}
+
+func newReloader(p *App, s *settings.Settings) *reloader {
+	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
+	r := &reloader{
+		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
+			others: &p.upstreams}, wake: make(chan struct{}, 1),
+		started: s.Config, keys: s.ApprovalKeys, signs: s.Store.StoreKeys, answers: s.IdempotencyKeys,
+		headers: s.TraceHeaders, traces: s.Backends[s.Config.Traces.TLS], current: s, tried: s.Files,
+		shown: slices.Clone(s.ListenerTLS),
+	}
+	r.loads.Store(&loads{at: time.Now()})
+	return r
+}
+
+// nudge makes the fleets anew before long. It does not block, and many cost as one.
+func (r *reloader) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the files, listens to SIGHUP and is nudged until ctx ends.
+func (r *reloader) run(ctx context.Context) {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.process.options.HangUp:
+			if r.process.audit != nil {
+				r.process.audit.Reopen()
+			}
+			r.load("SIGHUP")
+		case <-r.wake:
+			if err := r.apply(r.current); err != nil {
+				r.process.log.Error("fleets not changed", "error", err)
+			}
+		case <-ticker.C:
+			r.look()
+		case <-r.again:
+			r.look()
+		}
+	}
+}
+
+// look loads the files if they differ from those that were loaded last.
+func (r *reloader) look() {
+	if r.process.options.File == "" {
+		return
+	}
+	now := r.tried.Recheck()
+	r.again = nil
+	switch {
+	case now.Equal(r.tried):
+		r.seen, r.differ = nil, 0
+	case r.seen != nil && now.Equal(r.seen):
+		r.seen, r.differ = nil, 0
+		r.load("the file changed")
+	case r.differ >= lastLook:
+		r.seen, r.differ = nil, 0
+		r.load("the file keeps changing")
+	default:
+		r.seen = now
+		if r.differ++; r.differ >= maxUnsettled {
+			r.again = time.After(settle)
+		}
+	}
+}
+
+// load loads the files. If the configuration is bad the one in force stays, but what
+// files hold that it names is taken: certificates expire.
+func (r *reloader) load(because string) {
+	if r.process.options.File == "" {
+		return
+	}
+	files := settings.Files{}
+	cfg, bad := settings.ParseFile(r.process.options.File, r.process.options.Overrides, files)
+	if bad != nil {
+		cfg = r.current.Config
+	}
+	s, err := settings.WithFiles(cfg, files, r.current)
+	r.tried = files
+	if err == nil {
+		err = r.apply(s)
+	}
+	before := r.loads.Load()
+	if err = errors.Join(bad, err); err != nil {
+		logFailure(r.process.log, r.process.options.File, err)
+		r.loads.Store(before.failed(err))
+		return
+	}
+	restart := needsRestart(r.started, cfg)
+	if cfg.Redis == r.started.Redis && !settings.SameKeys(s.Store.StoreKeys, r.signs) {
+		restart = append(restart, "redis.store_key_file")
+	}
+	if sameApprovals(cfg, r.started) && !settings.SameKeys(s.ApprovalKeys, r.keys) {
+		restart = append(restart, "approvals.key_file")
+	}
+	if cfg.Idempotency == r.started.Idempotency && !settings.SameKeys(s.IdempotencyKeys, r.answers) {
+		restart = append(restart, "idempotency.key_file")
+	}
+	if cfg.Traces == r.started.Traces && !maps.Equal(s.TraceHeaders, r.headers) {
+		restart = append(restart, "traces.headers_file")
+	}
+	if cfg.Traces == r.started.Traces && s.Backends[cfg.Traces.TLS] != r.traces {
+		restart = append(restart, "traces.tls")
+	}
+	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
+		Targets: []audit.Target{{Name: "because", Value: because}}})
+	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets", len(cfg.Fleets))
+	if len(restart) > 0 {
+		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
+	}
+	r.loads.Store(before.succeeded(restart))
+}
+
+// apply puts settings into effect, together with the backends of DNS and registrations. After an error nothing has
+// changed.
+func (r *reloader) apply(s *settings.Settings) error {
+	p := r.process
+	if s != r.current {
+		p.registry.Set(registrySettings(s.Config))
+		p.awaitNames()
+	}
+	next := r.planner.plan(s, p.registry.Members())
+	table, err := router.NewTable(next.routes, p.routing.Table())
+	if err == nil { // before a fleet that they judge gets calls
+		err = p.shields.Replace(shieldConfigs(s), next.shields)
+	}
+	if err != nil {
+		if s != r.current {
+			p.registry.Set(registrySettings(r.current.Config))
+		}
+		return err
+	}
+	if s != r.current {
+		if s.Config.Redis == r.started.Redis {
+			p.store.Reload(s.Store)
+		}
+		p.auth.set(s)
+		p.operators.set(s)
+		_ = p.persons.set(s) // the keys were checked
+		p.signatures.Replace(s.SigningKeys)
+		single := s.Single(r.started.Multi) // until a restart
+		p.quotas.Single(single)
+		p.gateway.Single(single)
+	}
+	p.upstreams.set(next)
+	p.tools.Replace(next.tools)
+	p.gateway.Swap(table, next.tlsOf)
+	p.prober.Set(next.probes)
+	if s.ServerTLS != r.current.ServerTLS && s.ServerTLS != nil && r.current.ServerTLS != nil {
+		p.gateway.SetTLS(s.ServerTLS)
+	}
+	r.reloadListenerTLS(s)
+	p.gateway.SetDrain(drainOf(s.Config))
+	p.gateway.SetHosts(hostsOf(s.Config))
+	p.gateway.SetMCP(mcpOf(s.Config, next))
+	p.toolsChanged.Send(gateway.ViewChange{}) // the names of tools, or what a tenant may use, may be others
+	p.clientAddr.Replace(clientAddrConfig(s.Config))
+	if s != r.current {
+		_ = p.setWebhooks(s.Webhooks) // the file's reader has checked them
+	}
+	p.approvals.SetPublicURL(s.Config.PublicURL)
+	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
+	p.level.Set(s.Config.Log.Level)
+	r.current = s
+	return nil
+}
+
+// needsRestart names the fields of next that are in force only after a restart.
+func needsRestart(started, next *config.Config) []string {
+	var fields []string
+	for _, f := range []struct {
+		name    string
+		differs bool
+	}{
+		{"listen", started.Listen != next.Listen},
+		{"admin", started.Admin != next.Admin},
+		{"listeners", !sameListeners(started, next)},
+		{"redis", started.Redis != next.Redis},
+		{"replicas", started.Replicas != next.Replicas},
+		{"policies", started.Policies != next.Policies},
+		{"approvals", !sameApprovals(started, next)},
+		{"idempotency", started.Idempotency != next.Idempotency},
+		{"tenants", started.Multi != next.Multi},
+		{"operators", !sameOperators(started, next)},
+		{"identity", started.Identity != next.Identity},
+		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
+		{"traces", started.Traces != next.Traces},
+		{"calls", started.Calls != next.Calls},
+		{"metrics", started.Metrics != next.Metrics},
+		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
+		{"rest", started.REST != next.REST},
+		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
+		{"max_connection_age", started.MaxAge != next.MaxAge},
+		{"max_connection_age_grace", started.AgeGrace != next.AgeGrace},
+		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
+		{"overload", started.Overload != next.Overload},
+		{"audit", started.Audit != next.Audit},
+		{"log.format", started.Log.Format != next.Log.Format},
+	} {
+		if f.differs {
+			fields = append(fields, f.name)
+		}
+	}
+	return fields
+}
+
+// sameApprovals compares approvals without their rules and destinations of notices, which are replaced without a restart.
+func sameApprovals(a, b *config.Config) bool {
+	one, other := a.Approvals, b.Approvals
+	one.Webhook, other.Webhook = config.Webhook{}, config.Webhook{}
+	one.Notices, other.Notices = nil, nil
+	one.Rules, other.Rules = nil, nil
+	return reflect.DeepEqual(one, other)
+}
+
+// maxProblems bounds the logged problems of one file.
+const maxProblems = 5
+
+func moreProblems(n int) string {
+	if n == 1 {
+		return "and 1 more problem"
+	}
+	return fmt.Sprintf("and %d more problems", n)
+}
+
+// logFailure has one line for each of the first problems.
+func logFailure(log *slog.Logger, file string, err error) {
+	const what = "configuration not loaded; the previous one stays in effect"
+	problems := settings.Problems(err)
+	for i, problem := range problems {
+		if i == maxProblems {
+			log.Error(what, "file", file, "reason", moreProblems(len(problems)-i))
+			return
+		}
+		var at strictyaml.Error
+		if errors.As(problem, &at) {
+			log.Error(what, "file", at.File, "line", at.Line, "field", at.Path, "reason", at.Text)
+		} else {
+			log.Error(what, "file", file, "reason", problem.Error())
+		}
+	}
+}
