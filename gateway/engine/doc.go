@@ -14,7 +14,7 @@
 //	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals), and passes on answers to questions that
 //	                 the gateway has not seen. Published engines name no id: their questions are shown only (elsewhere.go).
 //
-// All knowledge of OpenParallax is in this folder and its subfolders; internal/cli and gateway/chain.go register
+// All knowledge of OpenParallax is in this folder and its subfolders; internal/app and gateway/chain.go register
 // it:
 //
 //	filter   filters only for these calls           probe    health checks

@@ -82,9 +82,6 @@ func (p *App) AdminRoutes() ([]string, error) {
 	return mux.Routes(), nil
 }
 
-// AdminAddr returns the address of the admin API.
-func (p *App) AdminAddr() string { return p.admin.Addr().String() }
-
 // filterRuleTenants are those of some tenants that have rules.
 func (p *App) filterRuleTenants(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
 	if candidate {

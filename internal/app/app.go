@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,10 +21,8 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/engine"
-	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -253,24 +250,6 @@ func (p *App) leave() {
 	p.calls.Leave()
 }
 
-// relayConfig is how clients' connections are bounded.
-func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
-	of := &s.Config.ClientLimits
-	c := relay.Config{
-		TLS: s.ServerTLS, Log: p.log, MaxBuffered: share.shard,
-		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
-		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.Config.MaxAge, Grace: s.Config.AgeGrace,
-	}
-	if c.ReservedConns == 0 {
-		c.ReservedConns = -1 // none
-	}
-	return c
-}
-
-func openCallsOf(of *config.ClientLimits) open.Limits {
-	return open.Limits{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
-}
-
 // restOf is how the JSON API is set up.
 func restOf(cfg *config.Config) rest.Config {
 	c := rest.Config{Files: filesOf(cfg.Artifacts), Wings: engineRoutes()}
@@ -377,6 +356,7 @@ func (p *App) Run(ctx context.Context) error {
 	return err
 }
 
+// Close releases what the process has opened.
 func (p *App) Close() {
 	for _, ln := range []net.Listener{p.public, p.admin} {
 		if ln != nil {
@@ -402,49 +382,3 @@ func (p *App) Close() {
 		_ = p.accessLog.Close()
 	}
 }
-
-// PublicAddr returns the address at which clients on this machine reach the public port.
-func (p *App) PublicAddr() string { return reachable(p.public.Addr()) }
-
-// InboxURL returns the address of the inbox for a browser; "" if there is no inbox.
-func (p *App) InboxURL() string {
-	cfg := p.reloader.started
-	switch {
-	case p.persons.inbox == nil:
-		return ""
-	case cfg.PublicURL != "":
-		return cfg.PublicURL + gateway.InboxPath
-	case cfg.TLS.CertFile != "":
-		return "https://" + p.PublicAddr() + gateway.InboxPath
-	}
-	return "http://" + p.PublicAddr() + gateway.InboxPath
-}
-
-// AdminLink returns the address of the admin API for a browser. With token, it has the start token and is valid until
-// the process ends.
-func (p *App) AdminLink() (link string, token bool) {
-	if p.operators.token == "" && p.reloader.started.AdminURL != "" {
-		return p.reloader.started.AdminURL, false
-	}
-	return p.startLink(), p.operators.token != ""
-}
-
-// reachable returns the address at which a client on this machine dials a listener.
-func reachable(a net.Addr) string {
-	host, port, _ := net.SplitHostPort(a.String())
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
-}
-
-// newAccessLog creates the log of calls: in the log itself, or for a person who watches.
-func newAccessLog(s *settings.Settings, w io.Writer, level slog.Leveler) *telemetry.AccessLog {
-	if s.CallLines != nil {
-		return telemetry.NewAccessLog(s.CallLines, telemetry.AccessLogConfig{Interval: callLineDelay})
-	}
-	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.Config.Log.Format == "text"})
-}
-
-// callLineDelay is how long the line of a call waits for others. A person notices no delay.
-const callLineDelay = 20 * time.Millisecond

@@ -19,15 +19,15 @@ import (
 // connectsAtOnce bounds the backends that are probed at one time.
 const connectsAtOnce = 32
 
-// connected is the result of one probe of each backend.
-type connected struct {
+// Connected is the result of one probe of each backend.
+type Connected struct {
 	Backends, Ready int
 	Problems        []error // backends that do not serve their fleets
 	Warnings        []string
 }
 
 // Connect probes each backend of a configuration once, as the gateway does.
-func Connect(ctx context.Context, s *settings.Settings) (c connected) {
+func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 	others := &upstreams{mcp: mcp.New(mcp.Options{}), grpc: grpcservice.New(grpcservice.Options{})}
 	defer others.close()
 	members, problems := membersOfNames(ctx, s)

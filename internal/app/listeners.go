@@ -66,17 +66,6 @@ func callersAt(l *config.Listener) *tenant.Listener {
 	return of
 }
 
-// addresses are where a process listens besides its public port and its admin API.
-func (p *App) addresses() []string {
-	all := make([]string, len(p.listeners))
-	for i, l := range p.listeners {
-		if all[i] = l.Socket.Addr().String(); l.Socket.Addr().Network() == "unix" {
-			all[i] = "unix:" + all[i]
-		}
-	}
-	return all
-}
-
 // reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
 // restart.
 func (r *reloader) reloadListenerTLS(s *settings.Settings) {

@@ -78,19 +78,6 @@ func (p *App) newStartToken(cfg *guard.Config) error {
 	return nil
 }
 
-// startLink is the address of the admin API for a person, with the start token if there is one.
-func (p *App) startLink() string {
-	scheme := "http://"
-	if p.operators.secure.Load() != nil {
-		scheme = "https://"
-	}
-	link := scheme + reachable(p.admin.Addr())
-	if p.operators.token != "" {
-		link += "/?token=" + p.operators.token
-	}
-	return link
-}
-
 // set applies a new configuration.
 func (o *operators) set(s *settings.Settings) {
 	o.keys.Replace(s.OperatorKeys, s.Pepper)

@@ -7,7 +7,7 @@
 //	                    breaker ── one goroutine probes whether Redis is back
 //
 // A feature is one file with one type that embeds client, made by a method of Store. The package that needs
-// the feature owns the interface; internal/cli connects the two.
+// the feature owns the interface; internal/app connects the two.
 //
 //	// Pins stores the backend of each session.
 //	type Pins struct{ client }

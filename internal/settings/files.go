@@ -71,6 +71,7 @@ func (p Files) Recheck() Files {
 	return now
 }
 
+// Equal reports whether both have the same files with the same content.
 func (p Files) Equal(other Files) bool { return maps.Equal(p, other) }
 
 // agree reports whether some files are equal in both; "" is no file.

@@ -16,6 +16,7 @@ type Overrides struct {
 	Insecure *bool
 }
 
+// Apply changes the fields of a configuration. The error names the option that is invalid.
 func (o Overrides) Apply(cfg *config.Config) error {
 	for value, field := range map[*string]*string{o.Listen: &cfg.Listen, o.Admin: &cfg.Admin} {
 		if value != nil && *value != "" {

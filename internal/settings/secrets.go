@@ -50,6 +50,7 @@ func decodeKey(text string) []byte {
 	return nil
 }
 
+// SameKeys reports whether two lists have the same keys in the same order.
 func SameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 // readSecret reads a file that holds one line.

@@ -70,6 +70,7 @@ func KeyPair(certFile, keyFile string, files Files) (tls.Certificate, error) {
 	return pair, nil
 }
 
+// CertPool reads a PEM file of certificate authorities.
 func CertPool(file string, files Files) (*x509.CertPool, error) {
 	pem, err := files.Read(file)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package gatewaytest runs whole gateways for tests: on loopback ports that the kernel
-// chooses, built as internal/cli builds them, in front of real backends.
+// chooses, built as internal/app builds them, in front of real backends.
 //
 //	gateway.go     Start, Stop, clients' connections
 //	health.go      waiting for health checks

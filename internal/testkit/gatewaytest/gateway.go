@@ -170,7 +170,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	return g
 }
 
-// build does what internal/cli does for a configuration file.
+// build does what internal/app does for a configuration file.
 func (g *Gateway) build(o Options) error {
 	g.limits = router.NewLimits(router.LimitsConfig{Store: o.Permits, Timeout: check.Patience})
 	routes, probes := o.fleets(g.limits)

@@ -1,0 +1,26 @@
+package app
+
+import (
+	"github.com/capgate/capgate/gateway/filter/open"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/settings"
+)
+
+// relayConfig is how clients' connections are bounded.
+func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
+	of := &s.Config.ClientLimits
+	c := relay.Config{
+		TLS: s.ServerTLS, Log: p.log, MaxBuffered: share.shard,
+		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
+		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.Config.MaxAge, Grace: s.Config.AgeGrace,
+	}
+	if c.ReservedConns == 0 {
+		c.ReservedConns = -1 // none
+	}
+	return c
+}
+
+func openCallsOf(of *config.ClientLimits) open.Limits {
+	return open.Limits{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
+}
