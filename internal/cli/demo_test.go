@@ -103,7 +103,7 @@ func TestDemoLogs(t *testing.T) {
 func TestFirstAnswer(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "capgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../../cmd/capgate")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
