@@ -36,8 +36,8 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 	return b.InFlight(), true
 }
 
-// adminServices are the services of the admin API, below /v1/ and over gRPC.
-func (p *App) adminServices() (mount func(*guard.Mux), err error) {
+// AdminServices returns the services of the admin API, below /v1/ and over gRPC.
+func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 	redis := redisState(p.store)
 	answers := func() admin.Gateway { return admin.Gateway{Replica: p.replica, Redis: redis()} }
 	fleets := admin.New(admin.Config{
@@ -69,17 +69,6 @@ func (p *App) adminServices() (mount func(*guard.Mux), err error) {
 		admin.MountWebhooks(mux, lettersNow{p}, p.destinations, p.audit)
 		admin.MountLimits(mux, p.quotas, p.auth.roster, answers)
 	}, err
-}
-
-// AdminRoutes returns the patterns and methods of the services of the admin API.
-func (p *App) AdminRoutes() ([]string, error) {
-	mount, err := p.adminServices()
-	if err != nil {
-		return nil, err
-	}
-	mux := guard.NewMux()
-	mount(mux)
-	return mux.Routes(), nil
 }
 
 // filterRuleTenants are those of some tenants that have rules.

@@ -174,7 +174,7 @@ func New(s *settings.Settings, o Options) (p *App, err error) {
 
 // newGateway puts the gateway together, when all that it needs is there.
 func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.Metrics) error {
-	routes, err := p.adminServices()
+	routes, err := p.AdminServices()
 	if err != nil {
 		return err
 	}

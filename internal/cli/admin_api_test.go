@@ -72,11 +72,13 @@ func TestAdminDocument(t *testing.T) {
 	p, err := app.New(&settings.Settings{Config: cfg}, app.Options{Log: io.Discard})
 	check.Must(t, err)
 	t.Cleanup(p.Close)
-	routes, err := p.AdminRoutes()
+	mount, err := p.AdminServices()
 	check.Must(t, err)
+	mux := guard.NewMux()
+	mount(mux)
 	unnamed := regexp.MustCompile(`\{[^}]*\}`)
 	served := []string{"GET /livez", "GET /readyz", "GET /metrics"} // of package gateway
-	for _, row := range routes {
+	for _, row := range mux.Routes() {
 		if _, ok := guard.AccessOf(row); !ok {
 			t.Errorf("%s has no least role", row)
 		}

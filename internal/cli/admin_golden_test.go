@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/console"
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -106,9 +107,9 @@ type goldenGateway struct {
 }
 
 // routesOfMux returns the patterns of the admin API, and the paths of gRPC methods that have no JSON route.
-func routesOfMux(t *testing.T, p *process) []string {
+func routesOfMux(t *testing.T, p *app.App) []string {
 	t.Helper()
-	mount, err := p.adminServices()
+	mount, err := p.AdminServices()
 	check.Must(t, err)
 	var mux *guard.Mux
 	_, err = gateway.NewAdmin(gateway.AdminConfig{API: func(m *guard.Mux) { mux = m; mount(m) },

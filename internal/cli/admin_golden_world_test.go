@@ -14,7 +14,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/capgate/capgate/examples/openparallax/engine"
+	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -110,20 +112,21 @@ func (g *goldenGateway) serve(t *testing.T, config, named map[string]string) {
 	file := filepath.Join(config["dir"], "capgate.yaml")
 	text := os.Expand(goldenConfig, func(name string) string { return config[name] })
 	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
-	s, err := loadSettings(file, overrides{})
+	s, err := settings.Load(file, settings.Overrides{})
 	check.Must(t, err)
-	p, err := build(s, io.Discard)
+	s.Config.Replicas.ID = "replica-of-the-golden-file"
+	p, err := app.New(s, app.Options{Log: io.Discard})
 	check.Must(t, err)
-	named[p.replica] = "REPLICA"
+	named[s.Config.Replicas.ID] = "REPLICA"
 	var pairs []string
 	for value, name := range named {
 		pairs = append(pairs, value, name)
 	}
 	g.patterns, g.names = routesOfMux(t, p), strings.NewReplacer(pairs...)
-	g.admin, g.public = p.admin.Addr().String(), p.public.Addr().String()
+	g.admin, g.public = p.AdminAddr(), p.PublicAddr()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.run(ctx) }()
+	go func() { ended <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		check.Must(t, check.Received(t, ended, "the process to end"))
