@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/clientaddr"
 )
 
@@ -25,12 +26,14 @@ const (
 // public port's, with numbers of its own, and no calls: its handler answers gRPC too.
 func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	cfg := relay.Config{
-		TLS: g.cfg.AdminTLS, Log: public.Log, WebOnly: true, Evict: true, Network: adminNetwork, OnConnect: newClientConn,
-		Account: g.handler.shares.operator, ConnAccount: g.handler.shares.operator, MaxKept: public.MaxKept,
-		Panicked: public.Panicked, TooMuch: public.TooMuch, TooLong: public.TooLong, Cleartext: public.Cleartext,
-		Shards: 1, MaxConns: adminConns, MorePorts: adminClosing, MaxNetworkConns: adminNetworkConns,
-		MaxHandshakes: adminNetworkConns, MaxStreams: adminStreams, MaxHeaderList: adminHeader,
-		SetupTimeout: adminSetup, IdleTimeout: adminIdle,
+		Shards: 1, Log: public.Log, TLS: g.cfg.AdminTLS, Panicked: public.Panicked, OnConnect: newClientConn, WebOnly: true,
+		Limits: accept.Limits{Network: adminNetwork, Evict: true, MaxConns: adminConns, MorePorts: adminClosing,
+			MaxNetworkConns: adminNetworkConns, MaxHandshakes: adminNetworkConns},
+		Timeouts: relay.Timeouts{Setup: adminSetup, Idle: adminIdle},
+		HTTP2:    relay.HTTP2{MaxStreams: adminStreams, MaxHeaderList: adminHeader},
+		Memory: relay.Memory{MaxKept: public.Memory.MaxKept, Client: g.handler.shares.operator,
+			Connection: g.handler.shares.operator},
+		Responses: public.Responses,
 	}
 	r := relay.New(cfg, nil, withConnTLS(withStalls(g.cfg.Stall, func(*http.Request) bool { return false }, g.operators)))
 	if g.cfg.Guard != nil {
@@ -43,7 +46,7 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	return r
 }
 
-// adminNetwork is relay.Config.Network: no client is exempt. Connections of other kinds than IP have no bound of their
+// adminNetwork is accept.Limits.Network: no client is exempt. Connections of other kinds than IP have no bound of their
 // own.
 func adminNetwork(addr net.Addr) (netip.Prefix, bool) {
 	if a := clientaddr.AddrOf(addr); a.IsValid() {

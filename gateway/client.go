@@ -42,7 +42,7 @@ func newClientConn(p *relay.Peer) any {
 // loopback is Config.Exempt where nothing else is said.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// networks is relay.Config.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
+// networks returns accept.Limits.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
 func networks(e *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
 	if exempt == nil {
 		exempt = loopback

@@ -84,7 +84,7 @@ func (b *balancer) pass(ctx context.Context, nc net.Conn) {
 // ageing starts a replica in front of a backend of its own. Its clients' connections are replaced soon.
 func ageing(t *testing.T) (*gatewaytest.Gateway, *gatewaytest.Capability) {
 	t.Helper()
-	f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Relay.MaxAge = 200 * time.Millisecond })
+	f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Relay.Age.Max = 200 * time.Millisecond })
 	return f.gateway, f.capability
 }
 

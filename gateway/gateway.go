@@ -36,6 +36,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
@@ -61,7 +62,7 @@ const maxMessage = 16 << 20
 // Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log
 // are required.
 type Config struct {
-	// but for what the Gateway itself answers: Origin, OnConnect, Hidden, Web, Leaving and TooLong
+	// Relay has the limits of connections, streams and memory. The Gateway sets the functions, Responses and Network.
 	Relay relay.Config
 	// records who did what; whoever made it closes it, after the Gateway; nil: none
 	Audit      *audit.Log
@@ -157,7 +158,7 @@ func New(cfg Config) (*Gateway, error) {
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
 	g.SetDrain(cfg.Drain)
-	cfg.Relay.Network, cfg.Relay.MorePorts = networks(cfg.ClientAddr, cfg.Exempt), len(cfg.Listeners)
+	cfg.Relay.Limits.Network, cfg.Relay.Limits.MorePorts = networks(cfg.ClientAddr, cfg.Exempt), len(cfg.Listeners)
 	g.ports = newListeners(cfg.Listeners)
 	queue, err := fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests))
 	if err != nil {
@@ -172,7 +173,7 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Overload != nil {
 		cfg.Overload.SetUse(h.use)
 	}
-	cfg.Relay.Leaving = g.leaving
+	cfg.Relay.Age.Leaving = g.leaving
 	web := h.middleware(queue, g.bodies,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
 	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
@@ -198,21 +199,26 @@ func New(cfg Config) (*Gateway, error) {
 
 // configure adds what the Gateway itself answers of what its relay asks.
 func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
-	r.Origin, r.OnConnect, r.Hidden, r.Web = from.ConnAddr, newClientConn, clientaddr.Reserved, h.setWebClient
-	r.Panicked = recovery.Report
-	r.Account, r.ConnAccount, r.UpstreamAccount = h.shares.account, h.shares.connection, h.shares.upstream
-	r.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
-	r.Closed, r.Full = status.Relayed(filter.ShuttingDown, call.NotSent), status.Relayed(filter.Overloaded, call.NotSent)
-	r.TooMuch = relay.Page{Type: problem.ContentType, Body: problem.TooMuch(filter.OverAddressShare.Reason,
-		filter.OverAddressShare.Message)}
+	r.Origin, r.OnConnect, r.Web, r.Panicked = from.ConnAddr, newClientConn, h.setWebClient, recovery.Report
+	r.Forwarding.OmitHeader = clientaddr.Reserved
+	r.Memory.Client, r.Memory.Connection, r.Memory.Upstream = h.shares.account, h.shares.connection, h.shares.upstream
+	r.Memory.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
 	switch {
-	case !h.callers.Needed() || r.ReservedConns < 0:
-		r.ReservedConns = 0
-	case r.ReservedConns == 0:
-		r.ReservedConns = cmp.Or(r.MaxConns, relay.DefaultMaxConns) / reservedPart
+	case !h.callers.Needed() || r.Limits.ReservedConns < 0:
+		r.Limits.ReservedConns = 0
+	case r.Limits.ReservedConns == 0:
+		r.Limits.ReservedConns = cmp.Or(r.Limits.MaxConns, relay.DefaultMaxConns) / reservedPart
 	}
-	r.TooLong = relay.Page{Type: problem.ContentType, Body: problem.HeaderTooLarge()}
-	r.Cleartext = relay.Page{Type: problem.ContentType, Body: problem.TLSRequired()}
+	r.Responses = relay.Responses{
+		Closed:      status.Relayed(filter.ShuttingDown, call.NotSent),
+		OutOfMemory: status.Relayed(filter.Overloaded, call.NotSent),
+		Pages: accept.Pages{
+			HeadersTooLarge: relay.Page{Type: problem.ContentType, Body: problem.HeaderTooLarge()},
+			TLSRequired:     relay.Page{Type: problem.ContentType, Body: problem.TLSRequired()},
+			TooManyRequests: relay.Page{Type: problem.ContentType,
+				Body: problem.TooMuch(filter.OverAddressShare.Reason, filter.OverAddressShare.Message)},
+		},
+	}
 }
 
 // fill sets what a Config may lack.

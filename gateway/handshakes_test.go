@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -36,8 +37,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
 		Exempt: []netip.Prefix{}, // none is: 127.0.0.2 and 127.0.0.3 are networks
-		Relay: relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}}, MaxConns: 64,
-			MaxNetworkConns: 48, MaxHandshakes: 2},
+		Relay: relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}},
+			Limits: accept.Limits{MaxConns: 64, MaxNetworkConns: 48, MaxHandshakes: 2}},
 	})
 	shake := &tls.Config{RootCAs: ca.Pool, ServerName: "localhost", NextProtos: []string{"h2"}}
 	ctx, stop := context.WithCancel(t.Context())

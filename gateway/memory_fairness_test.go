@@ -48,7 +48,7 @@ func TestWhatFrontDoorsHold(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
-		Relay:  relay.Config{MaxConnBuffered: 128 << 10},
+		Relay:  relay.Config{Memory: relay.Memory{MaxConnBuffered: 128 << 10}},
 	})
 	args := `{"a":"` + string(file(1<<20).Data) + `"}`
 	_, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, args))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -71,7 +72,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Protocol: clientaddr.V1}),
-		Relay: relay.Config{MaxNetworkConns: 2},
+		Relay: relay.Config{Limits: accept.Limits{MaxNetworkConns: 2}},
 	})
 	come := func(header string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)
@@ -123,7 +124,7 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Protocol: clientaddr.V1}),
 		Authenticator: ring.authenticator(),
-		Relay:         relay.Config{MaxConns: 16, MaxNetworkConns: 16}, // two of them are reserved
+		Relay:         relay.Config{Limits: accept.Limits{MaxConns: 16, MaxNetworkConns: 16}}, // two of them are reserved
 	})
 	come := func(addr string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)

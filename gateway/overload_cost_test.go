@@ -95,7 +95,7 @@ func TestSharesAreOfCost(t *testing.T) {
 			c := &costly{shedder: overload.New(overload.Config{MaxDelay: time.Millisecond,
 				Log: slog.New(slog.NewTextHandler(&log, nil))})}
 			c.mcpFront = startMCP(t, func(o *gatewaytest.Options) {
-				o.Authenticator, o.Overload, o.Relay.MaxConnBuffered = byName{}, c.shedder, 1<<30
+				o.Authenticator, o.Overload, o.Relay.Memory.MaxConnBuffered = byName{}, c.shedder, 1<<30
 			})
 			c.invoke(t, i, "acme", small)
 			c.invoke(t, i, "globex", small)

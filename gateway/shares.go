@@ -105,7 +105,7 @@ func shardsOf(wanted int, memory int64) int {
 	return max(min(cmp.Or(wanted, runtime.GOMAXPROCS(0)), int(memory/4/relay.ShardCost(leastKept))), 1)
 }
 
-// account is relay.Config.Account: of a client by its address, until its calls are a tenant's.
+// account is relay.Memory.Client: the account of a client by its address, until its calls are a tenant's.
 func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
@@ -113,12 +113,12 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 	return p.strangers.Of(peer.Value.(*clientConn).prefix)
 }
 
-// connection is relay.Config.ConnAccount. Requests of strangers at an address do not take the room for its connections.
+// connection is relay.Memory.Connection. Requests of strangers at an address do not take the room for its connections.
 func (p *shares) connection(peer *relay.Peer) relay.Account {
 	return p.connections.Of(clientaddr.NetworkName(clientaddr.AddrOf(peer.Addr)))
 }
 
-// operator is relay.Config.Account and ConnAccount of the admin API.
+// operator is relay.Memory.Client and Connection of the admin API.
 func (p *shares) operator(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")

@@ -112,7 +112,7 @@ func sendWeb(t *testing.T, client *http.Client, url, contentType, body string, h
 func TestWebMessagesAreBounded(t *testing.T) {
 	const most = 1 << 20
 	eachWebOnce(t, func(t *testing.T, f *front, client *webClient) { client.refuses(t, f, most+1<<16) },
-		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.MaxFirstMessage = most, most })
+		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.HTTP2.MaxFirstMessage = most, most })
 }
 
 // TestLongestMessagesByDefault: a longer message than the default allows is refused, over gRPC and over Connect.

@@ -1,30 +1,26 @@
 package relay
 
-import (
-	"time"
-
-	"github.com/capgate/capgate/gateway/relay/accept"
-)
+import "time"
 
 // How a client is made to connect again, so that its next connection may reach another replica.
 
 // lifetime returns when a connection that begins now is to be replaced, on the shard's clock; 0: never.
 func (r *Relay) lifetime(now int64) int64 {
-	if age := (&accept.Age{Max: r.cfg.MaxAge}).Spread(); age > 0 {
+	if age := r.cfg.Age.Spread(); age > 0 {
 		return now + int64(age)
 	}
 	return 0
 }
 
-// replace has the client go elsewhere, and ends the calls that are left after Config.Grace.
+// replace has the client go elsewhere, and ends the calls that are left after Age.Grace.
 func (c *conn) replace() {
 	if c.drainPhase != notDraining {
 		c.replaceAt = 0
 		c.cutOff()
 		return
 	}
-	if c.replaceAt = 0; c.sh.relay.cfg.Grace > 0 {
-		c.replaceAt = c.sh.now + int64(c.sh.relay.cfg.Grace)
+	if c.replaceAt = 0; c.sh.relay.cfg.Age.Grace > 0 {
+		c.replaceAt = c.sh.now + int64(c.sh.relay.cfg.Age.Grace)
 	}
 	c.drain()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -24,7 +25,7 @@ func TestMaxAge(t *testing.T) {
 			t.Parallel()
 			cfg := relay.Config{}
 			if name == "age" {
-				cfg.MaxAge = 50 * time.Millisecond
+				cfg.Age.Max = 50 * time.Millisecond
 			}
 			w := newWorld(t, cfg)
 			c := rawClient(t, w.addr)
@@ -63,7 +64,7 @@ func TestMaxAge(t *testing.T) {
 // TestMaxAgeIdle: a connection without calls ends, too.
 func TestMaxAgeIdle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxAge: 30 * time.Millisecond})
+	w := newWorld(t, relay.Config{Age: accept.Age{Max: 30 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	f, err := c.Wait(isGoAway)
 	check.Must(t, err)
@@ -81,7 +82,7 @@ func TestMaxAgeIdle(t *testing.T) {
 // TestMaxAgeGrace: calls that are left after the grace end with the Handler's answer, and the connection with them.
 func TestMaxAgeGrace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxAge: 30 * time.Millisecond, Grace: 100 * time.Millisecond})
+	w := newWorld(t, relay.Config{Age: accept.Age{Max: 30 * time.Millisecond, Grace: 100 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	began := time.Now()
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...))))
@@ -116,9 +117,9 @@ func TestHTTP1ConnectionsEnd(t *testing.T) {
 		inside <- struct{}{}
 		<-proceed
 	})
-	_, always := serveRelay(t, relay.Config{Leaving: leaving.Load}, &forwarder{}, site)
-	_, young := serveRelay(t, relay.Config{MaxAge: time.Hour}, &forwarder{}, site)
-	_, old := serveRelay(t, relay.Config{MaxAge: time.Nanosecond}, &forwarder{}, site)
+	_, always := serveRelay(t, relay.Config{Age: accept.Age{Leaving: leaving.Load}}, &forwarder{}, site)
+	_, young := serveRelay(t, relay.Config{Age: accept.Age{Max: time.Hour}}, &forwarder{}, site)
+	_, old := serveRelay(t, relay.Config{Age: accept.Age{Max: time.Nanosecond}}, &forwarder{}, site)
 	ends := func(addr, path string) bool {
 		resp, err := webClients(t, nil)["HTTP/1.1"].Get("http://" + addr + path)
 		check.Must(t, err)
@@ -151,7 +152,7 @@ func TestHTTP1ConnectionsEnd(t *testing.T) {
 func TestAgesDiffer(t *testing.T) {
 	t.Parallel()
 	const age = 500 * time.Millisecond
-	w := newWorld(t, relay.Config{MaxAge: age})
+	w := newWorld(t, relay.Config{Age: accept.Age{Max: age}})
 	ages := make(chan time.Duration, 30)
 	for range cap(ages) {
 		c := rawClient(t, w.addr)

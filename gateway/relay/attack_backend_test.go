@@ -180,7 +180,7 @@ func TestBackendGone(t *testing.T) {
 	for name, play := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newRig(t, relay.Config{SetupTimeout: time.Second})
+			g := newRig(t, relay.Config{Timeouts: relay.Timeouts{Setup: time.Second}})
 			done := make(chan error, 1)
 			go func() {
 				nc, err := g.raw.Accept()

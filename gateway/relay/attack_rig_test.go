@@ -117,7 +117,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	check.Cleanup(t, g.relay.Close)
 	up := g.relay.NewUpstream(relay.UpstreamConfig{Addr: back.Addr().String()})
 	raw := g.relay.NewUpstream(relay.UpstreamConfig{Addr: g.raw.Addr().String(), MaxConns: 1,
-		DialTimeout: cfg.SetupTimeout})
+		DialTimeout: cfg.Timeouts.Setup})
 	g.handler.headers = func(s *relay.Stream) {
 		switch path := s.Path(); {
 		case strings.HasPrefix(path, "/raw/"):

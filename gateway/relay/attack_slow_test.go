@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -49,7 +50,7 @@ func TestSlowPeers(t *testing.T) {
 				halfMessage()...)
 		}, trickle: make([]byte, 500)},
 	}
-	g := newRig(t, relay.Config{SetupTimeout: limit, PingTimeout: limit})
+	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{Setup: limit, Ping: limit}})
 	g.during(limits{buffers: 64 << 10, goroutines: 4 * len(cases), streams: 2}, func() {
 		var all sync.WaitGroup
 		for name, tc := range cases {
@@ -109,7 +110,8 @@ func TestSlowHandshake(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	server, _ := tlsConfigs(t)
 	h := &attackHandler{}
-	r := relay.New(relay.Config{TLS: server, SetupTimeout: limit, MaxConns: 1}, h, http.NotFoundHandler())
+	r := relay.New(relay.Config{TLS: server, Timeouts: relay.Timeouts{Setup: limit}, Limits: accept.Limits{MaxConns: 1}}, h,
+		http.NotFoundHandler())
 	check.Cleanup(t, r.Close)
 	ln := listen(t)
 	go func() { _ = r.Serve(ln) }()
@@ -127,7 +129,7 @@ func TestSlowHandshake(t *testing.T) {
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
 	const idle = time.Second
-	g := newRig(t, relay.Config{IdleTimeout: idle})
+	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{Idle: idle}})
 	c := g.attacker()
 	start := time.Now()
 	wantEmptyCall(t, c, 1)
@@ -140,7 +142,7 @@ func TestIdleConnection(t *testing.T) {
 // TestBusyConnectionIsNotIdle: a connection with a stream outlasts one that came later and is idle.
 func TestBusyConnectionIsNotIdle(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{IdleTimeout: time.Second})
+	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{Idle: time.Second}})
 	g.sink()
 	c := g.attacker()
 	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))
@@ -154,7 +156,7 @@ func TestBusyConnectionIsNotIdle(t *testing.T) {
 // TestHalfOpen: a client that has gone without a word is found by PING.
 func TestHalfOpen(t *testing.T) {
 	t.Parallel()
-	g := newRig(t, relay.Config{KeepAlive: 100 * time.Millisecond, PingTimeout: 2 * time.Second})
+	g := newRig(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 100 * time.Millisecond, Ping: 2 * time.Second}})
 	g.sink()
 	c := g.attacker()
 	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(request("/raw/never")...))))

@@ -69,7 +69,7 @@ func TestUnreadDownloads(t *testing.T) {
 // slow readers. What goes beyond its share is ended, the rest of it goes on.
 func TestConnectionShare(t *testing.T) {
 	const downloads, share = 100, 1 << 20
-	g := newRig(t, relay.Config{MaxConnBuffered: share})
+	g := newRig(t, relay.Config{Memory: relay.Memory{MaxConnBuffered: share}})
 	g.during(limits{buffers: 2*share + perConn, goroutines: 10, streams: downloads}, func() {
 		c := g.attacker(rawhttp2.Setting{ID: rawhttp2.InitialWindowSize, Value: 0})
 		for i := range uint32(downloads) {
@@ -157,7 +157,7 @@ func TestCrumbs(t *testing.T) {
 func TestAnswersUnread(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
-			g := start(t, relay.Config{KeepAlive: 300 * time.Millisecond, PingTimeout: 3 * time.Second})
+			g := start(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 300 * time.Millisecond, Ping: 3 * time.Second}})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 				_ = writeRefused(g.attacker(), 40_000) // answers of 36 MB
 				g.call()

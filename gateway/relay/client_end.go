@@ -18,7 +18,7 @@ type Request struct {
 	Peer      *Peer         // the client whose call this is, for Stream.Peer; nil: the process itself
 	Value     any           // for the Handler, as Stream.RequestValue: the authenticated caller, for example
 
-	// MaxMessage bounds one message of the response, in bytes; default Config.MaxFirstMessage. A longer one ends the
+	// MaxMessage bounds one message of the response, in bytes; default HTTP2.MaxFirstMessage. A longer one ends the
 	// call with MessageTooLarge.
 	MaxMessage int
 	// Hold is charged with the memory of a response to Unary as it grows. Without room there the call ends with
@@ -73,7 +73,7 @@ func (c *clientEnd) prepare(ctx context.Context, sh *shard, q *Request) {
 	}
 	most := q.MaxMessage
 	if most <= 0 {
-		most = sh.relay.cfg.MaxFirstMessage
+		most = sh.relay.cfg.HTTP2.MaxFirstMessage
 	}
 	c.init(c, sh, most)
 	c.hold = q.Hold
@@ -136,20 +136,20 @@ func (c *clientEnd) open() {
 	cfg := &sh.relay.cfg
 	switch {
 	case sh.closed:
-		c.refuse(cfg.Closed)
+		c.refuse(cfg.Responses.Closed)
 		return
-	case sh.buffered > cfg.MaxBuffered:
-		c.refuse(cfg.Full)
+	case sh.buffered > cfg.Memory.MaxBuffered:
+		c.refuse(cfg.Responses.OutOfMemory)
 		return
 	}
 	c.shorten()
 	s := sh.newStream()
 	c.stream = s
-	s.open(c, c.request.Peer, 0, cfg.StreamWindow, c.head(), false)
+	s.open(c, c.request.Peer, 0, cfg.HTTP2.StreamWindow, c.head(), false)
 	if p := c.request.Parent.end; p != nil && p.group != nil {
 		s.chargeTo(p.group)
 	}
-	if s.headSize > cfg.MaxHeaderList || !s.checkRequest() || !s.grpc {
+	if s.headSize > cfg.HTTP2.MaxHeaderList || !s.checkRequest() || !s.grpc {
 		s.result.Code = codeInternal
 		s.finish()
 		return
@@ -318,7 +318,7 @@ func (c *clientEnd) overBuffer() bool { return false }
 
 // ledger implements downstream: the account is asked for when the first byte is charged to it.
 func (c *clientEnd) ledger() *ledger {
-	if account := c.sh.relay.cfg.Account; account != nil && c.ungrouped.account == nil {
+	if account := c.sh.relay.cfg.Memory.Client; account != nil && c.ungrouped.account == nil {
 		c.ungrouped = ledger{account: account(c.request.Peer), step: connStep}
 	}
 	return &c.ungrouped

@@ -120,7 +120,7 @@ func newConn(sh *shard, p *pool, l link, peer *Peer) *conn {
 		dec:            hpack.NewDecoder(sh.interner, 4096),
 		enc:            hpack.NewEncoder(),
 		sendWin:        initialWindow,
-		recvWin:        sh.relay.cfg.ConnWindow,
+		recvWin:        sh.relay.cfg.HTTP2.ConnWindow,
 		peerMaxStreams: ^uint32(0),
 		peerWindow:     initialWindow,
 		began:          sh.now,
@@ -367,7 +367,7 @@ func (c *conn) onStray(id uint32) {
 // credit gives received bytes back to the peer's connection window. Streams bound
 // what is held (half.credit); the connection's window only bounds bursts.
 func (c *conn) credit(n int) {
-	if c.uncredited += n; c.uncredited >= c.sh.relay.cfg.ConnWindow/2 {
+	if c.uncredited += n; c.uncredited >= c.sh.relay.cfg.HTTP2.ConnWindow/2 {
 		c.recvWin += c.uncredited
 		c.writeWindowUpdate(0, c.uncredited)
 		c.uncredited = 0

@@ -36,7 +36,7 @@ func (c *conn) replenish(h *half, n int) { c.writeWindowUpdate(h.id, n) }
 
 func (c *conn) state() *peerState { return &c.peerState }
 
-func (c *conn) overBuffer() bool { return c.held > c.sh.relay.cfg.MaxConnBuffered }
+func (c *conn) overBuffer() bool { return c.held > c.sh.relay.cfg.Memory.MaxConnBuffered }
 
 func (c *conn) ledger() *ledger { return &c.ungrouped }
 

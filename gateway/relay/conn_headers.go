@@ -64,7 +64,7 @@ func (c *conn) onContinuation(fh frameHeader, p []byte) *connError {
 }
 
 func (c *conn) keepBlock(p []byte) *connError {
-	if len(c.block.buf)+len(p) > 2*c.sh.relay.cfg.MaxHeaderList {
+	if len(c.block.buf)+len(p) > 2*c.sh.relay.cfg.HTTP2.MaxHeaderList {
 		return &connError{errEnhanceYourCalm, "header block too long"}
 	}
 	c.block.buf = append(c.sh.buffers.grow(c.block.buf, len(p)), p...)
@@ -80,7 +80,7 @@ func (c *conn) onBlock(id uint32, end bool, block []byte) *connError {
 	c.sh.work += blockWork
 	list := c.sh.scratch
 	list.Reset()
-	err := c.dec.Decode(block, list, c.sh.relay.cfg.MaxHeaderList)
+	err := c.dec.Decode(block, list, c.sh.relay.cfg.HTTP2.MaxHeaderList)
 	tooLong := errors.Is(err, hpack.ErrListTooLong)
 	if err != nil && !tooLong {
 		return &connError{errCompression, err.Error()}
@@ -115,8 +115,8 @@ func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connEr
 	c.guard.addStream()
 	cfg := &c.sh.relay.cfg
 	switch {
-	case c.draining, c.streams.count >= int(cfg.MaxStreams), c.heads+list.Size() > maxHeads,
-		c.sh.buffered > cfg.MaxBuffered:
+	case c.draining, c.streams.count >= int(cfg.HTTP2.MaxStreams), c.heads+list.Size() > maxHeads,
+		c.sh.buffered > cfg.Memory.MaxBuffered:
 		c.guard.addControl(1)
 		c.writeReset(id, errRefusedStream)
 		return nil

@@ -234,7 +234,7 @@ func (c *conn) setupTimeout() int64 {
 	if c.pool != nil && !c.settled {
 		return int64(c.pool.upstream.cfg.DialTimeout)
 	}
-	return int64(c.sh.relay.cfg.SetupTimeout)
+	return int64(c.sh.relay.cfg.Timeouts.Setup)
 }
 
 // setTimer sets the next moment at which the connection has to look at itself.
@@ -249,13 +249,13 @@ func (c *conn) setTimer() {
 	case c.unfinished():
 		when = c.since + c.setupTimeout()
 	case c.pingSent != 0:
-		when = c.pingSent + int64(cfg.PingTimeout)
+		when = c.pingSent + int64(cfg.Timeouts.Ping)
 	case c.streams.count == 0 && c.pool != nil:
-		when = c.quiet + int64(cfg.IdleTimeout)
+		when = c.quiet + int64(cfg.Timeouts.Idle)
 	default:
 		when = c.lastRead + int64(c.keepAlive())
 		if c.streams.count == 0 {
-			when = min(when, c.quiet+int64(cfg.IdleTimeout))
+			when = min(when, c.quiet+int64(cfg.Timeouts.Idle))
 		}
 	}
 	if c.replaceAt != 0 && !c.ending {
@@ -271,7 +271,7 @@ func (c *conn) keepAlive() time.Duration {
 	if c.pool != nil {
 		return c.pool.upstream.cfg.KeepAlive
 	}
-	return c.sh.relay.cfg.KeepAlive
+	return c.sh.relay.cfg.Timeouts.KeepAlive
 }
 
 func (c *conn) expire() {
@@ -292,11 +292,11 @@ func (c *conn) expire() {
 			return
 		}
 	case c.pingSent != 0:
-		if now-c.pingSent >= int64(cfg.PingTimeout) {
+		if now-c.pingSent >= int64(cfg.Timeouts.Ping) {
 			c.lost(errPingTimeout)
 			return
 		}
-	case c.streams.count == 0 && now-c.quiet >= int64(cfg.IdleTimeout):
+	case c.streams.count == 0 && now-c.quiet >= int64(cfg.Timeouts.Idle):
 		c.writeGoAway(c.lastPeerID(), errNone, "")
 		c.end(NoFailure, errIdle)
 		return

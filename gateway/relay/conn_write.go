@@ -48,14 +48,14 @@ func (c *conn) writeHello() {
 		b = append(b, preface...)
 		settings = appendSetting(settings, settingEnablePush, 0)
 	} else {
-		settings = appendSetting(settings, settingMaxStreams, cfg.MaxStreams)
+		settings = appendSetting(settings, settingMaxStreams, cfg.HTTP2.MaxStreams)
 	}
-	settings = appendSetting(settings, settingMaxHeaderListSize, uint32(cfg.MaxHeaderList))
-	if cfg.StreamWindow != initialWindow {
-		settings = appendSetting(settings, settingInitialWindow, uint32(cfg.StreamWindow))
+	settings = appendSetting(settings, settingMaxHeaderListSize, uint32(cfg.HTTP2.MaxHeaderList))
+	if cfg.HTTP2.StreamWindow != initialWindow {
+		settings = appendSetting(settings, settingInitialWindow, uint32(cfg.HTTP2.StreamWindow))
 	}
 	b = append(appendFrameHeader(b, len(settings), frameSettings, 0, 0), settings...)
-	if more := cfg.ConnWindow - initialWindow; more > 0 {
+	if more := cfg.HTTP2.ConnWindow - initialWindow; more > 0 {
 		b = appendUint32(appendFrameHeader(b, 4, frameWindowUpdate, 0, 0), uint32(more))
 	}
 	c.write(b)

@@ -47,7 +47,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				deadline time.Time
 			}
 			told := make(chan timeout, 1)
-			w := newWorld(t, relay.Config{DeadlineMargin: 50 * time.Millisecond}, grpc.StreamInterceptor(
+			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{DeadlineMargin: 50 * time.Millisecond}}, grpc.StreamInterceptor(
 				func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 					deadline, _ := ss.Context().Deadline()
 					told <- timeout{time.Until(deadline), deadline}

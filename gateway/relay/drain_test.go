@@ -71,7 +71,7 @@ func TestDrain(t *testing.T) {
 // TestDrainAwaitsItsOwnAnswer: the answer to a PING that was sent before says nothing of what the client knows.
 func TestDrainAwaitsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{KeepAlive: 30 * time.Millisecond})
+	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 30 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
 	before, err := c.Wait(isPing)

@@ -323,7 +323,7 @@ func TestRefusedTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{MaxReplay: 1000})
+			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
 			raw := w.rawBackend(t)
 			w.h.onUnsent(func(s *relay.Stream, err error) {
 				t.Errorf("Unsent: %v", err)

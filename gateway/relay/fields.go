@@ -29,7 +29,7 @@ const (
 	tagPseudo uint32 = 1 << 8
 	tagBad    uint32 = 1 << 9  // malformed in any message (RFC 9113 §8.2)
 	tagGRPC   uint32 = 1 << 10 // content-type application/grpc, alone or with a +subtype
-	tagHidden uint32 = 1 << 11 // Config.Hidden says so
+	tagHidden uint32 = 1 << 11 // Forwarding.OmitHeader reports it
 	tagProto  uint32 = 1 << 12 // content-type application/grpc, alone or with +proto
 
 	// oneEach are the names of which a request has one at most: where there are two, some look at the first and some
@@ -40,7 +40,7 @@ const (
 // classify is the hpack.Interner's.
 func (r *Relay) classify(name, value string) uint32 {
 	tag := classify(name, value)
-	if tag == nameOther && r.cfg.Hidden != nil && r.cfg.Hidden(name) {
+	if tag == nameOther && r.cfg.Forwarding.OmitHeader != nil && r.cfg.Forwarding.OmitHeader(name) {
 		tag |= tagHidden
 	}
 	return tag

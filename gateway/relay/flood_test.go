@@ -69,7 +69,7 @@ func TestFramesCountForTheirWork(t *testing.T) {
 			return frames(nil).add(frameSettings, 0, 0, bytes.Repeat(appendSetting(nil, settingInitialWindow, 1), settings))
 		}, maxControl / (settings + 1)},
 	} {
-		_, client, _ := greeted(t, Config{MaxHeaderList: 1000})
+		_, client, _ := greeted(t, Config{HTTP2: HTTP2{MaxHeaderList: 1000}})
 		for i := range uint32(test.most) {
 			feedAll(client, test.say(2*i+1))
 		}
@@ -129,7 +129,7 @@ func TestTrickledBlock(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				const limit = 10 * time.Second
-				_, client, _ := greeted(t, Config{SetupTimeout: limit})
+				_, client, _ := greeted(t, Config{Timeouts: Timeouts{Setup: limit}})
 				feedAll(client, frames(nil).add(frameHeaders, 0, 1, []byte{0x82}))
 				<-time.After(limit * 6 / 10)
 				feedAll(client, piece)

@@ -170,7 +170,7 @@ func FuzzConn(f *testing.F) {
 	f.Add(segments(web, nil, 9))
 	f.Add(segments(web[:len(web)-3], nil, 127))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		h, client, back := fuzzRelay(t, Config{MaxFirstMessage: 1000, MaxReplay: 500})
+		h, client, back := fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 1000}, Forwarding: Forwarding{MaxReplay: 500}})
 		feedAll(client, []byte(preface))
 		for len(data) > 0 {
 			c, n := client, min(int(data[0]>>1), len(data)-1)
@@ -230,7 +230,7 @@ func FuzzFirstMessage(f *testing.F) {
 	f.Add([]byte(nil), uint64(0))
 	const most = 1000
 	f.Fuzz(func(t *testing.T, body []byte, cuts uint64) {
-		h, client, _ := fuzzRelay(t, Config{MaxFirstMessage: most})
+		h, client, _ := fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: most}})
 		in := append([]byte(preface), frames(nil).add(frameSettings, 0, 0, nil).headers(1, false, fuzzRequest("/read")...)...)
 		feedAll(client, in)
 		for left := body; ; {

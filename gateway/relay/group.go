@@ -240,7 +240,7 @@ func (g *Group) serve(sh *shard) {
 		g.pay(sh.now, n)
 		m.prepaid += n
 		h.grant(n)
-		if h.uncredited >= sh.relay.cfg.StreamWindow/2 {
+		if h.uncredited >= sh.relay.cfg.HTTP2.StreamWindow/2 {
 			at.push(m)
 		}
 	}
@@ -277,5 +277,5 @@ const groupReserve = 4
 
 // groupOverBuffer says that a group holds more than its part.
 func (s *Stream) groupOverBuffer() bool {
-	return s.group != nil && s.group.shards[s.sh.index].held > groupReserve*(s.sh.relay.cfg.MaxBuffered-s.sh.buffered)
+	return s.group != nil && s.group.shards[s.sh.index].held > groupReserve*(s.sh.relay.cfg.Memory.MaxBuffered-s.sh.buffered)
 }

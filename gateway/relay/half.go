@@ -79,7 +79,7 @@ type client interface {
 // join attaches a half to its transport. window is what we may send.
 func (h *half) join(t transport, id uint32, window int) {
 	h.transport, h.state, h.id = t, t.state(), id
-	h.sendWin, h.recvWin = window, h.stream.sh.relay.cfg.StreamWindow
+	h.sendWin, h.recvWin = window, h.stream.sh.relay.cfg.HTTP2.StreamWindow
 	h.length = -1
 	t.attach(h)
 }

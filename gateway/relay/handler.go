@@ -95,10 +95,10 @@ const (
 	UpstreamLost             // the connection ended after the stream may have started
 	UpstreamProtocol         // the upstream broke HTTP/2
 	DeadlineExceeded         // the deadline set by SetDeadline, or the client's, passed
-	MessageTooLarge          // the first message is longer than Config.MaxFirstMessage
+	MessageTooLarge          // the first message is longer than HTTP2.MaxFirstMessage
 	MessageMalformed         // the first message's framing is broken or cut off
-	MessageTimeout           // the first message did not come within Config.SetupTimeout
-	MemoryExceeded           // bytes held for slow readers passed Config.MaxBuffered
+	MessageTimeout           // the first message did not come within Timeouts.Setup
+	MemoryExceeded           // bytes held for slow readers passed Memory.MaxBuffered
 	Draining                 // the relay is stopping and the time for it is over
 	ClientGone               // the client reset the stream or its connection ended
 	ClientProtocol           // the client broke HTTP/2 on this stream

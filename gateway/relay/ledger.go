@@ -102,11 +102,11 @@ func ShardCost(kept int) int64 { return int64(2*readBuffer + kept) }
 
 // claim charges what the shards hold for all.
 func (r *Relay) claim() {
-	if r.cfg.Account == nil {
+	if r.cfg.Memory.Client == nil {
 		return
 	}
-	account := r.cfg.Account(nil)
-	if account != nil && !account.Reserve(int64(len(r.shards))*ShardCost(r.cfg.MaxKept)) {
+	account := r.cfg.Memory.Client(nil)
+	if account != nil && !account.Reserve(int64(len(r.shards))*ShardCost(r.cfg.Memory.MaxKept)) {
 		r.cfg.Log.Error("there is less memory than shards need: set fewer shards, or more memory", "shards", len(r.shards))
 	}
 }
@@ -116,15 +116,15 @@ func (r *Relay) accountOf(p *pool, peer *Peer) Account {
 	switch cfg := &r.cfg; {
 	case p != nil:
 		return p.upstream.account()
-	case cfg.Account != nil:
-		return cfg.Account(peer)
+	case cfg.Memory.Client != nil:
+		return cfg.Memory.Client(peer)
 	}
 	return nil
 }
 
 // account returns the account of connections to the upstream.
 func (u *Upstream) account() Account {
-	if of := u.relay.cfg.UpstreamAccount; of != nil {
+	if of := u.relay.cfg.Memory.Upstream; of != nil {
 		return of(u.cfg.Addr)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -23,7 +24,7 @@ func TestMaxConns(t *testing.T) {
 	t.Parallel()
 	h := &forwarder{}
 	h.onHeaders(func(s *relay.Stream) { s.Reply(nil) })
-	_, addr := serveRelay(t, relay.Config{MaxConns: 2}, h, http.NotFoundHandler())
+	_, addr := serveRelay(t, relay.Config{Limits: accept.Limits{MaxConns: 2}}, h, http.NotFoundHandler())
 	first := rawClient(t, addr)
 	web, err := net.Dial("tcp", addr) // HTTP/1.1 counts too
 	check.Must(t, err)

@@ -277,7 +277,7 @@ func TestShadowIsForgotten(t *testing.T) {
 // TestGroupsShareMemory: what one group does not read leaves room for others.
 func TestGroupsShareMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxBuffered: 2 << 20, Shards: 1})
+	w := newWorld(t, relay.Config{Memory: relay.Memory{MaxBuffered: 2 << 20}, Shards: 1})
 	groups := map[string]*relay.Group{"greedy": w.NewGroup(nil, nil), "modest": w.NewGroup(nil, nil)}
 	w.h.onHeaders(func(s *relay.Stream) {
 		if name, ok := s.Header("group"); ok {

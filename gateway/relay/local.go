@@ -72,7 +72,7 @@ var _ transport = (*localEnd)(nil)
 func (e *localEnd) init(owner localOwner, sh *shard, most int) {
 	e.owner, e.sh, e.most = owner, sh, most
 	e.event.of = owner
-	e.credit = sh.relay.cfg.StreamWindow
+	e.credit = sh.relay.cfg.HTTP2.StreamWindow
 	if e.readable == nil {
 		e.readable, e.writable = make(chan struct{}, 1), make(chan struct{}, 1)
 	}

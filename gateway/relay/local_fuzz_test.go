@@ -14,7 +14,7 @@ func serveByHand(s *Stream) *ServerStream {
 	v := &ServerStream{}
 	s.upstream = nil
 	v.end.serve(s)
-	s.startOn(&v.end, 0, s.sh.relay.cfg.StreamWindow)
+	s.startOn(&v.end, 0, s.sh.relay.cfg.HTTP2.StreamWindow)
 	return v
 }
 
@@ -135,7 +135,7 @@ func FuzzLocal(f *testing.F) {
 	f.Add(steps(op(2, "four"), op(2+8+16, "four"), op(2+8, ""), op(6+8+16+32, ""), op(4, "a"), op(4+8, "")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		z := &localFuzz{}
-		z.h, z.client, z.back = fuzzRelay(t, Config{MaxFirstMessage: 5000, MaxReplay: 500, MaxBuffered: 30_000})
+		z.h, z.client, z.back = fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 5000}, Forwarding: Forwarding{MaxReplay: 500}, Memory: Memory{MaxBuffered: 30_000}})
 		z.h.serve = z.add
 		feedAll(z.client, []byte(preface))
 		for len(data) > 1 {

@@ -39,12 +39,15 @@ func TestLocalMemory(t *testing.T) {
 			t.Parallel()
 			own := &budget{limit: 1 << 30}
 			tenant := &budget{limit: 700_000}
-			w := newWorld(t, relay.Config{Shards: 1, Account: func(p *relay.Peer) relay.Account {
-				if p == nil {
-					return nil
-				}
-				return own
-			}})
+			w := newWorld(t, relay.Config{
+				Shards: 1,
+				Memory: relay.Memory{Client: func(p *relay.Peer) relay.Account {
+					if p == nil {
+						return nil
+					}
+					return own
+				}},
+			})
 			group := w.NewGroup(nil, tenant)
 			w.h.onHeaders(func(s *relay.Stream) {
 				if !s.Charge(group) {
@@ -91,12 +94,14 @@ func TestLocalStranger(t *testing.T) {
 	t.Parallel()
 	own := &budget{limit: 100_000}
 	client := &relay.Peer{}
-	w := newWorld(t, relay.Config{Account: func(p *relay.Peer) relay.Account {
-		if p == client {
-			return own
-		}
-		return nil
-	}})
+	w := newWorld(t, relay.Config{
+		Memory: relay.Memory{Client: func(p *relay.Peer) relay.Account {
+			if p == client {
+				return own
+			}
+			return nil
+		}},
+	})
 	for range 3 {
 		var a relay.Response
 		w.Unary(w.ctx, relay.Request{Path: "/t.T/Echo", Peer: client}, append(make([]byte, relay.Headroom), 'x'), &a)

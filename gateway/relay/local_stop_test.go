@@ -53,12 +53,16 @@ func TestLocalStop(t *testing.T) {
 func TestLocalCrash(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
-	w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told, Hidden: func(name string) bool {
-		if name == "x-boom" {
-			panic("boom")
-		}
-		return false
-	}})
+	w := newWorld(t, relay.Config{
+		Shards:   1,
+		Panicked: told.told,
+		Forwarding: relay.Forwarding{OmitHeader: func(name string) bool {
+			if name == "x-boom" {
+				panic("boom")
+			}
+			return false
+		}},
+	})
 	for range 3 {
 		held, waits := w.open(t, "Echo"), w.open(t, "Wait")
 		check.Must(t, held.Send(relay.Message{Data: []byte("a")}))

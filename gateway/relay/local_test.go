@@ -56,7 +56,7 @@ func TestLocalEveryKind(t *testing.T) {
 	for name, prepare := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{MaxFirstMessage: 17 << 20})
+			w := newWorld(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 17 << 20}})
 			prepare(w.h)
 			for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65530, 65535, 65536, 1 << 20} {
 				w.localKinds(t, size)

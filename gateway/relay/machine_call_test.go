@@ -355,12 +355,12 @@ func (k *call) repeatable() bool { return k.num%2 == 0 }
 // startsAgain says that the call survives its backend's failure, as far as the
 // backend has not answered yet.
 func (k *call) startsAgain() bool {
-	return k.repeatable() && !k.m.lenient && k.reqLen <= k.m.sh.relay.cfg.MaxReplay
+	return k.repeatable() && !k.m.lenient && k.reqLen <= k.m.sh.relay.cfg.Forwarding.MaxReplay
 }
 
 func (h *machineHandler) Explain(s *Stream, f Failure) Status {
 	k := h.call(s)
-	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.MaxReplay) {
+	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.Forwarding.MaxReplay) {
 		k.disturbed = true
 	}
 	return Status{Code: 14, Message: f.String()}

@@ -254,7 +254,7 @@ func (m *machine) verify() {
 			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
 				c.out.size)
 		}
-		if c.recvWin+c.uncredited != m.sh.relay.cfg.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
+		if c.recvWin+c.uncredited != m.sh.relay.cfg.HTTP2.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
 			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin,
 				e.sendConn,
 				c.sendWin, e.recvConn)
@@ -292,11 +292,11 @@ func (m *machine) balance() {
 			if c.body.half == h {
 				waits += c.body.left
 			}
-			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd && s.phase < answered {
 				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited, waits, sum)
 			}
 			if l := s.limit; l != nil && l.group != nil && s.phase == forwarded && !h.gotEnd {
-				if late := h.uncredited >= m.sh.relay.cfg.StreamWindow/2; late && !l.meter(h).waits {
+				if late := h.uncredited >= m.sh.relay.cfg.HTTP2.StreamWindow/2; late && !l.meter(h).waits {
 					m.t.Fatalf("client %v: nobody will give %d bytes of window back", c.pool == nil, h.uncredited)
 				}
 			}

@@ -51,7 +51,7 @@ func (k *call) breakOff() {
 			return
 		}
 		if !s.sentHead && k.m.rng.IntN(3) > 0 {
-			k.disturbed = k.disturbed || k.reqLen > k.m.sh.relay.cfg.MaxReplay
+			k.disturbed = k.disturbed || k.reqLen > k.m.sh.relay.cfg.Forwarding.MaxReplay
 			s.late = s.credited || k.m.sh.clock()-s.began > int64(refusedWithin)
 			s.e.reset(s, errRefusedStream)
 			return
@@ -87,7 +87,7 @@ func (e *endpoint) goAway() {
 			continue
 		}
 		s.late = s.late || s.credited
-		s.call.disturbed = s.call.disturbed || s.call.reqLen > e.m.sh.relay.cfg.MaxReplay
+		s.call.disturbed = s.call.disturbed || s.call.reqLen > e.m.sh.relay.cfg.Forwarding.MaxReplay
 	}
 	e.frame(frameGoAway, 0, 0, appendUint32(appendUint32(nil, e.lastGood), 0))
 }

@@ -169,13 +169,13 @@ func (m *machine) balanceLocals() (held int64) {
 		}
 		h := &s.down
 		sum := h.recvWin + h.uncredited + s.up.queue.len() - s.early
-		if sum != m.sh.relay.cfg.StreamWindow && !h.gotEnd && s.phase < answered {
+		if sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd && s.phase < answered {
 			m.t.Fatalf("in the process: window %d + owed %d + waiting = %d", h.recvWin, h.uncredited, sum)
 		}
 		if h.queue.len() > 0 && h.sendWin > 0 && s.phase >= forwarded && !c.pumps {
 			m.t.Fatalf("in the process: %d bytes wait for nothing", h.queue.len())
 		}
-		if !c.discards && h.sendWin+c.in.len()+c.taken != m.sh.relay.cfg.StreamWindow+c.early {
+		if !c.discards && h.sendWin+c.in.len()+c.taken != m.sh.relay.cfg.HTTP2.StreamWindow+c.early {
 			m.t.Fatalf("in the process: window %d + waiting %d + taken %d is not that and %d in advance",
 				h.sendWin, c.in.len(), c.taken, c.early)
 		}

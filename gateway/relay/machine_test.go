@@ -76,23 +76,23 @@ func runMachine(t *testing.T, seed uint64) (slowed int, trace uint64) {
 func runMachineInBubble(t *testing.T, seed uint64) (slowed int, trace uint64) {
 	cfg := Config{}
 	if seed%3 == 1 {
-		cfg.MaxBuffered = 150_000
+		cfg.Memory.MaxBuffered = 150_000
 	}
 	if seed%4 == 2 {
-		cfg.MaxReplay = 1000
+		cfg.Forwarding.MaxReplay = 1000
 	}
 	account, clients := &testAccount{limit: 1 << 40}, &testAccount{limit: 1 << 40}
 	if seed%7 == 5 {
 		account.limit = 200_000
 	}
-	cfg.Account = func(p *Peer) Account {
+	cfg.Memory.Client = func(p *Peer) Account {
 		if p == nil {
 			return nil
 		}
 		return clients
 	}
 	m := newMachine(t, seed, cfg)
-	m.lenient = cfg.MaxBuffered != 0 || seed%7 == 5
+	m.lenient = cfg.Memory.MaxBuffered != 0 || seed%7 == 5
 	if seed%5 == 3 {
 		m.maxOpen = 3
 	}

@@ -94,9 +94,9 @@ func TestReadMessageBad(t *testing.T) {
 		for _, split := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, " split ", split), func(t *testing.T) {
 				t.Parallel()
-				cfg := relay.Config{MaxFirstMessage: 1000}
+				cfg := relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 1000}}
 				if c.why == relay.MessageTimeout {
-					cfg.SetupTimeout = time.Second
+					cfg.Timeouts.Setup = time.Second
 				}
 				w := newWorld(t, cfg)
 				w.h.onHeaders((*relay.Stream).ReadMessage)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -24,7 +25,8 @@ func TestPorts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var met []any
-	cfg := relay.Config{MaxConns: 2, MorePorts: 2,
+	cfg := relay.Config{
+		Limits: accept.Limits{MaxConns: 2, MorePorts: 2},
 		Origin: func(net.Conn) (net.Addr, error) { return nil, errors.New("no header") },
 		OnConnect: func(p *relay.Peer) any {
 			mu.Lock()
@@ -33,7 +35,8 @@ func TestPorts(t *testing.T) {
 				met = append(met, p.Port.Value)
 			}
 			return nil
-		}}
+		},
+	}
 	w := newWorld(t, cfg)
 	server, client := tlsConfigs(t)
 	clear, secure := &relay.Port{Value: "clear", Direct: true}, &relay.Port{Value: "secure", Direct: true}

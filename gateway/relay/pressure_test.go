@@ -129,7 +129,7 @@ func emptyHanded(r *relay.Relay) error {
 // TestMaxBuffered ends calls when all together hold too much, and recovers.
 func TestMaxBuffered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxBuffered: 1 << 20, Shards: 1})
+	w := newWorld(t, relay.Config{Memory: relay.Memory{MaxBuffered: 1 << 20}, Shards: 1})
 	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
 	var calls []grpc.ClientStream
 	for range 40 {
@@ -223,7 +223,7 @@ func TestQueueFull(t *testing.T) {
 // TestIdleUpstream closes connections that have nothing to do, and dials again.
 func TestIdleUpstream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{IdleTimeout: 30 * time.Millisecond, Shards: 1})
+	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Idle: 30 * time.Millisecond}, Shards: 1})
 	for range 3 {
 		if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestIdleUpstream(t *testing.T) {
 // TestKeepAlive asks a silent backend whether it is still there, and gives it up.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{PingTimeout: 2 * time.Second})
+	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Ping: 2 * time.Second}})
 	ln := listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))

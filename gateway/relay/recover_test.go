@@ -130,12 +130,16 @@ func (donePanics) Done(*relay.Stream, *relay.Result) { panic("boom") }
 func TestShardPanics(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
-	w := newWorld(t, relay.Config{Shards: 2, Panicked: told.told, Hidden: func(name string) bool {
-		if name == "x-boom" {
-			panic("boom")
-		}
-		return false
-	}})
+	w := newWorld(t, relay.Config{
+		Shards:   2,
+		Panicked: told.told,
+		Forwarding: relay.Forwarding{OmitHeader: func(name string) bool {
+			if name == "x-boom" {
+				panic("boom")
+			}
+			return false
+		}},
+	})
 	var shard atomic.Int64
 	w.h.onHeaders(func(s *relay.Stream) {
 		shard.Store(int64(s.Shard()))

@@ -110,10 +110,10 @@ func TestAgainTooLate(t *testing.T) {
 			check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)),
 				rawhttp2.Headers(id, true, p.Block("grpc-status", "14"))))
 		}},
-		"UNAVAILABLE and a large request": {relay.Config{MaxReplay: 1000}, func(t *testing.T, p rawPeer, id uint32) {
+		"UNAVAILABLE and a large request": {relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}}, func(t *testing.T, p rawPeer, id uint32) {
 			check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
 		}},
-		"connection lost and a large request": {relay.Config{MaxReplay: 1000},
+		"connection lost and a large request": {relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}},
 			func(t *testing.T, p rawPeer, _ uint32) { check.Must(t, p.Close()) }},
 		"another status": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
 			check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "13")...))))

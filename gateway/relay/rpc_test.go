@@ -42,7 +42,7 @@ func TestEveryKind(t *testing.T) {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{MaxFirstMessage: 6 << 20})
+				w := newWorld(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 6 << 20}})
 				prepare(w.h)
 				for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65535, 1 << 20, 5 << 20} {
 					if opts != nil && size > 100_000 {

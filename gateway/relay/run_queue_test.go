@@ -15,7 +15,7 @@ func TestShortRequestsOvertakeLongOnes(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
 			const calls = 1500
-			g := rig(t, relay.Config{Shards: 1, MaxStreams: calls})
+			g := rig(t, relay.Config{Shards: 1, HTTP2: relay.HTTP2{MaxStreams: calls}})
 			var served atomic.Int64
 			begun, brought := make(chan struct{}), make(chan struct{})
 			was := g.handler.headers

@@ -182,7 +182,7 @@ func TestTapOfShortFrames(t *testing.T) {
 // TestOnlyMessageIsFollowed: what follows the only message of a call ends it, however late, and reaches no backend.
 func TestOnlyMessageIsFollowed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{MaxReplay: 1000})
+	w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
 	w.h.onHeaders((*relay.Stream).ReadOnlyMessage)
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)

@@ -237,12 +237,16 @@ func TestServeStop(t *testing.T) {
 func TestServeCrash(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
-	w := newServed(t, relay.Config{Shards: 1, Panicked: told.told, Hidden: func(name string) bool {
-		if name == "x-boom" {
-			panic("boom")
-		}
-		return false
-	}})
+	w := newServed(t, relay.Config{
+		Shards:   1,
+		Panicked: told.told,
+		Forwarding: relay.Forwarding{OmitHeader: func(name string) bool {
+			if name == "x-boom" {
+				panic("boom")
+			}
+			return false
+		}},
+	})
 	for range 3 {
 		s := w.open(t, "Wait")
 		up := w.open(t, "Echo")
@@ -261,7 +265,7 @@ func TestServeCrash(t *testing.T) {
 // TestServeTooLarge: a message that is longer than a server takes ends the call.
 func TestServeTooLarge(t *testing.T) {
 	t.Parallel()
-	w := newServed(t, relay.Config{MaxFirstMessage: 1000})
+	w := newServed(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 1000}})
 	if _, err := unary(w.ctx, w.cc, "Echo", make([]byte, 1000)); err != nil {
 		t.Error(err)
 	}

@@ -24,7 +24,7 @@ func (s *Stream) serve(f func(*ServerStream) Status, upstream bool) {
 	e := &stream.end
 	e.serve(s)
 	e.upstream = upstream
-	s.startOn(e, 0, s.sh.relay.cfg.StreamWindow)
+	s.startOn(e, 0, s.sh.relay.cfg.HTTP2.StreamWindow)
 	s.sh.relay.goServe(func() { e.run(stream, f) })
 }
 
@@ -76,7 +76,7 @@ type answer struct {
 
 func (e *serverEnd) serve(s *Stream) {
 	r := s.sh.relay
-	e.init(e, s.sh, r.cfg.MaxFirstMessage)
+	e.init(e, s.sh, r.cfg.HTTP2.MaxFirstMessage)
 	e.peer, e.value, e.deadline, e.group = s.peer, s.Value, s.deadline, s.charges
 	e.parent.users, e.holds = 1, true
 	e.ctx, e.cancel = e.context()

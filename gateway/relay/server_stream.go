@@ -24,7 +24,7 @@ func (s *ServerStream) Authority() string { return s.end.authority }
 // content-type is there only if it is not application/grpc. It is not to be changed.
 func (s *ServerStream) Header() []Field { return s.end.header }
 
-// ErrMessageTooLarge is the error of a message that is longer than Config.MaxFirstMessage.
+// ErrMessageTooLarge is the error of a message that is longer than HTTP2.MaxFirstMessage.
 var ErrMessageTooLarge = errors.New("relay: the message is too large")
 
 // Recv waits for the next message, which it puts into buf where there is room. It returns io.EOF when the request is

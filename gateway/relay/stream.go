@@ -231,7 +231,7 @@ func (s *Stream) TapResponse(t Tap) { s.tap = t }
 // ReadMessage asks for the first message: the Handler's Message will be called.
 func (s *Stream) ReadMessage() {
 	s.phase = reading
-	s.messageBy = s.sh.now + int64(s.sh.relay.cfg.SetupTimeout)
+	s.messageBy = s.sh.now + int64(s.sh.relay.cfg.Timeouts.Setup)
 	s.setTimer()
 }
 

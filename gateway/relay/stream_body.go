@@ -28,7 +28,7 @@ func (h *half) accept(n, extra int) *half {
 // credit gives n bytes, received on this half and done with, back to its peer.
 func (h *half) credit(n int) {
 	h.uncredited += n
-	window := h.stream.sh.relay.cfg.StreamWindow
+	window := h.stream.sh.relay.cfg.HTTP2.StreamWindow
 	if h.transport != nil && !h.gotEnd && h.uncredited >= window/2 && !h.paced() {
 		h.grant(h.uncredited)
 	}
@@ -108,7 +108,7 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 		}
 	}
 	keep := to == &s.up && s.replay
-	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.MaxReplay || s.sh.buffered > cfg.MaxBuffered/2) {
+	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.Forwarding.MaxReplay || s.sh.buffered > cfg.Memory.MaxBuffered/2) {
 		s.noReplay()
 		keep = false
 	}
@@ -168,7 +168,7 @@ func (s *Stream) buffered(n int) {
 func (s *Stream) holds(n int) Failure {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
-	if s.sh.buffered > cfg.MaxBuffered || s.down.transport != nil && s.client.overBuffer() || s.groupOverBuffer() {
+	if s.sh.buffered > cfg.Memory.MaxBuffered || s.down.transport != nil && s.client.overBuffer() || s.groupOverBuffer() {
 		return MemoryExceeded
 	}
 	if !s.recount() {
@@ -297,7 +297,7 @@ func (s *Stream) messageLen(p []byte) (int, bool) {
 		return 0, false
 	}
 	n := be32(p[1:])
-	if n > uint32(s.sh.relay.cfg.MaxFirstMessage) {
+	if n > uint32(s.sh.relay.cfg.HTTP2.MaxFirstMessage) {
 		s.fail(MessageTooLarge)
 		return 0, false
 	}

@@ -54,7 +54,7 @@ func (s *Stream) startOn(t transport, id uint32, window int) {
 	if s.result.Forwarded == 0 {
 		s.result.Forwarded = max(time.Duration(s.sh.now)-s.began, 1)
 	}
-	if len(s.up.queue.buf) > s.sh.relay.cfg.MaxReplay {
+	if len(s.up.queue.buf) > s.sh.relay.cfg.Forwarding.MaxReplay {
 		s.replay = false
 	}
 	s.writeRequest(t)
@@ -90,7 +90,7 @@ func (s *Stream) writeRequest(t transport) {
 	}
 	if s.deadline != 0 {
 		var buf [24]byte
-		left := time.Duration(s.deadline-s.sh.now) - s.sh.relay.cfg.DeadlineMargin
+		left := time.Duration(s.deadline-s.sh.now) - s.sh.relay.cfg.Forwarding.DeadlineMargin
 		w.text("grpc-timeout", string(appendTimeout(buf[:0], left)))
 	}
 	for i := range s.edits {
@@ -197,7 +197,7 @@ func (s *Stream) fail(f Failure) {
 	}
 	switch s.phase = answered; f {
 	case AccountExceeded:
-		s.refusePage("429", s.sh.relay.cfg.TooMuch)
+		s.refusePage("429", s.sh.relay.cfg.Responses.Pages.TooManyRequests)
 		return
 	case Panicked:
 		s.refuseHTTP("500")
@@ -231,7 +231,7 @@ func (s *Stream) refuseHTTP(status string) {
 }
 
 // refuseTooLong answers a request whose header list is too long.
-func (s *Stream) refuseTooLong() { s.refusePage("431", s.sh.relay.cfg.TooLong) }
+func (s *Stream) refuseTooLong() { s.refusePage("431", s.sh.relay.cfg.Responses.Pages.HeadersTooLarge) }
 
 // comeBackAfter is after how many seconds those may come back for whom there was no room.
 const comeBackAfter = "1"

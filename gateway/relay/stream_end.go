@@ -254,7 +254,7 @@ func (s *Stream) refused(code errCode) {
 		s.unsent(ErrRefused)
 		return
 	}
-	if code == errCancel && s.deadline != 0 && s.sh.now >= s.deadline-int64(s.sh.relay.cfg.DeadlineMargin)-tick {
+	if code == errCancel && s.deadline != 0 && s.sh.now >= s.deadline-int64(s.sh.relay.cfg.Forwarding.DeadlineMargin)-tick {
 		s.failWith(DeadlineExceeded) // so end grpc-go's servers calls whose time is over
 		return
 	}

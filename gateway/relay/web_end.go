@@ -78,7 +78,7 @@ func (s *Stream) serveWeb() {
 	e.init(e, s.sh, math.MaxInt-prefixLen)
 	e.ctx.Context, e.cancel = context.WithCancel(context.Background()) // it ends with the stream, as Close ends all
 	e.ctx.end, e.body.end, e.writer.end = e, e, e
-	s.startOn(e, 0, r.cfg.StreamWindow)
+	s.startOn(e, 0, r.cfg.HTTP2.StreamWindow)
 	s.sh.workers.serve(r, e)
 }
 

@@ -35,7 +35,7 @@ func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
 	w := &webWorld{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10)}
 	w.held = &budget{limit: 1 << 40}
 	cfg.Panicked = w.told.told
-	cfg.Account = func(p *relay.Peer) relay.Account {
+	cfg.Memory.Client = func(p *relay.Peer) relay.Account {
 		if p == nil {
 			return nil
 		}

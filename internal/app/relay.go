@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
 )
@@ -11,12 +12,14 @@ import (
 func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
 	of := &s.Config.ClientLimits
 	c := relay.Config{
-		TLS: s.ServerTLS, Log: p.log, MaxBuffered: share.shard,
-		MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections, ReservedConns: of.ReservedConnections,
-		MaxHandshakes: of.NetworkHandshakes, MaxAge: s.Config.MaxAge, Grace: s.Config.AgeGrace,
+		Log: p.log, TLS: s.ServerTLS,
+		Limits: accept.Limits{MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections,
+			ReservedConns: of.ReservedConnections, MaxHandshakes: of.NetworkHandshakes},
+		Age:    accept.Age{Max: s.Config.MaxAge, Grace: s.Config.AgeGrace},
+		Memory: relay.Memory{MaxBuffered: share.shard},
 	}
-	if c.ReservedConns == 0 {
-		c.ReservedConns = -1 // none
+	if c.Limits.ReservedConns == 0 {
+		c.Limits.ReservedConns = -1 // none
 	}
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
 // The bounds of a forwarder. A container of Selu has 256 descriptors, and 64 MB or less.
@@ -62,11 +63,13 @@ func Listen(s Settings, log *slog.Logger) (*Forwarder, error) {
 	}
 	f := &Forwarder{settings: s, ln: ln, log: log, handler: &handler{settings: s, key: k, targets: targets, log: log}}
 	f.relay = relay.New(relay.Config{
-		Log: log, Hidden: hidden,
-		Shards:   1, // one connection to the gateway
-		MaxConns: maxConns, MaxNetworkConns: maxConns, MaxStreams: maxStreams, MaxHeaderList: maxHeaders,
-		MaxBuffered: maxBuffered, MaxConnBuffered: maxBuffered, MaxKept: 512 << 10, ConnWindow: connWindow,
-		PingTimeout: 10 * time.Second,
+		Shards:     1, // one connection to the gateway
+		Log:        log,
+		Limits:     accept.Limits{MaxConns: maxConns, MaxNetworkConns: maxConns},
+		Timeouts:   relay.Timeouts{Ping: 10 * time.Second},
+		HTTP2:      relay.HTTP2{MaxStreams: maxStreams, MaxHeaderList: maxHeaders, ConnWindow: connWindow},
+		Forwarding: relay.Forwarding{OmitHeader: hidden},
+		Memory:     relay.Memory{MaxBuffered: maxBuffered, MaxConnBuffered: maxBuffered, MaxKept: 512 << 10},
 	}, f.handler, http.HandlerFunc(onlyGRPC))
 	for _, t := range targets {
 		up := relay.UpstreamConfig{Addr: t.authority(), Dial: t.dial, MaxConns: 1, MaxQueue: maxWaiting,

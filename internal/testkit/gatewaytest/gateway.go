@@ -270,7 +270,7 @@ func (o *Options) bePatient() {
 	if o.Drain == nil {
 		o.Drain = &gateway.Drain{Timeout: check.Patience}
 	}
-	o.Relay.SetupTimeout = cmp.Or(o.Relay.SetupTimeout, check.Patience)
+	o.Relay.Timeouts.Setup = cmp.Or(o.Relay.Timeouts.Setup, check.Patience)
 	o.Affinity.Wait = cmp.Or(o.Affinity.Wait, check.Patience)
 }
 
