@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/tls"
 	"iter"
-	"reflect"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/filter/forward"
@@ -32,7 +31,7 @@ type directory struct {
 // unless they go by TLS, where each may show and ask something else, or are answered in the process.
 type way struct {
 	addr, fleet, host string
-	local             reflect.Type // of the settings of the protocol that is answered in the process; nil: it is gRPC
+	local             string // the protocol that is answered in the process; "": it is gRPC
 }
 
 // link is the connections to one backend.
@@ -45,11 +44,9 @@ type link struct {
 // the same pointer as long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-// LocalServer answers the streams of a backend that speaks another protocol than gRPC, see relay.UpstreamConfig.
-type LocalServer func(*relay.ServerStream) relay.Status
-
-// LocalOf returns what answers the streams of a fleet's backend; nil: they are sent there over gRPC.
-type LocalOf func(f *router.Fleet, addr string) LocalServer
+// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil: they are sent there over
+// gRPC.
+type LocalOf func(f *router.Fleet, addr string) func(*relay.ServerStream) relay.Status
 
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,
 	local LocalOf) *directory {
@@ -113,7 +110,7 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 			w.fleet, w.host = f.Capability, b.Host
 		}
 		if serve != nil {
-			w.local = reflect.TypeOf(f.Protocol())
+			w.local = f.Protocol().Traits().Name
 		}
 		l := d.links[w]
 		if l == nil {

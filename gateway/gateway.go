@@ -231,7 +231,7 @@ func (c *Config) fill() {
 		c.BackendTLS = func(string) *tls.Config { return nil }
 	}
 	if c.Local == nil {
-		c.Local = func(*router.Fleet, string) LocalServer { return nil }
+		c.Local = func(*router.Fleet, string) func(*relay.ServerStream) relay.Status { return nil }
 	}
 	if c.ClientAddr == nil {
 		c.ClientAddr = clientaddr.New(clientaddr.Config{})

@@ -16,8 +16,6 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/localgrpc"
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	upstream "github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
@@ -272,14 +270,9 @@ func (t toolsOf) Results(capability, tool string) (r mcp.Results) {
 	if fleet == nil {
 		return r
 	}
-	switch fleet.Protocol().(type) {
-	case *upstream.Settings:
-		r.Relayed = true
-	case *grpcservice.Settings:
-		r.Listed = true
-		return r // its results are made as the schema says
-	}
-	if t.Describe != nil {
+	traits := fleet.Protocol().Traits()
+	r.Relayed, r.Listed = traits.Relayed, traits.Listed
+	if !r.Listed && t.Describe != nil { // lists are made as the schema says
 		of, _ := t.Describe(capability, tool)
 		r.Schema = of.Output
 	}

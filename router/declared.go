@@ -45,9 +45,6 @@ func (f *Fleet) EventSource(tool string) bool {
 	return f != nil && (f.eventSource.all || f.eventSource.names(tool))
 }
 
-// Protocol returns the settings of the protocol that the backends speak; nil: Selu's dialects.
-func (f *Fleet) Protocol() any { return f.cfg.Protocol }
-
 // ApprovalWait is how long calls wait for a person's answer whose callers do not say it. It is 0 for a nil fleet.
 func (f *Fleet) ApprovalWait() time.Duration {
 	if f == nil {

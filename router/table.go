@@ -47,7 +47,7 @@ type FleetConfig struct {
 	WaitForReady time.Duration
 
 	EventSource  []string      // tools that may be called with GET; "*": all
-	Protocol     any           // protocol settings of the backends, compared deeply; nil: Selu's dialects
+	Protocol     Protocol      // of the backends; default Selu's
 	ApprovalWait time.Duration // of calls whose callers do not say how long they wait for a person
 	Keyed        bool          // the gateway, not the backends, handles the idempotency-key of gRPC calls
 }
@@ -216,7 +216,7 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 // backendsFor returns the fleet's backends that another configuration may reuse, by address: not those that speak
 // another protocol from now on, as a backend is reached by its protocol. The fleet may be nil.
 func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
-	if f == nil || f.cfg.Secure != cfg.Secure || reflect.TypeOf(f.cfg.Protocol) != reflect.TypeOf(cfg.Protocol) {
+	if f == nil || f.cfg.Secure != cfg.Secure || f.Protocol().Traits() != cfg.protocol().Traits() {
 		return nil
 	}
 	same := make(map[string]*Backend, len(f.Backends))

@@ -114,7 +114,7 @@ func (a *API) fleet(f *router.Fleet) Fleet {
 			Zone: s.Config.Zone, Weight: s.Weight, Session: s.Session, Tenant: s.Tenant, Limit: s.Limit, InFlight: s.InFlight,
 			LatencyMS: float64(s.Latency.Microseconds()) / 1000, Source: a.cfg.Source(f.Capability, s.Addr),
 		}
-		if f.Protocol() == nil {
+		if f.Protocol().Traits().Dialects {
 			b.Dialect = s.Dialect().String()
 		}
 		if !s.Since.IsZero() {

@@ -28,6 +28,15 @@ type Modes struct {
 	Engines Numbering `yaml:"engines" enum:"source,seed" default:"source"`
 }
 
+// Name is the protocol's name in the configuration.
+const Name = "openparallax"
+
+// Traits implements router.Protocol.
+func (*Settings) Traits() router.Traits { return router.Traits{Name: Name, Durable: true} }
+
+// Request implements router.Protocol.
+func (*Settings) Request(string) router.Request { return router.Request{} }
+
 // SettingsOf returns a fleet's settings; nil if it is not a fleet of engines.
 func SettingsOf(f *router.Fleet) *Settings {
 	s, _ := f.Protocol().(*Settings)

@@ -1,3 +1,8 @@
-// Package upstream has what backends share that speak another protocol than capabilities do, and that code in the
-// process stands for: the list of their tools, and the texts that they send. A folder below it has each protocol.
+// Package upstream has what protocols share whose backends are not capabilities, and are served in the process.
+//
+//	relay ─► Protocols.Serve ─► Backends of the protocol ─► Fleets.Lookup ─► the backend
+//
+// A protocol is a folder with its settings, a function Open that returns its Backends, and a folder config with its
+// words in the configuration. Package protocols lists them. What callers need to know of a fleet's protocol, they read
+// in router.Traits.
 package upstream

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/engine/probe"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -179,7 +180,7 @@ func TestStateOfBackends(t *testing.T) {
 		docpb.RegisterCapabilityServer(r, all{})
 		parallaxpb.RegisterClientServiceServer(r, all{})
 	}})
-	services := grpcservice.New(grpcservice.Options{})
+	services := grpcservice.Open(upstream.Options{})
 	for name, asks := range map[string]health.Question{
 		"capability": nil, "gRPC service": services.Probe(id), "OpenParallax": probe.Of(probe.StatusWord),
 	} {
@@ -194,7 +195,7 @@ func TestStateOfBackends(t *testing.T) {
 				addrs, names = append(addrs, f.Addr().String()), append(names, fault)
 			}
 			if asks != nil {
-				services.Set([]grpcservice.Fleet{{Capability: id, Backends: addrs, Methods: []string{"demo.v1.Demo/*"}}})
+				services.Set([]upstream.Fleet{{Capability: id, Backends: addrs, Protocol: &grpcservice.Settings{Methods: []string{"demo.v1.Demo/*"}}}})
 			}
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: addrs, Asks: asks,
 				Health: health.Config{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}}}})
@@ -233,8 +234,8 @@ func TestReasonsOfBackends(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	web := httptest.NewServer(nil)
 	check.Cleanup(t, web.Close)
-	services := grpcservice.New(grpcservice.Options{})
-	services.Set([]grpcservice.Fleet{{Capability: id, Backends: []string{plain.Addr}, Methods: []string{"demo.v2.Demo/*"}}})
+	services := grpcservice.Open(upstream.Options{})
+	services.Set([]upstream.Fleet{{Capability: id, Backends: []string{plain.Addr}, Protocol: &grpcservice.Settings{Methods: []string{"demo.v2.Demo/*"}}}})
 	for name, c := range map[string]struct {
 		addr, want string
 		asks       health.Question

@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -75,7 +76,8 @@ type App struct {
 	approvals    *approvals.Service
 	idempotency  *idempotency.Service
 	engines      engine.Shared // of OpenParallax
-	upstreams    upstreams
+	upstreams    upstream.Protocols
+	room         upstream.Room // of their sessions
 
 	webhooks     *webhook.Group // and other destinations of notices
 	approvalsAPI *approval.Service
@@ -155,7 +157,7 @@ func New(s *settings.Settings, o Options) (p *App, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.upstreams.set(first)
+	p.upstreams.Set(first.served)
 	p.newCatalog(first.tools, metrics)
 	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
@@ -198,7 +200,7 @@ func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.M
 		Affinity:      p.affinity,
 		Expedite:      p.expedite,
 		BackendTLS:    first.tlsOf,
-		Local:         p.upstreams.serve,
+		Local:         p.upstreams.Serve,
 		Drain:         drainOf(s.Config),
 		CORS:          cors.Config(s.Config.CORS),
 		Hosts:         hostsOf(s.Config),
@@ -240,7 +242,7 @@ func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.M
 // bindGateway passes the new gateway on to what was there before it.
 func (p *App) bindGateway(s *settings.Settings, metrics *telemetry.Metrics) {
 	metrics.WatchOverload(p.overload)
-	p.upstreams.mcp.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
+	p.room.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
 	p.gateway.Single(s.Single(s.Config.Multi))
 }
 
@@ -371,7 +373,7 @@ func (p *App) Close() {
 	if p.audit != nil {
 		p.audit.Close()
 	}
-	p.upstreams.close()
+	p.upstreams.Close()
 	if p.shields != nil {
 		p.shields.Close()
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/container"
 	"github.com/capgate/capgate/internal/registry"
@@ -28,12 +28,12 @@ type Connected struct {
 
 // Connect probes each backend of a configuration once, as the gateway does.
 func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
-	others := &upstreams{mcp: mcp.New(mcp.Options{}), grpc: grpcservice.New(grpcservice.Options{})}
-	defer others.close()
+	others := protocols.Open(upstream.Options{})
+	defer others.Close()
 	members, problems := membersOfNames(ctx, s)
 	c.Problems = problems
 	next := (&planner{ejected: newEjections(), others: others}).plan(s, members)
-	others.set(next)
+	others.Set(next.served)
 	for i := range next.probes {
 		f := &next.probes[i]
 		results := make([]health.Result, len(f.Backends))

@@ -5,23 +5,11 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/engine/metrics"
-	"github.com/capgate/capgate/gateway/engine/probe"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
-	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 )
-
-// asksOf returns the probe of a fleet's backends; nil: Healthcheck.
-func asksOf(f *config.Fleet) health.Question {
-	if settings.OfEngines(f) {
-		return probe.Of(f.Health.Probe)
-	}
-	return nil
-}
 
 // newEngines makes what replicas share of OpenParallax engines, and what counts for them.
 func (p *App) newEngines(m *telemetry.Metrics) error {

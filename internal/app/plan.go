@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
@@ -27,8 +27,7 @@ type plan struct {
 	probes []health.Fleet
 	secure map[string]*tls.Config         // by capability; absent: cleartext
 	tools  map[string]catalog.Declaration // by capability
-	mcp    []mcp.Fleet                    // of MCP servers
-	grpc   []grpcservice.Fleet            // of gRPC services
+	served []upstream.Fleet               // those that the process serves
 
 	shields map[string]string // by capability, the name of the one that judges its calls
 	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
@@ -40,7 +39,7 @@ type planner struct {
 	ejected ejections
 	limits  *router.Limits
 	brought registeredManifests
-	others  *upstreams               // of backends that are no capabilities; nil: these are not probed
+	others  upstream.Protocols       // of backends that the process serves
 	fleets  map[string]*plannedFleet // by capability
 }
 
@@ -84,13 +83,11 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.ToolsElsewhere = elsewhere
 		}
-		if p.others != nil {
-			p.others.probeFor(from, &f.probe)
-		}
+		p.others.SetProbe(from.Settings, &f.probe)
 		fleets[from.Capability] = f
 		next.routes.Fleets = append(next.routes.Fleets, f.route)
 		next.probes = append(next.probes, f.probe)
-		if !settings.OfEngines(from) { // they have no tools that could be called
+		if from.HasTools() {
 			next.tools[from.Capability] = f.author
 		}
 		if from.MCP.Name != "" {
@@ -99,10 +96,8 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 		if from.Shield != "" {
 			next.shields[from.Capability] = from.Shield
 		}
-		if servers := mcpFleetOf(s, from, secure); servers != nil {
-			next.mcp = append(next.mcp, *servers)
-		} else if services := grpcFleetOf(s, from, &f.probe, secure); services != nil {
-			next.grpc = append(next.grpc, *services)
+		if served := s.Upstreams[from.Capability]; served != nil {
+			next.served = append(next.served, servedFleet(*served, from, &f.probe, secure))
 		} else if secure != nil {
 			next.secure[from.Capability] = secure
 		}
@@ -197,7 +192,7 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
 		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
 		Affinity: router.Affinity{
-			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: settings.OfEngines(f),
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: f.Settings != nil && f.Settings.Traits().Durable,
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
 		},
 		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,
@@ -231,8 +226,12 @@ func orNone[T int | float64 | time.Duration](v T) T {
 }
 
 func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
+	var asks health.Question
+	if p := protocols.Of(f); p.Probe != nil {
+		asks = p.Probe(f.Health.Probe)
+	}
 	return health.Fleet{
-		Capability: f.Capability, Backends: f.Addrs(), Asks: asksOf(f), Dialect: f.Dialect, TLS: secure,
+		Capability: f.Capability, Backends: f.Addrs(), Asks: asks, Dialect: f.Dialect, TLS: secure,
 		Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health.Config,
 	}
 }

@@ -57,7 +57,7 @@ func newReloader(p *App, s *settings.Settings) *reloader {
 	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
-			others: &p.upstreams}, wake: make(chan struct{}, 1),
+			others: p.upstreams}, wake: make(chan struct{}, 1),
 		started: s.Config, keys: s.ApprovalKeys, signs: s.Store.StoreKeys, answers: s.IdempotencyKeys,
 		headers: s.TraceHeaders, traces: s.Backends[s.Config.Traces.TLS], current: s, tried: s.Files,
 		shown: slices.Clone(s.ListenerTLS),
@@ -201,7 +201,7 @@ func (r *reloader) apply(s *settings.Settings) error {
 		p.quotas.Single(single)
 		p.gateway.Single(single)
 	}
-	p.upstreams.set(next)
+	p.upstreams.Set(next.served)
 	p.tools.Replace(next.tools)
 	p.gateway.Swap(table, next.tlsOf)
 	p.prober.Set(next.probes)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/verify"
@@ -136,7 +137,7 @@ func (v *verifyCommand) addressesOf(fs *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Parse(v.config, data, settings.Protocols()...)
+	cfg, err := config.Parse(v.config, data, protocols.Config()...)
 	if err != nil {
 		return plainError{err}
 	}

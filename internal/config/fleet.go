@@ -84,7 +84,7 @@ type Fleet struct {
 	Shield string `yaml:"shield"`
 
 	// Settings is the field of its Protocol; nil: selu.
-	Settings any `yaml:",extra"`
+	Settings router.Protocol `yaml:",extra"`
 	// Tools says that backends of its Protocol, which is not selu, list tools.
 	Tools bool `yaml:"-"`
 	// Names are the backends with dns:///… addresses.
@@ -110,6 +110,9 @@ type FleetMCP struct {
 	// alone. No two fleets have the same. Default the id of the capability.
 	Name string `yaml:"name" kind:"tool_prefix"`
 }
+
+// HasTools reports whether backends have tools that can be called.
+func (f *Fleet) HasTools() bool { return f.Settings == nil || f.Tools }
 
 // noPrefix is the name of a fleet whose tools have no prefix.
 const noPrefix = "none"

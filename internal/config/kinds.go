@@ -24,7 +24,7 @@ func (c *Config) decoder(name string) *strictyaml.Decoder {
 	protocols, probes := []string{selu}, []string(nil)
 	for _, p := range c.protocols {
 		protocols, probes = append(protocols, p.Name), append(probes, p.Probes...)
-		d.Extra = append(d.Extra, strictyaml.Extra{Name: p.Field, New: p.New})
+		d.Extra = append(d.Extra, strictyaml.Extra{Name: p.Field, New: func() any { return p.New() }})
 	}
 	d.Kinds["protocol"], d.Kinds["probe"] = oneOf(protocols), oneOf(probes)
 	return d

@@ -5,19 +5,20 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/router"
 )
 
 // Protocol is a protocol of backends besides Selu's. The file may name those that Parse got.
 type Protocol struct {
-	Name    string     // the value of the fleet's field protocol
-	Field   string     // the fleet's field with its settings
-	New     func() any // a pointer to zero settings, whose tags are as those of Config
-	Foreign []string   // other fields of the fleet, which have no effect with it
-	Probes  []string   // words for health.probe; empty: none
-	URLs    bool       // backends are URLs, as in https://host/mcp, instead of host:port
-	Tools   bool       // backends list tools, which are called like those of a capability
-	Needs   string     // what Field has, if the fleet must have it; "": it may be absent
-	Sole    string     // noun, with its article, for a backend that only one fleet may have; "": several may
+	Name    string                 // the value of the fleet's field protocol
+	Field   string                 // the fleet's field with its settings
+	New     func() router.Protocol // a pointer to zero settings, whose tags are as those of Config
+	Foreign []string               // other fields of the fleet, which have no effect with it
+	Probes  []string               // words for health.probe; empty: none
+	URLs    bool                   // backends are URLs, as in https://host/mcp, instead of host:port
+	Tools   bool                   // backends list tools, which are called like those of a capability
+	Needs   string                 // what Field has, if the fleet must have it; "": it may be absent
+	Sole    string                 // noun, with its article, for a backend that only one fleet may have; "": several may
 
 	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
 	Fleet func(f *Fleet, given func(field string) bool)

@@ -45,12 +45,11 @@ func parseHeaders(text []byte) (map[string]string, error) {
 	return headers, nil
 }
 
-// headersFor reads the headers of requests to a fleet's backends from a file, and from an environment variable; each
-// may be "".
-func (s *Settings) headersFor(file, variable string, reserved func(string) bool) (map[string]string, error) {
+// Headers implements upstream.Files.
+func (f fleetFiles) Headers(file, variable string, reserved func(string) bool) (map[string]string, error) {
 	all := map[string]string{}
 	if file != "" {
-		headers, err := readHeaders(file, s.Files)
+		headers, err := readHeaders(file, f.now)
 		if err != nil {
 			return nil, fmt.Errorf("headers_file: %w", err)
 		}

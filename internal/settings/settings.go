@@ -3,17 +3,14 @@ package settings
 import (
 	"io"
 
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
-	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
-	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
-
 	"crypto/tls"
 	"errors"
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
@@ -49,8 +46,7 @@ type Settings struct {
 
 	CallLines io.Writer // where calls are logged; nil: in the log
 
-	MCPHeaders map[string]map[string]string // of requests to MCP servers, by capability
-	GRPC       map[string]grpcService       // by capability
+	Upstreams map[string]*upstream.Fleet // by capability, fleets that the process serves, with the content of their files
 
 	Manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // in cfg.Manifests: id → file
@@ -77,7 +73,7 @@ func ParseFile(file string, over Overrides, files Files) (*config.Config, error)
 		return nil, fmt.Errorf("%s is the manifest of a capability, and not a configuration: a fleet's field manifest "+
 			"names it (docs/write/manifest.md), and capgate init writes a configuration", file)
 	}
-	cfg, err := config.Parse(file, data, Protocols()...)
+	cfg, err := config.Parse(file, data, protocols.Config()...)
 	if err == nil {
 		err = over.Apply(cfg)
 	}
@@ -132,22 +128,10 @@ func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, er
 	problems = append(problems, s.readSignIn()...)
 	problems = append(problems, s.readOperators(before)...)
 	problems = append(problems, s.readBackendTLS(before)...)
-	problems = append(problems, s.readMCPHeaders()...)
-	problems = append(problems, s.readGRPCServices(before)...)
+	problems = append(problems, s.readUpstreams(before)...)
 	problems = append(problems, s.readManifests(before)...)
 	if len(problems) > 0 {
 		return nil, errors.Join(placed(cfg, problems)...)
 	}
 	return s, nil
-}
-
-// Protocols are those that fleets may speak besides Selu's.
-func Protocols() []*config.Protocol {
-	return []*config.Protocol{engineconfig.Protocol(), mcpconfig.Protocol(), grpcconfig.Protocol()}
-}
-
-// OfEngines reports whether a fleet is of engines, which keep their sessions on disk.
-func OfEngines(f *config.Fleet) bool {
-	_, is := f.Settings.(*engine.Settings)
-	return is
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -32,7 +33,7 @@ func IsManifest(data []byte) bool {
 // Check reads the text of a configuration and all that it names. The warnings are about valid fields whose
 // effect may not be what the operator wants.
 func Check(file string, data []byte) (s *Settings, warnings []string, err error) {
-	c, err := config.Parse(file, data, Protocols()...)
+	c, err := config.Parse(file, data, protocols.Config()...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,13 +61,13 @@ func Check(file string, data []byte) (s *Settings, warnings []string, err error)
 func (s *Settings) allowsNothing(f *config.Fleet) string {
 	m := s.ManifestOf(f)
 	if s.Config.Policies.Enabled {
-		if OfEngines(f) || f.Own.Policy || m != nil || s.Config.Registration.Manifests {
+		if !f.HasTools() || f.Own.Policy || m != nil || s.Config.Registration.Manifests {
 			return ""
 		}
 		return fmt.Sprintf("fleet %s: all tools are blocked until a rule allows them: it has no policy and no manifest",
 			f.Capability)
 	}
-	if OfEngines(f) || f.Policy != call.Block || m != nil && m.Dynamic {
+	if !f.HasTools() || f.Policy != call.Block || m != nil && m.Dynamic {
 		return ""
 	}
 	why := "it has no manifest"

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
 )
 
 // sessionTTL is how long an idle session stays pinned to its engine, which alone has it.
@@ -17,8 +18,8 @@ const sessionTTL = 720 * time.Hour
 // Protocol is the protocol openparallax of the file.
 func Protocol() *config.Protocol {
 	return &config.Protocol{
-		Name: "openparallax", Field: "engine",
-		New:    func() any { return new(engine.Settings) },
+		Name: engine.Name, Field: "engine",
+		New:    func() router.Protocol { return new(engine.Settings) },
 		Probes: []string{probe.StatusWord, probe.ShieldWord},
 		Sole:   "an engine",
 		Foreign: []string{"dialect", "class", "affinity", "artifacts", "artifact_ttl", "idempotency", "idempotent", "policy",

@@ -51,18 +51,13 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// OwnSessions is a protocol whose backends have a session for each principal whose calls name none.
-type OwnSessions interface{ OwnSessions() }
-
 // sessionOf returns the session that binds a call to a backend; "": none.
 func sessionOf(c *filter.Call) string {
 	switch {
 	case !c.Fleet.HasSessions():
 		return ""
-	case c.Info.Session == "":
-		if _, ok := c.Fleet.Protocol().(OwnSessions); ok {
-			return c.OwnSession()
-		}
+	case c.Info.Session == "" && c.Fleet.Protocol().Traits().OwnSessions:
+		return c.OwnSession()
 	}
 	return c.Info.Session
 }

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -84,31 +85,16 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return c.Forward(upstream)
 }
 
-// MCPFleet is a protocol of fleets whose backends are MCP servers.
-type MCPFleet interface {
-	// MCPMethod returns the method of MCP that calls a tool, and the tool; "": the method has none.
-	MCPMethod(tool string) (method, name string)
-}
-
-// RPCFleet is a protocol of fleets whose backends are gRPC services.
-type RPCFleet interface {
-	// RPCMethod returns the method that calls a tool: package.Service/Method, or _OTHER if it is not known.
-	RPCMethod(tool string) string
-}
-
 // startSpan starts the span of an attempt, and returns its traceparent.
 func startSpan(c *filter.Call, path string) string {
 	if c.Info.Method != call.Invoke && c.Info.Method != call.StreamInvoke {
 		return c.Span.StartAttempt(c.Endpoint.Addr, path)
 	}
-	switch p := c.Fleet.Protocol().(type) {
-	case MCPFleet:
-		method, tool := p.MCPMethod(c.Info.Tool)
-		return c.Span.StartMCPAttempt(c.Endpoint.Addr, method, tool)
-	case RPCFleet:
-		path = p.RPCMethod(c.Info.Tool)
+	r := c.Fleet.Protocol().Request(c.Info.Tool)
+	if r.MCP {
+		return c.Span.StartMCPAttempt(c.Endpoint.Addr, r.Method, r.Tool)
 	}
-	return c.Span.StartAttempt(c.Endpoint.Addr, path)
+	return c.Span.StartAttempt(c.Endpoint.Addr, cmp.Or(r.Method, path))
 }
 
 // UpstreamOf returns the connections to a backend.

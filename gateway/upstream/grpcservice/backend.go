@@ -22,7 +22,6 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
 const (
@@ -36,12 +35,12 @@ const (
 
 // backend is one backend of a fleet.
 type backend struct {
-	opts    Options
-	fleet   *Fleet
-	addr    string
-	conn    *grpc.ClientConn
-	work    *semaphore.Semaphore // of all fleets
-	running sync.WaitGroup       // calls, and loads
+	all      *upstream.Fleets[*backend]
+	fleet    *upstream.Fleet
+	settings *Settings
+	addr     string
+	conn     *grpc.ClientConn
+	running  sync.WaitGroup // calls, and loads
 
 	connections atomic.Int64 // that were made; each may be to another process
 
@@ -59,8 +58,8 @@ type load struct {
 	err         error
 }
 
-func newBackend(o Options, work *semaphore.Semaphore, f *Fleet, addr string) (*backend, error) {
-	b := &backend{opts: o, work: work, fleet: f, addr: addr}
+func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) (*backend, error) {
+	b := &backend{all: all, fleet: f, settings: settingsOf(f), addr: addr}
 	creds := insecure.NewCredentials()
 	if f.TLS != nil {
 		secure := f.TLS
@@ -81,7 +80,8 @@ func newBackend(o Options, work *semaphore.Semaphore, f *Fleet, addr string) (*b
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: quietTimeout}),
 		grpc.WithUserAgent("capgate"), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
 		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithStatsHandler(watcher{b}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(f.MaxMessage), grpc.MaxCallSendMsgSize(maxRequest)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(b.settings.maxMessage()),
+			grpc.MaxCallSendMsgSize(upstream.MaxRequest)))
 	if err != nil {
 		return nil, err
 	}
@@ -89,24 +89,18 @@ func newBackend(o Options, work *semaphore.Semaphore, f *Fleet, addr string) (*b
 	return b, nil
 }
 
-// retire closes the connection when no call needs it any more.
-func (b *backend) retire() {
-	b.running.Wait()
-	_ = b.conn.Close()
-}
-
 // connected takes note of a connection. The backend behind a later one may have other methods.
 func (b *backend) connected() {
-	if b.connections.Add(1) > 1 && b.fleet.Definitions == nil {
-		b.opts.Changed(b.fleet.Capability)
+	if b.connections.Add(1) > 1 && definitionsOf(b.fleet) == nil {
+		b.all.Changed(b.fleet.Capability)
 	}
 }
 
 // known returns the definitions of the backend, which are loaded first where they are not known. anew: they are loaded
 // in any case.
 func (b *backend) known(ctx context.Context, anew bool) (*Definitions, error) {
-	if b.fleet.Definitions != nil {
-		return b.fleet.Definitions, nil
+	if fixed := definitionsOf(b.fleet); fixed != nil {
+		return fixed, nil
 	}
 	b.mu.Lock()
 	if b.definitions != nil && b.of == b.connections.Load() && !anew {
@@ -137,11 +131,12 @@ func (b *backend) reflect(loading *load) {
 	of := b.connections.Load()
 	var sum descriptorSum
 	loading.err = recovery.Do("server reflection", func() error {
-		found, err := reflect(metadata.NewOutgoingContext(ctx, b.fleet.metadata()), b.conn, b.fleet.Methods)
+		found, err := reflect(metadata.NewOutgoingContext(ctx, metadataOf(b.fleet)), b.conn,
+			b.settings.Methods)
 		if err != nil {
 			return err
 		}
-		release, err := b.work.Acquire(ctx, b.fleet.Capability)
+		release, err := b.all.Work.Acquire(ctx, b.fleet.Capability)
 		if err != nil {
 			return status.FromContextError(err).Err()
 		}
@@ -167,7 +162,7 @@ func (b *backend) compile(ctx context.Context, found []*descriptorpb.FileDescrip
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "the backend's server reflection %v", err)
 	}
-	definitions, problems := define(ctx, files, b.fleet.Methods, b.fleet.ToolNames)
+	definitions, problems := define(ctx, files, b.settings.Methods, b.settings.ToolNames)
 	b.leftOut(problems)
 	if definitions == nil {
 		return nil, status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
@@ -205,11 +200,11 @@ func (b *backend) leftOut(problems []error) {
 	const most = 20 // lines; the rest is counted
 	for i, err := range problems {
 		if i == most {
-			b.opts.Log.Warn("more methods of a gRPC service were left out", "capability", b.fleet.Capability,
+			b.all.Log.Warn("more methods of a gRPC service were left out", "capability", b.fleet.Capability,
 				"backend", b.addr, "methods", len(problems)-most)
 			return
 		}
-		b.opts.Log.Warn("a method of a gRPC service was left out", "capability", b.fleet.Capability, "backend", b.addr,
+		b.all.Log.Warn("a method of a gRPC service was left out", "capability", b.fleet.Capability, "backend", b.addr,
 			"error", upstream.Clip(err.Error(), maxText))
 	}
 }

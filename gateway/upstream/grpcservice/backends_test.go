@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -28,7 +29,7 @@ import (
 func TestDeadBackend(t *testing.T) {
 	t.Parallel()
 	a, b := grpctest.Start(t, grpctest.Options{}), grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+	w := start(t, func(_ *upstream.Fleet, of *gatewaytest.Fleet) {
 		of.Ejection.Base, of.Ejection.Max = time.Millisecond, time.Millisecond
 	}, a.Addr, b.Addr)
 	check.Until(t, "both backends to be called", func() (bool, string) {
@@ -75,12 +76,12 @@ func TestHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fleet := grpcservice.Fleet{Capability: id, Methods: []string{demo}}
+			fleet := upstream.Fleet{Capability: id, Protocol: &grpcservice.Settings{Methods: []string{demo}}}
 			if c.file {
-				fleet.Definitions = definitions(t)
+				fleet.Content = definitions(t)
 			}
-			services := grpcservice.New(grpcservice.Options{})
-			services.Set([]grpcservice.Fleet{fleet})
+			services := grpcservice.Open(upstream.Options{})
+			services.Set([]upstream.Fleet{fleet})
 			conn, err := clienttest.NewConn("passthrough:///"+grpctest.Start(t, c.options).Addr,
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			check.Must(t, err)
@@ -97,13 +98,14 @@ func TestHealth(t *testing.T) {
 func TestReplacedFleet(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) { f.Methods = []string{"demo.v1.Demo/Echo"} }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).Methods = []string{"demo.v1.Demo/Echo"} }, s.Addr)
 	w.result(t, "Echo", `{}`)
 	if _, err := w.Invoke(within(t), request("Count", `{}`)); status.Code(err) != codes.NotFound {
 		t.Errorf("a method that is not listed: %v", err)
 	}
-	w.fleet.Headers, w.fleet.Methods = map[string]string{"authorization": "new"}, []string{"demo.v1.Demo/*"}
-	w.services.Set([]grpcservice.Fleet{w.fleet})
+	w.fleet.Headers = map[string]string{"authorization": "new"}
+	w.fleet.Protocol = &grpcservice.Settings{Methods: []string{demo}}
+	w.services.Set([]upstream.Fleet{w.fleet})
 	if got := check.Received(t, w.changes, "the change"); got != id {
 		t.Errorf("%s has changed", got)
 	}
@@ -121,12 +123,12 @@ func TestReplacedFleet(t *testing.T) {
 func TestReplacedCredential(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) {
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
 		f.Headers = map[string]string{"authorization": "old"}
 	}, s.Addr)
 	w.result(t, "Echo", `{}`)
 	w.fleet.Headers = map[string]string{"authorization": "new"}
-	w.services.Set([]grpcservice.Fleet{w.fleet})
+	w.services.Set([]upstream.Fleet{w.fleet})
 	w.result(t, "Echo", `{}`)
 	if got := s.Metadata().Get("authorization"); len(got) != 1 || got[0] != "new" {
 		t.Errorf("%q", got)
@@ -191,7 +193,7 @@ func TestLostConnection(t *testing.T) {
 func TestReplacedProcess(t *testing.T) {
 	t.Parallel()
 	first := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+	w := start(t, func(_ *upstream.Fleet, of *gatewaytest.Fleet) {
 		of.Unprobed, of.Ejection.Base, of.Ejection.Max = true, time.Millisecond, time.Millisecond
 	}, first.Addr)
 	w.result(t, "Echo", `{}`)

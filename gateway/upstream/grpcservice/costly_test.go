@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -56,7 +56,7 @@ func TestGroupsInGroups(t *testing.T) {
 			m.ProtoReflect().SetUnknown(inGroups(int(levels.Load()), unknown))
 			return stream.SendMsg(m)
 		})}})
-	w := start(t, func(f *grpcservice.Fleet, of *gatewaytest.Fleet) { f.MaxMessage, of.Unprobed = 1<<20, true }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) { settings(f).MaxMessage, of.Unprobed = 1<<20, true }, s.Addr)
 	levels.Store(2)
 	if got := w.result(t, "Raw", "{}"); got != `{"next":{"next":{}}}` {
 		t.Errorf("two groups: %.200s", got)

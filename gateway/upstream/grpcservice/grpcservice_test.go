@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
@@ -37,10 +37,10 @@ func inEach(t *testing.T, test func(t *testing.T, s *grpctest.Server, w *world))
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := grpctest.Start(t, grpctest.Options{Reflection: source.reflection})
-			test(t, s, start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) {
+			test(t, s, start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
 				f.Headers = map[string]string{"authorization": "Bearer ours"}
 				if source.file {
-					f.Definitions = definitions(t)
+					f.Content = definitions(t)
 				}
 			}, s.Addr))
 		})
@@ -234,8 +234,8 @@ func TestCancel(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *grpcservice.Fleet, of *gatewaytest.Fleet) {
-		f.Definitions = definitions(t)
+	w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+		f.Content = definitions(t)
 		of.Deadlines.Default, of.Deadlines.Max = 100e6, 100e6 // 100 ms
 	}, s.Addr)
 	for _, tool := range []string{"Wait", "Count"} {
@@ -254,7 +254,7 @@ func TestDeadline(t *testing.T) {
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{Server: []grpc.ServerOption{grpc.MaxRecvMsgSize(64 << 20)}})
-	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) { f.MaxMessage = 64 << 10 }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = 64 << 10 }, s.Addr)
 	if got := w.result(t, "Count", `{"to":1,"size":60000}`); len(got) < 60000 {
 		t.Errorf("%d bytes", len(got))
 	}

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream"
-	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
@@ -203,8 +202,8 @@ func TestHostileReflection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // not parallel: next and large are shared
 			s := grpctest.Start(t, grpctest.Options{Reflect: answering(c.files)})
-			w := start(t, func(f *grpcservice.Fleet, of *gatewaytest.Fleet) {
-				f.Methods, of.Unprobed = []string{"a.S/*"}, true
+			w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+				settings(f).Methods, of.Unprobed = []string{"a.S/*"}, true
 			}, s.Addr)
 			_, err := w.Invoke(within(t), request(upstream.DiscoveryTool, ""))
 			if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 2000 {
@@ -225,7 +224,7 @@ func TestReflectionThatHangs(t *testing.T) {
 			<-stream.Context().Done()
 			return nil
 		}})
-	w := start(t, func(_ *grpcservice.Fleet, of *gatewaytest.Fleet) {
+	w := start(t, func(_ *upstream.Fleet, of *gatewaytest.Fleet) {
 		of.Unprobed, of.Deadlines.Default, of.Deadlines.Max = true, 100e6, 100e6 // 100 ms
 	}, s.Addr)
 	for _, tool := range []string{upstream.DiscoveryTool, "Echo"} {
@@ -241,7 +240,7 @@ func TestReflectionThatHangs(t *testing.T) {
 func TestWrongMessages(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *grpcservice.Fleet, _ *gatewaytest.Fleet) { f.MaxMessage = 1 << 20 }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = 1 << 20 }, s.Addr)
 	nested := func(number protowire.Number, levels int) (data []byte) {
 		for range levels {
 			data = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), data)

@@ -29,7 +29,7 @@ var errGone = errors.New("the fleet has no such backend any more")
 
 // Invoke implements docpb.CapabilityServer. The messages of a stream are a list.
 func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
-	b, release, err := s.services.backend(s.capability, s.addr)
+	b, release, err := s.services.Lookup(s.capability, s.addr)
 	if err != nil {
 		return nil, localgrpc.NotStarted(err)
 	}
@@ -68,7 +68,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 // is empty. A method without a stream has one chunk.
 func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
-	b, release, err := s.services.backend(s.capability, s.addr)
+	b, release, err := s.services.Lookup(s.capability, s.addr)
 	if err != nil {
 		return localgrpc.NotStarted(err)
 	}
@@ -87,7 +87,7 @@ func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 
 // Healthcheck implements docpb.CapabilityServer. Callers' own are answered by the gateway.
 func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
-	b, release, err := s.services.backend(s.capability, s.addr)
+	b, release, err := s.services.Lookup(s.capability, s.addr)
 	if err != nil {
 		return nil, localgrpc.NotStarted(err)
 	}
@@ -100,7 +100,7 @@ func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthReque
 }
 
 // maxResult is how many bytes a result has at most as JSON.
-func (b *backend) maxResult() int { return 2 * b.fleet.MaxMessage }
+func (b *backend) maxResult() int { return 2 * b.settings.maxMessage() }
 
 // call calls a tool. Each message of the response is told as JSON; after an error of tell, the call is over. streams
 // says that there may be any number of them; otherwise there is one, which is the last.
@@ -111,7 +111,7 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 		if ctx.Err() != nil {
 			return false, status.FromContextError(ctx.Err()).Err()
 		}
-		b.opts.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
 		return false, localgrpc.NotStarted(err)
 	}
 	t := definitions.tools[req.GetToolName()]
@@ -167,7 +167,7 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 
 // metadata is that of a call: the configured one, and the trace.
 func (b *backend) metadata(ctx context.Context) metadata.MD {
-	md := b.fleet.metadata()
+	md := metadataOf(b.fleet)
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	if trace := incoming.Get(tracing.Traceparent); len(trace) > 0 {
 		md.Set(tracing.Traceparent, trace[0])
@@ -183,7 +183,7 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
 	case !p.sent.Load():
-		b.opts.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
 		return localgrpc.NotStarted(err)
 	}
 	switch code := status.Code(err); code {
@@ -191,7 +191,7 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 		return err
 	case codes.ResourceExhausted:
 		return status.Errorf(code, "the backend's message is larger than %d bytes; grpc_service.max_message bounds it",
-			b.fleet.MaxMessage)
+			b.settings.maxMessage())
 	case codes.Unavailable:
 		return status.Error(code, "the connection to the backend was lost during the call")
 	}

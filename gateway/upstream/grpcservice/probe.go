@@ -29,9 +29,6 @@ type probe struct {
 	capability string
 }
 
-// Probe returns the health check of a fleet's backends.
-func (s *Services) Probe(capability string) health.Question { return probe{s, capability} }
-
 // Probe implements health.Question.
 func (p probe) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health.Result, error) {
 	return p.services.ask(ctx, p.capability, conn)
@@ -40,11 +37,11 @@ func (p probe) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health
 // ask asks for grpc.health.v1. A backend without it, or without the whole-server name "", has at least answered. Where
 // the fleet needs server reflection, that must answer as well.
 func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientConnInterface) (health.Result, error) {
-	f := s.fleet(capability)
+	f := s.Fleet(capability)
 	if f == nil {
 		return health.Result{Reason: errGone.Error()}, nil
 	}
-	ctx = metadata.NewOutgoingContext(ctx, f.metadata())
+	ctx = metadata.NewOutgoingContext(ctx, metadataOf(f))
 	var reply healthpb.HealthCheckResponse
 	err := conn.Invoke(ctx, healthPath, &healthpb.HealthCheckRequest{}, &reply)
 	reason := "grpc.health.v1: " + reply.GetStatus().String()
@@ -60,7 +57,7 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	}
 	var has serving
 	err = withReflection(ctx, conn, maxReply, func(r *reflection) error {
-		has, err = r.serving(f.Methods)
+		has, err = r.serving(settingsOf(f).Methods)
 		return err
 	})
 	switch {
@@ -68,7 +65,7 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 		return health.Result{Reason: health.Mistaken(has.wrong, "")}, nil
 	case err == nil && has.incomplete != "":
 		return health.Result{OK: true, Reason: health.Incomplete(has.incomplete)}, nil
-	case err == nil, f.Definitions != nil: // it need not have reflection
+	case err == nil, definitionsOf(f) != nil: // it need not have reflection
 		return health.Result{OK: true, Reason: reason}, nil
 	case err == errNoReflection: //nolint:errorlint // it is not wrapped
 		return health.Result{Reason: health.Mistaken(err.Error(), "")}, nil

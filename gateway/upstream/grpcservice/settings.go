@@ -2,12 +2,16 @@ package grpcservice
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/router"
 )
 
 // Settings of a fleet of gRPC services.
@@ -53,9 +57,18 @@ func (n ToolNames) name(service, method string) string {
 // otherMethod is the rpc.method of OpenTelemetry's conventions for a method that is not known.
 const otherMethod = "_OTHER"
 
-// RPCMethod implements forward.RPCFleet. A method of a service that is listed as a whole has the name of its tool. If
-// several such services may have it, only their descriptors could tell whose it is.
-func (s *Settings) RPCMethod(tool string) string {
+// Name is the protocol's name in the configuration.
+const Name = "grpc"
+
+// Traits implements router.Protocol.
+func (*Settings) Traits() router.Traits { return router.Traits{Name: Name, Listed: true} }
+
+// Request implements router.Protocol.
+func (s *Settings) Request(tool string) router.Request { return router.Request{Method: s.method(tool)} }
+
+// method returns the method that a call of a tool calls. A method of a service that is listed as a whole has the name
+// of its tool. If several such services may have it, only their descriptors could tell whose it is.
+func (s *Settings) method(tool string) string {
 	if tool == upstream.DiscoveryTool {
 		return reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName
 	}
@@ -90,3 +103,50 @@ func ReservedHeader(name string) bool {
 	}
 	return strings.HasPrefix(name, "grpc-") || strings.HasSuffix(name, "-bin")
 }
+
+// Read reads the headers of calls to the services, and the descriptors of their methods. Unchanged descriptors are
+// reused.
+func Read(f, before *upstream.Fleet, files upstream.Files) error {
+	s := settingsOf(f)
+	headers, err := files.Headers(s.HeadersFile, s.HeadersEnv, ReservedHeader)
+	f.Headers = headers
+	if wrong := errors.Join(CheckMethods(s.Methods, s.ToolNames)...); wrong != nil {
+		return errors.Join(err, wrong)
+	}
+	if s.DescriptorFile == "" {
+		return err
+	}
+	definitions, wrong := s.read(before, files)
+	f.Content = definitions
+	return errors.Join(err, wrong)
+}
+
+// read reads the descriptor file.
+func (s *Settings) read(before *upstream.Fleet, files upstream.Files) (*Definitions, error) {
+	data, err := files.Read(s.DescriptorFile)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor_file: %w", err)
+	}
+	if before != nil && files.Unchanged(s.DescriptorFile) {
+		old := settingsOf(before)
+		if old.DescriptorFile == s.DescriptorFile && old.ToolNames == s.ToolNames && slices.Equal(old.Methods, s.Methods) {
+			return definitionsOf(before), nil
+		}
+	}
+	definitions, err := Parse(data, s.Methods, s.ToolNames)
+	if err != nil {
+		return nil, files.Wrong(s.DescriptorFile, err)
+	}
+	return definitions, nil
+}
+
+func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
+
+// definitionsOf returns the definitions of a fleet's descriptor file; nil: they come by server reflection.
+func definitionsOf(f *upstream.Fleet) *Definitions {
+	definitions, _ := f.Content.(*Definitions)
+	return definitions
+}
+
+// maxMessage is the size of the largest message of a service.
+func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 4<<20) }

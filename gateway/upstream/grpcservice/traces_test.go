@@ -71,7 +71,7 @@ func TestRPCMethods(t *testing.T) {
 		{grpcservice.ByPackage, all, "a_v1_First_Get", "a.v1.First/Get"},
 	} {
 		s := &grpcservice.Settings{Methods: c.methods, ToolNames: c.names}
-		if got := s.RPCMethod(c.tool); got != c.want {
+		if got := s.Request(c.tool).Method; got != c.want {
 			t.Errorf("%v, rule %d: %s is %s, want %s", c.methods, c.names, c.tool, got, c.want)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/call"
@@ -34,39 +33,40 @@ const (
 type world struct {
 	docpb.CapabilityClient
 	gateway  *gatewaytest.Gateway
-	services *grpcservice.Services
-	fleet    grpcservice.Fleet
+	services upstream.Backends
+	fleet    upstream.Fleet
 	changes  chan string
 }
 
 // start runs a gateway. edit may change the fleet.
-func start(t *testing.T, edit func(*grpcservice.Fleet, *gatewaytest.Fleet), addrs ...string) *world {
+func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), addrs ...string) *world {
 	t.Helper()
 	return startWith(t, gatewaytest.Options{}, edit, addrs...)
 }
 
 // startWith is start with further options.
-func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet, *gatewaytest.Fleet),
+func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
 	addrs ...string) *world {
 	t.Helper()
 	w := &world{changes: make(chan string, 100)}
-	w.services = grpcservice.New(grpcservice.Options{Changed: func(c string) {
+	w.services = grpcservice.Open(upstream.Options{Changed: func(c string) {
 		select {
 		case w.changes <- c:
 		default:
 		}
 	}})
-	w.fleet = grpcservice.Fleet{Capability: id, Backends: addrs, Methods: []string{demo}}
+	w.fleet = upstream.Fleet{Capability: id, Backends: addrs,
+		Protocol: &grpcservice.Settings{Methods: []string{demo}}}
 	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,
-		Protocol:  &grpcservice.Settings{Methods: w.fleet.Methods},
+		Protocol:  &grpcservice.Settings{Methods: []string{demo}},
 		Asks:      w.services.Probe(id),
 		Deadlines: router.Deadlines{Default: check.Patience, Max: check.Patience}}
 	if edit != nil {
 		edit(&w.fleet, &of)
 	}
-	w.services.Set([]grpcservice.Fleet{w.fleet})
+	w.services.Set([]upstream.Fleet{w.fleet})
 	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.services.Close
-	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.services.Serve(f.Capability, addr) }
+	o.Local = upstream.Protocols{grpcservice.Name: w.services}.Serve
 	w.gateway = gatewaytest.Start(t, o)
 	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -75,6 +75,8 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*grpcservice.Fleet
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w
 }
+
+func settings(f *upstream.Fleet) *grpcservice.Settings { return f.Protocol.(*grpcservice.Settings) }
 
 func request(tool, args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: id, ToolName: tool, ArgsJson: []byte(args)}

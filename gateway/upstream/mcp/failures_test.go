@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -23,14 +23,14 @@ func TestReplacedCredential(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, old)
-			var fleet mcp.Fleet
-			w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) {
+			var fleet upstream.Fleet
+			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
 				f.Headers = map[string]string{"authorization": "Bearer old"}
 				fleet = *f
 			}, r.URL)
 			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			fleet.Headers = map[string]string{"authorization": "Bearer new"}
-			w.servers.Set([]mcp.Fleet{fleet})
+			w.servers.Set([]upstream.Fleet{fleet})
 			w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func TestLargestMessage(t *testing.T) {
 		w.Header().Set("Content-Type", kind)
 		_, _ = io.WriteString(w, head+strings.Repeat("x", int(size.Load())-len(head)-len(tail))+tail)
 	})
-	w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) { f.MaxMessage = maxMessage }, r.URL)
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).MaxMessage = maxMessage }, r.URL)
 	for _, body := range [][3]string{{"application/json"}, {"text/event-stream", "data: ", "\n\n"}} {
 		kind, before, after = body[0], body[1], body[2]
 		for n, want := range map[int64]codes.Code{maxMessage: codes.OK, maxMessage + 1: codes.Internal} {

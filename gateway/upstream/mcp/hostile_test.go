@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream"
-	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -176,8 +175,8 @@ func TestHostileAnswers(t *testing.T) {
 			r.hostile("tools/call", `"name":"hostile"`, func(w http.ResponseWriter, q *http.Request, id string) {
 				now.answer(w, q, id)
 			})
-			w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
-				f.MaxMessage, f.Headers = maxMessage, map[string]string{"authorization": "Bearer ours"}
+			w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+				settings(f).MaxMessage, f.Headers = maxMessage, map[string]string{"authorization": "Bearer ours"}
 				of.Deadlines.Default, of.Deadlines.Max = 10*check.Patience, 10*check.Patience
 			}, r.URL)
 			waited := make(chan error, 1)

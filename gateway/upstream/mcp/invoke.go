@@ -35,9 +35,9 @@ var errGone = errors.New("the fleet has no such server any more")
 
 // Invoke implements docpb.CapabilityServer.
 func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
-	server, release := s.servers.server(s.capability, s.url)
-	if server == nil {
-		return nil, localgrpc.NotStarted(errGone)
+	server, release, err := s.servers.Lookup(s.capability, s.url)
+	if err != nil {
+		return nil, localgrpc.NotStarted(err)
 	}
 	defer release()
 	if req.GetToolName() == upstream.DiscoveryTool {
@@ -56,9 +56,9 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 	ctx := stream.Context()
-	server, release := s.servers.server(s.capability, s.url)
-	if server == nil {
-		return localgrpc.NotStarted(errGone)
+	server, release, err := s.servers.Lookup(s.capability, s.url)
+	if err != nil {
+		return localgrpc.NotStarted(err)
 	}
 	defer release()
 	told := make(chan []byte)
@@ -173,7 +173,7 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	v.opts.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
+	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
 	return localgrpc.NotStarted(cause)
 }
 

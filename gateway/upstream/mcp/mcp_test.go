@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream"
-	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
@@ -32,7 +31,7 @@ func TestCalls(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, old)
-			w := start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) {
+			w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
 				f.Headers = map[string]string{"authorization": "Bearer ours"}
 			}, r.URL)
 			w.wantResult(t, request("echo", `{"text":"hello <world>"}`), `"hello <world>"`)
@@ -224,7 +223,7 @@ func TestDeadServer(t *testing.T) {
 			t.Parallel()
 			live, dying := newRemote(t, old), newRemote(t, old)
 			// A request on a connection that breaks may have run, so that only a tool that may be repeated has no error.
-			w := start(t, func(_ *mcp.Fleet, f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, live.URL, dying.URL)
+			w := start(t, func(_ *upstream.Fleet, f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, live.URL, dying.URL)
 			for n := 0; n < 1000 && (dying.calls.Load() == 0 || live.calls.Load() == 0); n++ { // picked at random
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			}

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
 )
 
@@ -31,9 +32,6 @@ type probe struct {
 
 var _ health.Direct = probe{}
 
-// Probe returns the health check of a fleet's servers: they answer server/discover, or initialize and ping.
-func (s *Servers) Probe(capability string) health.Question { return probe{s, capability} }
-
 // Probe implements health.Question.
 func (probe) Probe(context.Context, grpc.ClientConnInterface) (health.Result, error) {
 	return health.Result{}, errors.New("an MCP server does not speak gRPC")
@@ -46,9 +44,9 @@ func (p probe) ProbeAddr(ctx context.Context, url string) health.Result {
 
 // probe asks a server for a sign of life.
 func (s *Servers) probe(ctx context.Context, capability, url string) health.Result {
-	server, release := s.server(capability, url)
-	if server == nil {
-		return health.Result{Reason: errGone.Error()}
+	server, release, err := s.Lookup(capability, url)
+	if err != nil {
+		return health.Result{Reason: err.Error()}
 	}
 	defer release()
 	select {
@@ -61,7 +59,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 	opened, err := server.look(ctx)
 	if err == nil {
 		if opened && !s.firstLook(capability, url) { // it was not heard for a while
-			s.opts.Changed(capability)
+			s.Changed(capability)
 		}
 		return health.Result{OK: true}
 	}
@@ -76,7 +74,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 func (s *Servers) firstLook(capability, url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := serverKey{capability, url}
+	key := upstream.Key{Capability: capability, Addr: url}
 	before := s.heard[key]
 	s.heard[key] = true
 	return !before

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -28,10 +29,10 @@ func TestRedirectedServer(t *testing.T) {
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		s := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/mcp/?secret=1", code))
 		check.Cleanup(t, s.Close)
-		servers := mcp.New(mcp.Options{})
+		servers := mcp.Open(upstream.Options{})
 		check.Cleanup(t, servers.Close)
-		servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{s.URL},
-			Headers: map[string]string{"authorization": "Bearer ours"}}})
+		servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{s.URL},
+			Protocol: &mcp.Settings{}, Headers: map[string]string{"authorization": "Bearer ours"}}})
 		result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), s.URL)
 		if want := "the MCP server redirects to " + elsewhere.URL + "/mcp/: HTTP " + strconv.Itoa(code); result.OK ||
 			!strings.Contains(result.Reason, want) || strings.Contains(result.Reason, "secret") {

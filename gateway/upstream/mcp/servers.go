@@ -3,148 +3,58 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"log/slog"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/lib/semaphore"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/health"
 )
-
-// Options of Servers. The zero value works.
-type Options struct {
-	Version string       // of the gateway, which servers are told
-	Log     *slog.Logger // default: discard
-	// Changed is told that the tools of a fleet may have changed. It must not block. Default: not told.
-	Changed func(capability string)
-}
-
-// Fleet is a fleet of MCP servers.
-type Fleet struct {
-	Capability string
-	Backends   []string          // URLs
-	TLS        *tls.Config       // of those with https; nil: the system's authorities; unchanged, it is the same pointer
-	Headers    map[string]string // of each request
-	MaxMessage int               // bytes of a server's message; default 8 MiB
-	Sessions   bool              // each session of a caller has its own session at the server
-	SessionTTL time.Duration     // of one without calls; default 1 h
-	Revision   string            // of the protocol that is requested first; "": legacy with Sessions, else the newest
-}
-
-// same says whether calls of two fleets reach a server in the same way.
-func (f *Fleet) same(o *Fleet) bool {
-	return f.TLS == o.TLS && f.MaxMessage == o.MaxMessage && f.Sessions == o.Sessions && f.SessionTTL == o.SessionTTL && f.Revision == o.Revision &&
-		maps.Equal(f.Headers, o.Headers)
-}
 
 // Servers are the MCP servers of all fleets. They are safe for concurrent use.
 type Servers struct {
-	opts Options
-	work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
-	room room
+	*upstream.Fleets[*server]
 
-	mu      sync.Mutex
-	fleets  map[string]*Fleet
-	servers map[serverKey]*server
-	heard   map[serverKey]bool // those of fleets that were probed
-	closed  bool
-	closing sync.WaitGroup // of sessions
+	mu    sync.Mutex
+	heard map[upstream.Key]bool // servers of fleets that were probed
 }
 
-const (
-	atOnce     = 2   // lists of tools that are compiled; a fleet has one of them at most
-	maxWaiting = 100 // lists of a fleet that wait for that
-)
+var _ upstream.Backends = (*Servers)(nil)
 
-type serverKey struct{ capability, url string }
-
-// New returns Servers without a fleet.
-func New(o Options) *Servers {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Changed == nil {
-		o.Changed = func(string) {}
-	}
-	return &Servers{opts: o, work: semaphore.New(atOnce, maxWaiting), fleets: map[string]*Fleet{}, servers: map[serverKey]*server{}, heard: map[serverKey]bool{}}
+// Open returns Servers without a fleet.
+func Open(o upstream.Options) upstream.Backends {
+	s := &Servers{heard: map[upstream.Key]bool{}}
+	s.Fleets = upstream.NewFleets(o, upstream.Kind[*server]{Open: s.open, Same: same, Gone: errGone})
+	return s
 }
 
-// Set replaces all fleets. Calls that run at a server that is no more, or is reached in another way from now on, end
-// first.
-func (s *Servers) Set(fleets []Fleet) {
+func (s *Servers) open(f *upstream.Fleet, url string) (*server, error) {
+	return newServer(s.Fleets, f, url), nil
+}
+
+// same reports whether calls of two fleets reach a server in the same way.
+func same(a, b *upstream.Fleet) bool {
+	one, other := settingsOf(a), settingsOf(b)
+	return one.MaxMessage == other.MaxMessage && one.Revision == other.Revision
+}
+
+// Set implements upstream.Backends.
+func (s *Servers) Set(fleets []upstream.Fleet) {
+	s.Replace(fleets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.fleets
-	s.fleets = make(map[string]*Fleet, len(fleets))
-	for i := range fleets {
-		f := fleets[i]
-		f.MaxMessage, f.SessionTTL = cmp.Or(f.MaxMessage, 8<<20), cmp.Or(f.SessionTTL, time.Hour)
-		if old := before[f.Capability]; old != nil && old.same(&f) {
-			f.TLS = old.TLS
-		}
-		s.fleets[f.Capability] = &f
-	}
-	for key := range s.heard {
-		if f := s.fleets[key.capability]; f == nil || !slices.Contains(f.Backends, key.url) {
-			delete(s.heard, key)
-		}
-	}
-	for key, server := range s.servers {
-		f := s.fleets[key.capability]
-		if f == nil || !slices.Contains(f.Backends, key.url) || !server.fleet.same(f) {
-			delete(s.servers, key)
-			s.retire(server)
-		}
-	}
+	maps.DeleteFunc(s.heard, func(key upstream.Key, _ bool) bool { return !s.Has(key) })
 }
 
-// Close ends all sessions, and waits for that. No call may run.
-func (s *Servers) Close() {
-	s.mu.Lock()
-	s.closed = true
-	for key, server := range s.servers {
-		delete(s.servers, key)
-		s.retire(server)
-	}
-	s.mu.Unlock()
-	s.closing.Wait()
-}
-
-func (s *Servers) retire(server *server) { s.closing.Go(server.retire) }
-
-// server returns one that may be used until release is called; nil: there is none, as the fleet has changed.
-func (s *Servers) server(capability, url string) (_ *server, release func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.fleets[capability]
-	if f == nil || s.closed || !slices.Contains(f.Backends, url) {
-		return nil, nil
-	}
-	key := serverKey{capability, url}
-	one := s.servers[key]
-	if one == nil {
-		one = newServer(s, f, url)
-		s.servers[key] = one
-	}
-	one.running.Add(1)
-	return one, one.running.Done
-}
-
-// Serve returns what answers the calls for a server in its place, see relay.UpstreamConfig.
+// Serve implements upstream.Backends.
 func (s *Servers) Serve(capability, url string) func(*relay.ServerStream) relay.Status {
-	local := &localgrpc.Server{Name: "mcp", MaxMessage: maxRequest}
-	docpb.RegisterCapabilityServer(local, &capabilityServer{servers: s, capability: capability, url: url})
-	return local.Serve
+	return upstream.Serve("mcp", &capabilityServer{servers: s, capability: capability, url: url})
 }
 
-// maxRequest is the longest request of a call, in bytes.
-const maxRequest = 16 << 20
+// Probe implements upstream.Backends: servers answer server/discover, or initialize and ping.
+func (s *Servers) Probe(capability string) health.Question { return probe{s, capability} }
 
 // headersOf are the configured headers as net/http has them.
 func headersOf(all map[string]string) http.Header {
@@ -158,11 +68,19 @@ func headersOf(all map[string]string) http.Header {
 // closeTimeout bounds the end of a session, of which the server is told.
 const closeTimeout = 5 * time.Second
 
-// retire ends the sessions when no call needs them any more.
-func (v *server) retire() {
-	v.running.Wait()
+// Fleet implements upstream.Backend.
+func (v *server) Fleet() *upstream.Fleet { return v.fleet }
+
+// Uses implements upstream.Backend.
+func (v *server) Uses() *sync.WaitGroup { return &v.running }
+
+// Close implements upstream.Backend: it ends the sessions.
+func (v *server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	v.closeAll(ctx)
 	v.transport.base.CloseIdleConnections()
 }
+
+// sessionTTL is how long a session without calls stays open.
+func (v *server) sessionTTL() time.Duration { return cmp.Or(v.fleet.SessionTTL, time.Hour) }

@@ -12,8 +12,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/fairshare"
-	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
 const (
@@ -43,12 +43,11 @@ type session struct {
 
 // server is one MCP server.
 type server struct {
-	opts      Options
-	fleet     *Fleet
+	all       *upstream.Fleets[*server]
+	fleet     *upstream.Fleet
+	settings  *Settings
 	url       string
 	transport *transport
-	work      *semaphore.Semaphore // of all fleets
-	room      *room                // of all fleets
 	listed    atomic.Pointer[listed]
 	callers   *sdk.Client    // of calls
 	watcher   *sdk.Client    // of the session that hears of changes, see probe.go
@@ -65,15 +64,16 @@ type server struct {
 	watch    watch
 }
 
-func newServer(all *Servers, f *Fleet, url string) *server {
+func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *server {
+	settings := settingsOf(f)
 	v := &server{
-		opts: all.opts, work: all.work, room: &all.room, fleet: f, url: url,
+		all: all, fleet: f, settings: settings, url: url,
 		sessions: map[sessionKey]*session{}, tenants: map[string]int{},
 		swept:     time.Now(),
-		transport: newTransport(f.TLS, headersOf(f.Headers), f.MaxMessage),
+		transport: newTransport(f.TLS, headersOf(f.Headers), settings.maxMessage()),
 	}
 	v.watch.turn = make(chan struct{}, 1)
-	self := &sdk.Implementation{Name: "capgate", Version: all.opts.Version}
+	self := &sdk.Implementation{Name: "capgate", Version: all.Version}
 	// Without handlers, and with no capability, servers are refused what they ask of a client.
 	v.callers = sdk.NewClient(self, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -94,14 +94,14 @@ func (v *server) changed() {
 		}
 		v.mu.Unlock()
 	}
-	v.opts.Changed(v.fleet.Capability)
+	v.all.Changed(v.fleet.Capability)
 }
 
 // connect opens a session. alone keeps the server from sending anything but answers.
 func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*sdk.ClientSession, error) {
 	revision := v.revision()
 	cs, err := v.open(ctx, client, alone, revision)
-	if err != nil && ctx.Err() == nil && v.fleet.Sessions && v.fleet.Revision == "" && revision == legacy &&
+	if err != nil && ctx.Err() == nil && v.fleet.Sessions && v.settings.Revision == "" && revision == legacy &&
 		!errors.Is(err, syscall.ECONNREFUSED) {
 		if cs, err = v.open(ctx, client, alone, ""); err == nil {
 			v.modern.Store(cs.InitializeResult().ProtocolVersion >= modern)
@@ -119,15 +119,15 @@ func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*
 
 func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revision string) (*sdk.ClientSession, error) {
 	to := &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(), MaxRetries: 2,
-		DisableStandaloneSSE: alone, MaxEventSize: v.fleet.MaxMessage + maxNotice}
+		DisableStandaloneSSE: alone, MaxEventSize: v.settings.maxMessage() + maxNotice}
 	return client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 }
 
 // revision returns the revision to request first; "": the newest.
 func (v *server) revision() string {
 	switch {
-	case v.fleet.Revision != "":
-		return v.fleet.Revision
+	case v.settings.Revision != "":
+		return v.settings.Revision
 	case v.old.Load(), v.fleet.Sessions && !v.modern.Load():
 		return legacy
 	}
@@ -180,7 +180,7 @@ func (v *server) sweep(now time.Time) {
 	}
 	v.swept = now
 	for key, s := range v.sessions {
-		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.fleet.SessionTTL {
+		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.sessionTTL() {
 			v.remove(key, s)
 		}
 	}
@@ -242,7 +242,7 @@ func (v *server) drop() {
 // abandon ends a session, if there is one, in the background.
 func (v *server) abandon(cs *sdk.ClientSession) {
 	if cs != nil {
-		v.running.Add(1) // the caller is one of those that run, or retire has not begun
+		v.running.Add(1) // the caller is one of those that run, or Close has not begun
 		go func() {
 			defer v.running.Done()
 			_ = cs.Close() // bounded by the SDK; a server that does not answer forgets the session by itself

@@ -7,14 +7,14 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 )
 
 // withSessions binds callers' sessions to servers.
-func withSessions(f *mcp.Fleet, of *gatewaytest.Fleet) {
+func withSessions(f *upstream.Fleet, of *gatewaytest.Fleet) {
 	f.Sessions, of.Affinity = true, router.Affinity{Sessions: true}
 }
 
@@ -48,7 +48,7 @@ func TestServersThatRejectUnknownSessions(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []bool{true, false} {
 		r := newRemote(t, true)
-		w := start(t, func(f *mcp.Fleet, of *gatewaytest.Fleet) {
+		w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
 			f.Sessions, of.Affinity = bound, router.Affinity{Sessions: bound}
 		}, r.URL)
 		w.wantResult(t, in("a"), `{"calls":1}`)
@@ -84,7 +84,7 @@ func TestServersOfBothEras(t *testing.T) {
 	w.wantResult(t, in("b"), `{"calls":1}`)
 	named := newRemote(t, false)
 	named.handler.Store(&served)
-	w = start(t, func(f *mcp.Fleet, _ *gatewaytest.Fleet) { f.Revision = "2025-06-18" }, named.URL)
+	w = start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).Revision = "2025-06-18" }, named.URL)
 	w.wantResult(t, in("a"), `{"calls":1}`)
 	if both.inits.Load() == 0 || named.inits.Load() == 0 {
 		t.Errorf("%d and %d sessions were opened", both.inits.Load(), named.inits.Load())

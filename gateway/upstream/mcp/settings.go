@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/router"
 )
 
 // Settings of a fleet of MCP servers.
@@ -20,16 +22,33 @@ type Settings struct {
 	Revision string `yaml:"revision" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28"`
 }
 
-// OwnSessions implements affinity.OwnSessions.
-func (*Settings) OwnSessions() {}
+// Name is the protocol's name in the configuration.
+const Name = "mcp"
 
-// MCPMethod implements forward.MCPFleet.
-func (*Settings) MCPMethod(tool string) (method, name string) {
-	if tool == upstream.DiscoveryTool {
-		return "tools/list", ""
-	}
-	return "tools/call", tool
+// Traits implements router.Protocol.
+func (*Settings) Traits() router.Traits {
+	return router.Traits{Name: Name, OwnSessions: true, Relayed: true}
 }
+
+// Request implements router.Protocol.
+func (*Settings) Request(tool string) router.Request {
+	if tool == upstream.DiscoveryTool {
+		return router.Request{MCP: true, Method: "tools/list"}
+	}
+	return router.Request{MCP: true, Method: "tools/call", Tool: tool}
+}
+
+// Read reads the headers of requests to the servers.
+func Read(f, _ *upstream.Fleet, files upstream.Files) (err error) {
+	s := settingsOf(f)
+	f.Headers, err = files.Headers(s.HeadersFile, s.HeadersEnv, ReservedHeader)
+	return err
+}
+
+func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
+
+// maxMessage is the size of the largest message that a server may send.
+func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 8<<20) }
 
 // ReservedHeader says whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
 func ReservedHeader(name string) bool {

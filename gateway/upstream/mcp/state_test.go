@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/upstream/mcp"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // probedOften is a fleet whose servers are probed all the time.
-func probedOften(_ *mcp.Fleet, f *gatewaytest.Fleet) {
+func probedOften(_ *upstream.Fleet, f *gatewaytest.Fleet) {
 	f.Health = health.Config{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -40,12 +41,13 @@ func TestSessionsOfTenants(t *testing.T) {
 // ofTenants runs a gateway with two tenants and an MCP server with sessions. The function calls the server's count.
 func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session string) (string, error)) {
 	t.Helper()
-	return tenantsOf(t, r, bound, mcp.New(mcp.Options{}))
+	return tenantsOf(t, r, bound, mcp.Open(upstream.Options{}))
 }
 
-func tenantsOf(t *testing.T, r *remote, bound bool, servers *mcp.Servers) func(of, session string) (string, error) {
+func tenantsOf(t *testing.T, r *remote, bound bool, servers upstream.Backends) func(of, session string) (string, error) {
 	t.Helper()
-	servers.Set([]mcp.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound}})
+	servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound,
+		Protocol: &mcp.Settings{}}})
 	keys, settings, credentials := tenant.NewKeys(nil), map[string]*tenant.Settings{}, map[string]string{}
 	grants, err := tenant.ParseGrants([]string{"*"})
 	check.Must(t, err)
@@ -61,7 +63,7 @@ func tenantsOf(t *testing.T, r *remote, bound bool, servers *mcp.Servers) func(o
 			Protocol: &mcp.Settings{},
 			Asks:     servers.Probe(id), Affinity: router.Affinity{Sessions: bound}}},
 		Authenticator: tenant.NewAuthenticators(tenant.Sources{File: keys}), Closed: servers.Close,
-		Local: func(f *router.Fleet, addr string) gateway.LocalServer { return servers.Serve(f.Capability, addr) },
+		Local: upstream.Protocols{mcp.Name: servers}.Serve,
 	})
 	client := docpb.NewCapabilityClient(g.Conn(t))
 	return func(of, session string) (string, error) {
@@ -144,8 +146,9 @@ func TestSessionsAreCharged(t *testing.T) {
 	t.Parallel()
 	const each = 18 << 10
 	pool := fairshare.New("sessions", 10*each)
-	servers := mcp.New(mcp.Options{})
-	servers.Charge(pool, gateway.GRPCStatus)
+	room := &upstream.Room{}
+	servers := mcp.Open(upstream.Options{Room: room})
+	room.Charge(pool, gateway.GRPCStatus)
 	count := tenantsOf(t, newRemote(t, true), true, servers)
 	want := func(of, session, result string) {
 		if got, err := count(of, session); err != nil || got != result {
@@ -164,7 +167,7 @@ func TestSessionsAreCharged(t *testing.T) {
 		t.Errorf("%d bytes are held", used)
 	}
 	none := fairshare.New("sessions", each/2)
-	servers.Charge(none, gateway.GRPCStatus)
+	room.Charge(none, gateway.GRPCStatus)
 	_, err := count("acme", "more")
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(fmt.Sprint(s.Details()), "SESSIONS_FULL") {
 		t.Errorf("without any memory: %v %v", err, s.Details())

@@ -46,7 +46,7 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 	if before := v.listed.Load(); before != nil && before.sum == sum {
 		return before.tools, nil
 	}
-	release, err := v.work.Acquire(ctx, v.fleet.Capability)
+	release, err := v.all.Work.Acquire(ctx, v.fleet.Capability)
 	if err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -161,7 +161,7 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.
 }
 
 func (v *server) leaveOut(name string, err error) {
-	v.opts.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
+	v.all.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
 		"tool", upstream.Clip(name, maxName), "error", err)
 }
 

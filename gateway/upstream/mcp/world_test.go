@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -180,35 +180,35 @@ func (r *remote) serve(w http.ResponseWriter, q *http.Request, old bool) {
 type world struct {
 	docpb.CapabilityClient
 	gateway *gatewaytest.Gateway
-	servers *mcp.Servers
+	servers upstream.Backends
 	changes chan string
 }
 
 // start runs a gateway. edit may change the fleets.
-func start(t *testing.T, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ...string) *world {
 	t.Helper()
 	return startWith(t, gatewaytest.Options{}, edit, urls...)
 }
 
 // startWith is start with further options.
-func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ...string) *world {
 	t.Helper()
 	w := &world{changes: make(chan string, 100)}
-	w.servers = mcp.New(mcp.Options{Version: "test", Changed: func(c string) {
+	w.servers = mcp.Open(upstream.Options{Version: "test", Changed: func(c string) {
 		select {
 		case w.changes <- c:
 		default:
 		}
 	}})
-	fleet := mcp.Fleet{Capability: id, Backends: urls}
+	fleet := upstream.Fleet{Capability: id, Backends: urls, Protocol: &mcp.Settings{}}
 	of := gatewaytest.Fleet{Capability: id, Backends: urls, Dialect: call.Doc, Protocol: &mcp.Settings{},
 		Asks: w.servers.Probe(id), Deadlines: router.Deadlines{Default: check.Patience, Max: check.Patience}}
 	if edit != nil {
 		edit(&fleet, &of)
 	}
-	w.servers.Set([]mcp.Fleet{fleet})
+	w.servers.Set([]upstream.Fleet{fleet})
 	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.servers.Close
-	o.Local = func(f *router.Fleet, addr string) gateway.LocalServer { return w.servers.Serve(f.Capability, addr) }
+	o.Local = upstream.Protocols{mcp.Name: w.servers}.Serve
 	w.gateway = gatewaytest.Start(t, o)
 	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -217,6 +217,8 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*mcp.Fleet, *gatew
 	w.CapabilityClient = docpb.NewCapabilityClient(conn)
 	return w
 }
+
+func settings(f *upstream.Fleet) *mcp.Settings { return f.Protocol.(*mcp.Settings) }
 
 func request(tool, args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: id, ToolName: tool, ArgsJson: []byte(args)}

@@ -14,17 +14,20 @@ import (
 	"reflect"
 	"strings"
 
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
-	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
-	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
 )
 
 const module = "github.com/capgate/capgate/"
 
-// packages have structs of the configuration.
-var packages = []string{"internal/config", "internal/tenant", "gateway/engine", "gateway/upstream/grpcservice",
-	"gateway/upstream/mcp", "health", "router"}
+// packages returns the folders with structs of the configuration.
+func packages() []string {
+	all := []string{"internal/config", "internal/tenant", "health", "router"}
+	for _, p := range protocols.Config() {
+		all = append(all, strings.TrimPrefix(reflect.TypeOf(p.New()).Elem().PkgPath(), module))
+	}
+	return all
+}
 
 func main() {
 	check := len(os.Args) == 2 && os.Args[1] == "-check"
@@ -63,13 +66,12 @@ func run(root string, check bool) error {
 // generate returns the generated files by their names.
 func generate(root string) (map[string][]byte, error) {
 	docs := comments{}
-	for _, dir := range packages {
+	for _, dir := range packages() {
 		if err := docs.read(root, dir); err != nil {
 			return nil, err
 		}
 	}
-	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol(),
-		grpcconfig.Protocol())
+	all := config.Describe(docs.of, protocols.Config()...)
 	var schema bytes.Buffer
 	out := json.NewEncoder(&schema)
 	out.SetEscapeHTML(false)

@@ -16,9 +16,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
-	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
-	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -41,19 +39,16 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 func TestFieldsAreDocumented(t *testing.T) {
 	t.Parallel()
 	docs := comments{}
-	for _, dir := range packages {
+	for _, dir := range packages() {
 		check.Must(t, docs.read(root, dir))
 	}
-	all := config.Describe(docs.of, engineconfig.Protocol(), mcpconfig.Protocol(),
-		grpcconfig.Protocol())
+	all := config.Describe(docs.of, protocols.Config()...)
 	walk(all, "", func(path string, d *strictyaml.Description) {
 		if d.Doc == "" {
 			t.Errorf("%s has no comment", path)
 		}
 	})
-	if _, err := config.Parse("f", []byte("registration: {capabilities: ['*']}"), engineconfig.Protocol(),
-		mcpconfig.Protocol(),
-		grpcconfig.Protocol()); err != nil {
+	if _, err := config.Parse("f", []byte("registration: {capabilities: ['*']}"), protocols.Config()...); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
 }
@@ -122,8 +117,7 @@ func instance(n *yaml.Node) any {
 
 // judge returns what the decoder and the schema say about a document.
 func judge(schema *jsonschema.Schema, data []byte) (decoder, bySchema error) {
-	_, decoder = config.Parse("f", data, engineconfig.Protocol(), mcpconfig.Protocol(),
-		grpcconfig.Protocol())
+	_, decoder = config.Parse("f", data, protocols.Config()...)
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return decoder, err
@@ -219,8 +213,7 @@ func TestEveryField(t *testing.T) {
 	example, err := os.ReadFile(root + "/capgate.example.yaml")
 	check.Must(t, err)
 	inFull := pathsOf(&doc, "", map[string]bool{})
-	all := config.Describe(comments{}.of, engineconfig.Protocol(), mcpconfig.Protocol(),
-		grpcconfig.Protocol())
+	all := config.Describe(comments{}.of, protocols.Config()...)
 	walk(all, "", func(path string, d *strictyaml.Description) {
 		if !inFull[path] {
 			t.Errorf("full.yaml lacks %s", path)

@@ -119,7 +119,7 @@ type Fleet struct {
 	Tenant       string            // tenant of the sessions in Reserved; default tenant.Default
 	Health       health.Config     // default Interval: an hour, so that a backend is probed once
 	Asks         health.Question   // the kind of probe; default Healthcheck
-	Protocol     any               // settings of the backends' protocol; nil: Selu's
+	Protocol     router.Protocol   // of the backends; nil: Selu's
 	Sources      []string          // tools that may be called with GET
 	Unprobed     bool              // backends are not probed, and stay usable
 }

@@ -6,13 +6,14 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
 )
 
 // Protocol is the protocol grpc of the file.
 func Protocol() *config.Protocol {
 	return &config.Protocol{
-		Name: "grpc", Field: "grpc_service",
-		New:   func() any { return new(grpcservice.Settings) },
+		Name: grpcservice.Name, Field: "grpc_service",
+		New:   func() router.Protocol { return new(grpcservice.Settings) },
 		Tools: true,
 		Needs: "the list of methods that are tools; write grpc_service: {methods: [package.Service/Method]}",
 		Foreign: []string{"dialect", "services", "methods", "artifacts", "artifact_ttl", "manifest",

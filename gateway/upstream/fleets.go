@@ -1,0 +1,144 @@
+package upstream
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/capgate/capgate/internal/lib/semaphore"
+)
+
+// Backend is one backend of a fleet.
+type Backend interface {
+	// Fleet returns the fleet that the backend was opened for.
+	Fleet() *Fleet
+	// Uses counts calls, and all else that needs the backend.
+	Uses() *sync.WaitGroup
+	// Close ends its connections, when it has no uses.
+	Close()
+}
+
+// Kind is what differs between protocols in Fleets.
+type Kind[B Backend] struct {
+	// Open opens a backend. It must not block.
+	Open func(f *Fleet, addr string) (B, error)
+	// Same reports whether calls of two fleets are alike, by their settings.
+	Same func(a, b *Fleet) bool
+	// Gone is the error for a backend that was removed.
+	Gone error
+}
+
+// Fleets holds the fleets of one protocol, and those of their backends that were used. It is safe for concurrent use.
+type Fleets[B Backend] struct {
+	Options
+	Work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
+	kind Kind[B]
+
+	mu       sync.Mutex
+	fleets   map[string]*Fleet
+	backends map[Key]B
+	closed   bool
+	closing  sync.WaitGroup // of backends
+}
+
+// Key names a backend.
+type Key struct{ Capability, Addr string }
+
+const (
+	atOnce     = 2   // discoveries that compile what backends list; a fleet has one of them at most
+	maxWaiting = 100 // discoveries of a fleet that wait for that; one of a backend at most
+)
+
+// NewFleets returns Fleets without a fleet.
+func NewFleets[B Backend](o Options, k Kind[B]) *Fleets[B] {
+	return &Fleets[B]{Options: o.withDefaults(), Work: semaphore.New(atOnce, maxWaiting), kind: k,
+		fleets: map[string]*Fleet{}, backends: map[Key]B{}}
+}
+
+// Replace replaces all fleets. It returns those that were there, and whose tools or connections are others. Their
+// backends, and those that were removed, are closed when they have no uses.
+func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.fleets
+	s.fleets = make(map[string]*Fleet, len(fleets))
+	for i := range fleets {
+		f := fleets[i]
+		if old := before[f.Capability]; old != nil && !s.same(old, &f) {
+			changed = append(changed, f.Capability)
+		}
+		s.fleets[f.Capability] = &f
+	}
+	for key, b := range s.backends {
+		if !s.has(key) || !s.same(b.Fleet(), s.fleets[key.Capability]) {
+			s.retire(key, b)
+		}
+	}
+	return changed
+}
+
+// same reports whether two fleets have the same tools, and calls of both reach a backend in the same way.
+func (s *Fleets[B]) same(a, b *Fleet) bool {
+	return a.TLS == b.TLS && a.Content == b.Content && a.Sessions == b.Sessions && a.SessionTTL == b.SessionTTL &&
+		maps.Equal(a.Headers, b.Headers) && maps.Equal(a.Hosts, b.Hosts) && s.kind.Same(a, b)
+}
+
+// Has reports whether a fleet has a backend.
+func (s *Fleets[B]) Has(key Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.has(key)
+}
+
+// has is Has. The caller holds mu.
+func (s *Fleets[B]) has(key Key) bool {
+	f := s.fleets[key.Capability]
+	return f != nil && slices.Contains(f.Backends, key.Addr)
+}
+
+// Close ends all connections, and waits for that. No call may run.
+func (s *Fleets[B]) Close() {
+	s.mu.Lock()
+	s.closed = true
+	for key, b := range s.backends {
+		s.retire(key, b)
+	}
+	s.mu.Unlock()
+	s.closing.Wait()
+}
+
+// retire removes a backend. The caller holds mu.
+func (s *Fleets[B]) retire(key Key, b B) {
+	delete(s.backends, key)
+	s.closing.Go(func() {
+		b.Uses().Wait()
+		b.Close()
+	})
+}
+
+// Lookup returns a backend, which stays open until release is called.
+func (s *Fleets[B]) Lookup(capability, addr string) (b B, release func(), _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := Key{capability, addr}
+	if s.closed || !s.has(key) {
+		return b, nil, s.kind.Gone
+	}
+	b, open := s.backends[key]
+	if !open {
+		var err error
+		if b, err = s.kind.Open(s.fleets[capability], addr); err != nil {
+			return b, nil, err
+		}
+		s.backends[key] = b
+	}
+	b.Uses().Add(1)
+	return b, b.Uses().Done, nil
+}
+
+// Fleet returns a fleet; nil: there is none.
+func (s *Fleets[B]) Fleet(capability string) *Fleet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fleets[capability]
+}
