@@ -115,7 +115,7 @@ func (g *goldenGateway) serve(t *testing.T, config, named map[string]string) {
 	s, err := settings.Load(file, settings.Overrides{})
 	check.Must(t, err)
 	s.Config.Replicas.ID = "replica-of-the-golden-file"
-	p, err := app.New(s, app.Options{Log: io.Discard})
+	p, err := app.New(s, app.Options{Log: io.Discard, Version: "1"})
 	check.Must(t, err)
 	named[s.Config.Replicas.ID] = "REPLICA"
 	var pairs []string
