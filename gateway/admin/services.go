@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
@@ -24,39 +25,28 @@ import (
 // maxRequest bounds a request, in bytes.
 const maxRequest = 16 << 10
 
-// Large is a method with a larger bound of its requests.
-type Large struct {
-	Method  string // /package.Service/Method
-	Pattern string // pattern of its JSON route
-	Bytes   int    // additional bytes, before JSON escapes them
-}
-
-// Service is one gRPC service of the admin API, with its JSON routes.
+// Service is one gRPC service of the admin API. The annotations of its methods name its JSON routes.
 type Service struct {
-	GRPC     func(*grpc.Server)
-	JSON     func(context.Context, *JSONMux) error
-	Patterns []string // patterns of its JSON routes, as of http.ServeMux
-	Large    []Large
+	GRPC func(*grpc.Server)
+	JSON func(context.Context, *runtime.ServeMux) error
+	// Serve has the JSON of methods that are streams, by their full names.
+	Serve map[string]runtime.HandlerFunc
+	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
 }
 
-// JSONMux has the JSON routes of the services. Routes that HandlePath adds beside the methods of gRPC services need rows
-// in the guard's table.
-type JSONMux struct {
-	*runtime.ServeMux
-	routes []string // of HandlePath, as in "GET /v1/calls/events"
-}
-
-// HandlePath registers a handler for a pattern.
-func (m *JSONMux) HandlePath(method, pattern string, h runtime.HandlerFunc) error {
-	m.routes = append(m.routes, method+" "+guard.JSONPattern(pattern))
-	return m.ServeMux.HandlePath(method, pattern, h)
+// NewService returns a service whose functions are the generated ones of an implementation.
+func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
+	handle func(context.Context, *runtime.ServeMux, S) error) Service {
+	return Service{
+		GRPC: func(g *grpc.Server) { register(g, of) },
+		JSON: func(ctx context.Context, mux *runtime.ServeMux) error { return handle(ctx, mux, of) },
+	}
 }
 
 // Services are gRPC services with their JSON routes.
 type Services struct {
 	grpc     *grpc.Server
 	patterns map[string]http.Handler
-	routes   []string // JSON routes beside those of gRPC methods
 }
 
 // NewServices returns Services. The functions status and httpStatus are the gateway's tables of gRPC codes for
@@ -85,7 +75,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 	if err != nil {
 		return nil, err
 	}
-	mux := &JSONMux{ServeMux: runtime.NewServeMux(
+	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
 		runtime.WithErrorHandler(failed),
 		runtime.WithMiddlewares(guard.JSON(methods, refused)),
@@ -93,25 +83,49 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
 		runtime.WithWriteContentLength(),
-	)}
+	)
+	large := map[string]int{}
 	for _, service := range all {
 		if err := service.JSON(context.Background(), mux); err != nil {
-			return nil, fmt.Errorf("register the routes of %v: %w", service.Patterns, err)
+			return nil, fmt.Errorf("register JSON routes: %w", err)
 		}
-		for _, pattern := range service.Patterns {
-			s.patterns[pattern] = http.MaxBytesHandler(mux, maxRequest)
+		for route, method := range methods {
+			if serve, ok := service.Serve[method]; ok { // later handlers precede
+				verb, template, _ := strings.Cut(route, " ")
+				if err := mux.HandlePath(verb, template, serve); err != nil {
+					return nil, fmt.Errorf("register %s: %w", route, err)
+				}
+			}
 		}
-		for _, l := range service.Large {
-			server := grpc.NewServer(append(slices.Clone(options), grpc.MaxRecvMsgSize(maxRequest+l.Bytes))...)
+		for method, bytes := range service.Large {
+			large[method] = bytes
+			server := grpc.NewServer(append(slices.Clone(options), grpc.MaxRecvMsgSize(maxRequest+bytes))...)
 			service.GRPC(server)
-			s.patterns["POST "+l.Method] = server
-			// JSON may escape each byte
-			s.patterns[l.Pattern] = http.MaxBytesHandler(mux, maxRequest+2*int64(l.Bytes))
+			s.patterns["POST "+method] = server
 		}
 	}
-	s.routes = mux.routes
+	bounds := map[string]int{}
+	for route, method := range methods {
+		pattern := patternOf(route)
+		bounds[pattern] = max(bounds[pattern], maxRequest+2*large[method]) // JSON may escape each byte
+	}
+	for pattern, bytes := range bounds {
+		s.patterns[pattern] = http.MaxBytesHandler(mux, int64(bytes))
+	}
 	reflection.Register(s.grpc)
 	return s, nil
+}
+
+// patternOf returns the pattern of http.ServeMux for a JSON route. Segments with variables match anything, as ServeMux
+// cannot tell custom methods apart, which follow a colon.
+func patternOf(route string) string {
+	segments := strings.Split(route, "/")
+	for i, s := range segments {
+		if strings.Contains(s, "{") {
+			segments[i] = fmt.Sprintf("{segment%d}", i)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // Mount adds the services to a mux.
@@ -119,7 +133,6 @@ func (s *Services) Mount(mux *guard.Mux) {
 	for p, handler := range s.patterns {
 		mux.HandleRPC(p, handler)
 	}
-	mux.HandleMethods(s.routes...)
 	for service, info := range s.grpc.GetServiceInfo() {
 		mux.HandleRPC("POST /"+service+"/", s.grpc)
 		for _, method := range info.Methods {

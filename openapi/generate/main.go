@@ -51,6 +51,9 @@ func run(w io.Writer, base, dir string) error {
 		merge(doc, more)
 	}
 	addProblems(doc)
+	if err := dropUnused(doc); err != nil {
+		return err
+	}
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")

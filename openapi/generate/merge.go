@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"strings"
@@ -68,6 +71,22 @@ func addProblems(doc object) {
 	for path := range at(doc, "paths") {
 		for method := range at(doc, "paths", path) {
 			addProblem(at(doc, "paths", path, method))
+		}
+	}
+}
+
+// dropUnused deletes the schemas that nothing refers to, such as those of a stream's messages.
+func dropUnused(doc object) error {
+	all := at(doc, "components", "schemas")
+	for {
+		text, err := json.Marshal(doc)
+		if err != nil {
+			return fmt.Errorf("look for references: %w", err)
+		}
+		before := len(all)
+		maps.DeleteFunc(all, func(name string, _ any) bool { return !bytes.Contains(text, []byte(schemas+name+`"`)) })
+		if len(all) == before {
+			return nil
 		}
 	}
 }

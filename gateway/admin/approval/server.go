@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"unicode/utf8"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -83,17 +84,10 @@ func New(cfg Config) *Service {
 func (s *Service) Operators() admin.Service {
 	o := s.operators
 	events := rest.NewEvents(o.feed, rest.EventsConfig{HTTPStatus: o.HTTPStatus})
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterApprovalsServer(g, o) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			if err := capgatepb.RegisterApprovalsHandlerServer(ctx, mux.ServeMux, o); err != nil {
-				return err
-			}
-			return mux.HandlePath("GET", rest.EventsPath, events.Serve) // later routes precede /v1/approvals/{id}
-		},
-		Patterns: []string{"GET /v1/approvals", "GET /v1/approvals/{id}", "POST /v1/approvals/{id}/approve",
-			"POST /v1/approvals/{id}/deny", "POST /v1/approvals/{id}"}, // {id} has :approve or :deny
-	}
+	service := admin.NewService[capgatepb.ApprovalsServer](o, capgatepb.RegisterApprovalsServer,
+		capgatepb.RegisterApprovalsHandlerServer)
+	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Approvals_WatchApprovals_FullMethodName: events.Serve}
+	return service
 }
 
 // Register adds the service of the public port.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -26,13 +25,8 @@ const (
 // New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
 func New(log *recent.Log, toStatus func(*call.Refusal) *status.Status) admin.Service {
 	s := &server{log: log, status: toStatus}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterAuditLogServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterAuditLogHandlerServer(ctx, mux.ServeMux, s)
-		},
-		Patterns: []string{"GET /v1/audit"},
-	}
+	return admin.NewService[capgatepb.AuditLogServer](s, capgatepb.RegisterAuditLogServer,
+		capgatepb.RegisterAuditLogHandlerServer)
 }
 
 // server is capgate.v1.AuditLog.

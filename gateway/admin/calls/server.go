@@ -2,11 +2,10 @@ package calls
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -53,16 +52,10 @@ func (s *Service) Leave() { s.leave() }
 
 // Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterCallsServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			if err := capgatepb.RegisterCallsHandlerServer(ctx, mux.ServeMux, s); err != nil {
-				return err
-			}
-			return mux.HandlePath(http.MethodGet, "/v1/calls/events", s.serveEvents)
-		},
-		Patterns: []string{"GET /v1/calls", "GET /v1/calls/events"},
-	}
+	service := admin.NewService[capgatepb.CallsServer](s, capgatepb.RegisterCallsServer,
+		capgatepb.RegisterCallsHandlerServer)
+	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Calls_WatchCalls_FullMethodName: s.serveEvents}
+	return service
 }
 
 // request has the filters that a list and a watch share.

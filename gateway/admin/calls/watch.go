@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/admin/watch"
@@ -43,10 +45,10 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 
 // serveEvents is the watch as server-sent events.
 func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-	q := r.URL.Query()
-	req := &capgatepb.WatchCallsRequest{Tenant: q.Get("tenant"), Capability: q.Get("capability"), Tool: q.Get("tool"),
-		Reason: q.Get("reason"), Code: q.Get("code"), MinDuration: q.Get("min_duration"), User: q.Get("user"),
-		Agent: q.Get("agent"), LastEventId: rest.LastEventID(r)}
+	req := new(capgatepb.WatchCallsRequest)
+	// every parameter is a text, so none is invalid
+	_ = runtime.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil))
+	req.LastEventId = rest.LastEventID(r)
 	rest.ServeEvents(w, r, rest.EventsConfig{HTTPStatus: s.HTTPStatus},
 		func(ctx context.Context, tell func(*capgatepb.WatchCallsResponse) error) error {
 			return s.feed(ctx, req, tell)

@@ -4,8 +4,13 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // Access is what a route or a method demands of an operator.
@@ -27,12 +32,11 @@ var (
 	view       = Access{Role: operator.View}
 	viewAll    = Access{Role: operator.View, All: true}
 	operateAll = Access{Role: operator.Operate, All: true}
-	approve    = Access{Role: operator.Approve}
-	administer = Access{Role: operator.Admin}
 	adminAll   = Access{Role: operator.Admin, All: true}
 )
 
-// routes has the rows of the routes without gRPC, by their pattern, and of all gRPC methods, by their path.
+// routes has the rows of what is no method of a service in proto/capgate: pages, files, probes, the sign-in, and
+// reflection. Methods have the option capgate.v1.access.
 var routes = map[string]Access{
 	"GET /livez":                 open,
 	"GET /readyz":                {Closed: "verbose"}, // its handler names fleets to operators alone
@@ -71,63 +75,42 @@ var routes = map[string]Access{
 	"GET /v1/webhooks/dead":           viewAll,
 	"POST /v1/webhooks/dead/{target}": operateAll,
 
-	"GET /v1/approvals/events":             view,
-	"/capgate.v1.Approvals/ListApprovals":  view,
-	"/capgate.v1.Approvals/GetApproval":    view,
-	"/capgate.v1.Approvals/WatchApprovals": view,
-	"/capgate.v1.Approvals/Approve":        approve,
-	"/capgate.v1.Approvals/Deny":           approve,
-
-	"GET /v1/calls/events":             view,
-	"/capgate.v1.Calls/ListCalls":      view,
-	"/capgate.v1.Calls/WatchCalls":     view,
-	"/capgate.v1.Summary/GetSummary":   view,
-	"/capgate.v1.AuditLog/ListChanges": view,
-
-	"POST /v1/playground:invoke":                 administer,
-	"/capgate.v1.Playground/ListPlaygroundTools": view,
-	"/capgate.v1.Playground/InvokeTool":          administer,
-
-	"/capgate.v1.CatalogAdmin/ListCatalog":   viewAll,
-	"/capgate.v1.CatalogAdmin/ShowCatalog":   viewAll,
-	"/capgate.v1.CatalogAdmin/AcceptTool":    operateAll,
-	"/capgate.v1.CatalogAdmin/DiscoverTools": operateAll,
-
-	"/capgate.v1.Policies/ListPolicies":    view,
-	"/capgate.v1.Policies/ExplainPolicy":   view,
-	"/capgate.v1.Policies/ComparePolicies": view,
-	"/capgate.v1.Policies/SetPolicy":       administer,
-	"/capgate.v1.Policies/DeletePolicy":    administer,
-	"/capgate.v1.Policies/AcceptLoss":      adminAll,
-
-	"/capgate.v1.Registry/RegisterBackend": operateAll,
-	"/capgate.v1.Registry/WithdrawBackend": operateAll,
-
-	// A tenant's capabilities and limits are not its own to change.
-	"/capgate.v1.Tenants/CreateTenant": adminAll,
-	"/capgate.v1.Tenants/UpdateTenant": adminAll,
-	"/capgate.v1.Tenants/DeleteTenant": adminAll,
-	"/capgate.v1.Tenants/GetTenant":    view,
-	"/capgate.v1.Tenants/ListTenants":  view,
-	"/capgate.v1.Tenants/CreateKey":    administer,
-	"/capgate.v1.Tenants/RotateKey":    administer,
-	"/capgate.v1.Tenants/RevokeKey":    administer,
-	"/capgate.v1.Tenants/ListKeys":     view,
-	"/capgate.v1.Tenants/GetKey":       view,
-
 	// Reflection tells what the API is, and nothing of this gateway.
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      view,
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": view,
 }
 
-// AccessOf returns the row of a route's pattern or a method's path. A row that ends in * is that of all files in a
-// directory without a row of their own.
+// AccessOf returns what a route demands, by its pattern, or a method, by its path. A row that ends in * is that of all
+// files in a directory without a row of their own.
 func AccessOf(route string) (Access, bool) {
 	a, ok := routes[route]
-	if !ok && strings.HasPrefix(route, http.MethodGet+" ") {
+	switch {
+	case ok:
+	case strings.HasPrefix(route, "/"):
+		return ofMethod(route)
+	case strings.HasPrefix(route, http.MethodGet+" "):
 		a, ok = routes[route[:strings.LastIndexByte(route, '/')+1]+"*"]
 	}
 	return a, ok
+}
+
+// roles are the roles of the option capgate.v1.access.
+var roles = map[capgatepb.Role]operator.Roles{
+	capgatepb.Role_ROLE_VIEWER: operator.View, capgatepb.Role_ROLE_OPERATOR: operator.Operate,
+	capgatepb.Role_ROLE_APPROVER: operator.Approve, capgatepb.Role_ROLE_ADMIN: operator.Admin,
+}
+
+// ofMethod returns what the option of a method demands; false: it has none.
+func ofMethod(path string) (Access, bool) {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
+	d, _ := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	method, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return Access{}, false
+	}
+	option, _ := proto.GetExtension(method.Options(), capgatepb.E_Access).(*capgatepb.Access)
+	role := roles[option.GetRole()]
+	return Access{Role: role, All: option.GetAllTenants()}, role != 0
 }
 
 // of returns the row that applies to a request.

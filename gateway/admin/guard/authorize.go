@@ -82,18 +82,13 @@ type authorized struct {
 // Context implements grpc.ServerStream.
 func (a authorized) Context() context.Context { return a.ctx }
 
-// JSON authorizes JSON routes, after the mux has chosen one: those of methods, as JSONRoutes returns them, by the row of
-// the method, and others by rows of their own.
+// JSON authorizes the JSON routes of methods, as JSONRoutes returns them, after the mux has chosen one.
 func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Request,
 	*call.Refusal)) runtime.Middleware {
 	return func(next runtime.HandlerFunc) runtime.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 			pattern, _ := runtime.HTTPPattern(r.Context())
-			route := r.Method + " " + pattern.String()
-			if method, annotated := methods[route]; annotated {
-				route = method
-			}
-			ctx, refusal := Authorize(r.Context(), route)
+			ctx, refusal := Authorize(r.Context(), methods[r.Method+" "+pattern.String()])
 			if refusal != nil {
 				refuse(w, r, refusal)
 				return
@@ -106,8 +101,8 @@ func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Requ
 // variable is a variable of a path template with one segment, which Pattern.String writes out.
 var variable = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
 
-// JSONPattern returns a path template in the form of runtime.Pattern.
-func JSONPattern(template string) string { return variable.ReplaceAllString(template, "{$1=*}") }
+// jsonPattern returns a path template in the form of runtime.Pattern.
+func jsonPattern(template string) string { return variable.ReplaceAllString(template, "{$1=*}") }
 
 // JSONRoutes returns the paths of the methods of services, by their HTTP method and pattern in the form of
 // runtime.Pattern. The error names a service without a descriptor, whose routes no role would permit.
@@ -127,7 +122,7 @@ func JSONRoutes(services []string) (map[string]string, error) {
 			rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 			for _, one := range append(rule.GetAdditionalBindings(), rule) {
 				if verb, path := route(one); path != "" {
-					all[verb+" "+JSONPattern(path)] = "/" + name + "/" + string(m.Name())
+					all[verb+" "+jsonPattern(path)] = "/" + name + "/" + string(m.Name())
 				}
 			}
 		}

@@ -4,13 +4,11 @@
 //	                                      │            │                        │
 //	                                  CROSS_SITE   OPERATOR_UNKNOWN       ROLE_MISSING, OPERATOR_TENANT
 //
-// The table in access.go has a row for every route and every gRPC method: the least role, and whether the roles must
-// be for all tenants. A route without a row fails the start. A handler whose row permits operators of one tenant
-// narrows its answer with operator.Tenant.
+// The option capgate.v1.access of a gRPC method has the least role, and whether the roles must be for all tenants. Its
+// JSON routes, which the annotations of google.api.http name, demand the same. The table in access.go has a row for
+// every other route. A method without the option and a route without a row fail the start. A handler that permits
+// operators of one tenant narrows its answer with operator.Tenant.
 //
 // Each Authenticator knows one kind of credential: Keys (operators' keys), StartToken, Tokens (of the issuers'
 // people), Tenants (keys and tokens of tenants with roles), Certificates, and cookie sessions, which package people has.
-//
-// The JSON routes of gRPC services have no rows of their own. Their rows are those of the methods, which the
-// annotations of google.api.http name.
 package guard

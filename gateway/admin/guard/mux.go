@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Mux registers the routes of the admin API. Each needs a row in the table of access.go.
+// Mux registers the routes of the admin API. Each needs a row in the table of access.go, or is that of a method.
 type Mux struct {
 	mux     http.ServeMux
 	rows    map[string]Access // by pattern
 	methods []string          // of HandleMethods
-	missing []string          // routes and methods without a row
+	missing []string          // routes and methods without a role
 }
 
 // NewMux returns a Mux without routes.
@@ -42,8 +42,8 @@ func (m *Mux) HandleRPC(pattern string, h http.Handler) {
 // byMethod is the role of routes whose methods are authorized by Authorize.
 const byMethod = 1 << 7
 
-// HandleMethods declares what handlers that HandleRPC registers authorize: gRPC methods, by their paths, and JSON routes
-// that are no gRPC methods, as in "GET /v1/calls/events". One without a row lets Guard.Handler fail.
+// HandleMethods declares the gRPC methods that handlers of HandleRPC authorize, by their paths. One without the option
+// capgate.v1.access lets Guard.Handler fail.
 func (m *Mux) HandleMethods(paths ...string) {
 	for _, path := range paths {
 		if _, ok := AccessOf(path); !ok {
@@ -53,7 +53,7 @@ func (m *Mux) HandleMethods(paths ...string) {
 	m.methods = append(m.methods, paths...)
 }
 
-// Routes returns the patterns and the gRPC methods that have rows, sorted. Patterns of HandleRPC are left out.
+// Routes returns the patterns that have rows, and the gRPC methods, sorted. Patterns of HandleRPC are left out.
 func (m *Mux) Routes() []string {
 	all := slices.Clone(m.methods)
 	for pattern, row := range m.rows {
@@ -71,6 +71,7 @@ func (m *Mux) complete() error {
 		return nil
 	}
 	slices.Sort(m.missing)
-	return fmt.Errorf("the admin API has no least role for %s: add a row to gateway/admin/guard/access.go",
+	return fmt.Errorf("the admin API has no least role for %s: a method needs the option capgate.v1.access, any other "+
+		"route a row in gateway/admin/guard/access.go",
 		strings.Join(m.missing, ", "))
 }

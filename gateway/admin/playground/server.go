@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -58,18 +59,11 @@ type Stream func(ctx context.Context, who tenant.Identity, address string, md me
 // New makes the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterPlaygroundServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			if err := capgatepb.RegisterPlaygroundHandlerServer(ctx, mux.ServeMux, s); err != nil {
-				return err
-			}
-			return mux.HandlePath(http.MethodPost, "/v1/playground:invoke", s.serveInvoke)
-		},
-		Patterns: []string{"GET /v1/playground/tools"},
-		Large: []admin.Large{{Method: capgatepb.Playground_InvokeTool_FullMethodName,
-			Pattern: "POST /v1/playground:invoke", Bytes: maxArguments}},
-	}
+	service := admin.NewService[capgatepb.PlaygroundServer](s, capgatepb.RegisterPlaygroundServer,
+		capgatepb.RegisterPlaygroundHandlerServer)
+	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Playground_InvokeTool_FullMethodName: s.serveInvoke}
+	service.Large = map[string]int{capgatepb.Playground_InvokeTool_FullMethodName: maxArguments}
+	return service
 }
 
 // server is capgate.v1.Playground.

@@ -3,7 +3,6 @@ package registration
 import (
 	"context"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -24,16 +23,8 @@ type Registry interface {
 // registrations and withdrawals; nil: none.
 func New(r Registry, toStatus func(*call.Refusal) *status.Status, log *audit.Log) admin.Service {
 	s := &server{registry: r, status: toStatus, audit: log}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterRegistryServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterRegistryHandlerServer(ctx, mux.ServeMux, s)
-		},
-		Patterns: []string{"POST /v1/registrations:withdraw"},
-		Large: []admin.Large{{
-			Method:  capgatepb.Registry_RegisterBackend_FullMethodName,
-			Pattern: "POST /v1/registrations",
-			Bytes:   manifest.MaxBytes,
-		}},
-	}
+	service := admin.NewService[capgatepb.RegistryServer](s, capgatepb.RegisterRegistryServer,
+		capgatepb.RegisterRegistryHandlerServer)
+	service.Large = map[string]int{capgatepb.Registry_RegisterBackend_FullMethodName: manifest.MaxBytes}
+	return service
 }

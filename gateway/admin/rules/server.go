@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -60,14 +59,8 @@ type RuleTenants func(ctx context.Context) ([]string, error)
 // New returns the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterPoliciesServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterPoliciesHandlerServer(ctx, mux.ServeMux, s)
-		},
-		Patterns: []string{"GET /v1/policies", "PUT /v1/policies", "DELETE /v1/policies", "GET /v1/policies:explain",
-			"GET /v1/policies:compare", "POST /v1/policies:acceptLoss"},
-	}
+	return admin.NewService[capgatepb.PoliciesServer](s, capgatepb.RegisterPoliciesServer,
+		capgatepb.RegisterPoliciesHandlerServer)
 }
 
 // server is capgate.v1.Policies.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -43,13 +42,8 @@ type Config struct {
 // New makes the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterSummaryServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterSummaryHandlerServer(ctx, mux.ServeMux, s)
-		},
-		Patterns: []string{"GET /v1/summary"},
-	}
+	return admin.NewService[capgatepb.SummaryServer](s, capgatepb.RegisterSummaryServer,
+		capgatepb.RegisterSummaryHandlerServer)
 }
 
 // server is capgate.v1.Summary.

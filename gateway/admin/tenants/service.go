@@ -62,17 +62,8 @@ func New(cfg Config) *Service {
 
 // Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterTenantsServer(g, s.operators) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterTenantsHandlerServer(ctx, mux.ServeMux, s.operators)
-		},
-		Patterns: []string{
-			"GET /v1/tenants", "POST /v1/tenants", "GET /v1/tenants/{id}", "PATCH /v1/tenants/{id}", "DELETE /v1/tenants/{id}",
-			"GET /v1/tenants/{id}/keys", "POST /v1/tenants/{id}/keys", "GET /v1/tenants/{id}/keys/{key}",
-			"POST /v1/tenants/{id}/keys/{key}",
-		},
-	}
+	return admin.NewService[capgatepb.TenantsServer](s.operators, capgatepb.RegisterTenantsServer,
+		capgatepb.RegisterTenantsHandlerServer)
 }
 
 // Register adds the service of the public port.

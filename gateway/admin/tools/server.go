@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -35,13 +34,8 @@ type Discoverer interface {
 func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, toStatus func(*call.Refusal) *status.Status,
 	log *audit.Log) admin.Service {
 	s := &server{catalog: c, discoverer: d, versions: v, status: toStatus, audit: log}
-	return admin.Service{
-		GRPC: func(g *grpc.Server) { capgatepb.RegisterCatalogAdminServer(g, s) },
-		JSON: func(ctx context.Context, mux *admin.JSONMux) error {
-			return capgatepb.RegisterCatalogAdminHandlerServer(ctx, mux.ServeMux, s)
-		},
-		Patterns: []string{"GET /v1/capabilities", "GET /v1/capabilities/{capability}", "POST /v1/capabilities/"},
-	}
+	return admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
+		capgatepb.RegisterCatalogAdminHandlerServer)
 }
 
 // server is capgate.v1.CatalogAdmin.

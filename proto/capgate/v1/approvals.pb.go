@@ -1159,7 +1159,7 @@ var File_capgate_v1_approvals_proto protoreflect.FileDescriptor
 const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"\x1acapgate/v1/approvals.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\v\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcf\v\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -1267,13 +1267,13 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x16WatchApprovalsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x120\n" +
-	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\xa9\x05\n" +
-	"\tApprovals\x12k\n" +
-	"\rListApprovals\x12 .capgate.v1.ListApprovalsRequest\x1a!.capgate.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12}\n" +
-	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"-\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12\xb0\x01\n" +
-	"\aApprove\x12\x1a.capgate.v1.ApproveRequest\x1a\x1b.capgate.v1.ApproveResponse\"l\x82\xd3\xe4\x93\x02f:\x01*Z2:\x01*b\bapproval\"#/v1/approvals/{approval_id}:approveb\bapproval\"#/v1/approvals/{approval_id}/approve\x12\xa1\x01\n" +
-	"\x04Deny\x12\x17.capgate.v1.DenyRequest\x1a\x18.capgate.v1.DenyResponse\"f\x82\xd3\xe4\x93\x02`:\x01*Z/:\x01*b\bapproval\" /v1/approvals/{approval_id}:denyb\bapproval\" /v1/approvals/{approval_id}/deny\x12Y\n" +
-	"\x0eWatchApprovals\x12!.capgate.v1.WatchApprovalsRequest\x1a\".capgate.v1.WatchApprovalsResponse0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\bapproval\x18\x03 \x01(\v2\x14.capgate.v1.ApprovalR\bapproval2\xe6\x05\n" +
+	"\tApprovals\x12q\n" +
+	"\rListApprovals\x12 .capgate.v1.ListApprovalsRequest\x1a!.capgate.v1.ListApprovalsResponse\"\x1b\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12\x83\x01\n" +
+	"\vGetApproval\x12\x1e.capgate.v1.GetApprovalRequest\x1a\x1f.capgate.v1.GetApprovalResponse\"3\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02'b\bapproval\x12\x1b/v1/approvals/{approval_id}\x12\xb6\x01\n" +
+	"\aApprove\x12\x1a.capgate.v1.ApproveRequest\x1a\x1b.capgate.v1.ApproveResponse\"r\xf2\x8d\x1a\x02\b\x03\x82\xd3\xe4\x93\x02f:\x01*Z2:\x01*b\bapproval\"#/v1/approvals/{approval_id}:approveb\bapproval\"#/v1/approvals/{approval_id}/approve\x12\xa7\x01\n" +
+	"\x04Deny\x12\x17.capgate.v1.DenyRequest\x1a\x18.capgate.v1.DenyResponse\"l\xf2\x8d\x1a\x02\b\x03\x82\xd3\xe4\x93\x02`:\x01*Z/:\x01*b\bapproval\" /v1/approvals/{approval_id}:denyb\bapproval\" /v1/approvals/{approval_id}/deny\x12}\n" +
+	"\x0eWatchApprovals\x12!.capgate.v1.WatchApprovalsRequest\x1a\".capgate.v1.WatchApprovalsResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/approvals/events0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_approvals_proto_rawDescOnce sync.Once
@@ -1343,6 +1343,7 @@ func file_capgate_v1_approvals_proto_init() {
 	if File_capgate_v1_approvals_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

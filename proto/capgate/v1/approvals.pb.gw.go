@@ -303,6 +303,34 @@ func local_request_Approvals_Deny_1(ctx context.Context, marshaler runtime.Marsh
 	return msg, metadata, err
 }
 
+var filter_Approvals_WatchApprovals_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_Approvals_WatchApprovals_0(ctx context.Context, marshaler runtime.Marshaler, client ApprovalsClient, req *http.Request, pathParams map[string]string) (Approvals_WatchApprovalsClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq WatchApprovalsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_Approvals_WatchApprovals_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.WatchApprovals(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterApprovalsHandlerServer registers the http handlers for service Approvals to "mux".
 // UnaryRPC     :call ApprovalsServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -428,6 +456,13 @@ func RegisterApprovalsHandlerServer(ctx context.Context, mux *runtime.ServeMux, 
 			return
 		}
 		forward_Approvals_Deny_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_1{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
+	})
+
+	mux.Handle(http.MethodGet, pattern_Approvals_WatchApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
 	})
 
 	return nil
@@ -571,6 +606,23 @@ func RegisterApprovalsHandlerClient(ctx context.Context, mux *runtime.ServeMux, 
 		}
 		forward_Approvals_Deny_1(annotatedContext, mux, outboundMarshaler, w, req, response_Approvals_Deny_1{resp.(*DenyResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_Approvals_WatchApprovals_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Approvals/WatchApprovals", runtime.WithHTTPPathPattern("/v1/approvals/events"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Approvals_WatchApprovals_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Approvals_WatchApprovals_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -620,19 +672,21 @@ func (m response_Approvals_Deny_1) XXX_ResponseBody() interface{} {
 }
 
 var (
-	pattern_Approvals_ListApprovals_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "approvals"}, ""))
-	pattern_Approvals_GetApproval_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, ""))
-	pattern_Approvals_Approve_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "approve"}, ""))
-	pattern_Approvals_Approve_1       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "approve"))
-	pattern_Approvals_Deny_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "deny"}, ""))
-	pattern_Approvals_Deny_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "deny"))
+	pattern_Approvals_ListApprovals_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "approvals"}, ""))
+	pattern_Approvals_GetApproval_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, ""))
+	pattern_Approvals_Approve_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "approve"}, ""))
+	pattern_Approvals_Approve_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "approve"))
+	pattern_Approvals_Deny_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "approvals", "approval_id", "deny"}, ""))
+	pattern_Approvals_Deny_1           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "approvals", "approval_id"}, "deny"))
+	pattern_Approvals_WatchApprovals_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "approvals", "events"}, ""))
 )
 
 var (
-	forward_Approvals_ListApprovals_0 = runtime.ForwardResponseMessage
-	forward_Approvals_GetApproval_0   = runtime.ForwardResponseMessage
-	forward_Approvals_Approve_0       = runtime.ForwardResponseMessage
-	forward_Approvals_Approve_1       = runtime.ForwardResponseMessage
-	forward_Approvals_Deny_0          = runtime.ForwardResponseMessage
-	forward_Approvals_Deny_1          = runtime.ForwardResponseMessage
+	forward_Approvals_ListApprovals_0  = runtime.ForwardResponseMessage
+	forward_Approvals_GetApproval_0    = runtime.ForwardResponseMessage
+	forward_Approvals_Approve_0        = runtime.ForwardResponseMessage
+	forward_Approvals_Approve_1        = runtime.ForwardResponseMessage
+	forward_Approvals_Deny_0           = runtime.ForwardResponseMessage
+	forward_Approvals_Deny_1           = runtime.ForwardResponseMessage
+	forward_Approvals_WatchApprovals_0 = runtime.ForwardResponseStream
 )

@@ -322,7 +322,7 @@ var File_capgate_v1_auditlog_proto protoreflect.FileDescriptor
 const file_capgate_v1_auditlog_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/auditlog.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x02\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x02\n" +
 	"\x06Change\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
@@ -344,9 +344,9 @@ const file_capgate_v1_auditlog_proto_rawDesc = "" +
 	"\x13ListChangesResponse\x12,\n" +
 	"\achanges\x18\x01 \x03(\v2\x12.capgate.v1.ChangeR\achanges\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
-	"\apartial\x18\x03 \x01(\bR\apartial2m\n" +
-	"\bAuditLog\x12a\n" +
-	"\vListChanges\x12\x1e.capgate.v1.ListChangesRequest\x1a\x1f.capgate.v1.ListChangesResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/auditB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\apartial\x18\x03 \x01(\bR\apartial2s\n" +
+	"\bAuditLog\x12g\n" +
+	"\vListChanges\x12\x1e.capgate.v1.ListChangesRequest\x1a\x1f.capgate.v1.ListChangesResponse\"\x17\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/auditB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_auditlog_proto_rawDescOnce sync.Once
@@ -386,6 +386,7 @@ func file_capgate_v1_auditlog_proto_init() {
 	if File_capgate_v1_auditlog_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

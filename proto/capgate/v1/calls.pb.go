@@ -769,7 +769,7 @@ var File_capgate_v1_calls_proto protoreflect.FileDescriptor
 const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\n" +
 	"\x16capgate/v1/calls.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\a\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\a\n" +
 	"\n" +
 	"RecentCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
@@ -849,11 +849,11 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\x12WatchCallsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12*\n" +
-	"\x04call\x18\x03 \x01(\v2\x16.capgate.v1.RecentCallR\x04call2\xb3\x01\n" +
-	"\x05Calls\x12[\n" +
-	"\tListCalls\x12\x1c.capgate.v1.ListCallsRequest\x1a\x1d.capgate.v1.ListCallsResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/calls\x12M\n" +
+	"\x04call\x18\x03 \x01(\v2\x16.capgate.v1.RecentCallR\x04call2\xd9\x01\n" +
+	"\x05Calls\x12a\n" +
+	"\tListCalls\x12\x1c.capgate.v1.ListCallsRequest\x1a\x1d.capgate.v1.ListCallsResponse\"\x17\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/calls\x12m\n" +
 	"\n" +
-	"WatchCalls\x12\x1d.capgate.v1.WatchCallsRequest\x1a\x1e.capgate.v1.WatchCallsResponse0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"WatchCalls\x12\x1d.capgate.v1.WatchCallsRequest\x1a\x1e.capgate.v1.WatchCallsResponse\"\x1e\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/calls/events0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_calls_proto_rawDescOnce sync.Once
@@ -900,6 +900,7 @@ func file_capgate_v1_calls_proto_init() {
 	if File_capgate_v1_calls_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

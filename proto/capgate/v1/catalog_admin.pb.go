@@ -742,7 +742,7 @@ var File_capgate_v1_catalog_admin_proto protoreflect.FileDescriptor
 const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x1ecapgate/v1/catalog_admin.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"P\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"P\n" +
 	"\x12ListCatalogRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -809,15 +809,15 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
 	"\finput_schema\x18\x03 \x01(\tR\vinputSchema\x12#\n" +
-	"\routput_schema\x18\x04 \x01(\tR\foutputSchema2\xaa\x04\n" +
-	"\fCatalogAdmin\x12h\n" +
-	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12\x81\x01\n" +
-	"\vShowCatalog\x12\x1e.capgate.v1.ShowCatalogRequest\x1a\x1f.capgate.v1.ShowCatalogResponse\"1\x82\xd3\xe4\x93\x02+b\n" +
-	"capability\x12\x1d/v1/capabilities/{capability}\x12\x95\x01\n" +
+	"\routput_schema\x18\x04 \x01(\tR\foutputSchema2\xca\x04\n" +
+	"\fCatalogAdmin\x12p\n" +
+	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\" \xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12\x89\x01\n" +
+	"\vShowCatalog\x12\x1e.capgate.v1.ShowCatalogRequest\x1a\x1f.capgate.v1.ShowCatalogResponse\"9\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02+b\n" +
+	"capability\x12\x1d/v1/capabilities/{capability}\x12\x9d\x01\n" +
 	"\n" +
-	"AcceptTool\x12\x1d.capgate.v1.AcceptToolRequest\x1a\x1e.capgate.v1.AcceptToolResponse\"H\x82\xd3\xe4\x93\x02B:\x01*b\n" +
-	"capability\"1/v1/capabilities/{capability}/tools/{tool}:accept\x12\x93\x01\n" +
-	"\rDiscoverTools\x12 .capgate.v1.DiscoverToolsRequest\x1a!.capgate.v1.DiscoverToolsResponse\"=\x82\xd3\xe4\x93\x027:\x01*b\n" +
+	"AcceptTool\x12\x1d.capgate.v1.AcceptToolRequest\x1a\x1e.capgate.v1.AcceptToolResponse\"P\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02B:\x01*b\n" +
+	"capability\"1/v1/capabilities/{capability}/tools/{tool}:accept\x12\x9b\x01\n" +
+	"\rDiscoverTools\x12 .capgate.v1.DiscoverToolsRequest\x1a!.capgate.v1.DiscoverToolsResponse\"E\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x027:\x01*b\n" +
 	"capability\"&/v1/capabilities/{capability}:discoverB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
@@ -876,6 +876,7 @@ func file_capgate_v1_catalog_admin_proto_init() {
 	if File_capgate_v1_catalog_admin_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -455,7 +455,7 @@ var File_capgate_v1_playground_proto protoreflect.FileDescriptor
 const file_capgate_v1_playground_proto_rawDesc = "" +
 	"\n" +
 	"\x1bcapgate/v1/playground.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x80\x02\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x80\x02\n" +
 	"\x0ePlaygroundTool\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -496,12 +496,12 @@ const file_capgate_v1_playground_proto_rawDesc = "" +
 	"\x12InvokeToolResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error2\xe2\x01\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error2\x90\x02\n" +
 	"\n" +
-	"Playground\x12\x84\x01\n" +
-	"\x13ListPlaygroundTools\x12&.capgate.v1.ListPlaygroundToolsRequest\x1a'.capgate.v1.ListPlaygroundToolsResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/playground/tools\x12M\n" +
+	"Playground\x12\x8a\x01\n" +
+	"\x13ListPlaygroundTools\x12&.capgate.v1.ListPlaygroundToolsRequest\x1a'.capgate.v1.ListPlaygroundToolsResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/playground/tools\x12u\n" +
 	"\n" +
-	"InvokeTool\x12\x1d.capgate.v1.InvokeToolRequest\x1a\x1e.capgate.v1.InvokeToolResponse0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"InvokeTool\x12\x1d.capgate.v1.InvokeToolRequest\x1a\x1e.capgate.v1.InvokeToolResponse\"&\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/playground:invoke0\x01B7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_playground_proto_rawDescOnce sync.Once
@@ -543,6 +543,7 @@ func file_capgate_v1_playground_proto_init() {
 	if File_capgate_v1_playground_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

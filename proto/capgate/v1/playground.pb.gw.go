@@ -70,6 +70,29 @@ func local_request_Playground_ListPlaygroundTools_0(ctx context.Context, marshal
 	return msg, metadata, err
 }
 
+func request_Playground_InvokeTool_0(ctx context.Context, marshaler runtime.Marshaler, client PlaygroundClient, req *http.Request, pathParams map[string]string) (Playground_InvokeToolClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq InvokeToolRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.InvokeTool(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterPlaygroundHandlerServer registers the http handlers for service Playground to "mux".
 // UnaryRPC     :call PlaygroundServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -95,6 +118,13 @@ func RegisterPlaygroundHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 			return
 		}
 		forward_Playground_ListPlaygroundTools_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+
+	mux.Handle(http.MethodPost, pattern_Playground_InvokeTool_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
 	})
 
 	return nil
@@ -153,13 +183,32 @@ func RegisterPlaygroundHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_Playground_ListPlaygroundTools_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_Playground_InvokeTool_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Playground/InvokeTool", runtime.WithHTTPPathPattern("/v1/playground:invoke"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Playground_InvokeTool_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Playground_InvokeTool_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
 	pattern_Playground_ListPlaygroundTools_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "playground", "tools"}, ""))
+	pattern_Playground_InvokeTool_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "playground"}, "invoke"))
 )
 
 var (
 	forward_Playground_ListPlaygroundTools_0 = runtime.ForwardResponseMessage
+	forward_Playground_InvokeTool_0          = runtime.ForwardResponseStream
 )

@@ -1153,7 +1153,7 @@ var File_capgate_v1_policies_proto protoreflect.FileDescriptor
 const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/policies.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x03\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd5\x03\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x12\n" +
@@ -1253,15 +1253,15 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\x10candidate_policy\x18\b \x01(\tR\x0fcandidatePolicy\x12'\n" +
 	"\x0fcandidate_level\x18\t \x01(\tR\x0ecandidateLevel\x12\x14\n" +
 	"\x05calls\x18\n" +
-	" \x01(\x05R\x05calls2\xab\x05\n" +
-	"\bPolicies\x12n\n" +
-	"\tSetPolicy\x12\x1c.capgate.v1.SetPolicyRequest\x1a\x1d.capgate.v1.SetPolicyResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x06policyb\x06policy\x1a\f/v1/policies\x12g\n" +
-	"\fDeletePolicy\x12\x1f.capgate.v1.DeletePolicyRequest\x1a .capgate.v1.DeletePolicyResponse\"\x14\x82\xd3\xe4\x93\x02\x0e*\f/v1/policies\x12g\n" +
-	"\fListPolicies\x12\x1f.capgate.v1.ListPoliciesRequest\x1a .capgate.v1.ListPoliciesResponse\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/policies\x12r\n" +
-	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explain\x12x\n" +
-	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\x1c\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compare\x12o\n" +
+	" \x01(\x05R\x05calls2\xd1\x05\n" +
+	"\bPolicies\x12t\n" +
+	"\tSetPolicy\x12\x1c.capgate.v1.SetPolicyRequest\x1a\x1d.capgate.v1.SetPolicyResponse\"*\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x1e:\x06policyb\x06policy\x1a\f/v1/policies\x12m\n" +
+	"\fDeletePolicy\x12\x1f.capgate.v1.DeletePolicyRequest\x1a .capgate.v1.DeletePolicyResponse\"\x1a\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x0e*\f/v1/policies\x12m\n" +
+	"\fListPolicies\x12\x1f.capgate.v1.ListPoliciesRequest\x1a .capgate.v1.ListPoliciesResponse\"\x1a\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/policies\x12x\n" +
+	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explain\x12~\n" +
+	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compare\x12w\n" +
 	"\n" +
-	"AcceptLoss\x12\x1d.capgate.v1.AcceptLossRequest\x1a\x1e.capgate.v1.AcceptLossResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/policies:acceptLossB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"AcceptLoss\x12\x1d.capgate.v1.AcceptLossRequest\x1a\x1e.capgate.v1.AcceptLossResponse\"*\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/policies:acceptLossB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_policies_proto_rawDescOnce sync.Once
@@ -1327,6 +1327,7 @@ func file_capgate_v1_policies_proto_init() {
 	if File_capgate_v1_policies_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -334,7 +334,7 @@ var File_capgate_v1_registry_proto protoreflect.FileDescriptor
 const file_capgate_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"\x19capgate/v1/registry.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xda\x02\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xda\x02\n" +
 	"\x16RegisterBackendRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -361,10 +361,10 @@ const file_capgate_v1_registry_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04addr\x18\x02 \x01(\tR\x04addr\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\tR\x05lease\"\x19\n" +
-	"\x17WithdrawBackendResponse2\x88\x02\n" +
-	"\bRegistry\x12x\n" +
-	"\x0fRegisterBackend\x12\".capgate.v1.RegisterBackendRequest\x1a#.capgate.v1.RegisterBackendResponse\"\x1c\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/registrations\x12\x81\x01\n" +
-	"\x0fWithdrawBackend\x12\".capgate.v1.WithdrawBackendRequest\x1a#.capgate.v1.WithdrawBackendResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/registrations:withdrawB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x17WithdrawBackendResponse2\x99\x02\n" +
+	"\bRegistry\x12\x80\x01\n" +
+	"\x0fRegisterBackend\x12\".capgate.v1.RegisterBackendRequest\x1a#.capgate.v1.RegisterBackendResponse\"$\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/registrations\x12\x89\x01\n" +
+	"\x0fWithdrawBackend\x12\".capgate.v1.WithdrawBackendRequest\x1a#.capgate.v1.WithdrawBackendResponse\"-\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/registrations:withdrawB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_registry_proto_rawDescOnce sync.Once
@@ -405,6 +405,7 @@ func file_capgate_v1_registry_proto_init() {
 	if File_capgate_v1_registry_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	file_capgate_v1_registry_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -578,7 +578,7 @@ var File_capgate_v1_summary_proto protoreflect.FileDescriptor
 const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/summary.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"+\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"+\n" +
 	"\x11GetSummaryRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x85\n" +
 	"\n" +
@@ -627,10 +627,10 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x04link\x18\x03 \x01(\tR\x04link\x12\x18\n" +
 	"\asubject\x18\x04 \x01(\tR\asubject\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x05R\x05count\x12.\n" +
-	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time2k\n" +
-	"\aSummary\x12`\n" +
+	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x04time2q\n" +
+	"\aSummary\x12f\n" +
 	"\n" +
-	"GetSummary\x12\x1d.capgate.v1.GetSummaryRequest\x1a\x1e.capgate.v1.GetSummaryResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/summaryB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"GetSummary\x12\x1d.capgate.v1.GetSummaryRequest\x1a\x1e.capgate.v1.GetSummaryResponse\"\x19\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/summaryB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_summary_proto_rawDescOnce sync.Once
@@ -677,6 +677,7 @@ func file_capgate_v1_summary_proto_init() {
 	if File_capgate_v1_summary_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1583,7 +1583,7 @@ var File_capgate_v1_tenants_proto protoreflect.FileDescriptor
 const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\n" +
 	"\x18capgate/v1/tenants.proto\x12\n" +
-	"capgate.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x03\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\"\n" +
@@ -1711,18 +1711,18 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"6\n" +
 	"\x11RevokeKeyResponse\x12!\n" +
-	"\x03key\x18\x01 \x01(\v2\x0f.capgate.v1.KeyR\x03key2\xb6\t\n" +
-	"\aTenants\x12v\n" +
-	"\fCreateTenant\x12\x1f.capgate.v1.CreateTenantRequest\x1a .capgate.v1.CreateTenantResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x06tenantb\x06tenant\"\v/v1/tenants\x12q\n" +
-	"\tGetTenant\x12\x1c.capgate.v1.GetTenantRequest\x1a\x1d.capgate.v1.GetTenantResponse\"'\x82\xd3\xe4\x93\x02!b\x06tenant\x12\x17/v1/tenants/{tenant_id}\x12c\n" +
-	"\vListTenants\x12\x1e.capgate.v1.ListTenantsRequest\x1a\x1f.capgate.v1.ListTenantsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/tenants\x12\x82\x01\n" +
-	"\fUpdateTenant\x12\x1f.capgate.v1.UpdateTenantRequest\x1a .capgate.v1.UpdateTenantResponse\"/\x82\xd3\xe4\x93\x02):\x06tenantb\x06tenant2\x17/v1/tenants/{tenant.id}\x12r\n" +
-	"\fDeleteTenant\x12\x1f.capgate.v1.DeleteTenantRequest\x1a .capgate.v1.DeleteTenantResponse\"\x1f\x82\xd3\xe4\x93\x02\x19*\x17/v1/tenants/{tenant_id}\x12s\n" +
-	"\tCreateKey\x12\x1c.capgate.v1.CreateKeyRequest\x1a\x1d.capgate.v1.CreateKeyResponse\")\x82\xd3\xe4\x93\x02#:\x03key\"\x1c/v1/tenants/{tenant_id}/keys\x12k\n" +
-	"\bListKeys\x12\x1b.capgate.v1.ListKeysRequest\x1a\x1c.capgate.v1.ListKeysResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/tenants/{tenant_id}/keys\x12s\n" +
-	"\x06GetKey\x12\x19.capgate.v1.GetKeyRequest\x1a\x1a.capgate.v1.GetKeyResponse\"2\x82\xd3\xe4\x93\x02,b\x03key\x12%/v1/tenants/{tenant_id}/keys/{key_id}\x12\x81\x01\n" +
-	"\tRotateKey\x12\x1c.capgate.v1.RotateKeyRequest\x1a\x1d.capgate.v1.RotateKeyResponse\"7\x82\xd3\xe4\x93\x021:\x01*\",/v1/tenants/{tenant_id}/keys/{key_id}:rotate\x12\x86\x01\n" +
-	"\tRevokeKey\x12\x1c.capgate.v1.RevokeKeyRequest\x1a\x1d.capgate.v1.RevokeKeyResponse\"<\x82\xd3\xe4\x93\x026:\x01*b\x03key\",/v1/tenants/{tenant_id}/keys/{key_id}:revokeB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x03key\x18\x01 \x01(\v2\x0f.capgate.v1.KeyR\x03key2\xf8\t\n" +
+	"\aTenants\x12~\n" +
+	"\fCreateTenant\x12\x1f.capgate.v1.CreateTenantRequest\x1a .capgate.v1.CreateTenantResponse\"+\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02\x1d:\x06tenantb\x06tenant\"\v/v1/tenants\x12w\n" +
+	"\tGetTenant\x12\x1c.capgate.v1.GetTenantRequest\x1a\x1d.capgate.v1.GetTenantResponse\"-\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02!b\x06tenant\x12\x17/v1/tenants/{tenant_id}\x12i\n" +
+	"\vListTenants\x12\x1e.capgate.v1.ListTenantsRequest\x1a\x1f.capgate.v1.ListTenantsResponse\"\x19\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/tenants\x12\x8a\x01\n" +
+	"\fUpdateTenant\x12\x1f.capgate.v1.UpdateTenantRequest\x1a .capgate.v1.UpdateTenantResponse\"7\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02):\x06tenantb\x06tenant2\x17/v1/tenants/{tenant.id}\x12z\n" +
+	"\fDeleteTenant\x12\x1f.capgate.v1.DeleteTenantRequest\x1a .capgate.v1.DeleteTenantResponse\"'\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02\x19*\x17/v1/tenants/{tenant_id}\x12y\n" +
+	"\tCreateKey\x12\x1c.capgate.v1.CreateKeyRequest\x1a\x1d.capgate.v1.CreateKeyResponse\"/\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02#:\x03key\"\x1c/v1/tenants/{tenant_id}/keys\x12q\n" +
+	"\bListKeys\x12\x1b.capgate.v1.ListKeysRequest\x1a\x1c.capgate.v1.ListKeysResponse\"*\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/tenants/{tenant_id}/keys\x12y\n" +
+	"\x06GetKey\x12\x19.capgate.v1.GetKeyRequest\x1a\x1a.capgate.v1.GetKeyResponse\"8\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02,b\x03key\x12%/v1/tenants/{tenant_id}/keys/{key_id}\x12\x87\x01\n" +
+	"\tRotateKey\x12\x1c.capgate.v1.RotateKeyRequest\x1a\x1d.capgate.v1.RotateKeyResponse\"=\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x021:\x01*\",/v1/tenants/{tenant_id}/keys/{key_id}:rotate\x12\x8c\x01\n" +
+	"\tRevokeKey\x12\x1c.capgate.v1.RevokeKeyRequest\x1a\x1d.capgate.v1.RevokeKeyResponse\"B\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x026:\x01*b\x03key\",/v1/tenants/{tenant_id}/keys/{key_id}:revokeB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_tenants_proto_rawDescOnce sync.Once
@@ -1822,6 +1822,7 @@ func file_capgate_v1_tenants_proto_init() {
 	if File_capgate_v1_tenants_proto != nil {
 		return
 	}
+	file_capgate_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
