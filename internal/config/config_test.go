@@ -242,6 +242,19 @@ func matchLines(t *testing.T, got, want []string) {
 	}
 }
 
+// TestApprovalRulesOfOwnCalls: an engine's questions go to its user unless a rule says something about self.
+func TestApprovalRulesOfOwnCalls(t *testing.T) {
+	t.Parallel()
+	c, err := config.Parse("f", []byte("approvals: {rules: [{self: false}, {tool: a, reason: deny}, {self: true}]}\n"+
+		"fleets: [{capability: a, backends: ['b:1']}]\n"))
+	check.Must(t, err)
+	for i, want := range []struct{ self, given bool }{{false, true}, {false, false}, {true, true}} {
+		if r := c.Approvals.Rules[i]; r.Self != want.self || r.SelfGiven != want.given {
+			t.Errorf("rule %d: %+v", i, r)
+		}
+	}
+}
+
 func TestParseBoundsAliases(t *testing.T) {
 	t.Parallel()
 	file := "fleets:\n- {capability: a, backends: &b [" + strings.Repeat("'b:1',", 3000) + "]}\n" +

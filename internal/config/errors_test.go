@@ -232,6 +232,20 @@ func TestParseErrors(t *testing.T) {
 			"- {capability: c, backends: ['b:3'], mcp: {name: a__b}}\n", []string{
 			`f:3: fleets[1].mcp.name: the tools of a already begin with "a"; give one of the fleets another mcp.name`,
 			`f:4: fleets[2].mcp.name: "a__b" is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and`}},
+		"approval rules": {"approvals:\n  ttl: 1m\n  rules:\n  - {groups: [a], escalate: {after: 1m, groups: [b]}}\n" +
+			"  - {escalate: {after: 1s, groups: [b]}}\n  - {groups: [a], escalate: {after: 59s, groups: [b]}}\n" + fleet, []string{
+			`f:4: approvals.rules[0].escalate: after 1m0s is too late: approvals expire after 1m0s`,
+			`f:5: approvals.rules[1].escalate: needs groups`}},
+		"a link with a password": {"traces: {endpoint: 'h:1', link: 'https://u:secret@h/{trace_id}'}\n" + fleet,
+			[]string{`f:1: traces.link: it must be an http or https URL of at most 1024 bytes, without a user`}},
+		"unsigned records": {"redis: {url: 'redis://h', store_key_accept_unsigned: true}\n" + fleet,
+			[]string{`f:1: redis.store_key_accept_unsigned: has no effect without a store_key_file`}},
+		"a user of two lines": {"listeners: [{address: '127.0.0.1:1', user: \"a\\nb\"}]\n" + fleet,
+			[]string{`f:1: listeners[0].user: must have 1 to 256 printable ASCII characters`}},
+		"a sender of two lines": {"approvals: {notices: [{name: n, email: {server: 'h:1', from: '=?utf-8?q?a=0Ab?= <a@b.c>', " +
+			"to: [a@b.c]}}]}\n" + fleet, []string{`f:1: approvals.notices[0].email.from: is not an address`}},
+		"a URL with a password": {"fleets: [{capability: a, backends: ['https://u:secret@h/mcp']}]\n", []string{
+			`f:1: fleets[0].backends[0]: must have neither a user, a query nor a fragment`}},
 		"dialect": {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n",
 			[]string{`f:1: fleets[0].dialect: "klingon" is not`, `f:1: fleets[0].policy: "maybe" is not`}},
 	} {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // TestOperatorsErrors: what is wrong with a block operators, each with its line. Every expected text must be the
@@ -81,6 +82,42 @@ func TestOperatorsErrors(t *testing.T) {
 			if len(got) != len(test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
+		})
+	}
+}
+
+// TestWhoMayUseTheAdminAPI: whether the admin API asks for credentials, and the warnings about the file.
+func TestWhoMayUseTheAdminAPI(t *testing.T) {
+	t.Parallel()
+	const key = "keys: [{id: aaaaaaaaaaaaaaaa, hash: 'sha256:" + "00000000000000000000000000000000" +
+		"00000000000000000000000000000000'}]"
+	const public = "admin: ':8081'\n"
+	const tls = "tls: {cert_file: c, key_file: k}"
+	for name, test := range map[string]struct {
+		file     string
+		asks     bool
+		warnings []string
+	}{
+		"nothing":                {"", false, nil},
+		"on loopback":            {"operators: {}\n", false, nil},
+		"on loopback, tenants":   {"operators: {}\ntenants: []\n", true, nil},
+		"a key":                  {"operators: {" + key + "}\n", true, nil},
+		"insecure on loopback":   {"operators: {insecure: true}\n", false, []string{"the admin API asks nobody who they are: every"}},
+		"insecure":               {public + "operators: {insecure: true}\n", false, []string{"the admin API asks nobody who they"}},
+		"insecure with tenants":  {"operators: {insecure: true}\ntenants: []\n", false, []string{"the admin API asks nobody"}},
+		"public, no operators":   {public, false, []string{"serve will refuse to start: :8081 is not on loopback"}},
+		"public, cleartext":      {public + "operators: {" + key + "}\n", true, []string{"operators send their credentials in cleartext"}},
+		"public, TLS":            {public + "operators: {" + key + ", " + tls + "}\n", true, nil},
+		"public, TLS and nobody": {public + "operators: {" + tls + "}\n", true, []string{"nobody may use the admin API but its probes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := config.Parse("f", []byte(test.file+"fleets: [{capability: a, backends: ['b:1']}]\n"))
+			check.Must(t, err)
+			if asks := c.Authenticates(); asks != test.asks {
+				t.Errorf("the admin API asks for credentials: %v", asks)
+			}
+			matchLines(t, c.Warnings(), test.warnings)
 		})
 	}
 }

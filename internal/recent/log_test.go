@@ -181,6 +181,7 @@ type shared struct {
 	calls   int
 	changes int
 	counts  recent.Counts // of all minutes
+	left    string        // the replica that has ended
 }
 
 func (s *shared) Publish(_ context.Context, b *recent.Batch, _ int) error {
@@ -198,7 +199,10 @@ func (s *shared) Publish(_ context.Context, b *recent.Batch, _ int) error {
 	return nil
 }
 
-func (*shared) Leave(context.Context, string) error { return nil }
+func (s *shared) Leave(_ context.Context, replica string) error {
+	s.left = replica
+	return nil
+}
 
 func (s *shared) setAway(away bool) {
 	s.mu.Lock()
@@ -223,6 +227,9 @@ func TestAnOutage(t *testing.T) {
 		}
 		stop()
 		<-ended
+		if s.left != "a" {
+			t.Errorf("%q has left", s.left)
+		}
 		if s.calls != 4 || s.changes != 4 || s.counts != (recent.Counts{Calls: 4}) {
 			t.Errorf("%d calls, %d changes, and the counts %+v; want 4 of each", s.calls, s.changes, s.counts)
 		}

@@ -202,6 +202,45 @@ func TestLevelIsRespected(t *testing.T) {
 	}
 }
 
+// TestLevelsOfCodes: a problem of a backend or of the gateway is a warning, and a caller's mistake is not.
+func TestLevelsOfCodes(t *testing.T) {
+	t.Parallel()
+	for code := range uint32(18) {
+		rec := sample()
+		rec.Code = code
+		warns := map[uint32]bool{2: true, 4: true, 13: true, 14: true, 15: true, 17: true}[code]
+		if got := logged(t, telemetry.AccessLogConfig{}, rec); strings.Contains(got, `"level":"WARN"`) != warns {
+			t.Errorf("code %d: %s", code, got)
+		}
+	}
+}
+
+// TestTextsAreOneAttribute: a text of a client that looks like an attribute is quoted.
+func TestTextsAreOneAttribute(t *testing.T) {
+	t.Parallel()
+	rec := sample()
+	rec.Call.Tool = "a=b"
+	if got := logged(t, telemetry.AccessLogConfig{Text: true}, rec); !strings.Contains(got, ` tool="a=b" `) {
+		t.Error(got)
+	}
+}
+
+// TestQuietCallsAreCounted, and not logged.
+func TestQuietCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, telemetry.MetricsConfig{})
+	var out bytes.Buffer
+	log := telemetry.NewAccessLog(&out, telemetry.AccessLogConfig{})
+	rec := sample()
+	rec.Capability, rec.Quiet = m.Capability("weather"), true
+	telemetry.NewRecorder(m, log).Record(rec)
+	check.Must(t, log.Close())
+	calls := scrape(t, m)[`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`]
+	if out.Len() > 0 || calls != "1" {
+		t.Errorf("%q calls, and the log %s", calls, &out)
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("get_weather", "id", int64(1234567), int64(0))
 	f.Add("\xf0\x9f\"\u2028", "a=b c", int64(1e18), int64(999999999))

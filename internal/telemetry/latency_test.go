@@ -168,3 +168,17 @@ func TestExemplars(t *testing.T) {
 		t.Errorf("the old text has %s calls", got)
 	}
 }
+
+// TestAPersonsTimeIsNotCounted: neither in the histogram nor in an exemplar.
+func TestAPersonsTimeIsNotCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, telemetry.MetricsConfig{})
+	rec := sample()
+	rec.Capability, rec.Trace, rec.Traced = m.Capability("weather"), telemetry.TraceID{1}, true
+	rec.Ended, rec.Held = time.Hour+2*time.Second, time.Hour
+	telemetry.NewRecorder(m, nil).Record(rec)
+	h := histogramOf(t, m, "capgate_call_duration_seconds", "weather", "OK")
+	if h.GetSampleSum() != 2 || len(h.GetExemplars()) != 1 || h.GetExemplars()[0].GetValue() != 2 {
+		t.Errorf("%v", h)
+	}
+}

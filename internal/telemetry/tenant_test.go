@@ -97,6 +97,20 @@ func TestATenantKeepsItsHandle(t *testing.T) {
 	}
 }
 
+// TestATenantNamedOther has the series of all tenants without a label of their own.
+func TestATenantNamedOther(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 2})
+	rec := sample()
+	for _, id := range []string{"other", "a", "b", "c"} {
+		rec.Tenant = m.Tenant(id)
+		telemetry.NewRecorder(m, nil).Record(rec)
+	}
+	if n := scrape(t, m)[`capgate_tenant_calls_total{code="OK",tenant="other"}`]; n != "2" {
+		t.Errorf("%q calls of other tenants", n)
+	}
+}
+
 // TestForgottenTenants: a deleted tenant makes room for another one, and starts again at 0.
 func TestForgottenTenants(t *testing.T) {
 	t.Parallel()
