@@ -203,8 +203,9 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 
 // newOperators returns what the operators' port serves.
 func (g *Gateway) newOperators() (http.Handler, error) {
-	routes, err := NewAdmin(AdminConfig{Ready: g.Readiness, Metrics: g.cfg.Metrics.Handler(), API: g.cfg.Operators,
-		Guard: g.cfg.Guard, Console: console.Handler(console.Console)})
+	routes, err := NewAdmin(AdminConfig{
+		Ready: g.Readiness, Metrics: g.cfg.Observe.Metrics.Handler(), API: g.cfg.Admin.Services,
+		Guard: g.cfg.Admin.Guard, Console: console.Handler(console.Console)})
 	if err != nil {
 		return nil, err
 	}

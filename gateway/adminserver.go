@@ -26,7 +26,8 @@ const (
 // public port's, with numbers of its own, and no calls: its handler answers gRPC too.
 func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	cfg := relay.Config{
-		Shards: 1, Log: public.Log, TLS: g.cfg.AdminTLS, Panicked: public.Panicked, OnConnect: newClientConn, WebOnly: true,
+		Shards: 1, Log: public.Log, TLS: g.cfg.Admin.TLS, Panicked: public.Panicked, OnConnect: newClientConn,
+		WebOnly: true,
 		Limits: accept.Limits{Network: adminNetwork, Evict: true, MaxConns: adminConns, MorePorts: adminClosing,
 			MaxNetworkConns: adminNetworkConns, MaxHandshakes: adminNetworkConns},
 		Timeouts: relay.Timeouts{Setup: adminSetup, Idle: adminIdle},
@@ -35,9 +36,10 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 			Connection: g.handler.shares.operator},
 		Responses: public.Responses,
 	}
-	r := relay.New(cfg, nil, withConnTLS(withStalls(g.cfg.Stall, func(*http.Request) bool { return false }, g.operators)))
-	if g.cfg.Guard != nil {
-		g.cfg.Guard.OnAccepted(func(req *http.Request) {
+	exempt := func(*http.Request) bool { return false }
+	r := relay.New(cfg, nil, withConnTLS(withStalls(g.cfg.Clients.Stall, exempt, g.operators)))
+	if g.cfg.Admin.Guard != nil {
+		g.cfg.Admin.Guard.OnAccepted(func(req *http.Request) {
 			if p := relay.ClientOf(req.Context()); p != nil {
 				r.Authenticated(p)
 			}

@@ -39,7 +39,7 @@ func newClientConn(p *relay.Peer) any {
 	return v
 }
 
-// loopback is Config.Exempt where nothing else is said.
+// loopback is Clients.Exempt where nothing else is said.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // networks returns accept.Limits.Network. A trusted proxy brings the connections of many, and what is exempt may be one.
@@ -78,15 +78,15 @@ type request interface {
 func (h *handler) resolveClient(p *relay.Peer, r request, scratch []byte) (o filter.Client, client netip.Addr) {
 	v := p.Value.(*clientConn)
 	o.Address, o.At, o.Peer = v.text, v.at, v.peer
-	if !h.cfg.ClientAddr.Trusts(v.addr) {
+	if !h.cfg.Clients.Addr.Trusts(v.addr) {
 		return o, netip.Addr{}
 	}
 	o.Told = true
 	o.Proto, _ = r.Header(clientaddr.XForwardedProto)
 	o.Host, _ = r.Header(clientaddr.XForwardedHost)
 	o.Port, _ = r.Header(clientaddr.XForwardedPort)
-	if client = h.cfg.ClientAddr.Client(v.addr,
-		filter.View(r.AppendHeader(scratch, h.cfg.ClientAddr.Header()))); client == v.addr {
+	if client = h.cfg.Clients.Addr.Client(v.addr,
+		filter.View(r.AppendHeader(scratch, h.cfg.Clients.Addr.Header()))); client == v.addr {
 		return o, netip.Addr{}
 	}
 	return o, client

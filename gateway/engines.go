@@ -18,7 +18,7 @@ import (
 func newGuard(cfg *Config, own grpc.ClientConnInterface) *engine.Guard {
 	asBytes := grpc.ForceCodec(localgrpc.Bytes{})
 	return engine.New(engine.Config{
-		Shared: cfg.Engines,
+		Shared: cfg.Routing.Engines,
 		Call:   guardedCall,
 		Conn:   localgrpc.Continue(maxMessage),
 		Continue: func(ctx context.Context) (context.Context, []grpc.CallOption) {

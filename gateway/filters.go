@@ -65,7 +65,7 @@ func newFilters(h *handler) *filters {
 		trace:             note("trace", h.trace.Note),
 		host:              check("host", h.checkCallHost),
 
-		authenticate:        bind("authenticate", h.authenticate(h.cfg.Metrics.Tenant), auth),
+		authenticate:        bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant), auth),
 		authenticateBuiltin: bind("authenticate", h.authenticate(nil), auth),
 		open:                bind("open", h.open, func(t *callState) *open.State { return &t.open }),
 		self:                note("self", authenticate.Self),
@@ -88,8 +88,8 @@ func newFilters(h *handler) *filters {
 			Wanted: enginefilter.NamesSession}, peeked),
 		await: bind("await", peek.Await{}, peeked),
 
-		resolve:        check("resolve", resolve.New(h.cfg.Router).Check),
-		resolveOther:   check("resolve", resolve.New(h.cfg.Router).CheckOther),
+		resolve:        check("resolve", resolve.New(h.cfg.Routing.Router).Check),
+		resolveOther:   check("resolve", resolve.New(h.cfg.Routing.Router).CheckOther),
 		capability:     check("capability", enginefilter.Foreign),
 		method:         check("method", checks.Method),
 		engine:         check("engine", enginefilter.Fleet),
@@ -105,7 +105,7 @@ func newFilters(h *handler) *filters {
 		oneEngine:     check("session", enginefilter.Routed),
 		key:           bind("key", idempotency.NewKeyFilter(h.idempotency), key),
 
-		audit:       check("audit", newAudit(h.cfg.Audit).Check),
+		audit:       check("audit", newAudit(h.cfg.Observe.Audit).Check),
 		ratelimit:   bind("ratelimit", h.ratelimit, func(t *callState) *ratelimit.State { return &t.ratelimit }),
 		authorize:   bind("authorize", h.authorize, func(t *callState) *authorize.State { return &t.authorize }),
 		discovery:   bind("discovery", h.discovery, stateless),
@@ -129,7 +129,8 @@ func (f *filters) bindAttempt(h *handler) {
 
 	f.backoff = bind("backoff", retry.Filter{}, func(t *callState) *retry.State { return &t.retry })
 	f.ready = bind("ready", h.ready, func(t *callState) *ready.State { return &t.ready })
-	f.affinity = bind("affinity", affinity.New(h.cfg.Affinity), func(t *callState) *affinity.State { return &t.affinity })
+	f.affinity = bind("affinity", affinity.New(h.cfg.Routing.Affinity),
+		func(t *callState) *affinity.State { return &t.affinity })
 	f.pick = bind("pick", pick.Filter{}, func(t *callState) *pick.State { return &t.pick })
 	f.warm = bind("warm", warm.Filter{}, func(t *callState) *warm.State { return &t.warm })
 
@@ -138,8 +139,8 @@ func (f *filters) bindAttempt(h *handler) {
 	f.guard = bind("guard", enginefilter.NewGuard(h.guard), stateless)
 
 	response := func(t *callState) *forward.State { return &t.forward }
-	f.forward = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, true), response)
-	f.forwardAsIs = bind("forward", forward.New(h.cfg.Recorder, h.cfg.Affinity, false), response)
+	f.forward = bind("forward", forward.New(h.cfg.Observe.Recorder, h.cfg.Routing.Affinity, true), response)
+	f.forwardAsIs = bind("forward", forward.New(h.cfg.Observe.Recorder, h.cfg.Routing.Affinity, false), response)
 	f.serve = row{name: "serve", admit: func(t *callState) filter.Step {
 		step := t.ServeBy(h.services, nil)
 		t.Answer().Served.Acts = true

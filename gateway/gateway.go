@@ -57,72 +57,105 @@ import (
 // maxMessage is the longest message that the front doors inside the process take, in bytes, as the live orchestrator.
 const maxMessage = 16 << 20
 
-// Config is what a Gateway is made of. All but Audit, ClientAddr, Authenticator, Signed, Affinity, BackendTLS, Local,
-// Redis, Drain, MaxWaiting, MaxMemory, MaxBodies, OpenCalls, Exempt, Hosts, Listeners, CORS, Inbox, REST, MCP, Discovery, Loads,
-// Replicas, Shield, Approver, Describe, Services, Limits, Leaving, Operators, Guard, AdminTLS, Stall, Recent and Log
-// are required.
+// Config is what a Gateway is made of, in groups. A group belongs to one part of the Gateway, which gets it as a value.
+// Its creator runs and closes what it passes, after the Gateway, unless the field says otherwise.
 type Config struct {
 	// Relay has the limits of connections, streams and memory. The Gateway sets the functions, Responses and Network.
-	Relay relay.Config
-	// records who did what; whoever made it closes it, after the Gateway; nil: none
-	Audit      *audit.Log
-	ClientAddr *clientaddr.Resolver // who is believed about where calls come from; nil: nobody
-	// of callers by their credentials; nil: there are none, and every call is of tenant.Single
-	Authenticator authenticate.Authenticator
-	Signed        authenticate.Authenticator // of those who show the signature of a URL; nil: nobody may
-	Decider       authorize.Decider
-	Router        *router.Router
-	Metrics       *telemetry.Metrics
-	Recorder      *telemetry.Recorder
-	Recent        *recent.Log        // gets the record of each call of a caller; nil: nobody does
-	Tracer        *tracing.Tracer    // nil: no call is traced. Whoever made it closes it
-	BackendTLS    TLSOf              // of Router's table; nil: all cleartext
-	Local         LocalOf            // of Router's table; nil: all backends are reached over gRPC
-	Redis         func() string      // how the store that replicas share is, for operators; nil: there is none
-	Affinity      *affinity.Resolver // whoever made it runs it; nil: one for this gateway alone
-	// asks for early probes of a capability's backends, for which calls wait; it must not block; nil: no call waits
-	Expedite func(capability string)
-	// of calls with idempotency keys; whoever made it runs it, and closes it after the Gateway; nil: they are refused
-	Answers *idempotency.Service
-	// what replicas share of OpenParallax engines; whoever made it runs it; without, their guarded methods are refused
-	Engines engine.Shared
-	Drain   Drain
-	// requests over HTTP, and calls that are translated, of one tenant that wait to begin; default 1024
-	MaxWaiting int
-	MaxMemory  int64       // bytes that calls, requests and connections take together; default 2 GiB
-	OpenCalls  open.Limits // that need no credential
-	// addresses whose networks may have any number of connections, besides trusted proxies; nil: loopback; empty: none
-	Exempt []netip.Prefix
-	// of these, of requests over HTTP that are read whole before they are calls; default 256 MiB
-	MaxBodies int64
-	Hosts     Hosts               // names that the ports answer to; default loopback's and addresses
-	Listeners []Listener          // ports for clients besides the public one; Run closes them
-	CORS      cors.Config         // which pages of other sites may call; none: none
-	Inbox     *Inbox              // page of approvals for people; nil: none
-	REST      rest.Config         // of the JSON API; but for MaxBody and EventSource
-	Connect   connect.Config      // of gRPC-Web and Connect
-	MCP       MCP                 // the tools of callers over MCP
-	Discovery Discovery           // answers calls of tools that list the others; without, backends do
-	Replicas  func() int          // that share the limits of tenants; it must not block; nil: this one alone
-	Overload  *overload.Shedder   // turns calls away that are too much; whoever made it watches with Turn; nil: none are
-	Warnings  func() []string     // of what works, but not as it should, for /readyz; nil: nothing is said of it
-	Unread    func() []string     // state of the store that was not read since the start; while there is some, the gateway is not ready; nil: none
-	Loads     func() ConfigState  // of the configuration, for /readyz; nil: nothing is said of it
-	Shield    authorize.Shield    // judges calls, besides Decider; nil: none does
-	Approver  authorize.Approver  // asks people about calls that need their consent; nil: no one
-	Describe  authorize.Describe  // for people who are asked; nil: nothing is known
-	Tools     authorize.ToolNames // for callers that call another; nil: nobody knows them
-	// registers what callers may ask of the gateway itself; tenant.FromContext says who asks; nil: nothing
-	Services  func(grpc.ServiceRegistrar)
-	Limits    *ratelimit.Limiter // of tenants; whoever made it runs it; nil: there are none
-	Leaving   func()             // told when calls are to finish, for what would else go on; nil: nobody
-	Operators func(*guard.Mux)   // adds to what the operators' port serves; nil: nothing
-	Guard     *guard.Guard       // of the operators' port; nil: it asks nobody
-	AdminTLS  *tls.Config        // of the operators' port; nil: cleartext
-	// how long a client without a credential, or of the operators' port, may send nothing of a body, or read nothing of
-	// a response; default 30 s
+	Relay    relay.Config
+	Clients  Clients
+	Callers  Callers
+	Policy   authorize.Config // the Gateway sets Memory
+	Routing  Routing
+	Doors    Doors
+	Admin    Admin
+	Observe  Observe
+	Ready    ReadyChecks
+	Capacity Capacity
+	Drain    Drain
+	Leaving  func()       // called when calls are to finish, to end what would go on; nil: nothing else goes on
+	Log      *slog.Logger // nil: records are discarded
+}
+
+// Clients is who may connect, and how.
+type Clients struct {
+	Addr *clientaddr.Resolver // trusted proxies; nil: none
+	// Exempt has addresses whose networks may have any number of connections, besides trusted proxies. nil: loopback;
+	// empty: none.
+	Exempt    []netip.Prefix
+	Hosts     Hosts       // names that the ports accept; the zero value accepts loopback's and addresses
+	Listeners []Listener  // ports besides the public one; Run closes them
+	OpenCalls open.Limits // of calls that need no credential
+	// Stall is how long a client without a credential, or of the admin API, may send nothing of a body, or read nothing
+	// of a response; default 30 s.
 	Stall time.Duration
-	Log   *slog.Logger // nil: discard
+}
+
+// Callers finds the tenant of a call, and holds it to the tenant's limits.
+type Callers struct {
+	Authenticator authenticate.Authenticator // by credential; nil: every call is of tenant.Single
+	Signed        authenticate.Authenticator // by the signature of a URL; nil: no URL is signed
+	Limits        *ratelimit.Limiter         // nil: tenants have no limits
+	Replicas      func() int                 // that share the limits; it must not block; nil: this one alone
+}
+
+// Routing finds the backend of a call.
+type Routing struct {
+	Router   *router.Router     // required
+	TLS      TLSOf              // of Router's table; nil: all backends are reached in cleartext
+	Local    LocalOf            // of Router's table; nil: all backends are reached over gRPC
+	Affinity *affinity.Resolver // nil: sessions of this gateway alone
+	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. nil: no call
+	// waits.
+	Expedite    func(capability string)
+	Discovery   Discovery            // responses of tools that list the others; the zero value leaves them to backends
+	Idempotency *idempotency.Service // of calls with idempotency keys; nil: they are rejected
+	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
+}
+
+// Doors are the ways to call besides gRPC.
+type Doors struct {
+	REST    rest.Config    // the JSON API; the Gateway sets MaxBody, Unary, EventSource and Owner
+	Connect connect.Config // gRPC-Web and Connect
+	MCP     MCP            // the tools of callers over MCP
+	CORS    cors.Config    // pages of other sites that may call; the zero value allows none
+	Inbox   *Inbox         // page of approvals for people; nil: there is none
+	// Services registers further gRPC services. tenant.FromContext returns the caller. nil: there are none.
+	Services func(grpc.ServiceRegistrar)
+}
+
+// Admin is the port of the admin API.
+type Admin struct {
+	Services func(*guard.Mux) // adds to what the port serves; nil: nothing
+	Guard    *guard.Guard     // nil: no credential is needed
+	TLS      *tls.Config      // nil: cleartext
+}
+
+// Observe records calls.
+type Observe struct {
+	Metrics  *telemetry.Metrics  // required
+	Recorder *telemetry.Recorder // required
+	Audit    *audit.Log          // nil: there is no audit log
+	Recent   *recent.Log         // of calls of callers; nil: they are not listed
+	Tracer   *tracing.Tracer     // nil: no call is traced
+}
+
+// ReadyChecks is what /readyz reports besides the fleets. It says nothing of a check that is nil.
+type ReadyChecks struct {
+	Redis    func() string      // the state of the store that replicas share
+	Warnings func() []string    // what works, but not as it should
+	Unread   func() []string    // state of the store not read since the start; the gateway is not ready while there is some
+	Loads    func() ConfigState // loads of the configuration
+}
+
+// Capacity bounds what calls and requests take.
+type Capacity struct {
+	MaxMemory int64 // bytes of calls, requests and connections together; default 2 GiB
+	MaxBodies int64 // of these, bytes of requests over HTTP that are read whole before they are calls; default 256 MiB
+	// MaxWaiting is how many requests over HTTP, and calls that are translated, of one tenant wait to begin; default
+	// 1024.
+	MaxWaiting int
+	// Overload sheds load. Its creator calls Turn to measure. nil: no call is shed.
+	Overload *overload.Shedder
 }
 
 // Drain is how a Gateway stops.
@@ -154,13 +187,14 @@ type Gateway struct {
 // New makes a Gateway. Run serves and ends it.
 func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
-	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.MaxMemory, heldMemory))
+	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.Capacity.MaxMemory, heldMemory))
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
 	g.SetDrain(cfg.Drain)
-	cfg.Relay.Limits.Network, cfg.Relay.Limits.MorePorts = networks(cfg.ClientAddr, cfg.Exempt), len(cfg.Listeners)
-	g.ports = newListeners(cfg.Listeners)
-	queue, err := fairqueue.New(cmp.Or(cfg.MaxWaiting, waitingRequests))
+	cfg.Relay.Limits.Network = networks(cfg.Clients.Addr, cfg.Clients.Exempt)
+	cfg.Relay.Limits.MorePorts = len(cfg.Clients.Listeners)
+	g.ports = newListeners(cfg.Clients.Listeners)
+	queue, err := fairqueue.New(cmp.Or(cfg.Capacity.MaxWaiting, waitingRequests))
 	if err != nil {
 		return nil, err
 	}
@@ -169,9 +203,9 @@ func New(cfg Config) (*Gateway, error) {
 	g.handler = h
 	g.registerServices()
 	var doors http.Handler // need the relay, which needs them; they are there before the first request
-	h.configure(&cfg.Relay, cfg.ClientAddr)
-	if cfg.Overload != nil {
-		cfg.Overload.SetUse(h.use)
+	h.configure(&cfg.Relay, cfg.Clients.Addr)
+	if cfg.Capacity.Overload != nil {
+		cfg.Capacity.Overload.SetUse(h.use)
 	}
 	cfg.Relay.Age.Leaving = g.leaving
 	web := h.middleware(queue, g.bodies,
@@ -192,7 +226,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g.admin = g.newAdminRelay(&cfg.Relay)
 	g.doors, g.inside = doors, inside
-	g.directory = newDirectory(g.relay, cfg.Router, cfg.Metrics, cfg.BackendTLS, cfg.Local)
+	g.directory = newDirectory(g.relay, cfg.Routing.Router, cfg.Observe.Metrics, cfg.Routing.TLS, cfg.Routing.Local)
 	g.tell()
 	return g, nil
 }
@@ -223,59 +257,59 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 
 // fill sets what a Config may lack.
 func (c *Config) fill() {
-	c.Stall = cmp.Or(c.Stall, defaultStall)
+	c.Clients.Stall = cmp.Or(c.Clients.Stall, defaultStall)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.BackendTLS == nil {
-		c.BackendTLS = func(string) *tls.Config { return nil }
+	if c.Routing.TLS == nil {
+		c.Routing.TLS = func(string) *tls.Config { return nil }
 	}
-	if c.Local == nil {
-		c.Local = func(*router.Fleet, string) func(*relay.ServerStream) relay.Status { return nil }
+	if c.Routing.Local == nil {
+		c.Routing.Local = func(*router.Fleet, string) func(*relay.ServerStream) relay.Status { return nil }
 	}
-	if c.ClientAddr == nil {
-		c.ClientAddr = clientaddr.New(clientaddr.Config{})
+	if c.Clients.Addr == nil {
+		c.Clients.Addr = clientaddr.New(clientaddr.Config{})
 	}
-	if c.Affinity == nil {
-		c.Affinity = affinity.New(affinity.Config{}, nil)
+	if c.Routing.Affinity == nil {
+		c.Routing.Affinity = affinity.New(affinity.Config{}, nil)
 	}
 }
 
 // tell lets scrapes see what it is made of.
 func (g *Gateway) tell() {
 	cfg := &g.cfg
-	cfg.Metrics.WatchUpstreams(g.directory.conns)
-	cfg.Metrics.WatchFleets(fleetStats(cfg.Router))
-	cfg.Metrics.WatchMemory(g.handler.shares.stats)
-	cfg.Metrics.WatchConnections(func() (public, admin telemetry.ConnectionRejections) {
+	cfg.Observe.Metrics.WatchUpstreams(g.directory.conns)
+	cfg.Observe.Metrics.WatchFleets(fleetStats(cfg.Routing.Router))
+	cfg.Observe.Metrics.WatchMemory(g.handler.shares.stats)
+	cfg.Observe.Metrics.WatchConnections(func() (public, admin telemetry.ConnectionRejections) {
 		return telemetry.ConnectionRejections(g.relay.Rejections()), telemetry.ConnectionRejections(g.admin.Rejections())
 	})
-	cfg.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Affinity.Stats()) })
+	cfg.Observe.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Routing.Affinity.Stats()) })
 }
 
 // frontDoors are what HTTP that is not gRPC comes to.
 func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handler, error) {
-	cfg.REST.MaxBody, cfg.REST.Unary = maxMessage, inside.Unary
-	cfg.REST.EventSource = func(capability, tool string) bool {
-		return cfg.Router.Table().Fleet(capability).EventSource(tool)
+	cfg.Doors.REST.MaxBody, cfg.Doors.REST.Unary = maxMessage, inside.Unary
+	cfg.Doors.REST.EventSource = func(capability, tool string) bool {
+		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)
 	}
-	cfg.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
-	api, err := rest.New(inside, status.HTTP, cfg.REST)
+	cfg.Doors.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
+	api, err := rest.New(inside, status.HTTP, cfg.Doors.REST)
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
-	pages := cfg.CORS
+	pages := cfg.Doors.CORS
 	pages.Headers = slices.Concat(connect.RequestHeaders(), mcp.RequestHeaders(), pages.Headers)
 	pages.Expose = slices.Concat(connect.ResponseHeaders(), mcp.ResponseHeaders(), pages.Expose)
-	doors := withInbox(cfg.Inbox, api, withCORS(pages, withMCP(tools,
-		connect.New(inside, api, cfg.Connect))))
-	if cfg.Tracer != nil {
+	doors := withInbox(cfg.Doors.Inbox, api, withCORS(pages, withMCP(tools,
+		connect.New(inside, api, cfg.Doors.Connect))))
+	if cfg.Observe.Tracer != nil {
 		doors = withTraceID(doors)
 	}
 	return problem.WithRequestID(doors), nil
 }
 
-// Swap puts another table in force, which was made with Config.Router's as the one
+// Swap puts another table in force, which was made with Routing.Router's as the one
 // before it; secure is as Config.BackendTLS. Calls that are there finish, also at
 // backends that are no more; no other connection is touched. It is for one goroutine.
 func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next, secure) }
@@ -298,14 +332,14 @@ func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 // SetDrain changes how the Gateway will stop.
 func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
 
-// registerServices registers what the gateway itself offers over gRPC: health, reflection, and Config.Services.
+// registerServices registers what the gateway itself offers over gRPC: health, reflection, and Doors.Services.
 // Reflection tells of the dialects, too.
 func (g *Gateway) registerServices() {
 	server := g.handler.services
 	g.health = health.NewServer()
 	healthpb.RegisterHealthServer(server, g.health)
-	if g.cfg.Services != nil {
-		g.cfg.Services(server)
+	if g.cfg.Doors.Services != nil {
+		g.cfg.Doors.Services(server)
 	}
 	reflection.Register(reflected{server, g.handler.translator})
 }

@@ -68,42 +68,43 @@ type handler struct {
 func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.Server) *handler {
 	h := &handler{
 		cfg:        cfg,
-		callers:    authenticate.NewCallers(cfg.Authenticator, cfg.Signed),
+		callers:    authenticate.NewCallers(cfg.Callers.Authenticator, cfg.Callers.Signed),
 		translator: translate.NewServer(q, maxMessage, refuse),
 		services:   &localgrpc.Server{Name: "services", Unknown: status.UnknownMethod, MaxMessage: maxMessage},
 		guard:      guard,
 		authorize:  newAuthorize(cfg, own.deciding),
-		bandwidth:  bandwidth.New(bandwidth.Config{Metrics: cfg.Metrics, Accounts: own.calls, Replicas: cfg.Replicas}),
-		overload:   newOverload(cfg),
-		ratelimit:  newRatelimit(cfg, own),
-		trace:      trace.New(cfg.Tracer),
-		ready:      ready.New(cfg.Expedite, own.unready),
-		statuses:   status.NewCache(),
-		shares:     own,
-		fairQueue:  q,
+		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,
+			Replicas: cfg.Callers.Replicas}),
+		overload:  newOverload(cfg),
+		ratelimit: newRatelimit(cfg, own),
+		trace:     trace.New(cfg.Observe.Tracer),
+		ready:     ready.New(cfg.Routing.Expedite, own.unready),
+		statuses:  status.NewCache(),
+		shares:    own,
+		fairQueue: q,
 	}
-	h.discovery = discovery.New(discovery.Config{Lists: cfg.Discovery.Lists, Tools: cfg.Discovery.Tools, Queue: q,
-		MaxMessage: maxMessage, Refuse: refuse})
-	h.open = open.New(h.callers.Drop, cfg.OpenCalls)
+	h.discovery = discovery.New(discovery.Config{Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
+		Queue: q, MaxMessage: maxMessage, Refuse: refuse})
+	h.open = open.New(h.callers.Drop, cfg.Clients.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
-		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Router, Heeds: h.authorize.Heeds,
+		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router, Heeds: h.authorize.Heeds,
 	})
-	if cfg.Answers != nil {
+	if cfg.Routing.Idempotency != nil {
 		h.idempotency = idempotency.NewServer(idempotency.ServerConfig{
-			Service: cfg.Answers, Queue: q, MaxMessage: maxMessage, Refuse: refuse,
+			Service: cfg.Routing.Idempotency, Queue: q, MaxMessage: maxMessage, Refuse: refuse,
 		})
 	}
 	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
-	h.answers.set(cfg.Hosts)
+	h.answers.set(cfg.Clients.Hosts)
 	return h
 }
 
 // accesslog makes the filter that records calls: of callers, or of the gateway itself.
 func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	return accesslog.New(accesslog.Config{
-		Recorder: h.cfg.Recorder, Audit: h.cfg.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
-		Recent: h.cfg.Recent,
+		Recorder: h.cfg.Observe.Recorder, Audit: h.cfg.Observe.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
+		Recent: h.cfg.Observe.Recent,
 	})
 }
 
@@ -124,24 +125,23 @@ func (h *handler) use(tenant string) overloads.Use {
 // newRatelimit makes the filter of tenants' limits. Without a limiter it limits nothing.
 func newRatelimit(cfg *Config, own *shares) *ratelimit.Filter {
 	var by ratelimit.Limiter
-	if cfg.Limits != nil {
-		by = cfg.Limits
+	if cfg.Callers.Limits != nil {
+		by = cfg.Callers.Limits
 	}
 	return ratelimit.New(by, own.deciding)
 }
 
 func newAuthorize(cfg *Config, memory *fairshare.Pool) *authorize.Filter {
-	return authorize.New(authorize.Config{
-		Decider: cfg.Decider, Shield: cfg.Shield, Approver: cfg.Approver, Describe: cfg.Describe, Tools: cfg.Tools,
-		Memory: memory,
-	})
+	c := cfg.Policy
+	c.Memory = memory
+	return authorize.New(c)
 }
 
 func newOverload(cfg *Config) *overload.Filter {
-	if cfg.Overload == nil {
+	if cfg.Capacity.Overload == nil {
 		return overload.New(nil)
 	}
-	return overload.New(cfg.Overload)
+	return overload.New(cfg.Capacity.Overload)
 }
 
 // Headers begins a call, or goes on with one that code in the process continues.

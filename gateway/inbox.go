@@ -48,7 +48,7 @@ func isInboxPath(path string) bool {
 
 // authenticatePerson sets the principal of a request to the inbox by its session.
 func (v *webRequest) authenticatePerson() {
-	of := v.h.cfg.Inbox
+	of := v.h.cfg.Doors.Inbox
 	if of == nil || !strings.HasPrefix(v.r.URL.Path, InboxPath+"/v1/") {
 		return // the sign-in and the page need nobody
 	}

@@ -18,7 +18,7 @@ type Listener struct {
 	TLS    *tls.Config // nil: cleartext
 }
 
-// listeners are the ports of Config.Listeners.
+// listeners are the ports of Clients.Listeners.
 type listeners []*relay.Port
 
 func newListeners(all []Listener) listeners {
@@ -32,16 +32,16 @@ func newListeners(all []Listener) listeners {
 	return ports
 }
 
-// SetListenerTLS is SetTLS for one of Config.Listeners, which was made with TLS.
+// SetListenerTLS is SetTLS for one of Clients.Listeners, which was made with TLS.
 func (g *Gateway) SetListenerTLS(index int, t *tls.Config) { g.ports[index].SetTLS(t) }
 
-// serve serves clients on public, and on those of Config.Listeners. Each tells ended why it does no longer, once.
+// serve serves clients on public, and on those of Clients.Listeners. Each tells ended why it does no longer, once.
 func (g *Gateway) serve(public net.Listener, ended chan<- error) {
 	serve := func(what string, f func() error) {
 		go func() { ended <- wrap(what, recovery.Do("serve", f)) }()
 	}
 	serve("serve clients", func() error { return g.relay.Serve(public) })
-	for i, l := range g.cfg.Listeners {
+	for i, l := range g.cfg.Clients.Listeners {
 		serve("serve clients at "+l.Of.Name, func() error { return g.relay.ServePort(l.Socket, g.ports[i]) })
 	}
 }

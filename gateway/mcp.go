@@ -95,15 +95,16 @@ func (d *mcpDoor) leave() {
 
 // newMCP returns the front door; nil where there is none.
 func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
-	if cfg.MCP.Usable == nil {
+	if cfg.Doors.MCP.Usable == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
+	of := &cfg.Doors.MCP
 	leaving, stop := context.WithCancel(context.Background())
-	tools := toolsOf{MCP: cfg.MCP, router: cfg.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
-	tools.views = newViews(cfg.MCP.Changes, tools.fingerprint)
+	tools := toolsOf{MCP: *of, router: cfg.Routing.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
+	tools.views = newViews(of.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
 		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus, Catalog: tools, Absent: tools.absent,
-		Version: cfg.MCP.Version, Beat: cfg.MCP.Beat, Stall: cfg.MCP.Stall, Cancel: cfg.MCP.Cancel, Keys: cfg.MCP.Keys,
+		Version: of.Version, Beat: of.Beat, Stall: of.Stall, Cancel: of.Cancel, Keys: of.Keys,
 		Tasks:  newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
@@ -115,8 +116,8 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 		},
 	})
 	d := &mcpDoor{Handler: h, tools: tools, stop: stop}
-	d.set(cfg.MCP.Settings)
-	if err := cfg.Metrics.Register(h.Metrics()); err != nil {
+	d.set(of.Settings)
+	if err := cfg.Observe.Metrics.Register(h.Metrics()); err != nil {
 		stop()
 		return nil, fmt.Errorf("metrics of mcp: %w", err)
 	}

@@ -27,10 +27,10 @@ type mcpTasks struct {
 
 // newMCPTasks returns the tasks of callers; nil: calls and responses cannot be stored.
 func newMCPTasks(cfg *Config) mcp.Tasks {
-	if cfg.MCP.Approvals == nil || cfg.Answers == nil || !cfg.Answers.On() {
+	if cfg.Doors.MCP.Approvals == nil || cfg.Routing.Idempotency == nil || !cfg.Routing.Idempotency.On() {
 		return nil
 	}
-	return &mcpTasks{cfg.MCP.Approvals, cfg.Answers}
+	return &mcpTasks{cfg.Doors.MCP.Approvals, cfg.Routing.Idempotency}
 }
 
 // The keys under which tasks are stored begin with a character that no client's key has.

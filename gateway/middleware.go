@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	waitingRequests = 1024      // Config.MaxWaiting
-	heldBodies      = 256 << 20 // Config.MaxBodies
+	waitingRequests = 1024      // Capacity.MaxWaiting
+	heldBodies      = 256 << 20 // Capacity.MaxBodies
 	requestWork     = 4 << 10   // work of a request besides its body and its call, in bytes of a body
 )
 
@@ -31,7 +31,7 @@ func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, door
 	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))
 	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
 	handle := h.chargeRequests(full(filter.ByPools), h.checkHost(t.Handler(account, full(filter.ByQueue), doors)))
-	return h.authenticateRequests(withStalls(h.cfg.Stall, isCaller, handle))
+	return h.authenticateRequests(withStalls(h.cfg.Clients.Stall, isCaller, handle))
 }
 
 // isCaller reports whether a request is a caller's. The front doors bound how long its client may stall.

@@ -11,25 +11,25 @@ func (g *Gateway) Readiness() Readiness {
 	if r.Draining {
 		r.Waiting = g.waiting()
 	}
-	if g.cfg.Redis != nil {
-		r.Redis = g.cfg.Redis()
+	if g.cfg.Ready.Redis != nil {
+		r.Redis = g.cfg.Ready.Redis()
 	}
-	if g.cfg.Warnings != nil {
-		r.Warnings = g.cfg.Warnings()
+	if g.cfg.Ready.Warnings != nil {
+		r.Warnings = g.cfg.Ready.Warnings()
 	}
-	if g.cfg.Unread != nil {
-		r.Unread = g.cfg.Unread()
+	if g.cfg.Ready.Unread != nil {
+		r.Unread = g.cfg.Ready.Unread()
 	}
-	if g.cfg.Audit != nil && g.cfg.Audit.Stats().Failing {
+	if g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Stats().Failing {
 		r.Audit = "failing"
 	}
 	r.Ready = !g.refusing(r.Unread)
-	for _, f := range g.cfg.Router.Table().Fleets() {
+	for _, f := range g.cfg.Routing.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)
 	}
-	if g.cfg.Loads != nil {
-		loads := g.cfg.Loads()
+	if g.cfg.Ready.Loads != nil {
+		loads := g.cfg.Ready.Loads()
 		r.Config = &loads
 	}
 	return r
@@ -38,7 +38,7 @@ func (g *Gateway) Readiness() Readiness {
 // refusing reports whether the gateway cannot serve calls. A replica that rejects them sooner than others serve them
 // would get the most.
 func (g *Gateway) refusing(unread []string) bool {
-	return len(unread) > 0 || g.cfg.Audit != nil && g.cfg.Audit.Blocked()
+	return len(unread) > 0 || g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Blocked()
 }
 
 // leaving reports whether clients are to go to another replica.
@@ -47,8 +47,8 @@ func (g *Gateway) leaving() bool {
 		return true
 	}
 	var unread []string
-	if g.cfg.Unread != nil {
-		unread = g.cfg.Unread()
+	if g.cfg.Ready.Unread != nil {
+		unread = g.cfg.Ready.Unread()
 	}
 	return g.refusing(unread)
 }

@@ -30,7 +30,7 @@ type shares struct {
 }
 
 const (
-	heldMemory = 2 << 30  // Config.MaxMemory
+	heldMemory = 2 << 30  // Capacity.MaxMemory
 	leastPool  = 24 << 20 // in which the longest message finds room
 	mostPacked = 256 << 20
 	maxHeld    = 64 << 20 // messages of calls that are decided on
@@ -55,7 +55,7 @@ const (
 const bodyCopies = 3
 
 func newShares(cfg *Config) *shares {
-	all := fairshare.New("memory", cmp.Or(cfg.MaxMemory, heldMemory))
+	all := fairshare.New("memory", cmp.Or(cfg.Capacity.MaxMemory, heldMemory))
 	m := all.Limit()
 	shards := int64(cfg.Relay.Shards)
 	own := (shards+1)*relay.ShardCost(keptOf(m, shards)) + m/processPart // one more for the admin API
@@ -76,7 +76,7 @@ func newShares(cfg *Config) *shares {
 		sessions:    all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
-		bodies:    all.Sub("bodies", cmp.Or(cfg.MaxBodies, heldBodies), fairshare.Weight(copies)),
+		bodies:    all.Sub("bodies", cmp.Or(cfg.Capacity.MaxBodies, heldBodies), fairshare.Weight(copies)),
 		results:   all.Sub("results", max(m/resultsPart, leastPool)),
 		inflating: all.Sub("inflating", min(max(m/inflatingPart, leastPool), mostPacked)),
 		deciding:  all.Sub("deciding", min(max(m/inflatingPart, leastPool), maxHeld)),
@@ -131,5 +131,5 @@ func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(add
 // Turn returns when bytes of a client that came now would be dealt with.
 func (g *Gateway) Turn() { g.relay.Turn() }
 
-// Bodies is how much is used of Config.MaxBodies: 1 is all.
+// Bodies is how much is used of Capacity.MaxBodies: 1 is all.
 func (g *Gateway) Bodies() float64 { return g.bodies.Used() }

@@ -10,16 +10,16 @@ import (
 // FindArtifact says whether there is an artifact for somebody, as a download would: nil, or why not.
 // Without tenants there may be any. It waits for the store as long as a call does, about a second.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
-	fleet, refusal := g.cfg.Router.Table().Resolve(router.Key{Metadata: capability}, &who)
+	fleet, refusal := g.cfg.Routing.Router.Table().Resolve(router.Key{Metadata: capability}, &who)
 	if refusal != nil || who.Settings == nil {
 		return refusal
 	}
 	q := affinity.Query{Fleet: fleet, Tenant: who.Tenant, UID: who.Settings.UID(), Artifacts: []string{id},
 		OwnedOnly: true}
-	if a, known := g.cfg.Affinity.Lookup(&q); known {
+	if a, known := g.cfg.Routing.Affinity.Lookup(&q); known {
 		return a.Refusal
 	}
 	told := make(chan *call.Refusal, 1)
-	g.cfg.Affinity.Resolve(q.Clone(), func(a affinity.Answer) { told <- a.Refusal })
+	g.cfg.Routing.Affinity.Resolve(q.Clone(), func(a affinity.Answer) { told <- a.Refusal })
 	return <-told
 }

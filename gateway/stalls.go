@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 )
 
-// defaultStall is Config.Stall.
+// defaultStall is Clients.Stall.
 const defaultStall = 30 * time.Second
 
 // withStalls ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The

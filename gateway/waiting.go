@@ -22,7 +22,7 @@ const tellWaiting = 5 * time.Second
 // waiting returns the fleets whose backends have calls in flight, those with the most calls first.
 func (g *Gateway) waiting() []FleetCalls {
 	var all []FleetCalls
-	for _, f := range g.cfg.Router.Table().Fleets() {
+	for _, f := range g.cfg.Routing.Router.Table().Fleets() {
 		calls := int64(0)
 		for _, b := range f.Backends {
 			calls += b.InFlight()

@@ -181,7 +181,7 @@ func (v *webRequest) Authenticate(context.Context) error {
 
 // Admit implements bodybudget.Owner.
 func (v *webRequest) Admit(length int64) error {
-	shedder := v.h.cfg.Overload
+	shedder := v.h.cfg.Capacity.Overload
 	if shedder == nil || v.share == strangers {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (v *webRequest) Admit(length int64) error {
 
 // Charge implements bodybudget.Owner.
 func (v *webRequest) Charge(n int64) {
-	if shedder := v.h.cfg.Overload; shedder != nil && v.share != strangers {
+	if shedder := v.h.cfg.Capacity.Overload; shedder != nil && v.share != strangers {
 		shedder.Charge(v.share, n)
 	}
 }
@@ -239,7 +239,7 @@ func (v *webRequest) record(rec telemetry.Record) {
 		rec.Listener = at.Name
 	}
 	if c.Tenant != "" {
-		rec.Tenant = v.h.cfg.Metrics.Tenant(c.Tenant)
+		rec.Tenant = v.h.cfg.Observe.Metrics.Tenant(c.Tenant)
 	}
 	v.h.accesslog(false).Record(&rec, false)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/bench/proc"
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -105,7 +106,9 @@ func (m *measurement) memory() (err error) {
 		return err
 	}
 	if m.gateway, err = gateway.New(gateway.Config{
-		Decider: decider, Router: m.routing, Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, nil),
+		Policy:  authorize.Config{Decider: decider},
+		Routing: gateway.Routing{Router: m.routing},
+		Observe: gateway.Observe{Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, nil)},
 	}); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/upstream"
@@ -186,52 +187,29 @@ func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.M
 	p.listing = listing.New(p.tools, p.decider, gateway.GRPCStatus)
 	p.newSignatures(s)
 	p.gateway, err = gateway.New(gateway.Config{
-		Audit:         p.written(),
-		ClientAddr:    p.clientAddr,
-		Relay:         p.relayConfig(s, share),
-		Authenticator: p.auth.authenticator(),
-		Signed:        p.signatures,
-		Decider:       p.decider,
-		Shield:        p.shields,
-		Router:        p.routing,
-		Metrics:       metrics,
-		Recorder:      telemetry.NewRecorder(metrics, p.accessLog),
-		Tracer:        p.tracer,
-		Affinity:      p.affinity,
-		Expedite:      p.expedite,
-		BackendTLS:    first.tlsOf,
-		Local:         p.upstreams.Serve,
-		Drain:         drainOf(s.Config),
-		CORS:          cors.Config(s.Config.CORS),
-		Hosts:         hostsOf(s.Config),
-		Listeners:     p.listeners,
-		REST:          restOf(s.Config),
-		MCP:           p.mcp(s.Config, first),
-		Discovery:     gateway.Discovery{Lists: p.tools.Lists, Tools: p.listing.Discovered},
-		Overload:      p.shedder,
-		MaxMemory:     share.all,
-		MaxBodies:     share.bodies,
-		OpenCalls:     openCallsOf(&s.Config.ClientLimits),
-		Exempt:        append([]netip.Prefix{}, s.Config.ClientLimits.Exempt...), // empty: none
-		Replicas:      p.sharers(),
-		Loads:         func() gateway.ConfigState { return p.reloader.loads.Load().detail() },
-		Redis:         redisState(p.store),
-		Unread:        p.unread(s.Config.Redis.ReadyWithout),
-		Warnings:      p.redisWarnings(),
-		Operators:     routes,
-		Guard:         p.operators.guard,
-		AdminTLS:      p.adminTLSConfig(),
-		Inbox:         p.persons.inbox,
-		Approver:      p.approvals,
-		Answers:       p.idempotency,
-		Engines:       p.engines,
-		Limits:        p.quotas,
-		Describe:      p.describe,
-		Tools:         p.toolNames,
-		Services:      p.registerBuiltins,
-		Leaving:       p.leave,
-		Recent:        p.recent,
-		Log:           p.log,
+		Relay: p.relayConfig(s, share),
+		Clients: gateway.Clients{Addr: p.clientAddr, Hosts: hostsOf(s.Config), Listeners: p.listeners,
+			OpenCalls: openCallsOf(&s.Config.ClientLimits),
+			Exempt:    append([]netip.Prefix{}, s.Config.ClientLimits.Exempt...)}, // empty: none
+		Callers: gateway.Callers{Authenticator: p.auth.authenticator(), Signed: p.signatures, Limits: p.quotas,
+			Replicas: p.sharers()},
+		Policy: authorize.Config{Decider: p.decider, Shield: p.shields, Approver: p.approvals, Describe: p.describe,
+			Tools: p.toolNames},
+		Routing: gateway.Routing{Router: p.routing, TLS: first.tlsOf, Local: p.upstreams.Serve, Affinity: p.affinity,
+			Expedite: p.expedite, Idempotency: p.idempotency, Engines: p.engines,
+			Discovery: gateway.Discovery{Lists: p.tools.Lists, Tools: p.listing.Discovered}},
+		Doors: gateway.Doors{REST: restOf(s.Config), MCP: p.mcp(s.Config, first), CORS: cors.Config(s.Config.CORS),
+			Inbox: p.persons.inbox, Services: p.registerBuiltins},
+		Admin: gateway.Admin{Services: routes, Guard: p.operators.guard, TLS: p.adminTLSConfig()},
+		Observe: gateway.Observe{Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, p.accessLog),
+			Audit: p.written(), Recent: p.recent, Tracer: p.tracer},
+		Ready: gateway.ReadyChecks{Redis: redisState(p.store), Warnings: p.redisWarnings(),
+			Unread: p.unread(s.Config.Redis.ReadyWithout),
+			Loads:  func() gateway.ConfigState { return p.reloader.loads.Load().detail() }},
+		Capacity: gateway.Capacity{MaxMemory: share.all, MaxBodies: share.bodies, Overload: p.shedder},
+		Drain:    drainOf(s.Config),
+		Leaving:  p.leave,
+		Log:      p.log,
 	})
 	if err == nil {
 		p.bindGateway(s, metrics)

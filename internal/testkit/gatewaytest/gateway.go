@@ -61,11 +61,11 @@ type Options struct {
 	ClientAddr    *clientaddr.Resolver       // default: no trusted proxy
 	Authenticator authenticate.Authenticator // default: one tenant for all calls
 	Signed        authenticate.Authenticator // default: no signed URLs
-	MaxWaiting    int                        // as gateway.Config's
-	MaxMemory     int64                      // as gateway.Config's
-	MaxBodies     int64                      // as gateway.Config's
-	OpenCalls     open.Limits                // as gateway.Config's
-	Exempt        []netip.Prefix             // as gateway.Config's
+	MaxWaiting    int                        // as in gateway.Config
+	MaxMemory     int64                      // as in gateway.Config
+	MaxBodies     int64                      // as in gateway.Config
+	OpenCalls     open.Limits                // as in gateway.Config
+	Exempt        []netip.Prefix             // as in gateway.Config
 	Overload      *overload.Shedder          // ticked by its creator; default none
 
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
@@ -73,12 +73,12 @@ type Options struct {
 	REST      rest.Config       // of the JSON API; default as it is
 	Connect   connect.Config    // of gRPC-Web and Connect; default as it is
 	MCP       gateway.MCP       // default none
-	Discovery gateway.Discovery // as gateway.Config's
+	Discovery gateway.Discovery // as in gateway.Config
 	CORS      cors.Config       // default: no page of another site may call
 
 	Guard     *guard.Guard     // of the admin API; default: it asks nobody
-	Operators func(*guard.Mux) // as gateway.Config's; default no services
-	Stall     time.Duration    // as gateway.Config's
+	Operators func(*guard.Mux) // as in gateway.Config; default no services
+	Stall     time.Duration    // as in gateway.Config
 
 	Hosts gateway.Hosts // accepted host names; default loopback and addresses
 
@@ -87,8 +87,8 @@ type Options struct {
 	Approver authorize.Approver   // default nobody
 	Describe authorize.Describe   // of tools, for approvers; default: nothing is known
 	Answers  *idempotency.Service // of calls with idempotency keys; default none
-	Leaving  func()               // as gateway.Config's; default nobody
-	Unread   func() []string      // as gateway.Config's; default none
+	Leaving  func()               // as in gateway.Config; default nobody
+	Unread   func() []string      // as in gateway.Config; default none
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
@@ -211,46 +211,24 @@ func (g *Gateway) build(o Options) error {
 func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Router, metrics *telemetry.Metrics,
 	logger *slog.Logger) gateway.Config {
 	return gateway.Config{
-		Affinity:      g.affinity,
-		Expedite:      o.expedite(g.prober),
-		Relay:         o.Relay,
-		Audit:         o.Audit,
-		ClientAddr:    o.ClientAddr,
-		Authenticator: o.Authenticator,
-		Signed:        o.Signed,
-		Overload:      o.Overload,
-		MaxWaiting:    o.MaxWaiting,
-		MaxMemory:     o.MaxMemory,
-		MaxBodies:     o.MaxBodies,
-		OpenCalls:     o.OpenCalls,
-		Exempt:        o.Exempt,
-		Decider:       decider,
-		Approver:      o.Approver,
-		Describe:      o.Describe,
-		Answers:       o.Answers,
-		Engines:       o.Engines,
-		Limits:        o.Limits,
-		Shield:        o.Shield,
-		Services:      o.Services,
-		Local:         o.Local,
-		Leaving:       o.Leaving,
-		Unread:        o.Unread,
-		Router:        routing,
-		Metrics:       metrics,
-		Recorder:      telemetry.NewRecorder(metrics, g.accessLog),
-		Tracer:        o.Tracer,
-		Drain:         *o.Drain,
-		REST:          withEngines(o.REST),
-		Connect:       o.Connect,
-		MCP:           o.MCP,
-		Discovery:     o.Discovery,
-		CORS:          o.CORS,
-		Hosts:         o.Hosts,
-		Guard:         o.Guard,
-		Operators:     o.Operators,
-		Stall:         o.Stall,
-		Listeners:     o.Listeners,
-		Log:           logger,
+		Relay: o.Relay,
+		Clients: gateway.Clients{Addr: o.ClientAddr, Exempt: o.Exempt, Hosts: o.Hosts, Listeners: o.Listeners,
+			OpenCalls: o.OpenCalls, Stall: o.Stall},
+		Callers: gateway.Callers{Authenticator: o.Authenticator, Signed: o.Signed, Limits: o.Limits},
+		Policy:  authorize.Config{Decider: decider, Shield: o.Shield, Approver: o.Approver, Describe: o.Describe},
+		Routing: gateway.Routing{Router: routing, Local: o.Local, Affinity: g.affinity, Expedite: o.expedite(g.prober),
+			Discovery: o.Discovery, Idempotency: o.Answers, Engines: o.Engines},
+		Doors: gateway.Doors{REST: withEngines(o.REST), Connect: o.Connect, MCP: o.MCP, CORS: o.CORS,
+			Services: o.Services},
+		Admin: gateway.Admin{Services: o.Operators, Guard: o.Guard},
+		Observe: gateway.Observe{Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, g.accessLog),
+			Audit: o.Audit, Tracer: o.Tracer},
+		Ready: gateway.ReadyChecks{Unread: o.Unread},
+		Capacity: gateway.Capacity{MaxMemory: o.MaxMemory, MaxBodies: o.MaxBodies, MaxWaiting: o.MaxWaiting,
+			Overload: o.Overload},
+		Drain:   *o.Drain,
+		Leaving: o.Leaving,
+		Log:     logger,
 	}
 }
 
