@@ -52,7 +52,10 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 			r := p.approvals.AnswerRule(tenant, capability, tool)
 			return r.String()
 		}}
-	cfg.Recent = p.recentSamples
+	cfg.Recent = func(ctx context.Context, tenant string) []rules.Sample {
+		found, _ := p.recent.Calls(ctx)
+		return rules.Samples(found, tenant)
+	}
 	if p.rules != nil {
 		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
 		cfg.RuleTenants, cfg.AcceptLoss = p.rules.RuleTenants, p.rules.AcceptLoss

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/unixsocket"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -41,7 +42,7 @@ func withAdvice(addr string, err error) error {
 
 func openListener(l *config.Listener) (net.Listener, error) {
 	if path := l.Socket(); path != "" {
-		return listenUnix(path, l.Mode)
+		return unixsocket.Listen(path, l.Mode)
 	}
 	at, err := ownAddress(l.Address)
 	if err != nil {

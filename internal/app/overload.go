@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/memlimit"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -55,7 +56,7 @@ func newMemoryPools(memory int64) memoryPools {
 // newShedder sets up load shedding, and returns the bytes of the live heap; 0: unknown.
 func (p *App) newShedder(whole *config.Config) (live int64) {
 	cfg := whole.Overload
-	have := memoryLimit(os.DirFS("/"), debug.SetMemoryLimit(-1))
+	have := memlimit.Bytes(os.DirFS("/"), debug.SetMemoryLimit(-1))
 	if live = cfg.MaxMemory; live == 0 {
 		live = int64(float64(have) * liveFraction)
 	}

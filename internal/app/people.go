@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/people"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
+	"github.com/capgate/capgate/internal/approver"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
@@ -21,11 +22,11 @@ import (
 
 // persons are the people who sign in with a browser, at the admin port and at the inbox.
 type persons struct {
-	sessions *session.Manager
-	admin    *people.People
-	inbox    *gateway.Inbox // nil: nobody could answer there
-	auth     *authentication
-	now      atomic.Pointer[personSettings]
+	sessions  *session.Manager
+	admin     *people.People
+	inbox     *gateway.Inbox // nil: nobody could answer there
+	approvers *approver.Approvers
+	now       atomic.Pointer[personSettings]
 }
 
 // personSettings are the part of the configuration that a reload may change.
@@ -39,7 +40,7 @@ type personSettings struct {
 // newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.
 func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	o := &p.persons
-	o.auth, o.sessions = &p.auth, session.New(p.store.People(), session.Options{Log: p.log})
+	o.sessions = session.New(p.store.People(), session.Options{Log: p.log})
 	if err := o.set(s); err != nil {
 		return err
 	}
@@ -59,13 +60,15 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	if p.auth.all == nil && len(s.SignIn) == 0 {
 		return nil
 	}
+	o.approvers = &approver.Approvers{Authenticators: p.auth.all, Directory: p.auth.directory, Roster: p.auth.roster,
+		People: func() operator.People { return o.now.Load().entries }, SignsIn: o.signsIn}
 	of.Limiter = session.NewLimiter(nil)
-	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, approvers{o}
+	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, o.approvers
 	if p.auth.all != nil {
 		of.Keys = "API key with the scope approve"
 	}
 	of.URL, of.Network = func() string { return o.now.Load().publicURL }, gateway.NetworkOf
-	o.inbox = &gateway.Inbox{SignIn: signin.New(of), Identity: o.approver, Page: console.Handler(console.Inbox)}
+	o.inbox = &gateway.Inbox{SignIn: signin.New(of), Identity: o.approvers.Identity, Page: console.Handler(console.Inbox)}
 	return nil
 }
 
@@ -102,6 +105,11 @@ func groupsOfRules(c *config.Config) map[string]bool {
 		}
 	}
 	return all
+}
+
+// signsIn reports whether people of an issuer sign in with a browser.
+func (o *persons) signsIn(issuer string) bool {
+	return slices.ContainsFunc(o.now.Load().issuers, func(i signin.Issuer) bool { return i.Issuer == issuer })
 }
 
 // namesGroup reports whether a rule or an entry with roles names a group, so that sessions keep it first.

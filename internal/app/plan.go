@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -38,7 +39,7 @@ type plan struct {
 type planner struct {
 	ejected ejections
 	limits  *router.Limits
-	brought registeredManifests
+	brought announced.Manifests
 	others  upstream.Protocols       // of backends that the process serves
 	fleets  map[string]*plannedFleet // by capability
 }
@@ -67,7 +68,7 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 	}
 	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.Config.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.Config.Fleets))
-	p.brought.begin()
+	p.brought.Begin()
 	for _, from := range fleetsFor(s.Config, members) {
 		secure, m := s.Backends[from.TLS], s.ManifestOf(from)
 		if from.Tools {
@@ -75,7 +76,7 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 		}
 		dynamic, elsewhere := membersOf(members, from.Capability), ""
 		if m == nil {
-			m, elsewhere = p.brought.of(dynamic)
+			m, elsewhere = p.brought.Of(dynamic)
 		}
 		f := p.fleets[from.Capability]
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
@@ -103,7 +104,7 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 		}
 	}
 	p.fleets = fleets
-	p.brought.end()
+	p.brought.End()
 	return next
 }
 

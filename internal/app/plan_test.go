@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
@@ -64,8 +65,8 @@ func TestPlanTakesManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: capability, Manifest: m.Sum}
 	}
-	p := &planner{brought: registeredManifests{text: func(sum registry.Sum) string { return texts[sum] },
-		log: slog.New(slog.DiscardHandler)}}
+	p := &planner{brought: announced.Manifests{Text: func(sum registry.Sum) string { return texts[sum] },
+		Log: slog.New(slog.DiscardHandler)}}
 	s := settingsOf(3, 0)
 	s.Config.Fleets[1].Manifest = "own"
 	s.Manifests = map[string]*manifest.Manifest{"own": {}}
@@ -101,7 +102,7 @@ func TestPlanTakesManifests(t *testing.T) {
 	}
 	clear(texts)
 	members = members[:1] // what is in force needs its text no more
-	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || len(p.brought.now) != 1 {
+	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || held(p) != 1 {
 		t.Errorf("%v; p %+v", got, p)
 	}
 }
@@ -119,8 +120,8 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
 	}
-	p := &planner{brought: registeredManifests{text: func(sum registry.Sum) string { return texts[sum] },
-		log: slog.New(slog.DiscardHandler)}}
+	p := &planner{brought: announced.Manifests{Text: func(sum registry.Sum) string { return texts[sum] },
+		Log: slog.New(slog.DiscardHandler)}}
 	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
 	for _, test := range []struct {
 		members   []registry.Member
@@ -137,7 +138,7 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 			t.Errorf("%+v: %q", test.members, got)
 		}
 	}
-	if len(p.brought.force) != 0 {
+	if _, inEffect := p.brought.Held(); inEffect != 0 {
 		t.Error("remembered although nobody brings any")
 	}
 }
@@ -168,4 +169,10 @@ func BenchmarkOneOf10000(b *testing.B) {
 		check.Must(b, err)
 		r.Swap(next)
 	}
+}
+
+// held returns how many announced manifests a planner keeps.
+func held(p *planner) int {
+	n, _ := p.brought.Held()
+	return n
 }

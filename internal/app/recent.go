@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -16,12 +15,10 @@ import (
 	"github.com/capgate/capgate/gateway/admin/auditlog"
 	"github.com/capgate/capgate/gateway/admin/calls"
 	"github.com/capgate/capgate/gateway/admin/playground"
-	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/admin/summary"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/policy"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -137,25 +134,4 @@ func (p *App) pendingOf(_ context.Context, of []string) (sum summary.Pending, er
 		}
 	}
 	return sum, nil
-}
-
-// recentSamples counts the recent calls of tools that rules decided about, of one tenant or, for "", of all.
-func (p *App) recentSamples(ctx context.Context, of string) (all []rules.Sample) {
-	found, _ := p.recent.Calls(ctx)
-	counts := map[policy.Key]int{}
-	for i := range found {
-		c := &found[i]
-		if c.Verdict != "" && c.Tool != "" && (of == "" || of == c.Tenant) {
-			counts[policy.Key{Subject: policy.Subject{Tenant: c.Tenant, User: c.User, Agent: c.Agent},
-				Capability: c.Capability, Tool: c.Tool}]++
-		}
-	}
-	for key, n := range counts {
-		all = append(all, rules.Sample{Key: key, Calls: n})
-	}
-	slices.SortFunc(all, func(a, b rules.Sample) int {
-		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.User, b.User),
-			cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Capability, b.Capability), cmp.Compare(a.Tool, b.Tool))
-	})
-	return all
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -54,7 +55,7 @@ type reloader struct {
 }
 
 func newReloader(p *App, s *settings.Settings) *reloader {
-	known := registeredManifests{text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, log: p.log}
+	known := announced.Manifests{Text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, Log: p.log}
 	r := &reloader{
 		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
 			others: p.upstreams}, wake: make(chan struct{}, 1),

@@ -1,4 +1,5 @@
-package app
+// Package announced chooses among the manifests that registered backends announce.
+package announced
 
 import (
 	"log/slog"
@@ -10,29 +11,33 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// registeredManifests are the manifests of registered backends. At most one for each capability is in effect: the
+// Manifests are the manifests of registered backends. At most one for each capability is in effect: the
 // most frequent one. A tool that only another manifest has is not considered removed, because the most frequent
 // manifest may change several times while backends are replaced.
-type registeredManifests struct {
-	text func(registry.Sum) string // "" for one that is not known
-	log  *slog.Logger
+type Manifests struct {
+	Text func(registry.Sum) string // "" for one that is not known
+	Log  *slog.Logger
 
-	now, next map[registry.Sum]*manifest.Manifest // brought, and in the plan that is being made
-	force     map[string]registry.Sum             // by capability, the one that was last in force
+	known, next map[registry.Sum]*manifest.Manifest // brought, and in the plan that is being made
+	force       map[string]registry.Sum             // by capability, the one that was last in force
 }
 
-// begin begins a plan, and end ends it.
-func (b *registeredManifests) begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
+// Begin begins a plan, and End ends it.
+func (b *Manifests) Begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
 
-func (b *registeredManifests) end() {
-	b.now, b.next = b.next, nil
-	maps.DeleteFunc(b.force, func(_ string, sum registry.Sum) bool { return b.now[sum] == nil })
+// End drops the manifests that the plan does not use.
+func (b *Manifests) End() {
+	b.known, b.next = b.next, nil
+	maps.DeleteFunc(b.force, func(_ string, sum registry.Sum) bool { return b.known[sum] == nil })
 }
 
-// of is the manifest that counts for the members of one capability, or nil, and the tools that
+// Held returns how many manifests are kept, and for how many capabilities one was in effect.
+func (b *Manifests) Held() (manifests, capabilities int) { return len(b.known), len(b.force) }
+
+// Of is the manifest that counts for the members of one capability, or nil, and the tools that
 // only others have which members bring, one a line. A manifest that was there is the same as
 // before.
-func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
+func (b *Manifests) Of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
 	votes := votesOf(members)
 	sum := mostFrequent(votes)
 	if sum == (registry.Sum{}) {
@@ -47,7 +52,7 @@ func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifes
 			b.force = map[string]registry.Sum{}
 		}
 		b.force[capability] = sum
-		b.log.Info("manifest of registered backends in effect", "capability", capability, "sha256", sum.String())
+		b.Log.Info("manifest of registered backends in effect", "capability", capability, "sha256", sum.String())
 	}
 	own := map[string]bool{}
 	for i := range m.Tools {
@@ -67,14 +72,14 @@ func (b *registeredManifests) of(members []registry.Member) (m *manifest.Manifes
 }
 
 // parsed is nil for a manifest that was just withdrawn: the registry takes none that is bad.
-func (b *registeredManifests) parsed(sum registry.Sum, capability string) *manifest.Manifest {
-	m := b.now[sum]
+func (b *Manifests) parsed(sum registry.Sum, capability string) *manifest.Manifest {
+	m := b.known[sum]
 	if m == nil {
 		m = b.next[sum]
 	}
 	if m == nil {
 		var err error
-		if m, err = manifest.Parse("manifest of "+capability, []byte(b.text(sum))); err != nil {
+		if m, err = manifest.Parse("manifest of "+capability, []byte(b.Text(sum))); err != nil {
 			return nil
 		}
 	}

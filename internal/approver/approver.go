@@ -1,4 +1,5 @@
-package app
+// Package approver says which approvals a signed-in person or key may answer, and for which tenants.
+package approver
 
 import (
 	"context"
@@ -7,37 +8,42 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// approvers are the people of the inbox.
-type approvers struct{ of *persons }
+// Approvers are the people of the inbox: those of the configuration's roles, of issuers' claims, and of API keys.
+type Approvers struct {
+	Authenticators *tenant.Authenticators // nil: the gateway has no tenants
+	Directory      *tenant.Directory
+	Roster         *tenant.Roster
+	People         func() operator.People   // of the configuration
+	SignsIn        func(issuer string) bool // reports whether people of an issuer sign in here
+}
 
 // Key implements signin.People.
-func (a approvers) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
+func (a *Approvers) Key(ctx context.Context, key string) (*session.Session, *call.Refusal) {
 	id, _, ok := tenant.ParseCredential(key)
-	if !ok || a.of.auth.all == nil {
+	if !ok || a.Authenticators == nil {
 		return nil, refusedInboxKey
 	}
 	c := tenant.Credentials{Credential: key}
-	who, known, refusal := a.of.auth.all.Lookup(c)
+	who, known, refusal := a.Authenticators.Lookup(c)
 	if !known {
-		who, refusal = a.of.auth.all.Authenticate(ctx, c)
+		who, refusal = a.Authenticators.Authenticate(ctx, c)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.of.auth.all.KeyName(id), Of: who.Tenant}, nil
+	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.Authenticators.KeyName(id), Of: who.Tenant}, nil
 }
 
 // Check implements signin.People.
-func (a approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
-	who, refusal := a.of.approver(ctx, s, "")
-	rights = fmt.Sprint(who.Tenant, who.Scopes.Names(), a.of.entriesOf(s).Rights())
+func (a *Approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
+	who, refusal := a.Identity(ctx, s, "")
+	rights = fmt.Sprint(who.Tenant, who.Scopes.Names(), a.entriesOf(s).Rights())
 	if several := who.Several(); several != nil {
 		for _, of := range several.Tenants {
 			rights += " " + of.Settings.ID // those that are enabled
@@ -49,18 +55,18 @@ func (a approvers) Check(ctx context.Context, s *session.Session) (rights string
 // inboxScopes are the scopes that count at the inbox.
 const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
 
-// approver returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
+// Identity returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
 // whose claims gave a tenant and that scope, or of one who has the role approver. A request names one tenant; "" and
 // tenant.All stand for all that the person may answer for.
-func (o *persons) approver(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
 	if s.Via == session.ViaKey {
-		if o.auth.all == nil {
+		if a.Authenticators == nil {
 			return who, session.Refused()
 		}
-		if who, refusal = o.auth.all.Holder(ctx, s.Key); refusal != nil {
+		if who, refusal = a.Authenticators.Holder(ctx, s.Key); refusal != nil {
 			return who, refusal
 		}
-	} else if who, refusal = o.person(ctx, s, named); refusal != nil {
+	} else if who, refusal = a.person(ctx, s, named); refusal != nil {
 		return who, refusal
 	}
 	if !who.Scopes.Any(tenant.Approve) {
@@ -74,24 +80,23 @@ func (o *persons) approver(ctx context.Context, s *session.Session, named string
 }
 
 // entriesOf returns the roles of a session's person by the configuration.
-func (o *persons) entriesOf(s *session.Session) *operator.Identity {
+func (a *Approvers) entriesOf(s *session.Session) *operator.Identity {
 	who := &operator.Identity{}
 	if s.Via == session.ViaPerson {
-		o.now.Load().entries.Grant(who, s.Issuer, s.User, s.Groups)
+		a.People().Grant(who, s.Issuer, s.User, s.Groups)
 	}
 	return who
 }
 
 // person returns the caller that a person is, for one tenant or for several.
-func (o *persons) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
-	if s.Via != session.ViaPerson || !slices.ContainsFunc(o.now.Load().issuers,
-		func(i signin.Issuer) bool { return i.Issuer == s.Issuer }) {
+func (a *Approvers) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+	if s.Via != session.ViaPerson || !a.SignsIn(s.Issuer) {
 		return who, session.Refused()
 	}
-	g := o.grantsOf(s)
+	g := a.grantsOf(s)
 	who = tenant.Identity{User: s.User, Key: s.Issuer, Scopes: g.union(), Person: tenant.NewPerson(s.Issuer, s.Groups)}
 	switch tenants := slices.Sorted(maps.Keys(g.of)); {
-	case o.auth.all == nil:
+	case a.Authenticators == nil:
 		who.Tenant = tenant.Default
 		return who, nil
 	case who.Scopes == 0:
@@ -100,16 +105,16 @@ func (o *persons) person(ctx context.Context, s *session.Session, named string) 
 		if who.Tenant, who.Scopes = named, g.all|g.of[named]; who.Scopes == 0 {
 			return who, refusedTenant(named, tenants, g.all)
 		}
-		if refusal = o.settle(ctx, &who); refusal == nil && who.Settings == nil {
+		if refusal = a.settle(ctx, &who); refusal == nil && who.Settings == nil {
 			refusal = refusedTenant(named, tenants, g.all)
 		}
 	case g.all == 0 && len(tenants) == 1:
 		who.Tenant = tenants[0]
-		if refusal = o.settle(ctx, &who); refusal == nil && who.Settings == nil {
+		if refusal = a.settle(ctx, &who); refusal == nil && who.Settings == nil {
 			refusal = session.Refused()
 		}
 	default:
-		refusal = o.several(ctx, &who, g, tenants, s.Tenant)
+		refusal = a.several(ctx, &who, g, tenants, s.Tenant)
 	}
 	if refusal != nil {
 		return who, refusal
@@ -118,28 +123,28 @@ func (o *persons) person(ctx context.Context, s *session.Session, named string) 
 }
 
 // settle reads the settings of an identity's tenant; nil: there is no such tenant.
-func (o *persons) settle(ctx context.Context, who *tenant.Identity) (refusal *call.Refusal) {
-	who.Settings, refusal = o.auth.directory.Settings(ctx, who.Tenant)
+func (a *Approvers) settle(ctx context.Context, who *tenant.Identity) (refusal *call.Refusal) {
+	who.Settings, refusal = a.Directory.Settings(ctx, who.Tenant)
 	return refusal
 }
 
 // several completes the identity of a person who answers for several tenants: those that exist and are enabled. The
 // memory of its requests is accounted to its own tenant, or to the first.
-func (o *persons) several(ctx context.Context, who *tenant.Identity, g grants, tenants []string,
+func (a *Approvers) several(ctx context.Context, who *tenant.Identity, g grants, tenants []string,
 	own string) *call.Refusal {
-	a := &tenant.Approver{All: g.all}
+	answers := &tenant.Approver{All: g.all}
 	for _, id := range tenants {
-		settings, refusal := o.auth.directory.Settings(ctx, id)
+		settings, refusal := a.Directory.Settings(ctx, id)
 		if refusal != nil {
 			return refusal
 		}
 		if settings != nil && !settings.Disabled {
-			a.Tenants = append(a.Tenants, tenant.ApproverOf{Settings: settings, Scopes: g.all | g.of[id]})
+			answers.Tenants = append(answers.Tenants, tenant.ApproverOf{Settings: settings, Scopes: g.all | g.of[id]})
 		}
 	}
-	who.Person.Approver = a
-	for i := range a.Tenants {
-		if s := a.Tenants[i].Settings; i == 0 || s.ID == own {
+	who.Person.Approver = answers
+	for i := range answers.Tenants {
+		if s := answers.Tenants[i].Settings; i == 0 || s.ID == own {
 			who.Tenant, who.Settings = s.ID, s
 		}
 	}
@@ -148,7 +153,7 @@ func (o *persons) several(ctx context.Context, who *tenant.Identity, g grants, t
 	case g.all == 0:
 		return refusedApprover
 	default:
-		ids, _, err := o.auth.roster.Page(ctx, "", 1)
+		ids, _, err := a.Roster.Page(ctx, "", 1)
 		if err != nil || len(ids) == 0 {
 			return refusedApprover
 		}
@@ -173,8 +178,8 @@ func (g grants) union() tenant.Scopes {
 }
 
 // grantsOf returns what the roles of a session's person permit, and what its claims gave for their tenant.
-func (o *persons) grantsOf(s *session.Session) grants {
-	granted := o.entriesOf(s)
+func (a *Approvers) grantsOf(s *session.Session) grants {
+	granted := a.entriesOf(s)
 	g := grants{all: scopesOf(granted.Roles), of: map[string]tenant.Scopes{}}
 	for _, t := range granted.Tenants {
 		if scopes := scopesOf(t.Roles | granted.Roles); scopes != 0 {

@@ -1,4 +1,5 @@
-package app
+// Package unixsocket listens on unix sockets.
+package unixsocket
 
 import (
 	"context"
@@ -14,9 +15,9 @@ import (
 // socketPatience bounds how long a program may take to accept a connection to a socket that is to be replaced.
 const socketPatience = time.Second
 
-// listenUnix listens on a unix socket with permissions of mode. It replaces the socket of a process that has ended, and
+// Listen listens on a unix socket with permissions of mode. It replaces the socket of a process that has ended, and
 // nothing else. Close removes the file.
-func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
+func Listen(path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}

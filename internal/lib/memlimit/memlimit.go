@@ -1,4 +1,5 @@
-package app
+// Package memlimit finds the memory that a process may use.
+package memlimit
 
 import (
 	"io/fs"
@@ -8,9 +9,9 @@ import (
 	"strings"
 )
 
-// memoryLimit returns the memory of the process in bytes: the least of GOMEMLIMIT, its cgroup's limit and the
+// Bytes returns the memory of the process in bytes: the least of GOMEMLIMIT, its cgroup's limit and the
 // machine's memory; 0 if unknown.
-func memoryLimit(root fs.FS, told int64) int64 {
+func Bytes(root fs.FS, told int64) int64 {
 	least := int64(math.MaxInt64)
 	for _, n := range append(cgroupLimits(root), told, machineMemory(root)) {
 		if n > 0 {
