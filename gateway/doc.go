@@ -9,6 +9,7 @@
 //	served.go        calls that code in the process serves and continues
 //	call.go          the pooled per-call struct: the shared part, and the state of each filter
 //	handler.go       makes the filters, and connects them and the driver to the relay
+//	config.go        what a Gateway is made of, in groups
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
 //	admin.go         the admin API's port
 //
