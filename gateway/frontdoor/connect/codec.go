@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"connectrpc.com/connect"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // message is one as bytes: of protobuf, but for JSON on its way from or to the client.
@@ -80,7 +80,7 @@ func (t *target) decode(m *message) error {
 		return nil
 	}
 	if t.schema == nil {
-		return refused("JSON_UNSUPPORTED", connect.CodeUnimplemented,
+		return refused("JSON_UNSUPPORTED", call.Unimplemented,
 			"the gateway has no schema of this method, and passes on only messages of protobuf")
 	}
 	in, err := empty(t.schema.Input())
@@ -89,11 +89,11 @@ func (t *target) decode(m *message) error {
 	}
 	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxDepth} // a client may be newer
 	if err := options.Unmarshal(m.data, in); err != nil {
-		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument,
+		return refused("REQUEST_MALFORMED", call.InvalidArgument,
 			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
 	}
 	if m.data, err = proto.Marshal(in); err != nil {
-		return refused("REQUEST_MALFORMED", connect.CodeInvalidArgument, "the message is not a %s in JSON",
+		return refused("REQUEST_MALFORMED", call.InvalidArgument, "the message is not a %s in JSON",
 			t.schema.Input().FullName())
 	}
 	return nil
@@ -118,7 +118,7 @@ func (t *target) encode(ctx context.Context, m *message) error {
 		m.data, err = protojson.Marshal(out)
 	}
 	if err != nil {
-		return refused("ANSWER_MALFORMED", connect.CodeInternal, "the answer is not a %s that can be written as JSON",
+		return refused("ANSWER_MALFORMED", call.Internal, "the answer is not a %s that can be written as JSON",
 			t.schema.Output().FullName())
 	}
 	return nil

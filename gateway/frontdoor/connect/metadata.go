@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
@@ -54,7 +55,7 @@ func outgoing(ctx context.Context, header http.Header) (context.Context, error) 
 		}
 		for _, v := range values {
 			if !isName(name) {
-				return nil, refused("METADATA_INVALID", connect.CodeInvalidArgument,
+				return nil, refused("METADATA_INVALID", call.InvalidArgument,
 					"a header's name has other characters than letters, digits, -, _ and .")
 			}
 			if err := appendTo(md, name, v); err != nil {
@@ -68,7 +69,7 @@ func outgoing(ctx context.Context, header http.Header) (context.Context, error) 
 func appendTo(md metadata.MD, name, value string) error {
 	if !strings.HasSuffix(name, binary) {
 		if !printable(value) {
-			return refused("METADATA_INVALID", connect.CodeInvalidArgument, "the header %s may hold printable ASCII only", name)
+			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may hold printable ASCII only", name)
 		}
 		md.Append(name, value)
 		return nil
@@ -76,7 +77,7 @@ func appendTo(md metadata.MD, name, value string) error {
 	for v := range strings.SplitSeq(value, ",") { // several values in one are usual
 		raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v))
 		if err != nil {
-			return refused("METADATA_INVALID", connect.CodeInvalidArgument, "the header %s must be base64", name)
+			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s must be base64", name)
 		}
 		md.Append(name, string(raw))
 	}

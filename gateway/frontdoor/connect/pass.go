@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // passUnary makes a call of one message and one answer.
@@ -33,7 +34,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	}
 	addTo(resp.Header(), header)
 	addTo(resp.Trailer(), trailer)
-	return resp, said(t.encode(ctx, resp.Msg), false)
+	return resp, said(t.encode(ctx, resp.Msg), call.Sent)
 }
 
 // passStream makes a call of any kind. A message is passed on before the next one is read.
@@ -45,20 +46,20 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	}
 	ctx, cancel := context.WithCancel(out) // ends the call however this does
 	defer cancel()
-	call, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path, t.options()...)
+	stream, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path, t.options()...)
 	if err != nil {
 		return errorOf(err)
 	}
-	if err := t.ask(client, call, bodybudget.FromContext(ctx)); err != nil {
+	if err := t.ask(client, stream, bodybudget.FromContext(ctx)); err != nil {
 		return err
 	}
-	return t.answer(ctx, client, call)
+	return t.answer(ctx, client, stream)
 }
 
 // ask sends the client's messages until they end or the call is answered.
-func (t *target) ask(client *connect.BidiStream[message, message], call grpc.ClientStream,
+func (t *target) ask(client *connect.BidiStream[message, message], stream grpc.ClientStream,
 	held *bodybudget.Reservation) error {
-	for first := true; ; first = false {
+	for progress := call.NotSent; ; progress = call.Sent {
 		m, err := client.Receive()
 		if errors.Is(err, io.EOF) {
 			break
@@ -67,19 +68,19 @@ func (t *target) ask(client *connect.BidiStream[message, message], call grpc.Cli
 			err = t.decode(m)
 		}
 		if err != nil {
-			return said(err, first)
+			return said(err, progress)
 		}
-		if call.SendMsg(m) != nil { // the answer has the reason
+		if stream.SendMsg(m) != nil { // the answer has the reason
 			return nil
 		}
 		held.SetBuffered(len(m.data)) // it may not have gone yet; the one before has
 	}
-	return call.CloseSend()
+	return stream.CloseSend()
 }
 
 // answer sends the response to the client.
-func (t *target) answer(ctx context.Context, client *connect.BidiStream[message, message], call grpc.ClientStream) error {
-	if header, err := call.Header(); err == nil && len(header) > 0 {
+func (t *target) answer(ctx context.Context, client *connect.BidiStream[message, message], stream grpc.ClientStream) error {
+	if header, err := stream.Header(); err == nil && len(header) > 0 {
 		addTo(client.ResponseHeader(), header)
 		if err := client.Send(nil); err != nil { // clients get them before the first message
 			return err
@@ -87,15 +88,15 @@ func (t *target) answer(ctx context.Context, client *connect.BidiStream[message,
 	}
 	for {
 		m := new(message)
-		err := call.RecvMsg(m)
+		err := stream.RecvMsg(m)
 		if err != nil {
-			addTo(client.ResponseTrailer(), call.Trailer())
+			addTo(client.ResponseTrailer(), stream.Trailer())
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			return errorOf(err)
 		}
-		if err = said(t.encode(ctx, m), false); err == nil {
+		if err = said(t.encode(ctx, m), call.Sent); err == nil {
 			err = client.Send(m)
 		}
 		if err != nil {

@@ -7,10 +7,8 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
@@ -24,40 +22,25 @@ var unsupportedType = problem.Own(http.StatusUnsupportedMediaType, codes.Invalid
 		"application/grpc-web; Connect application/proto, application/json or application/connect+proto").NotStarted()
 
 // refused is a rejection by the front door itself, of a request that has become no call, or of a message of one.
-func refused(reason string, code connect.Code, format string, args ...any) *refusal {
-	return &refusal{reason, code, fmt.Errorf(format, args...)}
+func refused(reason string, kind call.Kind, format string, args ...any) error {
+	return &call.Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// refusal is what the front door itself rejects.
-type refusal struct {
-	reason string
-	code   connect.Code
-	why    error
-}
-
-func (r *refusal) Error() string { return r.why.Error() }
-
-// said is an error as the client gets it. notStarted says that no backend has got anything of the call.
-func said(err error, notStarted bool) error {
-	var r *refusal
+// said is an error as the client gets it.
+func said(err error, p call.Progress) error {
+	var r *call.Refusal
 	if !errors.As(err, &r) {
 		return err
 	}
-	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: status.Domain}
-	if notStarted {
-		info.Metadata = map[string]string{call.NotStarted: "true"}
-	}
-	out := connect.NewError(r.code, r.why)
-	addDetail(out, info)
-	return out
+	return errorOf(status.Of(r, p).Err())
 }
 
 // rejected records a request that has become no call, and returns its error as the client gets it.
 func rejected(ctx context.Context, err error) error {
-	r := &refusal{code: connect.CodeInvalidArgument}
+	r := &call.Refusal{Kind: call.InvalidArgument}
 	errors.As(err, &r)
-	frontdoor.Rejected(ctx, codes.Code(r.code), r.reason)
-	return said(err, true)
+	frontdoor.Rejected(ctx, status.CodeOf(r.Kind), r.Reason)
+	return said(err, call.NotSent)
 }
 
 // errorOf is how a call of gRPC ended, which was not well.
@@ -69,17 +52,13 @@ func errorOf(err error) *connect.Error {
 	}
 	failed := connect.NewError(connect.Code(code), errors.New(st.Message()))
 	for _, d := range st.Proto().GetDetails() {
-		addDetail(failed, d)
+		if detail, wrong := connect.NewErrorDetail(d); wrong == nil {
+			failed.AddDetail(detail)
+		}
 	}
 	if code == codes.Unauthenticated {
 		// A browser would take a backend's challenge for the gateway's.
 		failed.Meta().Set("WWW-Authenticate", status.Challenge(status.InfoOf(err).GetReason()))
 	}
 	return failed
-}
-
-func addDetail(err *connect.Error, detail proto.Message) {
-	if d, wrong := connect.NewErrorDetail(detail); wrong == nil {
-		err.AddDetail(d)
-	}
 }
