@@ -62,7 +62,7 @@ type AdminConfig struct {
 // routes for which no role is known.
 func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Guard == nil {
-		cfg.Guard = guard.Insecure(GRPCStatus, HTTPStatus)
+		cfg.Guard = guard.Insecure(GRPCStatus)
 	}
 	a := &admin{mux: guard.NewMux(), cfg: cfg}
 	a.page("/livez", "the process answers", http.HandlerFunc(livez))
@@ -97,7 +97,7 @@ func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 func recovered(where string, next http.Handler) http.Handler {
 	return recovery.Handler(where, next,
 		problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err(), HTTPStatus))
+			problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err()))
 		})))
 }
 

@@ -25,8 +25,7 @@ func guarded() (g *guard.Guard, key string) {
 	id, secret := tenant.NewCredential()
 	keys := guard.NewKeys(nil)
 	keys.Replace([]guard.Key{{ID: id, Hash: tenant.HashOf(secret, nil), Roles: operator.View}}, nil)
-	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus}), tenant.Credential(id, secret)
+	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus}), tenant.Credential(id, secret)
 }
 
 // dialFrom dials addr from another address of loopback, which is another network.

@@ -153,7 +153,7 @@ func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handl
 		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)
 	}
 	cfg.Doors.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
-	api, err := rest.New(inside, status.HTTP, cfg.Doors.REST)
+	api, err := rest.New(inside, cfg.Doors.REST)
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}

@@ -41,7 +41,7 @@ func (h *handler) checkHost(next http.Handler) http.Handler {
 		v := webRequestOf(r)
 		if (v.isInbox() || !h.callers.NeedsAt(v.client.At)) && !h.answers.public.Load().Allows(r.Host, nil) {
 			problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				problem.Write(w, r, problem.Of(v.refuse(hostRefusal(r.Host, "hosts"), 0), HTTPStatus))
+				problem.Write(w, r, problem.Of(v.refuse(hostRefusal(r.Host, "hosts"), 0)))
 			})).ServeHTTP(w, r)
 			return
 		}
@@ -65,7 +65,7 @@ func (h *handler) checkCallHost(t *filter.Call) *call.Refusal {
 // checkAdminHost is checkHost for the admin API, where a browser may have a session.
 func (a *answers) checkAdminHost(next http.Handler) http.Handler {
 	refuse := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, r, problem.Of(GRPCStatus(hostRefusal(r.Host, "admin_hosts")).Err(), HTTPStatus))
+		problem.Write(w, r, problem.Of(GRPCStatus(hostRefusal(r.Host, "admin_hosts")).Err()))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

@@ -171,7 +171,7 @@ func (i *Inbox) known(next func(http.ResponseWriter, *http.Request, *inboxCaller
 			if v.person != nil {
 				refusal = v.person.refusal
 			}
-			problem.Write(w, r, problem.Of(v.refuse(refusal, 0), HTTPStatus))
+			problem.Write(w, r, problem.Of(v.refuse(refusal, 0)))
 			return
 		}
 		next(w, r, v.person)

@@ -33,7 +33,7 @@ func services(t *testing.T, ring *keyring, approver *approvals.Service) *gateway
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)
 	answers := approval.New(approval.Config{Approvals: approver, Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus, Log: slog.New(slog.DiscardHandler)})
+		Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},

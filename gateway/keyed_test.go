@@ -13,10 +13,10 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -140,12 +140,12 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		if challenge := strings.Join(trailer.Get("www-authenticate"), ","); challenge != want {
 			t.Errorf("%s: www-authenticate: %q", what, challenge)
 		}
-		if status.Code(err) != test.code || errorInfo(err).GetReason() != test.reason {
+		if grpcstatus.Code(err) != test.code || errorInfo(err).GetReason() != test.reason {
 			t.Errorf("%s: %v %v", what, err, errorInfo(err))
 		}
 		for _, protocol := range protocols {
 			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, test.header...)
-			if resp.StatusCode != gateway.HTTPStatus(test.code) || !strings.Contains(body, test.reason) {
+			if resp.StatusCode != status.HTTP(test.code) || !strings.Contains(body, test.reason) {
 				t.Errorf("%s, %s: %d %s", what, protocol.name, resp.StatusCode, body)
 			}
 			if challenge := resp.Header.Get("WWW-Authenticate"); challenge != want {
@@ -225,7 +225,7 @@ func TestTheGatewayNeedsNoKey(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, _, err := f.client.Healthcheck(to(t.Context(), "caps")); status.Code(err) != codes.Unauthenticated {
+	if _, _, err := f.client.Healthcheck(to(t.Context(), "caps")); grpcstatus.Code(err) != codes.Unauthenticated {
 		t.Errorf("a capability's health: %v", err)
 	}
 }
@@ -249,9 +249,9 @@ func TestSecretsOfKeysStayInside(t *testing.T) {
 			{"authorization", credential}, {"authorization", "Basic " + credential}} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), header[0], header[1])
 			_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
-			told.WriteString(status.Convert(err).Proto().String())
+			told.WriteString(grpcstatus.Convert(err).Proto().String())
 			_, err = f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("x")})
-			told.WriteString(status.Convert(err).Proto().String())
+			told.WriteString(grpcstatus.Convert(err).Proto().String())
 			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, header[0], header[1])
 			told.WriteString(body)
 			_ = resp.Header.Write(&told)

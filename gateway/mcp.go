@@ -103,7 +103,7 @@ func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
 	tools := toolsOf{MCP: *of, router: cfg.Routing.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
 	tools.views = newViews(of.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
-		Conn: inside, Unary: inside.Unary, HTTPStatus: HTTPStatus, Catalog: tools, Absent: tools.absent,
+		Conn: inside, Unary: inside.Unary, Catalog: tools, Absent: tools.absent,
 		Version: of.Version, Beat: of.Beat, Stall: of.Stall, Cancel: of.Cancel, Keys: of.Keys,
 		Tasks:  newMCPTasks(cfg),
 		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },

@@ -42,7 +42,7 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration,
 	ring.issue("plain", "acme", tenant.Invoke|tenant.Read, asserts)
 	return startMCP(t, append(change, askingMCP(d, wait), func(o *gatewaytest.Options) {
 		o.Authenticator = ring.authenticator()
-		answers := approval.New(approval.Config{Approvals: d, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		answers := approval.New(approval.Config{Approvals: d, Status: gateway.GRPCStatus,
 			Log: slog.New(slog.DiscardHandler)})
 		o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
 	})...), ring.credentials

@@ -25,7 +25,7 @@ func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, door
 	full := func(limit string) http.Handler {
 		return problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			v := webRequestOf(r)
-			problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0), HTTPStatus))
+			problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0)))
 		}))
 	}
 	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))

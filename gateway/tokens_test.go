@@ -13,10 +13,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -97,15 +97,15 @@ func TestHostileTokens(t *testing.T) {
 	try := func(name, raw string, want codes.Code, reason string) {
 		t.Helper()
 		_, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`))
-		if status.Code(err) != want || errorInfo(err).GetReason() != reason {
+		if grpcstatus.Code(err) != want || errorInfo(err).GetReason() != reason {
 			t.Errorf("%s: %v %v", name, err, errorInfo(err))
 		}
-		told.WriteString(status.Convert(err).Proto().String())
+		told.WriteString(grpcstatus.Convert(err).Proto().String())
 		for _, protocol := range protocols {
 			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
 				"Bearer "+raw)
 			challenge := resp.Header.Get("WWW-Authenticate")
-			if resp.StatusCode != gateway.HTTPStatus(want) || !strings.Contains(body, reason) ||
+			if resp.StatusCode != status.HTTP(want) || !strings.Contains(body, reason) ||
 				(challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
 				t.Errorf("%s, %s: %d %s, %s", name, protocol.name, resp.StatusCode, body, challenge)
 			}

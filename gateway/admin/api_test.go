@@ -85,7 +85,7 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 		Gateway: func() admin.Gateway { return admin.Gateway{Replica: "me", Redis: "ok"} },
 		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
 	}).Mount(mux)
-	routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
+	routes, err := guard.Insecure(gateway.GRPCStatus).Handler(mux)
 	check.Must(t, err)
 	server := httptest.NewServer(routes)
 	check.Cleanup(t, server.Close)

@@ -46,8 +46,7 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 		mux := guard.NewMux()
 		admin.MountLimits(mux, oneLimit{}, &tenant.Roster{Directory: directory}, func() admin.Gateway { return admin.Gateway{} })
 		by := gatewaytest.Operator{Roles: operator.View, Tenants: test.of}
-		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus,
-			HTTPStatus: gateway.HTTPStatus}).Handler(mux)
+		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus}).Handler(mux)
 		check.Must(t, err)
 		server := httptest.NewServer(routes)
 		check.Cleanup(t, server.Close)

@@ -49,9 +49,9 @@ type Services struct {
 	patterns map[string]http.Handler
 }
 
-// NewServices returns Services. The functions status and httpStatus are the gateway's tables of gRPC codes for
+// NewServices returns Services. The function status is the gateway's table of gRPC codes for
 // refusals, and of HTTP statuses for these.
-func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int,
+func NewServices(toStatus func(*call.Refusal) *status.Status,
 	all ...Service) (*Services, error) {
 	options := append(recovery.Options("operators"), guard.ServerOptions(toStatus)...)
 	s := &Services{grpc: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequest))...),
@@ -61,7 +61,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 	}
 	refused := func(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 		w.Header().Set("Cache-Control", "no-store")
-		problem.Write(w, r, problem.Of(toStatus(refusal).Err(), httpStatus))
+		problem.Write(w, r, problem.Of(toStatus(refusal).Err()))
 	}
 	// An error without details is not from a server: the request could not be parsed.
 	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
@@ -69,7 +69,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, httpStatus func(co
 		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
 			err = toStatus(unreadable(st.Message())).Err()
 		}
-		rest.WriteProblem(w, r, err, httpStatus)
+		rest.WriteProblem(w, r, err)
 	}
 	methods, err := guard.JSONRoutes(slices.Collect(maps.Keys(s.grpc.GetServiceInfo())))
 	if err != nil {

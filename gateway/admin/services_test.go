@@ -19,14 +19,14 @@ import (
 // TestMethodsWithoutRole: a method without the option capgate.v1.access fails the start.
 func TestMethodsWithoutRole(t *testing.T) {
 	t.Parallel()
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, admin.Service{
+	services, err := admin.NewServices(gateway.GRPCStatus, admin.Service{
 		GRPC: func(g *grpc.Server) { healthpb.RegisterHealthServer(g, health.NewServer()) },
 		JSON: func(context.Context, *runtime.ServeMux) error { return nil },
 	})
 	check.Must(t, err)
 	mux := guard.NewMux()
 	services.Mount(mux)
-	_, err = guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
+	_, err = guard.Insecure(gateway.GRPCStatus).Handler(mux)
 	if err == nil || !strings.Contains(err.Error(), "no least role for /grpc.health.v1.Health/Check,") {
 		t.Error(err)
 	}

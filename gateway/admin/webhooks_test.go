@@ -46,7 +46,7 @@ func TestDeadLetters(t *testing.T) {
 	ask := func(n lettersOf, method, path string) (int, string) {
 		mux := guard.NewMux()
 		admin.MountWebhooks(mux, n, func() []string { return []string{"ops", "webhook"}[:max(n, 0)&2] }, nil)
-		routes, err := guard.Insecure(gateway.GRPCStatus, gateway.HTTPStatus).Handler(mux)
+		routes, err := guard.Insecure(gateway.GRPCStatus).Handler(mux)
 		check.Must(t, err)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, httptest.NewRequest(method, path, nil))

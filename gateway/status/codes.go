@@ -24,6 +24,7 @@ var kindCodes = [...]codes.Code{
 	call.AlreadyExists:      codes.AlreadyExists,
 	call.Aborted:            codes.Aborted,
 	call.DataLoss:           codes.DataLoss,
+	call.Unknown:            codes.Unknown,
 }
 
 // CodeOf returns the gRPC code of a kind of refusal.
@@ -61,6 +62,33 @@ func HTTP(code codes.Code) int {
 		return http.StatusInternalServerError
 	}
 	return httpStatuses[code]
+}
+
+// reasonStatuses holds the HTTP statuses of reasons for which HTTP has another status than for their code.
+var reasonStatuses = map[string]int{
+	"ANSWER_CUT_OFF":         http.StatusBadGateway,
+	"ARTIFACT_NOT_READ":      http.StatusBadGateway,
+	"BODY_STALLED":           http.StatusRequestTimeout,
+	"BODY_TOO_LARGE":         http.StatusRequestEntityTooLarge,
+	"HOST_UNKNOWN":           http.StatusMisdirectedRequest,  // RFC 9110 §15.5.20
+	"IDEMPOTENCY_KEY_REUSED": http.StatusUnprocessableEntity, // draft-ietf-httpapi-idempotency-key-header §2.7
+	"METHOD_NOT_ALLOWED":     http.StatusMethodNotAllowed,
+	"NOT_ACCEPTABLE":         http.StatusNotAcceptable,
+	"UNSUPPORTED_ENCODING":   http.StatusUnsupportedMediaType,
+	"UNSUPPORTED_MEDIA_TYPE": http.StatusUnsupportedMediaType,
+	"UPLOAD_STALLED":         http.StatusRequestTimeout,
+}
+
+// HTTPOf returns the HTTP status for a rejection by the gateway. Its code Unknown stands for an error that a backend
+// reported in an answer with status OK.
+func HTTPOf(reason string, code codes.Code) int {
+	if s := reasonStatuses[reason]; s != 0 {
+		return s
+	}
+	if code == codes.Unknown {
+		return http.StatusUnprocessableEntity
+	}
+	return HTTP(code)
 }
 
 // Challenge returns the WWW-Authenticate header for a reason (RFC 9110 §15.5.2).

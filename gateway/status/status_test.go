@@ -214,6 +214,20 @@ func TestHTTPStatus(t *testing.T) {
 	}
 }
 
+// TestHTTPOfReasons: a reason may have another HTTP status than its code; an error that a backend reported in an answer
+// is not one of the gateway.
+func TestHTTPOfReasons(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]int{"HOST_UNKNOWN": 421, "BODY_TOO_LARGE": 413, "TOOL_FAILED": 422, "": 422} {
+		if got := HTTPOf(reason, codes.Unknown); got != want {
+			t.Errorf("%s is %d, want %d", reason, got, want)
+		}
+	}
+	if got := HTTPOf("RATE_LIMITED", codes.ResourceExhausted); got != 429 {
+		t.Errorf("a reason without a row is %d", got)
+	}
+}
+
 func BenchmarkStatuses(b *testing.B) {
 	table := NewCache()
 	shared := &call.Refusal{Kind: call.Unavailable, Reason: "NO_BACKEND", Message: "no backend can take the call"}

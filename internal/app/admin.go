@@ -60,7 +60,7 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 		cfg.Rules, cfg.Candidates, cfg.FilterTenants = p.rules, p.rules.Candidates(), p.filterRuleTenants
 		cfg.RuleTenants, cfg.AcceptLoss = p.rules.RuleTenants, p.rules.AcceptLoss
 	}
-	services, err := admin.NewServices(gateway.GRPCStatus, gateway.HTTPStatus, append(p.recentServices(),
+	services, err := admin.NewServices(gateway.GRPCStatus, append(p.recentServices(),
 		registration.New(p.registry, gateway.GRPCStatus, p.audit), rules.New(cfg),
 		tools.New(p.tools, p.discovery, p.store.Versions(), gateway.GRPCStatus, p.audit), p.approvalsAPI.Operators(),
 		p.tenantsAPI.Operators())...)

@@ -27,7 +27,7 @@ func (p *App) newApprovals(s *settings.Settings, metrics *telemetry.Metrics) (er
 	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
 	p.approvalsAPI = approval.New(approval.Config{
 		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus, Log: p.log, Audit: p.audit,
+		Log: p.log, Audit: p.audit,
 		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
 	})
 	metrics.WatchApprovals(func() telemetry.Approvals {

@@ -29,7 +29,7 @@ type operators struct {
 func (p *App) newOperators(s *settings.Settings) error {
 	o := &p.operators
 	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
-	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus,
 		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
 	if !cfg.Insecure && !s.Config.Authenticates() {
 		if err := p.newStartToken(&cfg); err != nil {

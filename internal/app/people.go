@@ -50,7 +50,7 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
 		URL:     func() string { return o.now.Load().adminURL }, Network: p.networkOfOperator,
 		Groups: o.namesGroup,
-		Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Status: gateway.GRPCStatus,
 	}
 	o.admin = people.New(people.Config{SignIn: of, Keys: p.operators.keys, Start: guarded.Start,
 		StartText: p.operators.token, Holders: p.auth.all, Tenants: p.auth.directory, Insecure: guarded.Insecure})

@@ -43,7 +43,7 @@ func (p *App) newRecent(s *settings.Settings) {
 			return r
 		},
 	})
-	p.calls = calls.New(calls.Config{Recent: p.recent, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+	p.calls = calls.New(calls.Config{Recent: p.recent, Status: gateway.GRPCStatus,
 		Link: traceLink(s.Config.Traces.Link)})
 }
 
@@ -103,7 +103,7 @@ func (p *App) recentServices() []admin.Service {
 		},
 	}
 	ground := playground.Config{Tools: p.tools, Decider: p.decider, Tenants: p.auth.roster, Status: gateway.GRPCStatus,
-		HTTPStatus: gateway.HTTPStatus, Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity,
+		Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity,
 			address string) {
 			p.gateway.ServeAs(w, r, identity, address)
 		}, Stream: p.streamAs}

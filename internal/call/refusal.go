@@ -25,6 +25,7 @@ const (
 	AlreadyExists
 	Aborted
 	DataLoss
+	Unknown // a backend reported the error in an answer with status OK
 )
 
 // Reasons of calls that wait for a person's approval.

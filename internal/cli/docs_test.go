@@ -13,7 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -223,7 +223,7 @@ func TestEveryCodeIsShown(t *testing.T) {
 	t.Parallel()
 	text := read(t, "docs/errors.md")
 	for c := codes.OK; c <= codes.Unauthenticated; c++ {
-		if row := fmt.Sprintf("\n| `%s` | %d |\n", code.Code(c), gateway.HTTPStatus(c)); !strings.Contains(text, row) {
+		if row := fmt.Sprintf("\n| `%s` | %d |\n", code.Code(c), status.HTTP(c)); !strings.Contains(text, row) {
 			t.Errorf("docs/errors.md has not%s", row)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -49,13 +48,12 @@ type Across interface {
 
 // Config has the dependencies of a Service. All but Audit, Tenants and Across are required.
 type Config struct {
-	Approvals  Approvals
-	Tenants    *tenant.Roster                     // nil: there is only tenant.Default
-	Across     Across                             // required with Tenants
-	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
-	Log        *slog.Logger                       // log of answers
-	Audit      *audit.Log                         // audit log of answers; nil: none
+	Approvals Approvals
+	Tenants   *tenant.Roster                     // nil: there is only tenant.Default
+	Across    Across                             // required with Tenants
+	Status    func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Log       *slog.Logger                       // log of answers
+	Audit     *audit.Log                         // audit log of answers; nil: none
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
 	// the credential of a caller at the public port; nil: watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
@@ -83,7 +81,7 @@ func New(cfg Config) *Service {
 // Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
 	o := s.operators
-	events := rest.NewEvents(o.feed, rest.EventsConfig{HTTPStatus: o.HTTPStatus})
+	events := rest.NewEvents(o.feed, rest.EventsConfig{})
 	service := admin.NewService[capgatepb.ApprovalsServer](o, capgatepb.RegisterApprovalsServer,
 		capgatepb.RegisterApprovalsHandlerServer)
 	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Approvals_WatchApprovals_FullMethodName: events.Serve}

@@ -87,7 +87,7 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	check.Cleanup(t, func() { stop(); check.Ended(t, &running, "the background work to end") })
 	check.Received(t, subscribed, "the subscription to changes of approvals")
 	cfg := approval.Config{
-		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
 	}
 	for _, c := range change {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -27,10 +26,9 @@ const (
 
 // Config has the dependencies of a Service. All but Link are required.
 type Config struct {
-	Recent     *recent.Log
-	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
-	Link       func(trace string) string          // where people see a trace; nil: nowhere
+	Recent *recent.Log
+	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
+	Link   func(trace string) string          // where people see a trace; nil: nowhere
 }
 
 // Service is capgate.v1.Calls.

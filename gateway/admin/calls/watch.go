@@ -49,7 +49,7 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request, _ map[stri
 	// every parameter is a text, so none is invalid
 	_ = runtime.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil))
 	req.LastEventId = rest.LastEventID(r)
-	rest.ServeEvents(w, r, rest.EventsConfig{HTTPStatus: s.HTTPStatus},
+	rest.ServeEvents(w, r, rest.EventsConfig{},
 		func(ctx context.Context, tell func(*capgatepb.WatchCallsResponse) error) error {
 			return s.feed(ctx, req, tell)
 		},

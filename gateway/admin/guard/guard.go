@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
@@ -48,8 +47,7 @@ type Config struct {
 	// Client returns the address of a request's client; nil: that of the connection.
 	Client func(*http.Request) string
 	// Tables of gRPC codes for refusals, and of HTTP statuses for these; required.
-	Status     func(*call.Refusal) *status.Status
-	HTTPStatus func(codes.Code) int
+	Status func(*call.Refusal) *status.Status
 }
 
 // Guard authenticates and authorizes the requests of the admin API.
@@ -76,8 +74,8 @@ func New(cfg Config) *Guard {
 }
 
 // Insecure returns a Guard that asks nobody.
-func Insecure(toStatus func(*call.Refusal) *status.Status, httpStatus func(codes.Code) int) *Guard {
-	return New(Config{Insecure: true, Status: toStatus, HTTPStatus: httpStatus})
+func Insecure(toStatus func(*call.Refusal) *status.Status) *Guard {
+	return New(Config{Insecure: true, Status: toStatus})
 }
 
 // OpenMetrics changes whether /metrics is open.
@@ -239,7 +237,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Ref
 		g.cfg.SignIn.ServeHTTP(w, r)
 		return
 	}
-	problem.Write(w, r, problem.Of(g.cfg.Status(refusal).Err(), g.cfg.HTTPStatus))
+	problem.Write(w, r, problem.Of(g.cfg.Status(refusal).Err()))
 }
 
 // leadsToSignIn reports whether the person of a refused request can sign in.

@@ -52,15 +52,10 @@ func statusOf(r *call.Refusal) *status.Status {
 	return status.New(codes.PermissionDenied, r.Reason)
 }
 
-func httpStatus(code codes.Code) int {
-	return map[codes.Code]int{codes.Unauthenticated: 401, codes.ResourceExhausted: 429, codes.Unavailable: 503,
-		codes.PermissionDenied: 403}[code]
-}
-
 // newGuard returns some routes behind a guard. A route answers with its operator's rights.
 func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 	t.Helper()
-	cfg.Status, cfg.HTTPStatus = statusOf, httpStatus
+	cfg.Status = statusOf
 	mux := guard.NewMux()
 	for _, pattern := range []string{"GET /livez", "GET /readyz", "GET /metrics", "GET /{$}", "GET /v1/fleets",
 		"GET /v1/limits", "POST /v1/backends/{target}", "GET /docs", "GET /v1/sessions"} {

@@ -40,17 +40,17 @@ func (i *invocation) GetAgent() string  { return i.Agent }
 func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	in, err := readInvocation(r)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		rest.WriteProblem(w, r, s.refused(err))
 		return
 	}
 	who, err := s.identity(r.Context(), in)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		rest.WriteProblem(w, r, s.refused(err))
 		return
 	}
 	inner, err := in.request(r.Context(), r.Header)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err), s.HTTPStatus)
+		rest.WriteProblem(w, r, s.refused(err))
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -45,11 +44,10 @@ type Config struct {
 	Decider Decider
 	Tenants *tenant.Roster // nil: there is only tenant.Default
 	// Settings returns a tenant; nil if there is none. Required with Tenants.
-	Settings   func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
-	Serve      func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
-	Stream     Stream
-	Status     func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	HTTPStatus func(codes.Code) int               // its table of HTTP statuses
+	Settings func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
+	Serve    func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
+	Stream   Stream
+	Status   func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 }
 
 // Stream makes a call as a caller. The metadata is that of the call.

@@ -42,7 +42,7 @@ func service(t *testing.T) admin.Service {
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
 	return playground.New(playground.Config{Tools: tools, Decider: decider, Tenants: &tenant.Roster{Directory: directory},
-		Settings: directory.Settings, Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Settings: directory.Settings, Status: gateway.GRPCStatus,
 		Serve: func(w http.ResponseWriter, _ *http.Request, who tenant.Identity, _ string) {
 			_, _ = w.Write([]byte("called for " + who.Tenant + " by " + who.Key))
 		},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -45,7 +46,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	b.pause.Stop()
 	if b.left -= int64(n); b.left < 0 {
-		n, err = 0, tooLarge(b.most)
+		n, err = 0, begun(tooLarge(b.most))
 	}
 	if err == nil {
 		return n, nil
@@ -57,12 +58,12 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) failed(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	problem := (*Problem)(nil)
+	refusal := (*call.Refusal)(nil)
 	switch {
 	case err == io.EOF:
 		b.over = true
 		return err
-	case errors.As(err, &problem):
+	case errors.As(err, &refusal):
 	case b.stalled:
 		err = stalled()
 	default:

@@ -22,7 +22,7 @@ const ahead = 64 << 10
 // slice is how much is written before the client's time begins anew, in bytes.
 const slice = 64 << 10
 
-// Download answers a GET or a HEAD with an artifact. It returns an error, a Problem or a gRPC status, only before
+// Download answers a GET or a HEAD with an artifact. It returns an error, a call.Refusal or a gRPC status, only before
 // the response has begun. If the file breaks off later, Download panics with http.ErrAbortHandler, which makes
 // net/http abort the response, so that no client takes it for complete.
 func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id string) error {

@@ -7,14 +7,13 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net/http"
 	"strings"
 
-	"google.golang.org/grpc/codes"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // boundaryOf returns the boundary of a multipart form.
-func boundaryOf(contentType string) (boundary string, isForm bool, problem *Problem) {
+func boundaryOf(contentType string) (boundary string, isForm bool, refusal *call.Refusal) {
 	typ, params, err := mime.ParseMediaType(contentType)
 	begin, _, _ := strings.Cut(contentType, ";")
 	switch {
@@ -38,7 +37,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (results []
 		var part *multipart.Part
 		if part, err = parts.NextPart(); err == io.EOF && len(results) == 0 {
 			const none = "the form has no file: a part that is one has a filename in its Content-Disposition"
-			return nil, badForm(none).notStarted()
+			return nil, badForm(none)
 		}
 		if err == io.EOF {
 			return results, nil
@@ -50,7 +49,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (results []
 			continue
 		}
 		if len(results) == maxFiles {
-			err = badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read", maxFiles))
+			err = begun(badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read", maxFiles)))
 			break
 		}
 		var r Result
@@ -96,19 +95,19 @@ func (p *partReader) Read(b []byte) (int, error) {
 
 // formError is what went wrong with the body of a form.
 func formError(err error) error {
-	problem := (*Problem)(nil)
+	refusal := (*call.Refusal)(nil)
 	switch {
-	case errors.As(err, &problem):
-		return problem
+	case errors.As(err, &refusal):
+		return refusal
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return broken()
 	}
-	return badForm("the form cannot be read: it is not as RFC 7578 has it")
+	return begun(badForm("the form cannot be read: it is not as RFC 7578 has it"))
 }
 
 // ofTheFile reports whether an error concerns only one file: the capability's own errors, and a file that is too
 // large.
 func ofTheFile(err error) bool {
-	problem := (*Problem)(nil)
-	return errors.As(err, &problem) && (problem.Status == http.StatusUnprocessableEntity || problem.Code == codes.DataLoss)
+	refusal := (*call.Refusal)(nil)
+	return errors.As(err, &refusal) && (refusal.Kind == call.Unknown || refusal.Kind == call.DataLoss)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/call"
 )
 
 // maxName is the maximum length of a file name in bytes, as in file systems.
@@ -48,7 +50,7 @@ func shorten(name string) string {
 
 // nameIn is the name of a file in a request: of the query, else of Content-Disposition (RFC 6266,
 // whose filename* goes first).
-func nameIn(r *http.Request) (string, *Problem) {
+func nameIn(r *http.Request) (string, *call.Refusal) {
 	if query := r.URL.Query(); query.Has("filename") {
 		return cleanName(query.Get("filename")), nil
 	}

@@ -2,11 +2,10 @@ package files
 
 import (
 	"io"
-	"net/http"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -29,7 +28,7 @@ func (s *source) next() ([]byte, error) {
 		return nil, err
 	}
 	if c.GetError() != "" {
-		return nil, refusedByCapability(http.StatusNotFound, codes.NotFound, c.GetError())
+		return nil, refusedByCapability(call.NotFound, c.GetError())
 	}
 	if !s.begun {
 		s.begun, s.name, s.typ = true, c.GetFilename(), c.GetMimeType()

@@ -7,9 +7,9 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -29,30 +29,30 @@ type Uploaded struct {
 // Result is the outcome of one file.
 type Result struct {
 	Uploaded
-	Err error // a Problem or a gRPC status; nil: the capability has the file
+	Err error // a call.Refusal or a gRPC status; nil: the capability has the file
 }
 
 // Upload carries the file that is the body of a request, or the files of a form, to a capability.
-// An error, which is a Problem or a gRPC status, is of the request as a whole. Nothing is written.
+// An error, which is a call.Refusal or a gRPC status, is of the request as a whole. Nothing is written.
 func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool,
 	err error) {
 	if r.ContentLength > f.cfg.MaxSize {
-		return nil, false, tooLarge(f.cfg.MaxSize).notStarted()
+		return nil, false, tooLarge(f.cfg.MaxSize)
 	}
 	in := newBody(w, r, f.cfg.MaxSize, f.cfg.Stall)
 	defer func() { in.finish(err == nil) }()
 	ctx := metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability)
-	boundary, isForm, problem := boundaryOf(r.Header.Get("Content-Type"))
-	if problem != nil {
-		return nil, isForm, problem.notStarted()
+	boundary, isForm, refusal := boundaryOf(r.Header.Get("Content-Type"))
+	if refusal != nil {
+		return nil, isForm, refusal
 	}
 	if isForm {
 		results, err = f.form(ctx, in, boundary)
 		return results, true, err
 	}
 	up := Uploaded{ContentType: rawType(r.Header.Get("Content-Type"))}
-	if up.Filename, problem = nameIn(r); problem != nil {
-		return nil, false, problem.notStarted()
+	if up.Filename, refusal = nameIn(r); refusal != nil {
+		return nil, false, refusal
 	}
 	whole := func(sum Sum) error {
 		if !sum.agrees(r.Header) || !sum.agrees(r.Trailer) {
@@ -190,7 +190,7 @@ func (a *answer) read(up *Uploaded, early bool) error {
 	case a.err != nil:
 		return a.err
 	case a.reply.GetError() != "":
-		return refusedByCapability(http.StatusUnprocessableEntity, codes.Unknown, a.reply.GetError())
+		return refusedByCapability(call.Unknown, a.reply.GetError())
 	case early, a.reply.GetCapabilityArtifactId() == "":
 		return unread()
 	}

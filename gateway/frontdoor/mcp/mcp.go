@@ -10,7 +10,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
@@ -22,7 +21,7 @@ import (
 // Path is where MCP is served.
 const Path = "/mcp"
 
-// Config is what a Handler is made of. Conn, Unary, Catalog, Authenticate and HTTPStatus are required.
+// Config is what a Handler is made of. Conn, Unary, Catalog, and Authenticate are required.
 type Config struct {
 	Conn grpc.ClientConnInterface // to the gateway, for calls that are answered piece by piece
 	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the message.
@@ -33,8 +32,7 @@ type Config struct {
 	Absent func(ctx context.Context, capability, tool string) bool
 	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil: it is not.
 	Authenticate func(*http.Request) error
-	HTTPStatus   func(codes.Code) int // the gateway's table
-	Version      string               // of the program
+	Version      string // of the program
 	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
 	// session, and no state to bring back.
 	Keys   func(ctx context.Context) [][]byte

@@ -49,7 +49,7 @@ func refused(httpStatus int, code int64, reason, detail string) *refusal {
 
 // refusalOf returns the error of a gRPC call for a request.
 func (h *Handler) refusalOf(r *http.Request, err error) *refusal {
-	p := problem.Of(err, h.cfg.HTTPStatus).In(r)
+	p := problem.Of(err).In(r)
 	f := &refusal{status: p.Status, code: codeOf(p.Code), message: p.Detail, data: refusalData{
 		Type: p.Type, Code: p.Code, Reason: p.Reason, Metadata: p.Metadata, RetryAfter: p.RetryAfter,
 		RequestID: p.RequestID, TraceID: p.TraceID,

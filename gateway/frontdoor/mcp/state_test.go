@@ -43,9 +43,9 @@ func newAsking(t *testing.T) *asking {
 	t.Helper()
 	a := &asking{t: t, caller: "acme"}
 	a.Handler = mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a,
-		Authenticate: func(*http.Request) error { return nil }, HTTPStatus: func(codes.Code) int { return 400 },
-		Keys:   func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
-		Tenant: func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
+		Authenticate: func(*http.Request) error { return nil },
+		Keys:         func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
+		Tenant:       func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
 	return a
 }
 

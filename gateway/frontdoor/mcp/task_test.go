@@ -49,7 +49,7 @@ func TestTaskOfARefusedCall(t *testing.T) {
 		{limited, mcp.TaskApproved, mcp.TaskStarts, failed},
 	} {
 		a, of, reason := newAsking(t), &tasks{}, "APPROVAL_REQUIRED"
-		a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Tasks: of, HTTPStatus: func(codes.Code) int { return 400 },
+		a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Tasks: of,
 			Authenticate: func(*http.Request) error { return nil },
 			Tenant:       func(*http.Request) string { return "acme" },
 			Caller:       func(*http.Request) string { return "acme" },

@@ -3,6 +3,7 @@ package problem
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"net/http"
@@ -53,26 +54,19 @@ func (p Problem) NotStarted() Problem {
 	return p
 }
 
-// statusOf returns the HTTP status of a reason, if it differs from that of its gRPC code.
-func statusOf(reason string, httpStatus int) int {
-	switch reason {
-	case "IDEMPOTENCY_KEY_REUSED": // draft-ietf-httpapi-idempotency-key-header §2.7
-		return http.StatusUnprocessableEntity
-	case "HOST_UNKNOWN": // RFC 9110 §15.5.20
-		return http.StatusMisdirectedRequest
+// Of returns the problem for an error: a call.Refusal of a call that was not sent, or the error of a gRPC call, the
+// gateway's or a capability's.
+func Of(err error) Problem {
+	var own *call.Refusal
+	if errors.As(err, &own) {
+		err = status.Of(own, call.NotSent).Err()
 	}
-	return httpStatus
-}
-
-// Of returns the problem for the error of a gRPC call, the gateway's or a capability's. The function httpStatus
-// is the gateway's table of HTTP statuses for gRPC codes.
-func Of(err error, httpStatus func(codes.Code) int) Problem {
 	st, d := grpcstatus.Convert(err), status.DetailsOf(err)
-	p := Problem{Status: httpStatus(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String(),
+	p := Problem{Status: status.HTTP(st.Code()), Detail: st.Message(), Code: code.Code(st.Code()).String(),
 		Reason: d.Info.GetReason(), Metadata: d.Info.GetMetadata(), RetryAfter: d.RetryAfter.Seconds()}
 	if d.Own != nil {
 		p.Type = typeOf(d.Own.GetReason())
-		p.Status = statusOf(d.Own.GetReason(), p.Status)
+		p.Status = status.HTTPOf(d.Own.GetReason(), st.Code())
 	}
 	return p
 }

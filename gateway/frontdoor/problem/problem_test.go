@@ -114,12 +114,12 @@ func TestWhoseReason(t *testing.T) {
 	t.Parallel()
 	for domain, want := range map[string]problem.Problem{
 		status.Domain:     {Status: 421, Type: "/docs/errors#HOST_UNKNOWN"},
-		"weather.example": {Status: 418},
-		"":                {Status: 418},
+		"weather.example": {Status: 404},
+		"":                {Status: 404},
 	} {
 		st, err := grpcstatus.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
 		check.Must(t, err)
-		p := problem.Of(st.Err(), func(codes.Code) int { return 418 })
+		p := problem.Of(st.Err())
 		if p.Status != want.Status || p.Type != want.Type || p.Reason != "HOST_UNKNOWN" {
 			t.Errorf("%q: %+v", domain, p)
 		}

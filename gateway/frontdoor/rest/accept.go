@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/codes"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // formWanted negotiates the form of a response (RFC 9110 §12.5.1) among those that offered returns for media
@@ -48,7 +48,7 @@ func onlyStreams() map[string]form {
 	return map[string]form{eventStream: events, "text/*": events, "*/*": events, jsonLines: lines, "application/*": lines}
 }
 
-func notAcceptable() *refusal {
-	return &refusal{code: codes.InvalidArgument, status: http.StatusNotAcceptable, reason: "NOT_ACCEPTABLE",
-		detail: "this path answers with a stream: accept " + eventStream + " or " + jsonLines}
+func notAcceptable() *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "NOT_ACCEPTABLE",
+		Message: "this path answers with a stream: accept " + eventStream + " or " + jsonLines}
 }

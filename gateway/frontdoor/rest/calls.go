@@ -65,7 +65,7 @@ func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[st
 		w.Header().Add("Vary", "Accept")
 		f, ok := formWanted(r.Header, events, onlyStreams())
 		if !ok {
-			h.writeRefusal(w, r, notAcceptable())
+			WriteProblem(w, r, notAcceptable())
 			return
 		}
 		serve(w, r, params, f)

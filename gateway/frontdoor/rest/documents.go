@@ -52,7 +52,7 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 					err = d.answer(ctx, w, r, form)
 				}
 				if err != nil {
-					WriteProblem(w, r, err, h.status)
+					WriteProblem(w, r, err)
 				}
 			}))
 	}

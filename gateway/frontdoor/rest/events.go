@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/lib/restjson"
@@ -28,11 +27,10 @@ const (
 type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	tell func(*capgatepb.WatchApprovalsResponse) error) error
 
-// EventsConfig is what Events are made of. Only HTTPStatus is required.
+// EventsConfig is what Events are made of.
 type EventsConfig struct {
-	HTTPStatus func(codes.Code) int // of gRPC codes
-	Beat       time.Duration        // how often something is sent, for those in between to see that it lives; default 15 s
-	Slow       time.Duration        // timeout of a write to a client; default 10 s
+	Beat time.Duration // how often something is sent, for those in between to see that it lives; default 15 s
+	Slow time.Duration // timeout of a write to a client; default 10 s
 }
 
 // Events serves a feed as server-sent events (WHATWG HTML §9.2).
@@ -81,7 +79,7 @@ func ServeEvents[T any](w http.ResponseWriter, r *http.Request, cfg EventsConfig
 		out.end()
 	}
 	if err != nil && !out.begun {
-		WriteProblem(w, r, err, cfg.HTTPStatus)
+		WriteProblem(w, r, err)
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -27,7 +25,6 @@ type tell = func(*capgatepb.WatchApprovalsResponse) error
 func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell tell) error) (addr string,
 	ended <-chan error) {
 	t.Helper()
-	cfg.HTTPStatus = func(codes.Code) int { return http.StatusTeapot }
 	all := make(chan error, 10)
 	events := rest.NewEvents(func(ctx context.Context, _ *capgatepb.WatchApprovalsRequest,
 		tell func(*capgatepb.WatchApprovalsResponse) error) error {

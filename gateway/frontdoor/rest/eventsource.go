@@ -6,9 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -25,17 +24,17 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 		return
 	}
 	if refused := ofAnotherSite(r); refused != nil {
-		h.writeRefusal(w, r, refused)
+		WriteProblem(w, r, refused)
 		return
 	}
 	f, ok := formWanted(r.Header, events, onlyStreams())
 	if !ok {
-		h.writeRefusal(w, r, notAcceptable())
+		WriteProblem(w, r, notAcceptable())
 		return
 	}
 	req, refused := callInQuery(r.URL.Query())
 	if refused != nil {
-		h.writeRefusal(w, r, refused)
+		WriteProblem(w, r, refused)
 		return
 	}
 	req.CapabilityId, req.ToolName = capability, tool
@@ -55,23 +54,23 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 		return
 	}
 	w.Header().Set("Allow", "POST, OPTIONS")
-	h.writeRefusal(w, r, &refusal{code: codes.Unimplemented, status: http.StatusMethodNotAllowed,
-		reason: "METHOD_NOT_ALLOWED",
-		detail: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
+	WriteProblem(w, r, &call.Refusal{Kind: call.Unimplemented,
+		Reason:  "METHOD_NOT_ALLOWED",
+		Message: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
 }
 
 // ofAnotherSite rejects requests that a browser sends for a page of another site. Otherwise a visit of such a page
 // could make calls with the visitor's client certificate, or at a gateway without tenants.
-func ofAnotherSite(r *http.Request) *refusal {
+func ofAnotherSite(r *http.Request) *call.Refusal {
 	if !cors.CrossSite(r) {
 		return nil
 	}
-	return &refusal{code: codes.PermissionDenied, reason: "CROSS_SITE",
-		detail: "a page of another site may not call tools by GET"}
+	return &call.Refusal{Kind: call.PermissionDenied, Reason: "CROSS_SITE",
+		Message: "a page of another site may not call tools by GET"}
 }
 
 // callInQuery reads the call of a tool out of a query.
-func callInQuery(query url.Values) (*docpb.InvokeRequest, *refusal) {
+func callInQuery(query url.Values) (*docpb.InvokeRequest, *call.Refusal) {
 	req := &docpb.InvokeRequest{ConfigJson: []byte("{}")}
 	for name, values := range query {
 		value := values[0]
@@ -95,6 +94,6 @@ func callInQuery(query url.Values) (*docpb.InvokeRequest, *refusal) {
 	return req, nil
 }
 
-func badQuery(why string) *refusal {
-	return &refusal{code: codes.InvalidArgument, reason: "INVALID_QUERY", detail: "the query is invalid: " + why}
+func badQuery(why string) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY", Message: "the query is invalid: " + why}
 }

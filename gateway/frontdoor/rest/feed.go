@@ -17,13 +17,13 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	if err := capgatepb.RegisterApprovalsHandlerClient(context.Background(), h.mux, client); err != nil {
 		return fmt.Errorf("register the routes of capgate.v1.Approvals: %w", err)
 	}
-	events := NewEvents(feedOf(client), EventsConfig{HTTPStatus: h.status})
+	events := NewEvents(feedOf(client), EventsConfig{})
 	// Later patterns take precedence over /v1/approvals/{id}.
 	return h.mux.HandlePath(http.MethodGet, EventsPath,
 		func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 			ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
 			if err != nil {
-				WriteProblem(w, r, err, h.status)
+				WriteProblem(w, r, err)
 				return
 			}
 			events.Serve(w, r.WithContext(ctx), params)

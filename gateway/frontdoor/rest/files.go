@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -57,16 +56,16 @@ func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request,
 	params map[string]string) {
 	if !printable(params["capability_id"]) { // no such capability; metadata cannot carry the name
-		h.writeRefusal(w, r, noSuchPath())
+		WriteProblem(w, r, noSuchPath())
 		return
 	}
 	if !utf8.ValidString(params["artifact_id"]) {
-		h.writeRefusal(w, r, noSuchPath())
+		WriteProblem(w, r, noSuchPath())
 		return
 	}
 	timeout, refused := checkHeader(r.Header)
 	if refused != nil {
-		h.writeRefusal(w, r, refused)
+		WriteProblem(w, r, refused)
 		return
 	}
 	ctx := r.Context()
@@ -195,11 +194,6 @@ func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
 // problemOfFile is what went wrong with a file. One that is too large for its tenant does not become
 // smaller later.
 func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
-	var own *files.Problem
-	if errors.As(err, &own) {
-		err = &refusal{code: own.Code, status: own.Status, reason: own.Reason, detail: own.Detail,
-			mayHaveRun: !own.NotStarted}
-	}
 	p := h.problemIn(r, err)
 	if p.Reason == tooLargeReason && status.InfoOf(err) != nil && r.Method == http.MethodPost {
 		p.Status = http.StatusRequestEntityTooLarge

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
-	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictgzip"
 )
 
@@ -24,7 +24,7 @@ type inflated struct {
 const maxWindow = 8 << 20
 
 // inflate lets r's body be read as it was before it was compressed. How long it is then, its reader has to limit.
-func inflate(r *http.Request) *refusal {
+func inflate(r *http.Request) *call.Refusal {
 	coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ","))
 	in := &inflated{from: r.Body, done: func() {}}
 	switch strings.TrimSpace(coding) {
@@ -41,8 +41,8 @@ func inflate(r *http.Request) *refusal {
 			return z, err
 		}
 	default:
-		return &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_ENCODING",
-			detail: fmt.Sprintf("the body is compressed with %.32q; use gzip, zstd or no compression", coding)}
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "UNSUPPORTED_ENCODING",
+			Message: fmt.Sprintf("the body is compressed with %.32q; use gzip, zstd or no compression", coding)}
 	}
 	r.Body, r.ContentLength = in, -1
 	r.Header.Del("Content-Encoding")

@@ -12,12 +12,12 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/httpbody"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -68,7 +68,7 @@ func decode(b *body, v any) error {
 		*v = new(capgatepb.Key)
 		err = decodeMessage(data, *v)
 	default:
-		return &refusal{code: codes.Internal, detail: fmt.Sprintf("no JSON form of %T", v)}
+		return &call.Refusal{Kind: call.Internal, Message: fmt.Sprintf("no JSON form of %T", v)}
 	}
 	if err != nil {
 		return wrongBody(v, err)
@@ -85,16 +85,16 @@ func unread(err error) error {
 	case isStatus(err): // of the gateway, which reads no more
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{code: codes.DeadlineExceeded, status: http.StatusRequestTimeout, reason: "BODY_STALLED",
-			detail: "nothing more came of the body for too long"}
+		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "BODY_STALLED",
+			Message: "nothing more came of the body for too long"}
 	}
-	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: "the body could not be read to its end"}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: "the body could not be read to its end"}
 }
 
 // wrongBody returns the problem of a body. Ambiguous arguments or configurations have the same reason as in gRPC
 // calls.
-func wrongBody(v any, err error) *refusal {
-	r := &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: err.Error()}
+func wrongBody(v any, err error) *call.Refusal {
+	r := &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: err.Error()}
 	var twice *twiceError
 	if !errors.As(err, &twice) {
 		return r
@@ -102,10 +102,10 @@ func wrongBody(v any, err error) *refusal {
 	_, arguments := v.(**structpb.Struct)
 	_, call := v.(*capgatepb.InvokeRequest)
 	if arguments || call && twice.in != "" {
-		r.reason = "AMBIGUOUS_ARGUMENTS"
+		r.Reason = "AMBIGUOUS_ARGUMENTS"
 	}
 	if arguments || call && twice.in == "args" {
-		r.detail = fmt.Sprintf("the JSON of the arguments has a name twice in one object, at byte %d of the body", twice.at)
+		r.Message = fmt.Sprintf("the JSON of the arguments has a name twice in one object, at byte %d of the body", twice.at)
 	}
 	return r
 }

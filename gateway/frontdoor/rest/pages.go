@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 )
 
@@ -21,15 +20,15 @@ func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T,
 	const reason = "LIST_INVALID"
 	size, after, wrong := paging.Read(req, defaultPage, maxPage, reason)
 	if wrong != nil {
-		return nil, "", &refusal{code: codes.InvalidArgument, reason: reason, detail: wrong.Message, metadata: wrong.Metadata}
+		return nil, "", &call.Refusal{Kind: call.InvalidArgument, Reason: reason, Message: wrong.Message, Metadata: wrong.Metadata}
 	}
 	from := 0
 	if after != "" {
 		number, id, _ := strings.Cut(after, " ")
 		if from, err = strconv.Atoi(number); err != nil || from < 1 {
-			return nil, "", &refusal{code: codes.InvalidArgument, reason: reason,
-				detail:   "page_token: it must be an answer's next_page_token",
-				metadata: map[string]string{"field": "page_token"}}
+			return nil, "", &call.Refusal{Kind: call.InvalidArgument, Reason: reason,
+				Message:  "page_token: it must be an answer's next_page_token",
+				Metadata: map[string]string{"field": "page_token"}}
 		}
 		from = min(from, len(all))
 		if from == 0 || all[from-1].GetId() != id {

@@ -14,11 +14,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // forwarded are the request headers that go to the gateway as metadata. Authorization
@@ -110,7 +110,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		timeout, refused := h.check(r, params)
 		if refused != nil {
-			h.writeRefusal(w, r, refused)
+			WriteProblem(w, r, refused)
 			return
 		}
 		ctx := r.Context()
@@ -137,7 +137,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, io.NopCloser(in), h.cfg.MaxBody)
 		if refused := inflate(r); refused != nil {
 			w.Header().Set("Accept-Encoding", "gzip, zstd") // RFC 9110 §15.5.16
-			h.writeRefusal(w, r, refused)
+			WriteProblem(w, r, refused)
 			return
 		}
 		defer func() { _ = r.Body.Close() }()
@@ -153,16 +153,16 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get("X-Api-Key"), ownKey) }
 
 // check validates a request before its body is read. It returns the call's timeout; 0: none.
-func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *refusal) {
+func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *call.Refusal) {
 	for id, v := range params {
 		if !utf8.ValidString(v) || v == "" && slices.Contains(h.needed, id) {
 			return 0, noSuchPath()
 		}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
-		return 0, &refusal{code: codes.InvalidArgument, status: http.StatusUnsupportedMediaType,
-			reason: "UNSUPPORTED_MEDIA_TYPE",
-			detail: "the body must be JSON: send it with Content-Type: application/json"}
+		return 0, &call.Refusal{Kind: call.InvalidArgument,
+			Reason:  "UNSUPPORTED_MEDIA_TYPE",
+			Message: "the body must be JSON: send it with Content-Type: application/json"}
 	}
 	if r.ContentLength > h.cfg.MaxBody {
 		return 0, tooLarge(h.cfg.MaxBody)
@@ -171,7 +171,7 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 }
 
 // checkHeader validates the headers of any request.
-func checkHeader(header http.Header) (time.Duration, *refusal) {
+func checkHeader(header http.Header) (time.Duration, *call.Refusal) {
 	for name, values := range header {
 		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {
 			continue
@@ -220,7 +220,7 @@ func Timeout(header http.Header) (timeout time.Duration, given bool) {
 }
 
 // timeoutOf is the shorter of the times that the two headers name.
-func timeoutOf(header http.Header) (time.Duration, *refusal) {
+func timeoutOf(header http.Header) (time.Duration, *call.Refusal) {
 	var shortest time.Duration
 	for _, h := range []struct {
 		name  string
@@ -252,12 +252,12 @@ func parseSeconds(v string) (time.Duration, bool) {
 	return d, err == nil && d > 0
 }
 
-func badHeader(name, want string) *refusal {
-	return &refusal{code: codes.InvalidArgument, reason: "INVALID_HEADER",
-		detail: fmt.Sprintf("the header %s %s", http.CanonicalHeaderKey(name), want)}
+func badHeader(name, want string) *call.Refusal {
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_HEADER",
+		Message: fmt.Sprintf("the header %s %s", http.CanonicalHeaderKey(name), want)}
 }
 
-func tooLarge(limit int64) *refusal {
-	return &refusal{code: codes.ResourceExhausted, status: http.StatusRequestEntityTooLarge, reason: "BODY_TOO_LARGE",
-		detail: fmt.Sprintf("the body is larger than %d bytes; upload large inputs as files (docs/use/files.md)", limit)}
+func tooLarge(limit int64) *call.Refusal {
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "BODY_TOO_LARGE",
+		Message: fmt.Sprintf("the body is larger than %d bytes; upload large inputs as files (docs/use/files.md)", limit)}
 }

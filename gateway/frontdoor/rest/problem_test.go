@@ -3,8 +3,6 @@ package rest_test
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -172,19 +170,6 @@ func TestStatuses(t *testing.T) {
 	if got.Status != 503 || p.Code != "UNAVAILABLE" || p.Title != "Service Unavailable" || p.Reason != "NO_BACKEND" ||
 		p.Metadata["capability"] != "weather" || p.RetryAfter != 1.5 || got.Header.Get("Retry-After") != "2" {
 		t.Errorf("%v %+v", got.Header, p)
-	}
-}
-
-func TestStatusTableIsTheGiven(t *testing.T) {
-	t.Parallel()
-	for given, want := range map[int]int{418: 418, 200: 500, 0: 500} {
-		h, err := rest.New(nil, func(codes.Code) int { return given }, rest.Config{})
-		check.Must(t, err)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, invokePath, strings.NewReader("{")))
-		if w.Code != want {
-			t.Errorf("%d, want %d", w.Code, want)
-		}
 	}
 }
 

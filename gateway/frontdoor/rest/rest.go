@@ -10,7 +10,6 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
@@ -69,7 +68,6 @@ func (c Config) withDefaults() Config {
 type Handler struct {
 	mux          *runtime.ServeMux
 	way          http.Handler // of each request, to mux
-	status       func(codes.Code) int
 	cfg          Config
 	capabilities docpb.CapabilityClient
 	needed       []string // parameters of paths that are never empty
@@ -78,9 +76,9 @@ type Handler struct {
 
 // New returns the JSON API of the gateway that conn leads to. httpStatus is the
 // gateway's table of HTTP statuses for gRPC codes.
-func New(conn grpc.ClientConnInterface, httpStatus func(codes.Code) int, cfg Config) (*Handler, error) {
+func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	conn = telling{conn}
-	h := &Handler{status: httpStatus, cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
+	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
 	h.way = problem.WithRequestID(http.HandlerFunc(h.serve))
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
@@ -176,7 +174,7 @@ func leadsBrowser(w http.ResponseWriter, r *http.Request) bool {
 func (h *Handler) options(w http.ResponseWriter, r *http.Request) {
 	methods := h.allowed(r)
 	if len(methods) == 0 {
-		h.writeRefusal(w, r, noSuchPath())
+		WriteProblem(w, r, noSuchPath())
 		return
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))

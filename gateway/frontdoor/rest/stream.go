@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -63,7 +63,7 @@ func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(
 func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
 	ctx, err := h.outgoing(r, docpb.Capability_StreamInvoke_FullMethodName)
 	if err != nil {
-		WriteProblem(w, r, err, h.status)
+		WriteProblem(w, r, err)
 		return
 	}
 	to := h.recordsTo(w, f)
@@ -112,7 +112,7 @@ func (s *streaming) done() error {
 func (s *streaming) failed(p problem.Problem) error { return s.problem(recordError, p) }
 
 // cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
-func cutOff(detail string) *refusal {
-	return &refusal{code: codes.DataLoss, status: http.StatusBadGateway, reason: "ANSWER_CUT_OFF", detail: detail,
-		mayHaveRun: true}
+func cutOff(detail string) *call.Refusal {
+	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Message: detail,
+		MayHaveRun: true}
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // Wing adds the routes of a wing of the gateway to the JSON API.
@@ -138,13 +138,13 @@ func Members(m proto.Message) ([]byte, error) {
 
 // Invalid returns the error of an invalid body.
 func Invalid(detail string) error {
-	return &refusal{code: codes.InvalidArgument, reason: "INVALID_BODY", detail: detail}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: detail}
 }
 
 // Unprocessable returns the error that a backend reported in a stream with status OK.
 func Unprocessable(reason, detail string, of map[string]string) error {
-	return &refusal{code: codes.Unknown, status: http.StatusUnprocessableEntity, reason: reason, detail: detail,
-		metadata: of, mayHaveRun: true}
+	return &call.Refusal{Kind: call.Unknown, Reason: reason, Message: detail,
+		Metadata: of, MayHaveRun: true}
 }
 
 // CutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.

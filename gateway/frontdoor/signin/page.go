@@ -87,7 +87,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refu
 		h.problem(w, r, refusal)
 		return
 	}
-	p := problem.Of(h.cfg.Status(refusal).Err(), h.cfg.HTTPStatus)
+	p := problem.Of(h.cfg.Status(refusal).Err())
 	if refusal.RetryAfter > 0 {
 		w.Header().Set("Retry-After", retryAfter(refusal))
 	}
@@ -98,7 +98,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refu
 
 func (h *Handler) problem(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 	w.Header().Set("Cache-Control", "no-store")
-	problem.Write(w, r, problem.Of(h.cfg.Status(refusal).Err(), h.cfg.HTTPStatus))
+	problem.Write(w, r, problem.Of(h.cfg.Status(refusal).Err()))
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, c content) {

@@ -141,7 +141,7 @@ func open(t *testing.T, r rig) *port {
 		},
 		URL: func() string { return r.url }, Limiter: session.NewLimiter(nil),
 		Network: func(r *http.Request) string { return r.Header.Get("X-Test-Network") },
-		Log:     slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus, HTTPStatus: gateway.HTTPStatus,
+		Log:     slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
 	})
 	for pattern, serve := range p.handler.Routes() {
 		mux.Handle(pattern, serve)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/audit"
@@ -54,8 +53,7 @@ type Config struct {
 	Audit    *audit.Log                 // nil: none
 	Log      *slog.Logger
 	// Tables of gRPC codes for refusals, and of HTTP statuses for these.
-	Status     func(*call.Refusal) *status.Status
-	HTTPStatus func(codes.Code) int
+	Status func(*call.Refusal) *status.Status
 }
 
 // Handler serves the pages of a port. It is safe for concurrent use and has nothing to close.

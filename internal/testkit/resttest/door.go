@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -53,7 +52,7 @@ func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest
 	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(),
 		append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	check.Must(t, err)
-	h, err := rest.New(conn, runtime.HTTPStatusFromCode, cfg)
+	h, err := rest.New(conn, cfg)
 	check.Must(t, err)
 	check.Cleanup(t, func() {
 		if err := conn.Close(); err != nil {
