@@ -3,21 +3,14 @@ package app
 import (
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
 )
 
 // relayConfig is how clients' connections are bounded.
 func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
-	of := &s.Config.ClientLimits
-	c := relay.Config{
-		Log: p.log, TLS: s.ServerTLS,
-		Limits: accept.Limits{MaxConns: of.Connections, MaxNetworkConns: of.NetworkConnections,
-			ReservedConns: of.ReservedConnections, MaxHandshakes: of.NetworkHandshakes},
-		Age:    accept.Age{Max: s.Config.MaxAge, Grace: s.Config.AgeGrace},
-		Memory: relay.Memory{MaxBuffered: share.shard},
-	}
+	c := relay.Config{Log: p.log, TLS: s.ServerTLS, Limits: s.Config.ClientLimits.Limits, Age: s.Config.ConnectionAge,
+		Memory: relay.Memory{MaxBuffered: share.shard}}
 	if c.Limits.ReservedConns == 0 {
 		c.Limits.ReservedConns = -1 // none
 	}

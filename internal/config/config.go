@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -46,11 +47,8 @@ type Config struct {
 	Proxies Proxies `yaml:"trusted_proxies"`
 	// Version of the PROXY protocol at the beginning of connections from trusted_proxies.
 	ProxyProtocol string `yaml:"proxy_protocol" enum:"off,v1,v2" default:"off"`
-	// Age at which a client's connection is replaced, more or less a tenth: over HTTP/2 by GOAWAY, over HTTP/1.1 by
-	// Connection: close. Calls and streams that run finish. 0s: none.
-	MaxAge time.Duration `yaml:"max_connection_age" default:"10m"`
-	// Time after max_connection_age for calls and streams over HTTP/2, which then end with UNAVAILABLE; 0s: no limit.
-	AgeGrace time.Duration `yaml:"max_connection_age_grace" default:"0s"`
+	// ConnectionAge has max_connection_age.
+	ConnectionAge accept.Age `yaml:",inline"`
 	// Shutdown of the gateway.
 	Drain Drain `yaml:"drain"`
 	// The log on standard error.
@@ -191,10 +189,10 @@ func (c *Config) Check(at strictyaml.At) {
 	if c.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
 		at.Fail("proxy_protocol", "needs trusted_proxies.from, the addresses whose connections begin with it")
 	}
-	if c.MaxAge > 0 && c.MaxAge < time.Second {
-		at.Fail("max_connection_age", "%v is too short; 1s is the least, and 0s: none", c.MaxAge)
+	if c.ConnectionAge.Max > 0 && c.ConnectionAge.Max < time.Second {
+		at.Fail("max_connection_age", "%v is too short; 1s is the least, and 0s: none", c.ConnectionAge.Max)
 	}
-	if c.AgeGrace > 0 && c.MaxAge == 0 {
+	if c.ConnectionAge.Grace > 0 && c.ConnectionAge.Max == 0 {
 		at.Fail("max_connection_age_grace", "it has no effect without max_connection_age")
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
@@ -103,16 +104,16 @@ max_connection_age_grace: 1h
 			Hops: 2, Header: "forwarded",
 		},
 		ProxyProtocol: "v2",
-		MaxAge:        5 * time.Minute, AgeGrace: time.Hour,
-		Drain:   config.Drain{Timeout: time.Minute},
-		Log:     config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics: config.Metrics{Tenants: 7},
-		REST:    config.REST{HTTPErrors: true},
+		ConnectionAge: accept.Age{Max: 5 * time.Minute, Grace: time.Hour},
+		Drain:         config.Drain{Timeout: time.Minute},
+		Log:           config.Log{Level: slog.LevelDebug, Format: "text"},
+		Metrics:       config.Metrics{Tenants: 7},
+		REST:          config.REST{HTTPErrors: true},
 		CORS: config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"},
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
 		ClientLimits: config.ClientLimits{
-			Connections: 100, NetworkConnections: 30, NetworkHandshakes: 7, OpenCalls: 50, NetworkOpenCalls: 20,
-			ConnectionOpenCalls: 5,
+			Limits:    accept.Limits{MaxConns: 100, MaxNetworkConns: 30, MaxHandshakes: 7},
+			OpenCalls: 50, NetworkOpenCalls: 20, ConnectionOpenCalls: 5,
 		},
 		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:   config.Default().Traces,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
@@ -157,15 +158,7 @@ func (t *Traces) Check(at strictyaml.At) {
 // ClientLimits bounds the resources of one replica that clients use by their network. It counts those that need no
 // credential.
 type ClientLimits struct {
-	// Concurrent connections. Further ones wait in the backlog.
-	Connections int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
-	// Of these, connections from one network; further ones are closed. Default a quarter of connections.
-	NetworkConnections int `yaml:"network_connections" min:"1" max:"1000000" default:"4096"`
-	// Of these, connections for networks that authenticated in the last hour; 0: none. Default an eighth of connections,
-	// and none if callers need no credential.
-	ReservedConnections int `yaml:"reserved_connections" min:"0" max:"1000000" default:"2048"`
-	// TLS handshakes of one network that wait for a processor. A further one ends the oldest.
-	NetworkHandshakes int `yaml:"network_handshakes" min:"1" max:"1000000" default:"512"`
+	accept.Limits `yaml:",inline"`
 	// Concurrent calls that need no credential, such as Health/Watch and reflection.
 	OpenCalls int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
 	// Of these, calls from one network; no more than open_calls.
@@ -183,8 +176,8 @@ func (c *ClientLimits) Check(at strictyaml.At) {
 		is           *int
 		most, absent int
 	}{
-		{"network_connections", "connections", &c.NetworkConnections, c.Connections, c.Connections / 4},
-		{"reserved_connections", "connections", &c.ReservedConnections, c.Connections - 1, c.Connections / 8},
+		{"network_connections", "connections", &c.MaxNetworkConns, c.MaxConns, c.MaxConns / 4},
+		{"reserved_connections", "connections", &c.ReservedConns, c.MaxConns - 1, c.MaxConns / 8},
 		{"network_open_calls", "open_calls", &c.NetworkOpenCalls, c.OpenCalls, min(512, c.OpenCalls)},
 		{"connection_open_calls", "open_calls", &c.ConnectionOpenCalls, c.OpenCalls, 0},
 	} {

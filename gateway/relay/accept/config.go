@@ -30,37 +30,39 @@ type Config struct {
 	Pages         Pages
 }
 
-// Limits bounds the connections of clients.
+// Limits bounds the connections of clients. Its fields with tags are a part of the configuration file, whose
+// documentation is their comments.
 type Limits struct {
-	// MaxConns is the number of client connections at once; default 16384. More wait in the listener's backlog.
-	MaxConns int
+	// Concurrent connections. Further ones wait in the backlog.
+	MaxConns int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
+	// Of these, connections from one network; further ones are closed. Default a quarter of connections.
+	MaxNetworkConns int `yaml:"network_connections" min:"1" max:"1000000" default:"4096"`
+	// Of these, connections for networks that authenticated in the last hour; 0: none. Default an eighth of connections,
+	// and none if callers need no credential.
+	ReservedConns int `yaml:"reserved_connections" min:"0" max:"1000000" default:"2048"`
+	// TLS handshakes of one network that wait for a processor. A further one ends the oldest.
+	MaxHandshakes int `yaml:"network_handshakes" min:"1" max:"1000000" default:"512"`
+
 	// MorePorts is the number of ports besides the public one, see Port. Each may have one connection more while it
 	// accepts. With Evict it is the number of connections that may be closing besides MaxConns.
 	MorePorts int
 	// Network returns the network of a client's address, of which there may be MaxNetworkConns connections; false: any
 	// number. nil: there may be any number of all.
 	Network func(net.Addr) (netip.Prefix, bool)
-	// MaxNetworkConns is the part of MaxConns that one network may have; default a quarter. More are closed at once.
-	MaxNetworkConns int
-	// MaxHandshakes is the number of TLS handshakes of one network that wait for a processor; default 512. A further one
-	// ends the oldest.
-	MaxHandshakes int
-	// ReservedConns is the part of MaxConns for networks of which a client has authenticated recently (see
-	// Server.Authenticated); default 0.
-	ReservedConns int
 	// Evict ends the oldest unauthenticated connection, of the network with the most of them, to make room for a new
 	// connection at the limits MaxConns and MaxNetworkConns.
 	Evict bool
 }
 
-// Age replaces old connections, so that their clients connect again, at another replica.
+// Age replaces old connections, so that their clients connect again, at another replica. Its fields with tags are a part
+// of the configuration file.
 type Age struct {
-	// Max is the age at which a client connection is to be replaced: a client over HTTP/2 gets GOAWAY, a response over
-	// HTTP/1.1 has Connection: close. Ages differ by up to a tenth. 0 means no limit.
-	Max time.Duration
-	// Grace is the time after Max for the calls of a connection over HTTP/2. When it is over they are ended. 0 means no
-	// limit.
-	Grace time.Duration
+	// Age at which a client's connection is replaced, more or less a tenth: over HTTP/2 by GOAWAY, over HTTP/1.1 by
+	// Connection: close. Calls and streams that run finish. 0s: none.
+	Max time.Duration `yaml:"max_connection_age" default:"10m"`
+	// Time after max_connection_age for calls and streams over HTTP/2, which then end with UNAVAILABLE; 0s: no limit.
+	Grace time.Duration `yaml:"max_connection_age_grace" default:"0s"`
+
 	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is called
 	// for each response, from any goroutine. If it is nil, clients leave when the Server stops listening.
 	Leaving func() bool
