@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"context"
 	"errors"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
@@ -16,4 +18,19 @@ func StatusOf(err error, toStatus func(*call.Refusal) *status.Status) error {
 		return toStatus(refusal).Err()
 	}
 	return err
+}
+
+// statuses are interceptors that turn the refusals that services return into statuses.
+func statuses(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+			next grpc.UnaryHandler) (any, error) {
+			resp, err := next(ctx, req)
+			return resp, StatusOf(err, toStatus)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+			next grpc.StreamHandler) error {
+			return StatusOf(next(srv, stream), toStatus)
+		}),
+	}
 }

@@ -5,19 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
@@ -32,6 +28,8 @@ type Service struct {
 	// Serve has the JSON of methods that are streams, by their full names.
 	Serve map[string]runtime.HandlerFunc
 	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
+	// Query returns the refusal of a parameter of the query that cannot be read, or nil: the standard one. Optional.
+	Query func(parameter string) *call.Refusal
 }
 
 // NewService returns a service whose functions are the generated ones of an implementation.
@@ -49,27 +47,20 @@ type Services struct {
 	patterns map[string]http.Handler
 }
 
-// NewServices returns Services. The function status is the gateway's table of gRPC codes for
-// refusals, and of HTTP statuses for these.
-func NewServices(toStatus func(*call.Refusal) *status.Status,
-	all ...Service) (*Services, error) {
-	options := append(recovery.Options("operators"), guard.ServerOptions(toStatus)...)
+// NewServices returns Services. The function toStatus is the gateway's table of gRPC codes for refusals.
+func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*Services, error) {
+	options := slices.Concat(recovery.Options("operators"), guard.ServerOptions(toStatus), statuses(toStatus))
 	s := &Services{grpc: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequest))...),
 		patterns: map[string]http.Handler{}}
+	errs := &errorsInJSON{toStatus, map[string]func(string) *call.Refusal{}}
 	for _, service := range all {
+		before := s.grpc.GetServiceInfo()
 		service.GRPC(s.grpc)
-	}
-	refused := func(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
-		w.Header().Set("Cache-Control", "no-store")
-		problem.Write(w, r, problem.Of(toStatus(refusal).Err()))
-	}
-	// An error without details is not from a server: the request could not be parsed.
-	failed := func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
-		r *http.Request, err error) {
-		if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
-			err = toStatus(unreadable(st.Message())).Err()
+		for name := range s.grpc.GetServiceInfo() {
+			if _, was := before[name]; !was {
+				errs.queries["/"+name] = service.Query
+			}
 		}
-		rest.WriteProblem(w, r, err)
 	}
 	methods, err := guard.JSONRoutes(slices.Collect(maps.Keys(s.grpc.GetServiceInfo())))
 	if err != nil {
@@ -77,8 +68,9 @@ func NewServices(toStatus func(*call.Refusal) *status.Status,
 	}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
-		runtime.WithErrorHandler(failed),
-		runtime.WithMiddlewares(guard.JSON(methods, refused)),
+		runtime.WithErrorHandler(errs.failed),
+		runtime.WithRoutingErrorHandler(errs.unrouted),
+		runtime.WithMiddlewares(guard.JSON(methods, errs.refused)),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
@@ -139,17 +131,4 @@ func (s *Services) Mount(mux *guard.Mux) {
 			mux.HandleMethods("/" + service + "/" + method.Name)
 		}
 	}
-}
-
-// ofQuery finds the parameter in an error of grpc-gateway.
-var ofQuery = regexp.MustCompile(`^parsing field "([a-z_]+)": `)
-
-// unreadable is the refusal of a request that grpc-gateway cannot read, by its error.
-func unreadable(why string) *call.Refusal {
-	if field := ofQuery.FindStringSubmatch(why); field != nil {
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
-			Message: "the query is invalid: the value of " + field[1] + " has the wrong type"}
-	}
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-		Message: "the body is invalid: " + problem.WithoutValue(why)}
 }

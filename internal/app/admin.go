@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/admin/tools"
+	"github.com/capgate/capgate/gateway/admin/webhooks"
 	"github.com/capgate/capgate/internal/drains"
 	"github.com/capgate/capgate/router"
 )
@@ -63,13 +64,12 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 	services, err := admin.NewServices(gateway.GRPCStatus, append(p.recentServices(),
 		registration.New(p.registry, gateway.GRPCStatus, p.audit), rules.New(cfg),
 		tools.New(p.tools, p.discovery, p.store.Versions(), gateway.GRPCStatus, p.audit), p.approvalsAPI.Operators(),
-		p.tenantsAPI.Operators())...)
+		p.tenantsAPI.Operators(), webhooks.New(lettersNow{p}, p.destinations, p.audit))...)
 	return func(mux *guard.Mux) {
 		fleets.Mount(mux)
 		p.persons.admin.Mount(mux)
 		services.Mount(mux)
 		admin.MountDocuments(mux)
-		admin.MountWebhooks(mux, lettersNow{p}, p.destinations, p.audit)
 		admin.MountLimits(mux, p.quotas, p.auth.roster, answers)
 	}, err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,13 +12,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/capgate/capgate/gateway/admin"
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/smtptest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // channelPost is a request that a channel got.
@@ -121,15 +122,15 @@ func TestNotices(t *testing.T) {
 
 	dead := "http://" + port + "/v1/webhooks/dead"
 	letters := waitPage(t, dead, "msg_")
-	var page admin.LettersPage
-	check.Must(t, json.Unmarshal([]byte(letters), &page))
-	if len(page.Dead) != 1 || page.Dead[0].To != "dead" || page.Dead[0].Approval != id {
-		t.Fatalf("dead: %+v", page)
+	var page capgatepb.ListDeadLettersResponse
+	check.Must(t, protojson.Unmarshal([]byte(letters), &page))
+	if len(page.GetDead()) != 1 || page.GetDead()[0].GetDestination() != "dead" || page.GetDead()[0].GetApproval() != id {
+		t.Fatalf("dead: %v", &page)
 	}
 	all["dead.url"] = url + "/slack/hidden-new"
 	files.put(t, all)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)
-	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
+	resp, err := clienttest.HTTP.Post(dead+"/"+page.GetDead()[0].GetId()+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
 	if got = check.Received(t, posts, "the notice to be sent again"); got.path != "/slack/hidden-new" ||

@@ -126,7 +126,7 @@ func leastRole(route string) string {
 		return "viewer"
 	case method == "Approve" || method == "Deny":
 		return "approver"
-	case regexp.MustCompile(`Registry/|AcceptTool|DiscoverTools|/v1/backends/|/v1/webhooks/`).MatchString(route):
+	case regexp.MustCompile(`Registry/|AcceptTool|DiscoverTools|/v1/backends/|Fleets/|Webhooks/`).MatchString(route):
 		return "operator"
 	}
 	return "admin"

@@ -13,12 +13,13 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -88,12 +89,12 @@ func TestWebhook(t *testing.T) {
 	ask(`{"password":"hunter2"}`)
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusGone)
 	dead := "http://" + port + "/v1/webhooks/dead"
-	var page admin.LettersPage
-	check.Must(t, json.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
-	if len(page.Dead) != 1 || page.Dead[0].Error != "HTTP status 410" || page.Dead[0].To != "webhook" {
-		t.Fatalf("dead: %+v", page)
+	var page capgatepb.ListDeadLettersResponse
+	check.Must(t, protojson.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
+	if len(page.GetDead()) != 1 || page.GetDead()[0].GetError() != "HTTP status 410" || page.GetDead()[0].GetDestination() != "webhook" {
+		t.Fatalf("dead: %v", &page)
 	}
-	resp, err := clienttest.HTTP.Post(dead+"/"+page.Dead[0].ID+":retry", "application/json", nil)
+	resp, err := clienttest.HTTP.Post(dead+"/"+page.GetDead()[0].GetId()+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)

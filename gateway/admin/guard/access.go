@@ -72,9 +72,6 @@ var routes = map[string]Access{
 	"POST /v1/backends/{target}": operateAll,
 	"GET /v1/limits":             view,
 
-	"GET /v1/webhooks/dead":           viewAll,
-	"POST /v1/webhooks/dead/{target}": operateAll,
-
 	// Reflection tells what the API is, and nothing of this gateway.
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      view,
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": view,

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -27,7 +29,7 @@ func appendMessage(b *bytes.Buffer, msg protoreflect.Message) error {
 	fields, first := msg.Descriptor().Fields(), true
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !f.IsList() && !msg.Has(f) {
+		if !f.IsList() && !msg.Has(f) && !required(f) {
 			continue
 		}
 		if !first {
@@ -60,10 +62,31 @@ func appendField(b *bytes.Buffer, msg protoreflect.Message, f protoreflect.Field
 	case own:
 		fmt.Fprintf(b, `"%s":`, f.Name())
 		return appendMessage(b, msg.Get(f).Message())
+	case !msg.Has(f):
+		fmt.Fprintf(b, `"%s":%s`, f.Name(), empty(f))
+		return nil
 	}
 	alone := msg.New()
 	alone.Set(f, msg.Get(f))
 	return compact(b, alone, true)
+}
+
+// required reports whether a field that is no message is always present.
+func required(f protoreflect.FieldDescriptor) bool {
+	behavior, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	return f.Kind() != protoreflect.MessageKind && slices.Contains(behavior, annotations.FieldBehavior_REQUIRED)
+}
+
+// empty returns the JSON of a field's zero value.
+func empty(f protoreflect.FieldDescriptor) string {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return "false"
+	case protoreflect.Int32Kind, protoreflect.DoubleKind:
+		return "0"
+	default: // a text
+		return `""`
+	}
 }
 
 // compact appends a message without the blanks that protojson puts in at random, and, as members, without its braces.

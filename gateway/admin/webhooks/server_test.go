@@ -1,21 +1,21 @@
-package admin_test
+package webhooks_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/capgate/capgate/gateway/admin/webhooks"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // lettersOf is a number of dead letters; negative: reading fails.
@@ -44,13 +44,9 @@ func (n lettersOf) Retry(_ context.Context, id string) (bool, error) {
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	ask := func(n lettersOf, method, path string) (int, string) {
-		mux := guard.NewMux()
-		admin.MountWebhooks(mux, n, func() []string { return []string{"ops", "webhook"}[:max(n, 0)&2] }, nil)
-		routes, err := guard.Insecure(gateway.GRPCStatus).Handler(mux)
-		check.Must(t, err)
-		w := httptest.NewRecorder()
-		routes.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-		return w.Code, strings.TrimSpace(w.Body.String())
+		p := gatewaytest.ServeOperators(t, webhooks.New(n, func() []string { return []string{"ops", "webhook"}[:max(n, 0)&2] },
+			nil))
+		return p.Ask(t, method, path, "")
 	}
 	const dead = "/v1/webhooks/dead"
 	for _, test := range []struct {
@@ -71,7 +67,7 @@ func TestDeadLetters(t *testing.T) {
 		{-1, "GET", dead, 503, "WEBHOOKS_UNAVAILABLE"},
 		{1, "POST", dead + "/msg_0:retry", 200, "{}"},
 		{1, "POST", dead + "/msg_1:retry", 404, "LETTER_UNKNOWN"},
-		{1, "POST", dead + "/msg_0", 404, "LETTER_UNKNOWN"},
+		{1, "POST", dead + "/msg_0", 404, "NO_SUCH_PATH"},
 		{-1, "POST", dead + "/msg_0:retry", 503, "WEBHOOKS_UNAVAILABLE"},
 	} {
 		if code, body := ask(test.letters, test.method, test.path); code != test.code || !strings.Contains(body, test.body) {
@@ -80,10 +76,10 @@ func TestDeadLetters(t *testing.T) {
 	}
 	seen := 0
 	for token := "0"; token != ""; {
-		var page admin.LettersPage
+		var page capgatepb.ListDeadLettersResponse
 		_, body := ask(250, "GET", dead+"?page_token="+token)
-		check.Must(t, json.Unmarshal([]byte(body), &page))
-		seen, token = seen+len(page.Dead), page.Next
+		check.Must(t, protojson.Unmarshal([]byte(body), &page))
+		seen, token = seen+len(page.GetDead()), page.GetNextPageToken()
 	}
 	if seen != 250 {
 		t.Errorf("%d in all pages", seen)
