@@ -10,10 +10,9 @@ import (
 
 	"github.com/capgate/capgate/console"
 	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
-	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 )
 
 // maxUnusable bounds the fleets that /readyz names to operators without ?verbose.
@@ -55,6 +54,7 @@ type AdminConfig struct {
 	Metrics http.Handler     // serves /metrics; nil: no such page
 	API     func(*guard.Mux) // adds what is below /v1/; nil: nothing
 	Guard   *guard.Guard     // authenticates operators; nil: it asks nobody
+	Hosts   *web.Hosts       // names that the port accepts; nil: any
 	Console http.Handler     // serves / to browsers, and /console/; nil: browsers get the index too
 }
 
@@ -90,15 +90,11 @@ func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return problem.WithRequestID(recovered("operators", rest.Conditional(guarded))), nil
-}
-
-// recovered answers requests whose handler has panicked.
-func recovered(where string, next http.Handler) http.Handler {
-	return recovery.Handler(where, next,
-		problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			problem.Write(w, r, problem.Of(GRPCStatus(filter.Panicked).Err()))
-		})))
+	routes := rest.Conditional(guarded)
+	if cfg.Hosts != nil {
+		routes = cfg.Hosts.Admin(routes)
+	}
+	return web.Recover("operators")(problem.WithRequestID(problem.Check(routes))), nil
 }
 
 type admin struct {
@@ -203,11 +199,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 
 // newOperators returns what the operators' port serves.
 func (g *Gateway) newOperators() (http.Handler, error) {
-	routes, err := NewAdmin(AdminConfig{
+	return NewAdmin(AdminConfig{
 		Ready: g.Readiness, Metrics: g.cfg.Observe.Metrics.Handler(), API: g.cfg.Admin.Services,
-		Guard: g.cfg.Admin.Guard, Console: console.Handler(console.Console)})
-	if err != nil {
-		return nil, err
-	}
-	return g.handler.answers.checkAdminHost(routes), nil
+		Guard: g.cfg.Admin.Guard, Hosts: g.handler.hosts, Console: console.Handler(console.Console)})
 }

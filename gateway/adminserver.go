@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/capgate/capgate/gateway/client"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -26,7 +28,7 @@ const (
 // public port's, with numbers of its own, and no calls: its handler answers gRPC too.
 func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	cfg := relay.Config{
-		Shards: 1, Log: public.Log, TLS: g.cfg.Admin.TLS, Panicked: public.Panicked, OnConnect: newClientConn,
+		Shards: 1, Log: public.Log, TLS: g.cfg.Admin.TLS, Panicked: public.Panicked, OnConnect: client.New,
 		WebOnly: true,
 		Limits: accept.Limits{Network: adminNetwork, Evict: true, MaxConns: adminConns, MorePorts: adminClosing,
 			MaxNetworkConns: adminNetworkConns, MaxHandshakes: adminNetworkConns},
@@ -37,7 +39,7 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 		Responses: public.Responses,
 	}
 	exempt := func(*http.Request) bool { return false }
-	r := relay.New(cfg, nil, withConnTLS(withStalls(g.cfg.Clients.Stall, exempt, g.operators)))
+	r := relay.New(cfg, nil, withConnTLS(web.Stall(g.cfg.Clients.Stall, exempt, g.operators)))
 	if g.cfg.Admin.Guard != nil {
 		g.cfg.Admin.Guard.OnAccepted(func(req *http.Request) {
 			if p := relay.ClientOf(req.Context()); p != nil {

@@ -57,7 +57,7 @@ func (p *callPool) get(s *relay.Stream) *callState {
 	}
 	s.Value, t.Stream = t, relayed{s}
 	t.readMethod(s.Path())
-	if id, ok := s.Header(requestIDHeader); ok {
+	if id, ok := s.Header(filter.RequestIDHeader); ok {
 		t.RequestID = t.Keep(id)
 	}
 	return t

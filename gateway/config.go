@@ -16,7 +16,10 @@ import (
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/inbox"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -55,7 +58,7 @@ type Clients struct {
 	// Exempt has addresses whose networks may have any number of connections, besides trusted proxies. nil: loopback;
 	// empty: none.
 	Exempt    []netip.Prefix
-	Hosts     Hosts       // names that the ports accept; the zero value accepts loopback's and addresses
+	Hosts     web.Names   // names that the ports accept; the zero value accepts loopback's and addresses
 	Listeners []Listener  // ports besides the public one; Run closes them
 	OpenCalls open.Limits // of calls that need no credential
 	// Stall is how long a client without a credential, or of the admin API, may send nothing of a body, or read nothing
@@ -89,9 +92,9 @@ type Routing struct {
 type Doors struct {
 	REST    rest.Config    // the JSON API; the Gateway sets MaxBody, Unary, EventSource and Owner
 	Connect connect.Config // gRPC-Web and Connect
-	MCP     MCP            // the tools of callers over MCP
+	MCP     tools.Config   // the tools of callers over MCP
 	CORS    cors.Config    // pages of other sites that may call; the zero value allows none
-	Inbox   *Inbox         // page of approvals for people; nil: there is none
+	Inbox   *inbox.Config  // page of approvals for people; nil: there is none
 	// Services registers further gRPC services. tenant.FromContext returns the caller. nil: there are none.
 	Services func(grpc.ServiceRegistrar)
 }

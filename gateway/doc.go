@@ -15,13 +15,9 @@
 //
 // gateway/status turns rejections into statuses of gRPC and HTTP. The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
 //
-// Requests of the front doors:
+// frontdoors.go makes the front doors for HTTP; gateway/frontdoor has their lists.
 //
-//	middleware.go    the handlers around them            webrequest.go    authenticates a request once
-//	inherited.go     hands the principal to the calls    client.go        the client's address
-//	hosts.go         host names that a port accepts      shares.go        memory of tenants and addresses
-//
-// The rest: directory.go has the connections to backends, internalcall.go the calls that the gateway itself makes,
+// The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends, internalcall.go the calls that the gateway itself makes,
 // healthcheck.go the answers of Healthcheck, signed.go the existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.

@@ -63,7 +63,7 @@ func newFilters(h *handler) *filters {
 		accesslog:         bind("accesslog", h.accesslog(false), stateless),
 		accesslogInternal: bind("accesslog", h.accesslog(true), stateless),
 		trace:             note("trace", h.trace.Note),
-		host:              check("host", h.checkCallHost),
+		host:              check("host", h.hosts.CheckCall),
 
 		authenticate:        bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant), auth),
 		authenticateBuiltin: bind("authenticate", h.authenticate(nil), auth),

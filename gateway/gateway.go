@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,14 +18,15 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
-	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/relay/accept"
@@ -50,9 +50,9 @@ type Gateway struct {
 	handler    *handler
 	health     *health.Server
 	bodies     *bodybudget.Budget
-	doors      http.Handler // of HTTP that is not gRPC
-	mcp        *mcpDoor
-	inside     *localgrpc.Conn // of the doors' calls
+	web        *web.Server
+	doors      *frontdoor.Doors // of HTTP that is not gRPC
+	mcp        *tools.Door
 	internal   *localgrpc.Conn // makes the gateway's own calls
 	guard      *engine.Guard
 	directory  *directory
@@ -70,7 +70,7 @@ func New(cfg Config) (*Gateway, error) {
 	own := newShares(&cfg)
 	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
 	g.SetDrain(cfg.Drain)
-	cfg.Relay.Limits.Network = networks(cfg.Clients.Addr, cfg.Clients.Exempt)
+	cfg.Relay.Limits.Network = client.Networks(cfg.Clients.Addr, cfg.Clients.Exempt)
 	cfg.Relay.Limits.MorePorts = len(cfg.Clients.Listeners)
 	g.ports = newListeners(cfg.Clients.Listeners)
 	queue, err := fairqueue.New(cmp.Or(cfg.Capacity.MaxWaiting, waitingRequests))
@@ -81,21 +81,7 @@ func New(cfg Config) (*Gateway, error) {
 	h := newHandler(&cfg, own, queue, localgrpc.NewBytesServer(g.guard.Serve, maxMessage))
 	g.handler = h
 	g.registerServices()
-	var doors http.Handler // need the relay, which needs them; they are there before the first request
-	h.configure(&cfg.Relay, cfg.Clients.Addr)
-	if cfg.Capacity.Overload != nil {
-		cfg.Capacity.Overload.SetUse(h.use)
-	}
-	cfg.Relay.Age.Leaving = g.leaving
-	web := h.middleware(queue, g.bodies,
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { doors.ServeHTTP(w, r) }))
-	g.relay = relay.New(cfg.Relay, h, recovered("http", web))
-	h.relay, g.internal.Relay = g.relay, g.relay
-	h.bandwidth.Attach(g.relay)
-	inside := &localgrpc.Conn{Relay: g.relay, Caller: h.inherit, MaxMessage: maxMessage}
-	if g.mcp, err = newMCP(inside, &cfg); err == nil {
-		doors, err = frontDoors(inside, g.mcp, &cfg)
-	}
+	inside, err := g.newDoors(queue)
 	if err == nil {
 		g.operators, err = g.newOperators()
 	}
@@ -103,8 +89,16 @@ func New(cfg Config) (*Gateway, error) {
 		g.Close()
 		return nil, err
 	}
+	h.configure(&cfg.Relay, cfg.Clients.Addr)
+	if cfg.Capacity.Overload != nil {
+		cfg.Capacity.Overload.SetUse(h.use)
+	}
+	cfg.Relay.Age.Leaving = g.leaving
+	cfg.Relay.Web = g.web.Headers
+	g.relay = relay.New(cfg.Relay, h, g.doors)
+	h.relay, g.internal.Relay, inside.Relay = g.relay, g.relay, g.relay
+	h.bandwidth.Attach(g.relay)
 	g.admin = g.newAdminRelay(&cfg.Relay)
-	g.doors, g.inside = doors, inside
 	g.directory = newDirectory(g.relay, cfg.Routing.Router, cfg.Observe.Metrics, cfg.Routing.TLS, cfg.Routing.Local)
 	g.tell()
 	return g, nil
@@ -112,7 +106,7 @@ func New(cfg Config) (*Gateway, error) {
 
 // configure adds what the Gateway itself answers of what its relay asks.
 func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
-	r.Origin, r.OnConnect, r.Web, r.Panicked = from.ConnAddr, newClientConn, h.setWebClient, recovery.Report
+	r.Origin, r.OnConnect, r.Panicked = from.ConnAddr, client.New, recovery.Report
 	r.Forwarding.OmitHeader = clientaddr.Reserved
 	r.Memory.Client, r.Memory.Connection, r.Memory.Upstream = h.shares.account, h.shares.connection, h.shares.upstream
 	r.Memory.MaxKept = keptOf(h.shares.memory.Limit(), int64(r.Shards))
@@ -144,28 +138,6 @@ func (g *Gateway) tell() {
 		return telemetry.ConnectionRejections(g.relay.Rejections()), telemetry.ConnectionRejections(g.admin.Rejections())
 	})
 	cfg.Observe.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Routing.Affinity.Stats()) })
-}
-
-// frontDoors are what HTTP that is not gRPC comes to.
-func frontDoors(inside *localgrpc.Conn, tools *mcpDoor, cfg *Config) (http.Handler, error) {
-	cfg.Doors.REST.MaxBody, cfg.Doors.REST.Unary = maxMessage, inside.Unary
-	cfg.Doors.REST.EventSource = func(capability, tool string) bool {
-		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)
-	}
-	cfg.Doors.REST.Owner = func(r *http.Request) string { return webRequestOf(r).owner() }
-	api, err := rest.New(inside, cfg.Doors.REST)
-	if err != nil {
-		return nil, fmt.Errorf("json api: %w", err)
-	}
-	pages := cfg.Doors.CORS
-	pages.Headers = slices.Concat(connect.RequestHeaders(), mcp.RequestHeaders(), pages.Headers)
-	pages.Expose = slices.Concat(connect.ResponseHeaders(), mcp.ResponseHeaders(), pages.Expose)
-	doors := withInbox(cfg.Doors.Inbox, api, withCORS(pages, withMCP(tools,
-		connect.New(inside, api, cfg.Doors.Connect))))
-	if cfg.Observe.Tracer != nil {
-		doors = withTraceID(doors)
-	}
-	return problem.WithRequestID(doors), nil
 }
 
 // Swap puts another table in force, which was made with Routing.Router's as the one
@@ -247,8 +219,10 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 
 // Close ends everything at once. Run does it; only a Gateway that is never run needs it.
 func (g *Gateway) Close() {
-	g.mcp.leave()
-	g.relay.Close()
+	g.mcp.Leave()
+	if g.relay != nil {
+		g.relay.Close()
+	}
 	g.handler.fairQueue.Close()
 	g.handler.callers.Close()
 	g.handler.reader.Close()
@@ -276,7 +250,7 @@ func (g *Gateway) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
 	g.handler.authorize.Leave() // a person may take longer
-	g.mcp.leave()
+	g.mcp.Leave()
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/accesslog"
@@ -20,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/filter/translate"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
@@ -27,11 +29,6 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	overloads "github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
-)
-
-// metadata that names the capability, and the call.
-const (
-	requestIDHeader = "x-request-id"
 )
 
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
@@ -58,7 +55,7 @@ type handler struct {
 	driver    *driver
 	statuses  *status.Cache
 	calls     callPool
-	answers   answers
+	hosts     *web.Hosts
 	shares    *shares
 	fairQueue *fairqueue.Queue
 	relay     *relay.Relay // that calls the handler
@@ -83,6 +80,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		shares:    own,
 		fairQueue: q,
 	}
+	h.hosts = web.NewHosts(h.callers, cfg.Clients.Hosts)
 	h.discovery = discovery.New(discovery.Config{Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
 		Queue: q, MaxMessage: maxMessage, Refuse: refuse})
 	h.open = open.New(h.callers.Drop, cfg.Clients.OpenCalls)
@@ -96,7 +94,6 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 	}
 	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
-	h.answers.set(cfg.Clients.Hosts)
 	return h
 }
 
@@ -110,7 +107,7 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 
 // authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil: they are not counted.
 func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
-	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.authenticated})
+	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated})
 }
 
 // use returns what a tenant uses, for overload.Shedder.
@@ -153,14 +150,14 @@ func (h *handler) Headers(s *relay.Stream) {
 	t := h.calls.get(s)
 	startDeadline(s)
 	switch v := s.RequestValue().(type) {
-	case *inherited:
-		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.client, v.idempotencyKeys
+	case *web.Inherited:
+		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
 	case *internalCall:
 		t.Attempt.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))
 		return
 	default:
-		h.setClient(s, t)
+		client.Set(h.cfg.Clients.Addr, s, &t.Call)
 		if !s.Peer().Internal {
 			h.fairQueue.CallArrived()
 		}

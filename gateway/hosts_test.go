@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/tenant"
@@ -40,7 +40,7 @@ func TestHosts(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Hosts: gateway.Hosts{
+		Hosts: web.Names{
 			Public: hosts.New([]string{"gate.example.com", "*.caps.example.com"}).WithAddresses(),
 			Admin:  hosts.New([]string{"ops.example.com"}),
 		},

@@ -3,9 +3,7 @@ package gateway
 import (
 	"crypto/tls"
 	"net"
-	"net/http"
 
-	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/tenant"
@@ -44,17 +42,4 @@ func (g *Gateway) serve(public net.Listener, ended chan<- error) {
 	for i, l := range g.cfg.Clients.Listeners {
 		serve("serve clients at "+l.Of.Name, func() error { return g.relay.ServePort(l.Socket, g.ports[i]) })
 	}
-}
-
-// withCORS lets pages of other sites call as the configuration says, except at listeners whose callers are a tenant's
-// without a credential: every page would be that tenant.
-func withCORS(pages cors.Config, doors http.Handler) http.Handler {
-	some, none := cors.Handler(pages, doors), cors.Handler(cors.Config{}, doors)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if webRequestOf(r).client.At.Anonymous() {
-			none.ServeHTTP(w, r)
-			return
-		}
-		some.ServeHTTP(w, r)
-	})
 }

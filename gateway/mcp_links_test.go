@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -25,7 +26,7 @@ func TestMCPFiles(t *testing.T) {
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)
 	signed := startSigned(t, func(o *gatewaytest.Options) {
-		o.MCP = gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus)}
+		o.MCP = tools.Config{Usable: listing.New(known, decider, gateway.GRPCStatus)}
 	})
 	f := &mcpFront{gateway: signed.gateway, capability: signed.capability}
 	up := transfer(t, f.gateway.HTTP1(t), http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"),

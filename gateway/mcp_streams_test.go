@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/tenant"
@@ -18,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-type usable = gateway.Usable
+type usable = tools.Usable
 
 // counted counts the looks at the tools of callers, by tenant and user, and those at once.
 type counted struct {
@@ -62,7 +63,7 @@ func TestMCPStreamsShareAView(t *testing.T) {
 	t.Parallel()
 	const streams = 12
 	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{}, looked: make(chan string, 100)}
-	changes := new(gateway.ViewChanges)
+	changes := new(tools.ViewChanges)
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = granted{}
 		looks.usable, o.MCP.Usable, o.MCP.Changes = o.MCP.Usable, looks, changes
@@ -93,18 +94,18 @@ func TestMCPStreamsShareAView(t *testing.T) {
 	}
 	const told = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	declare(gatewaytest.Echo)
-	changes.Send(gateway.ViewChange{Tenant: "acme"})
+	changes.Send(tools.ViewChange{Tenant: "acme"})
 	for _, s := range acme {
 		if got := s.next(t); got != told {
 			t.Errorf("a stream of acme: %s", got)
 		}
 	}
-	changes.Send(gateway.ViewChange{Tenant: "acme"}) // a look at globex because of the first one would be before this one's
+	changes.Send(tools.ViewChange{Tenant: "acme"}) // a look at globex because of the first one would be before this one's
 	check.Holds(t, "a further look", func() bool { return looks.of("acme ") == 3 })
 	if g := looks.of("globex "); g != 1 {
 		t.Errorf("after changes of acme: %d looks at the tools of globex", g)
 	}
-	changes.Send(gateway.ViewChange{Capability: "other"})
+	changes.Send(tools.ViewChange{Capability: "other"})
 	if got := globex.next(t); got != told {
 		t.Errorf("the stream of globex: %s", got)
 	}

@@ -64,7 +64,7 @@ func (s outsideStore) End(ctx context.Context, c *idempotency.Claim, state idemp
 	return s.Store.End(ctx, c, state, sealed)
 }
 
-// Get implements gateway.TaskApprovals, as Withdraw.
+// Get implements tools.TaskApprovals, as Withdraw.
 func (d *desk) Get(ctx context.Context, tenant, id string) (approvals.Approval, error) {
 	outside()
 	if _, lost := d.lost.Load(id); lost {

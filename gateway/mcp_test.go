@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -52,9 +53,9 @@ var allTools = []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Empty, g
 
 func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 	t.Helper()
-	changes := new(gateway.ViewChanges)
+	changes := new(tools.ViewChanges)
 	known := catalog.New(catalog.Options{Changed: func(capability string) {
-		changes.Send(gateway.ViewChange{Capability: capability})
+		changes.Send(tools.ViewChange{Capability: capability})
 	}})
 	f := &mcpFront{capability: gatewaytest.NewCapability("b1"), known: known}
 	f.declare(t, allTools...)
@@ -67,7 +68,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
 			Idempotent: []string{gatewaytest.Echo}}},
 		Policy: options,
-		MCP: gateway.MCP{Usable: listing.New(known, decider, gateway.GRPCStatus), Changes: changes,
+		MCP: tools.Config{Usable: listing.New(known, decider, gateway.GRPCStatus), Changes: changes,
 			Describe: known.Describe},
 	}
 	for _, c := range change {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"runtime"
 
+	"github.com/capgate/capgate/gateway/client"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -68,10 +70,10 @@ func newShares(cfg *Config) *shares {
 	return &shares{
 		memory:    all,
 		calls:     all.Sub("calls", m),
-		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.AsOwner(strangers)),
+		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.AsOwner(bodybudget.Unknown)),
 		process:   process,
 
-		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+strangers)),
+		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+bodybudget.Unknown)),
 		operators:   all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
 		sessions:    all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
 
@@ -110,7 +112,7 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
 	}
-	return p.strangers.Of(peer.Value.(*clientConn).prefix)
+	return p.strangers.Of(client.Of(peer).Prefix)
 }
 
 // connection is relay.Memory.Connection. Requests of strangers at an address do not take the room for its connections.

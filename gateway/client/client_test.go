@@ -1,4 +1,4 @@
-package gateway
+package client
 
 import (
 	"net/netip"
@@ -16,7 +16,7 @@ func TestOriginOutlivesTheHeader(t *testing.T) {
 	part := func(from, to int) string { return filter.View(header[from:to]) }
 	said := filter.Client{Peer: &tenant.Peer{DNS: []string{"agent.acme.example"}}, Told: true,
 		Proto: part(0, 5), Host: part(8, 19), Port: part(20, 23)}
-	o := cloneClient(said, netip.MustParseAddr("192.0.2.7"))
+	o := clone(said, netip.MustParseAddr("192.0.2.7"))
 	for i := range header {
 		header[i] = 'x'
 	}

@@ -5,6 +5,7 @@ import "github.com/capgate/capgate/router"
 // Metadata that calls are routed and decided by.
 const (
 	CapabilityHeader = "x-capability-id"
+	RequestIDHeader  = "x-request-id"
 	SessionHeader    = "x-session-id" // of a call whose message names none
 	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
 

@@ -3,7 +3,7 @@ package app
 import (
 	"net"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/inbox"
 )
 
 // PublicAddr returns the address at which clients on this machine reach the public port.
@@ -16,11 +16,11 @@ func (p *App) InboxURL() string {
 	case p.persons.inbox == nil:
 		return ""
 	case cfg.PublicURL != "":
-		return cfg.PublicURL + gateway.InboxPath
+		return cfg.PublicURL + inbox.Path
 	case cfg.TLS.CertFile != "":
-		return "https://" + p.PublicAddr() + gateway.InboxPath
+		return "https://" + p.PublicAddr() + inbox.Path
 	}
-	return "http://" + p.PublicAddr() + gateway.InboxPath
+	return "http://" + p.PublicAddr() + inbox.Path
 }
 
 // AdminLink returns the address of the admin API for a browser. With token, it has the start token and is valid until

@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
@@ -69,7 +70,7 @@ type App struct {
 	ejections   ejections
 	tools       *catalog.Catalog
 	// toolsChanged is sent when the tools of callers may have changed: those of a capability, or a rule about them.
-	toolsChanged gateway.ViewChanges
+	toolsChanged tools.ViewChanges
 	listing      *listing.Server
 	discovery    *catalog.Discoverer
 	decider      *policy.Decider

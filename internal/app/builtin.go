@@ -5,9 +5,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -22,8 +22,8 @@ func (p *App) registerBuiltins(g grpc.ServiceRegistrar) {
 }
 
 // mcp returns what the front door of MCP needs.
-func (p *App) mcp(cfg *config.Config, first *plan) gateway.MCP {
-	return gateway.MCP{Usable: p.listing, Absent: p.listing.Absent, Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.signatures.Keys,
+func (p *App) mcp(cfg *config.Config, first *plan) tools.Config {
+	return tools.Config{Usable: p.listing, Absent: p.listing.Absent, Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.signatures.Keys,
 		Approvals: p.approvals, Changes: &p.toolsChanged, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 		Cancel: func(ctx context.Context, request string) {

@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -11,7 +11,7 @@ import (
 // newCatalog makes what knows the tools of capabilities, and what asks for them.
 func (p *App) newCatalog(first map[string]catalog.Declaration, metrics *telemetry.Metrics) {
 	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
-		Changed: func(capability string) { p.toolsChanged.Send(gateway.ViewChange{Capability: capability}) }})
+		Changed: func(capability string) { p.toolsChanged.Send(tools.ViewChange{Capability: capability}) }})
 	p.tools.Replace(first)
 	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
@@ -43,7 +43,7 @@ func (p *App) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err e
 }
 
 // viewChangeOf returns whose tools a changed rule is about.
-func viewChangeOf(c policy.Change) (v gateway.ViewChange) {
+func viewChangeOf(c policy.Change) (v tools.ViewChange) {
 	if c.Everything {
 		return v
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/capgate/capgate/gateway"
+	frontdoors "github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/hosts"
 )
@@ -55,7 +55,7 @@ func ownAddress(addr string) (string, error) {
 }
 
 // hostsOf returns the host names that the ports accept: those of the configuration, and those implied by it.
-func hostsOf(cfg *config.Config) gateway.Hosts {
+func hostsOf(cfg *config.Config) frontdoors.Names {
 	own := func(listen string, names []string) []string {
 		if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
 			names = append(names, host)
@@ -77,7 +77,7 @@ func hostsOf(cfg *config.Config) gateway.Hosts {
 			public = own(l.Address, public)
 		}
 	}
-	return gateway.Hosts{
+	return frontdoors.Names{
 		Public: hosts.New(own(cfg.Listen, public)).WithAddresses(),
 		Admin:  hosts.New(own(cfg.Admin, reached(cfg.AdminURL, slices.Clone(cfg.AdminHosts)))),
 	}

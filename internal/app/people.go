@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/people"
+	"github.com/capgate/capgate/gateway/frontdoor/inbox"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/approver"
 	"github.com/capgate/capgate/internal/clientaddr"
@@ -24,7 +25,7 @@ import (
 type persons struct {
 	sessions  *session.Manager
 	admin     *people.People
-	inbox     *gateway.Inbox // nil: nobody could answer there
+	inbox     *inbox.Config // nil: nobody could answer there
 	approvers *approver.Approvers
 	now       atomic.Pointer[personSettings]
 }
@@ -63,12 +64,12 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	o.approvers = &approver.Approvers{Authenticators: p.auth.all, Directory: p.auth.directory, Roster: p.auth.roster,
 		People: func() operator.People { return o.now.Load().entries }, SignsIn: o.signsIn}
 	of.Limiter = session.NewLimiter(nil)
-	of.Kind, of.Mount, of.Home, of.People = session.Inbox, gateway.InboxPath, gateway.InboxPath, o.approvers
+	of.Kind, of.Mount, of.Home, of.People = session.Inbox, inbox.Path, inbox.Path, o.approvers
 	if p.auth.all != nil {
 		of.Keys = "API key with the scope approve"
 	}
-	of.URL, of.Network = func() string { return o.now.Load().publicURL }, gateway.NetworkOf
-	o.inbox = &gateway.Inbox{SignIn: signin.New(of), Identity: o.approvers.Identity, Page: console.Handler(console.Inbox)}
+	of.URL, of.Network = func() string { return o.now.Load().publicURL }, inbox.NetworkOf
+	o.inbox = &inbox.Config{SignIn: signin.New(of), Identity: o.approvers.Identity, Page: console.Handler(console.Inbox)}
 	return nil
 }
 

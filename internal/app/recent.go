@@ -105,7 +105,7 @@ func (p *App) recentServices() []admin.Service {
 	ground := playground.Config{Tools: p.tools, Decider: p.decider, Tenants: p.auth.roster, Status: gateway.GRPCStatus,
 		Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity,
 			address string) {
-			p.gateway.ServeAs(w, r, identity, address)
+			p.gateway.Doors().ServeAs(w, r, identity, address)
 		}, Stream: p.streamAs}
 	if p.auth.directory != nil {
 		ground.Settings = p.auth.directory.Settings
@@ -117,7 +117,7 @@ func (p *App) recentServices() []admin.Service {
 // streamAs makes a call from the playground. The gateway is made after its admin API.
 func (p *App) streamAs(ctx context.Context, identity tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error) {
-	return p.gateway.StreamAs(ctx, identity, address, md, req)
+	return p.gateway.Doors().StreamAs(ctx, identity, address, md, req)
 }
 
 // maxLetters is how many dead letters a summary counts.

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
@@ -213,7 +213,7 @@ func (r *reloader) apply(s *settings.Settings) error {
 	p.gateway.SetDrain(drainOf(s.Config))
 	p.gateway.SetHosts(hostsOf(s.Config))
 	p.gateway.SetMCP(mcpOf(s.Config, next))
-	p.toolsChanged.Send(gateway.ViewChange{}) // the names of tools, or what a tenant may use, may be others
+	p.toolsChanged.Send(tools.ViewChange{}) // the names of tools, or what a tenant may use, may be others
 	p.clientAddr.Replace(clientAddrConfig(s.Config))
 	if s != r.current {
 		_ = p.setWebhooks(s.Webhooks) // the file's reader has checked them

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
@@ -63,7 +63,7 @@ func (p *Budget) Handler(ownerOf func(*http.Request) Owner, next http.Handler) h
 		h := &Reservation{budget: p, owner: ownerOf(r), w: w, r: r}
 		h.selectAccount()
 		defer func() { h.account.Release(h.held) }()
-		next.ServeHTTP(w, frontdoor.With(r, reservationKey{}, h))
+		next.ServeHTTP(w, request.With(r, reservationKey{}, h))
 	})
 }
 

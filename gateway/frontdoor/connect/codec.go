@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -107,7 +107,7 @@ func (t *target) encode(ctx context.Context, m *message) error {
 	if !t.json {
 		return nil
 	}
-	if err := frontdoor.HoldResult(ctx, jsonCopies*len(m.data)); err != nil {
+	if err := request.HoldResult(ctx, jsonCopies*len(m.data)); err != nil {
 		return errorOf(err)
 	}
 	out, err := empty(t.schema.Output()) // there is one, or decode had refused

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // Config is how the front door is set up. The zero value works.
@@ -34,14 +34,13 @@ const compressFrom = 1 << 10
 type Handler struct {
 	cfg    Config
 	conn   grpc.ClientConnInterface
-	next   http.Handler
 	unary  *connect.Handler // of Connect: without an envelope
 	stream *connect.Handler // of Connect: with envelopes; and gRPC-Web, where unary looks the same
 }
 
-// New returns the front door of the gateway behind conn. Requests of other protocols go to next.
-func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler {
-	h := &Handler{cfg: cfg.withDefaults(), conn: conn, next: next}
+// New returns the front door of the gateway behind conn.
+func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
+	h := &Handler{cfg: cfg.withDefaults(), conn: conn}
 	options := connect.WithHandlerOptions(
 		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")), connect.WithCodec(codec("json; charset=utf-8")),
 		connect.WithReadMaxBytes(h.cfg.MaxMessage), connect.WithCompressMinBytes(compressFrom))
@@ -54,11 +53,7 @@ func New(conn grpc.ClientConnInterface, next http.Handler, cfg Config) *Handler 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p := protocolOf(r)
 	if p == none {
-		if r.Method == http.MethodPost && looksLikeMethod(r.URL.Path) {
-			problem.Write(w, r, unsupportedType)
-		} else {
-			h.next.ServeHTTP(w, r)
-		}
+		problem.Write(w, r, unsupportedType)
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -82,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p == connectUnary {
 		h.unary.ServeHTTP(w, r)
 		if r.Context().Err() == nil { // connect-go has answered a body that it cannot decode, unless there was a call
-			frontdoor.Rejected(r.Context(), codes.InvalidArgument, "REQUEST_MALFORMED")
+			request.Rejected(r.Context(), codes.InvalidArgument, "REQUEST_MALFORMED")
 		}
 		return
 	}
@@ -91,8 +86,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.stream.ServeHTTP(w, r)
 }
 
-// Speaks reports whether a request is of gRPC-Web or Connect.
-func Speaks(r *http.Request) bool { return protocolOf(r) != none }
+// Match implements web.Door. A request for a method of gRPC that is of neither protocol is rejected here.
+func (*Handler) Match(r *http.Request) bool {
+	return protocolOf(r) != none || r.Method == http.MethodPost && looksLikeMethod(r.URL.Path)
+}
 
 // protocol is the protocol of a request.
 type protocol uint8

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"io"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -48,7 +47,7 @@ func (s *endlessStream) RecvMsg(m any) error {
 func serve(t *testing.T) (*endless, net.Conn) {
 	t.Helper()
 	conn := &endless{over: make(chan struct{})}
-	srv := httptest.NewServer(New(conn, http.NotFoundHandler(), Config{Stall: 100 * time.Millisecond}))
+	srv := httptest.NewServer(New(conn, Config{Stall: 100 * time.Millisecond}))
 	check.Cleanup(t, srv.Close)
 	client, err := net.Dial("tcp", srv.Listener.Addr().String())
 	check.Must(t, err)

@@ -1,5 +1,5 @@
 // Package connect serves gRPC-Web, also in base64, and the Connect protocol over HTTP/1.1 and HTTP/2, for browsers
-// and other clients without gRPC. It is an http.Handler in front of another one, and a gRPC client of the gateway.
+// and other clients without gRPC. It is a web.Door, and a gRPC client of the gateway.
 // It makes no decisions: the gateway authenticates, authorizes and routes by the metadata passed on.
 //
 //	connect.go  New, and which requests are of these protocols

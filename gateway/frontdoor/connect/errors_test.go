@@ -57,7 +57,7 @@ func TestOnlyTheFirstMessageIsBeforeTheCall(t *testing.T) {
 		"the first":  {[]string{"?"}, "true"},
 		"the second": {[]string{"{}", "?"}, ""},
 	} {
-		srv := httptest.NewServer(New(&endless{over: make(chan struct{})}, http.NotFoundHandler(), Config{}))
+		srv := httptest.NewServer(New(&endless{over: make(chan struct{})}, Config{}))
 		var body []byte
 		for _, m := range test.messages {
 			body = append(body, enveloped(m)...)

@@ -10,29 +10,26 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// RequestHeaders are the headers of these protocols that CORS has to allow, besides metadata.
-func RequestHeaders() []string {
-	return []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding",
-		"Connect-Content-Encoding",
-		"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"}
-}
-
-// ResponseHeaders are those that a page must be allowed to read (CORS), besides metadata.
-func ResponseHeaders() []string {
-	return []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "Grpc-Encoding", "Grpc-Accept-Encoding",
-		"Connect-Content-Encoding", "Connect-Accept-Encoding"}
+// Headers implements web.Door. All headers of metadata go to the calls.
+func (*Handler) Headers() header.Door {
+	return header.Door{Keys: true,
+		Request: []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding",
+			"Connect-Content-Encoding",
+			"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"},
+		Response: []string{"Grpc-Status", "Grpc-Message", "Grpc-Status-Details-Bin", "Grpc-Encoding",
+			"Grpc-Accept-Encoding", "Connect-Content-Encoding", "Connect-Accept-Encoding"}}
 }
 
 // binary is how names of metadata end whose values are bytes.
 const binary = "-bin"
 
-// Timeout is the time that a request of Connect or gRPC-Web gives its call. A malformed one is not given; connect-go
-// rejects the request for it.
-func Timeout(r *http.Request) (timeout time.Duration, given bool) {
+// Timeout implements web.Door. connect-go rejects a request with a malformed timeout.
+func (*Handler) Timeout(r *http.Request) (timeout time.Duration, given bool) {
 	switch protocolOf(r) {
 	case connectUnary, connectStream:
 		ms, err := strconv.ParseUint(r.Header.Get("Connect-Timeout-Ms"), 10, 31)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -39,7 +39,7 @@ func said(err error, p call.Progress) error {
 func rejected(ctx context.Context, err error) error {
 	r := &call.Refusal{Kind: call.InvalidArgument}
 	errors.As(err, &r)
-	frontdoor.Rejected(ctx, status.CodeOf(r.Kind), r.Reason)
+	request.Rejected(ctx, status.CodeOf(r.Kind), r.Reason)
 	return said(err, call.NotSent)
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // bodyInTurn is how much of its body a request may read in a turn, in bytes, without waiting again.
@@ -27,7 +27,7 @@ func (q *Queue) Handler(ownerOf func(*http.Request) (tenant, from string), full,
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			b := &body{ReadCloser: r.Body, queue: q, tenant: tenant, turn: turn, left: bodyInTurn}
-			r = frontdoor.With(r, bodyKey{}, b)
+			r = request.With(r, bodyKey{}, b)
 			b.ctx, r.Body = r.Context(), b
 		}
 		next.ServeHTTP(w, r)

@@ -1,26 +1,29 @@
-package gateway
+// Package inbox is the page of approvals for people who have signed in, with the routes of approvals of the JSON API.
+package inbox
 
 import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
-	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// InboxPath is the path of the page of approvals at the public port. Nothing else has a path below it.
-const InboxPath = "/inbox"
+// Path is the path of the page of approvals at the public port. Nothing else has a path below it.
+const Path = "/inbox"
 
-// Inbox is the page of approvals for people who have signed in. Their cookies count below InboxPath alone, and nothing
-// else counts there.
-type Inbox struct {
+// Config is for a Door. Cookies of people who have signed in count below Path alone, and no other credential counts
+// there.
+type Config struct {
 	SignIn *signin.Handler
 	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or, for
 	// "" and tenant.All, for all that it may answer for. It may wait until ctx ends.
@@ -28,90 +31,90 @@ type Inbox struct {
 	Page     http.Handler // the page and its files, which are the same for everybody
 }
 
-// inboxCaller is whom a request to the inbox is of.
-type inboxCaller struct {
+// person is the authenticated person behind a request, or why there is none.
+type person struct {
 	session *session.Session
 	refusal *call.Refusal
 }
 
-// isInbox reports whether a request is for the inbox. Ports besides the public one have none.
-func (v *webRequest) isInbox() bool {
-	return v.client.At == nil && isInboxPath(v.r.URL.Path)
+// Door is the front door of the inbox. It implements web.SignIn.
+type Door struct {
+	cfg *Config // nil: there is no inbox
+	http.Handler
 }
+
+// New returns the front door, which serves approvals by the JSON API. If cfg is nil, it tells clients that the page is
+// off.
+func New(cfg *Config, api http.Handler) *Door {
+	d := &Door{cfg: cfg, Handler: http.HandlerFunc(off)}
+	if cfg != nil {
+		d.Handler = d.routes(api)
+	}
+	return d
+}
+
+// Match implements web.Door. Ports besides the public one have no inbox.
+func (*Door) Match(r *http.Request) bool {
+	return web.Of(r).Client.At == nil && (r.URL.Path == Path || strings.HasPrefix(r.URL.Path, Path+"/"))
+}
+
+// Headers implements web.Door.
+func (*Door) Headers() header.Door { return header.Door{Cookies: true} }
+
+// Timeout implements web.Door.
+func (*Door) Timeout(*http.Request) (time.Duration, bool) { return 0, false }
 
 // NetworkOf returns the name of the network of the client of a request to the inbox.
-func NetworkOf(r *http.Request) string { return webRequestOf(r).from }
+func NetworkOf(r *http.Request) string { return web.Of(r).Network }
 
-func isInboxPath(path string) bool {
-	return path == InboxPath || strings.HasPrefix(path, InboxPath+"/")
-}
-
-// authenticatePerson sets the principal of a request to the inbox by its session.
-func (v *webRequest) authenticatePerson() {
-	of := v.h.cfg.Doors.Inbox
-	if of == nil || !strings.HasPrefix(v.r.URL.Path, InboxPath+"/v1/") {
-		return // the sign-in and the page need nobody
-	}
-	who := &inboxCaller{}
-	v.person = who
-	if who.session, who.refusal = of.SignIn.Session(v.r); who.refusal != nil {
+// Identify implements web.SignIn. The sign-in and the page need no caller.
+func (d *Door) Identify(r *http.Request) {
+	if d.cfg == nil || !strings.HasPrefix(r.URL.Path, Path+"/v1/") {
 		return
 	}
-	identity, refusal := of.Identity(v.r.Context(), who.session, v.r.URL.Query().Get("tenant"))
-	if who.refusal = refusal; refusal != nil {
+	v, who := web.Of(r), &person{}
+	v.Person = who
+	if who.session, who.refusal = d.cfg.SignIn.Session(r); who.refusal != nil {
 		return
 	}
-	v.setIdentity(identity)
-	v.h.authenticated(relay.PeerOf(v.r.Context()))
-}
-
-// withInbox serves the inbox by its own handlers, and approvals there by the JSON API.
-func withInbox(of *Inbox, api, next http.Handler) http.Handler {
-	var own http.Handler = http.HandlerFunc(noInbox)
-	if of != nil {
-		own = of.handler(api)
+	identity, refusal := d.cfg.Identity(r.Context(), who.session, r.URL.Query().Get("tenant"))
+	if who.refusal = refusal; refusal == nil {
+		v.Authenticated(identity)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if webRequestOf(r).isInbox() {
-			own.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
-func noInbox(w http.ResponseWriter, r *http.Request) {
+func off(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	problem.Write(w, r, problem.Own(http.StatusNotFound, codes.NotFound, "INBOX_OFF", "the page of approvals is off: "+
 		"the gateway has no tenants with credentials, who could answer; operators answer at the admin port"))
 }
 
-func (i *Inbox) handler(api http.Handler) http.Handler {
+func (d *Door) routes(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	for pattern, serve := range i.SignIn.Routes() {
+	for pattern, serve := range d.cfg.SignIn.Routes() {
 		mux.HandleFunc(pattern, serve)
 	}
-	mux.Handle("GET "+InboxPath, i.Page)
-	mux.Handle("GET "+InboxPath+"/assets/", i.Page)
-	mux.HandleFunc("GET "+InboxPath+"/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", InboxPath)
+	mux.Handle("GET "+Path, d.cfg.Page)
+	mux.Handle("GET "+Path+"/assets/", d.cfg.Page)
+	mux.HandleFunc("GET "+Path+"/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", Path)
 		w.WriteHeader(http.StatusPermanentRedirect)
 	})
-	mux.HandleFunc("GET "+InboxPath+"/v1/me", i.me)
-	approvals := i.SignIn.Follow(i.approvals(api))
-	mux.Handle(InboxPath+"/v1/approvals", approvals)
-	mux.Handle(InboxPath+"/v1/approvals/", approvals)
+	mux.HandleFunc("GET "+Path+"/v1/me", d.me)
+	approvals := d.cfg.SignIn.Follow(d.approvals(api))
+	mux.Handle(Path+"/v1/approvals", approvals)
+	mux.Handle(Path+"/v1/approvals/", approvals)
 	pages := http.NewCrossOriginProtection() // the browser may also show foreign pages
 	pages.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
 	return pages.Handler(problem.Mux(mux))
 }
 
 // approvals serves requests for approvals as the JSON API does, for the person of the session.
-func (i *Inbox) approvals(api http.Handler) http.Handler {
-	return i.known(func(w http.ResponseWriter, r *http.Request, _ *inboxCaller) {
+func (d *Door) approvals(api http.Handler) http.Handler {
+	return d.known(func(w http.ResponseWriter, r *http.Request, _ *person) {
 		inner, address := *r, *r.URL
-		address.Path = strings.TrimPrefix(address.Path, InboxPath)
-		address.RawPath = strings.TrimPrefix(address.RawPath, InboxPath)
+		address.Path = strings.TrimPrefix(address.Path, Path)
+		address.RawPath = strings.TrimPrefix(address.RawPath, Path)
 		inner.URL, inner.RequestURI = &address, address.RequestURI()
 		inner.Header = r.Header.Clone()
 		for name := range inner.Header {
@@ -127,15 +130,15 @@ func (i *Inbox) approvals(api http.Handler) http.Handler {
 func passesInbox(name string) bool {
 	switch name {
 	case "Accept", "Accept-Encoding", "Content-Type", "Content-Length", "Content-Encoding", "If-None-Match",
-		"Last-Event-Id", http.CanonicalHeaderKey(requestIDHeader), "Traceparent", "Tracestate", "Te":
+		"Last-Event-Id", problem.RequestID, "Traceparent", "Tracestate", "Te":
 		return true
 	}
 	return false
 }
 
-func (i *Inbox) me(w http.ResponseWriter, r *http.Request) {
-	i.known(func(w http.ResponseWriter, r *http.Request, who *inboxCaller) {
-		of := &webRequestOf(r).Identity
+func (d *Door) me(w http.ResponseWriter, r *http.Request) {
+	d.known(func(w http.ResponseWriter, r *http.Request, who *person) {
+		of := &web.Of(r).Identity
 		me := signin.Me{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
 			Via: "session", Issuer: who.session.Issuer, Roles: rolesAtInbox(of.Scopes)}
 		if several := of.Several(); several != nil {
@@ -144,7 +147,7 @@ func (i *Inbox) me(w http.ResponseWriter, r *http.Request) {
 				me.Tenants = append(me.Tenants, signin.TenantRoles{Tenant: t.Settings.ID, Roles: rolesAtInbox(t.Scopes)})
 			}
 		}
-		i.SignIn.WriteMe(w, r, me, who.session)
+		d.cfg.SignIn.WriteMe(w, r, me, who.session)
 	}).ServeHTTP(w, r)
 }
 
@@ -162,18 +165,17 @@ func rolesAtInbox(scopes tenant.Scopes) []string {
 }
 
 // known serves requests of people, and refuses others.
-func (i *Inbox) known(next func(http.ResponseWriter, *http.Request, *inboxCaller)) http.Handler {
+func (d *Door) known(next func(http.ResponseWriter, *http.Request, *person)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		v := webRequestOf(r)
-		if v.person == nil || v.person.refusal != nil {
-			refusal := session.Refused()
-			if v.person != nil {
-				refusal = v.person.refusal
-			}
-			problem.Write(w, r, problem.Of(v.refuse(refusal, 0)))
+		who, _ := web.Of(r).Person.(*person)
+		if who == nil {
+			who = &person{refusal: session.Refused()}
+		}
+		if who.refusal != nil {
+			problem.Write(w, r, problem.Of(web.Of(r).Refuse(who.refusal)))
 			return
 		}
-		next(w, r, v.person)
+		next(w, r, who)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // batchVersion is the only revision with batches. It has no header of the revision.
@@ -76,7 +76,7 @@ type captured struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	held   frontdoor.Growing
+	held   request.Growing
 }
 
 // batchCopies is how often a response is held: by itself, and in that of the batch, whose buffers grow.

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -68,7 +68,7 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 		return nil, refused.rpc(x.r)
 	}
 	if len(i.keys) > 0 {
-		ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys})
+		ctx = request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys})
 	}
 	problem.Called(ctx)
 	reply, asked, err := h.approve(ctx, i)
@@ -129,7 +129,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	ctx, result := x.r.Context(), (*callResult)(nil)
 	var err error
 	if i.results.Relayed {
-		if err = frontdoor.HoldResult(ctx, relayedCopies*len(reply.GetResultJson())); err == nil {
+		if err = request.HoldResult(ctx, relayedCopies*len(reply.GetResultJson())); err == nil {
 			result = relayed(reply, i.stateless)
 		}
 	} else {
@@ -139,7 +139,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	if err == nil {
 		result = conforming(i, result)
 		if x.memory == nil { // the SDK encodes it before it writes
-			err = frontdoor.HoldResult(ctx, sdkCopies*result.size())
+			err = request.HoldResult(ctx, sdkCopies*result.size())
 		}
 	}
 	if err != nil {

@@ -37,8 +37,8 @@ func (x *exchange) elicits() bool {
 		(m.streams || x.memory != nil)
 }
 
-// request is a JSON-RPC request of the server.
-type request struct {
+// serverRequest is a JSON-RPC request of the server.
+type serverRequest struct {
 	Version string            `json:"jsonrpc"`
 	ID      string            `json:"id"`
 	Method  string            `json:"method"`
@@ -65,7 +65,7 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 	}
 	q := i.seals.seal(sealedQuestion, question{x.session.ID, id, time.Now().Add(stateTTL).Unix()})
 	// The call is held whatever is written. A client that has gone cancels it.
-	_ = x.events.send(request{"2.0", q, "elicitation/create", form})
+	_ = x.events.send(serverRequest{"2.0", q, "elicitation/create", form})
 	return func() {
 		_ = x.events.send(notification{"2.0", "notifications/cancelled", sdk.CancelledParams{RequestID: q}})
 	}

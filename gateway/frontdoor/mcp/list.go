@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -50,7 +50,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}
-	if err := frontdoor.HoldResult(ctx, listCopies*p.bytes); err != nil {
+	if err := request.HoldResult(ctx, listCopies*p.bytes); err != nil {
 		return nil, h.refusalOf(r, err).rpc(r)
 	}
 	return listOf(p.tools, p.next), nil

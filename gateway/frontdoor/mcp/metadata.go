@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
 )
@@ -18,13 +20,17 @@ const (
 	metaApproval    = "dev.capgate/approval" // of a result: the approval that its call waits for
 )
 
-// RequestHeaders are the headers of MCP that CORS has to allow.
-func RequestHeaders() []string {
-	return []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader}
+// Headers implements web.Door.
+func (*Handler) Headers() header.Door {
+	return header.Door{Request: []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader},
+		Response: []string{sessionHeader}}
 }
 
-// ResponseHeaders are the headers of MCP that CORS has to expose.
-func ResponseHeaders() []string { return []string{sessionHeader} }
+// Timeout implements web.Door.
+func (*Handler) Timeout(r *http.Request) (time.Duration, bool) {
+	timeout, err := header.Timeout(r.Header)
+	return timeout, err == nil && timeout > 0
+}
 
 // about is what a request says of its call.
 type about struct {

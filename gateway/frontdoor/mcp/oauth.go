@@ -18,9 +18,9 @@ type protectedResource struct {
 	Name     string   `json:"resource_name"`
 }
 
-// Serves reports whether a path is one of this front door. Without issuers of tokens there is no metadata of them.
-func (h *Handler) Serves(path string) bool {
-	switch path {
+// Match implements web.Door. Without issuers of tokens there is no metadata of them.
+func (h *Handler) Match(r *http.Request) bool {
+	switch r.URL.Path {
 	case Path:
 		return true
 	case metadataPath, metadataPath + Path:

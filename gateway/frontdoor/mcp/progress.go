@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // noticeCopies is how often a piece is held while its notification is written: control characters become six.
@@ -39,7 +39,7 @@ func (p *progress) piece(ctx context.Context, data []byte, relayed bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = true
-	release, err := frontdoor.HoldFor(ctx, noticeCopies*len(data))
+	release, err := request.HoldFor(ctx, noticeCopies*len(data))
 	if err != nil {
 		return err
 	}

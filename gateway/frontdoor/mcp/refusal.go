@@ -9,8 +9,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 )
 
@@ -73,7 +73,7 @@ func codeOf(code string) int64 {
 
 // rpc returns the error as the SDK sends it, and records that the request is rejected.
 func (f *refusal) rpc(r *http.Request) *jsonrpc.Error {
-	frontdoor.Rejected(r.Context(), f.grpcCode(), f.data.Reason)
+	request.Rejected(r.Context(), f.grpcCode(), f.data.Reason)
 	f.data.RequestID = r.Header.Get(problem.RequestID)
 	data, _ := json.Marshal(f.data) // texts and numbers always have JSON
 	if f.more != nil {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -28,7 +28,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 	if err != nil {
 		return nil, err
 	}
-	reply, pieces, held := new(docpb.InvokeResponse), 0, frontdoor.Growing{}
+	reply, pieces, held := new(docpb.InvokeResponse), 0, request.Growing{}
 	for {
 		c, err := stream.Recv()
 		switch {

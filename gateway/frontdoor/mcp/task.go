@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -265,7 +265,7 @@ func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, *refusal) {
 // patiently makes the call of a task. It returns while the call runs, if that takes long; the call goes on.
 func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, running bool,
 	err error) {
-	ctx, cancel := context.WithCancel(frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: i.keys}))
+	ctx, cancel := context.WithCancel(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys}))
 	defer cancel()
 	patience := time.AfterFunc(taskPatience, cancel) // no deadline, which would be the call's
 	problem.Called(ctx)

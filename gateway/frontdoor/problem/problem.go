@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -98,7 +98,7 @@ func (p Problem) In(r *http.Request) Problem {
 // Write responds with a problem, and records that the request is rejected. The caller has set further headers.
 func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	p = p.In(r)
-	frontdoor.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
+	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
 	out, err := textOf(p)
 	if err != nil {
 		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)

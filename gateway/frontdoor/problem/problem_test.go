@@ -48,7 +48,7 @@ var gone = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	h := problem.WithRequestID(gone)
+	h := problem.WithRequestID(problem.Check(gone))
 	for _, id := range []string{"a", strings.Repeat("x", 128), `~ !"#`} {
 		w := ask(t, h, "GET", "/", "X-Request-Id", id)
 		if p := read(t, w); p.RequestID != id || w.Header().Get("X-Request-Id") != id || p.Reason != "GONE" {
@@ -76,7 +76,9 @@ func TestRequestIDs(t *testing.T) {
 			t.Errorf("%q: %s; p %+v; id %+v", bad, w.Body, p, id)
 		}
 	}
-	next := problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) }))
+	next := problem.WithRequestID(problem.Check(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+	})))
 	grpc := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.ProtoMajor = 2 // it is refused over HTTP/1.1
 		next.ServeHTTP(w, r)

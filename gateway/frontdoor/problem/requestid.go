@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"crypto/rand"
 	"io"
 	"net/http"
@@ -15,13 +16,11 @@ const RequestID = "X-Request-Id"
 // maxRequestID is the maximum length of a request's id, in bytes.
 const maxRequestID = 128
 
-// WithRequestID gives each request without an id a new one, and sets it in the response header. An invalid id
-// is rejected and not replaced, because its sender would search for it. gRPC passes unchanged, and is rejected
-// over HTTP/1.1, which cannot carry it.
+// WithRequestID gives each request without an id a new one, and sets it in the response header. Check rejects an
+// invalid one. gRPC over HTTP/2 passes unchanged.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		grpc := isGRPC(r.Header.Get("Content-Type"))
-		if grpc && r.ProtoMajor != 1 {
+		if r.ProtoMajor != 1 && isGRPC(r.Header.Get("Content-Type")) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -33,18 +32,30 @@ func WithRequestID(next http.Handler) http.Handler {
 		}
 		w.Header()[RequestID] = given[:1:1]
 		defer drain(r, r.Body)
-		if grpc {
+		if !good {
+			r = r.WithContext(context.WithValue(r.Context(), badIDKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type badIDKey struct{}
+
+// Check rejects requests with an invalid id, which WithRequestID has replaced: their sender would search for it. It also
+// rejects gRPC over HTTP/1.1, which cannot carry it.
+func Check(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.ProtoMajor == 1 && isGRPC(r.Header.Get("Content-Type")):
 			Write(w, r, Own(http.StatusUnsupportedMediaType, codes.FailedPrecondition, "HTTP_VERSION_UNSUPPORTED",
 				"gRPC needs HTTP/2, but this request arrived over HTTP/1.1: a proxy may have changed it; "+
 					"over HTTP/1.1 use JSON, Connect or gRPC-Web"))
-			return
-		}
-		if !good {
+		case r.Context().Value(badIDKey{}) != nil:
 			Write(w, r, Own(http.StatusBadRequest, codes.InvalidArgument, "INVALID_HEADER",
 				"the header X-Request-Id may occur once, with at most 128 bytes of printable ASCII"))
-			return
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
@@ -19,7 +19,7 @@ type tracedKey struct{}
 
 // WithTrace returns a request whose calls begin a trace.
 func WithTrace(r *http.Request, id string) *http.Request {
-	return frontdoor.With(r, tracedKey{}, &traced{id: id})
+	return request.With(r, tracedKey{}, &traced{id: id})
 }
 
 // Called records that the request of ctx has become a call. A request that was rejected before has no trace.

@@ -1,6 +1,6 @@
-// Package frontdoor has the data that front doors attach to the calls of their requests, besides metadata. Clients
+// Package request has the data that front doors attach to the calls of their requests, besides metadata. Clients
 // cannot set them by headers.
-package frontdoor
+package request
 
 import "context"
 

@@ -6,16 +6,16 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 )
 
@@ -81,7 +81,7 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 			text = "-" // not covered by the signature
 		}
 		md = signedMetadata(r.Header)
-		ctx = frontdoor.WithCall(ctx, frontdoor.Call{Signature: text})
+		ctx = request.WithCall(ctx, request.Call{Signature: text})
 	}
 	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), params)
 }
@@ -114,10 +114,10 @@ func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
 }
 
 // metadataOf returns the metadata of a request's call, from its headers.
-func metadataOf(header http.Header) metadata.MD {
+func metadataOf(all http.Header) metadata.MD {
 	md := metadata.MD{}
 	for _, name := range append(forwarded[:], authorization) {
-		if v := header.Values(name); len(v) > 0 && (name != apiKey || strings.HasPrefix(v[0], ownKey)) {
+		if v := all.Values(name); len(v) > 0 && (name != apiKey || header.OwnKey(v[0])) {
 			md[name] = v
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
 // telling is the connection to our own relay. It marks requests that have become calls, because only these have a
@@ -61,7 +61,7 @@ func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 		}
 	}
 	if keys := made.Get(keyedMetadata); len(keys) > 0 {
-		ctx = frontdoor.WithCall(ctx, frontdoor.Call{IdempotencyKeys: keys})
+		ctx = request.WithCall(ctx, request.Call{IdempotencyKeys: keys})
 	}
 	return metadata.NewOutgoingContext(ctx, out)
 }

@@ -11,9 +11,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -109,9 +110,9 @@ func (d *directCall) route(r *http.Request) bool {
 }
 
 // readHeader collects the metadata of a request whose headers are all ordinary.
-func (d *directCall) readHeader(header http.Header) bool {
+func (d *directCall) readHeader(all http.Header) bool {
 	d.header = d.header[:0]
-	for name, values := range header {
+	for name, values := range all {
 		if len(values) != 1 || !printable(values[0]) {
 			return false
 		}
@@ -126,7 +127,7 @@ func (d *directCall) readHeader(header http.Header) bool {
 				return false
 			}
 		case "X-Api-Key":
-			if !strings.HasPrefix(v, ownKey) {
+			if !header.OwnKey(v) {
 				return false
 			}
 			d.add(apiKey, v)
@@ -293,7 +294,7 @@ func (d *directCall) answer(ctx context.Context, w http.ResponseWriter, result [
 	typ, text := jsonType, result
 	if d.tool == "" || toolError != "" {
 		clear(d.body) // it is read
-		err := frontdoor.HoldResult(ctx, len(result)/2*3)
+		err := request.HoldResult(ctx, len(result)/2*3)
 		if err != nil {
 			return err
 		}

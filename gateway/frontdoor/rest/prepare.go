@@ -6,9 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/textproto"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,8 +14,8 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -34,9 +32,6 @@ const (
 	keyedMetadata  = "idempotency-key"      // grpc-gateway's name for it; see withMetadata
 	replayed       = "idempotency-replayed" // metadata of an answer that the first such call got
 	apiKey         = "x-api-key"            // a key of the gateway's own; others' go nowhere
-	ownKey         = "cg_"                  // how those begin
-	grpcTimeout    = "Grpc-Timeout"         // "1500m", as gRPC writes it
-	requestTimeout = "Request-Timeout"      // "1.5" seconds, or "1500ms"
 )
 
 // forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
@@ -120,8 +115,8 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			defer cancel()
 		}
 		r.Header = r.Header.Clone()
-		r.Header.Del(grpcTimeout) // it is in ctx
-		if !OwnKey(r.Header) {
+		r.Header.Del(header.GRPCTimeout) // it is in ctx
+		if !header.OwnKey(r.Header.Get(apiKey)) {
 			r.Header.Del(apiKey)
 		}
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers
@@ -149,9 +144,6 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// OwnKey reports whether x-api-key holds a key of the gateway's own. Others' keys go nowhere.
-func OwnKey(header http.Header) bool { return strings.HasPrefix(header.Get("X-Api-Key"), ownKey) }
-
 // check validates a request before its body is read. It returns the call's timeout; 0: none.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *call.Refusal) {
 	for id, v := range params {
@@ -171,8 +163,8 @@ func (h *Handler) check(r *http.Request, params map[string]string) (time.Duratio
 }
 
 // checkHeader validates the headers of any request.
-func checkHeader(header http.Header) (time.Duration, *call.Refusal) {
-	for name, values := range header {
+func checkHeader(h http.Header) (time.Duration, *call.Refusal) {
+	for name, values := range h {
 		if _, ok := forwardHeader(name); !ok && !strings.EqualFold(name, authorization) {
 			continue
 		}
@@ -182,7 +174,11 @@ func checkHeader(header http.Header) (time.Duration, *call.Refusal) {
 			}
 		}
 	}
-	return timeoutOf(header)
+	timeout, err := header.Timeout(h)
+	if err != nil {
+		return 0, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_HEADER", Message: err.Error()}
+	}
+	return timeout, nil
 }
 
 // isJSON is whether a body of that type is read as JSON. A form is what curl -d calls
@@ -210,46 +206,6 @@ func printable(v string) bool {
 		}
 	}
 	return true
-}
-
-// Timeout is the time that a request gives its call. It is not given where its headers are malformed; the request is
-// rejected for that.
-func Timeout(header http.Header) (timeout time.Duration, given bool) {
-	timeout, refused := timeoutOf(header)
-	return timeout, refused == nil && timeout > 0
-}
-
-// timeoutOf is the shorter of the times that the two headers name.
-func timeoutOf(header http.Header) (time.Duration, *call.Refusal) {
-	var shortest time.Duration
-	for _, h := range []struct {
-		name  string
-		parse func(string) (time.Duration, bool)
-		want  string
-	}{
-		{grpcTimeout, relay.ParseTimeout, "must be 1 to 8 digits and one of H, M, S, m, u, n, like 1500m"},
-		{requestTimeout, parseSeconds, "must be a positive number of seconds, like 1.5, or a duration, like 1500ms"},
-	} {
-		for _, v := range header.Values(h.name) {
-			d, ok := h.parse(textproto.TrimString(v))
-			if !ok {
-				return 0, badHeader(h.name, h.want)
-			}
-			if shortest == 0 || d < shortest {
-				shortest = d
-			}
-		}
-	}
-	return shortest, nil
-}
-
-func parseSeconds(v string) (time.Duration, bool) {
-	if s, err := strconv.ParseFloat(v, 64); err == nil {
-		const most = 1e9 // some thirty years
-		return time.Duration(min(s, most) * float64(time.Second)), s > 0
-	}
-	d, err := time.ParseDuration(v)
-	return d, err == nil && d > 0
 }
 
 func badHeader(name, want string) *call.Refusal {

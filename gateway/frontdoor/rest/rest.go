@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -67,7 +68,6 @@ func (c Config) withDefaults() Config {
 // Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
 type Handler struct {
 	mux          *runtime.ServeMux
-	way          http.Handler // of each request, to mux
 	cfg          Config
 	capabilities docpb.CapabilityClient
 	needed       []string // parameters of paths that are never empty
@@ -79,7 +79,6 @@ type Handler struct {
 func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	conn = telling{conn}
 	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
-	h.way = problem.WithRequestID(http.HandlerFunc(h.serve))
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
 		runtime.WithMiddlewares(h.prepare, h.choose),
@@ -133,13 +132,22 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	return h, h.routeApprovals(conn)
 }
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.way.ServeHTTP(w, r) }
+// Match implements web.Door: requests that no other door takes are of the JSON API.
+func (*Handler) Match(*http.Request) bool { return true }
+
+// Headers implements web.Door.
+func (*Handler) Headers() header.Door { return header.Door{} }
+
+// Timeout implements web.Door.
+func (*Handler) Timeout(r *http.Request) (time.Duration, bool) {
+	timeout, err := header.Timeout(r.Header)
+	return timeout, err == nil && timeout > 0
+}
 
 var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // a constant, of many answers
 
-// serve answers a request that has an id.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers a request that has an id (problem.WithRequestID).
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = nosniff
 	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
 	defer c.end()

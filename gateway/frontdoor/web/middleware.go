@@ -1,74 +1,132 @@
-package gateway
+package web
 
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-const (
-	waitingRequests = 1024      // Capacity.MaxWaiting
-	heldBodies      = 256 << 20 // Capacity.MaxBodies
-	requestWork     = 4 << 10   // work of a request besides its body and its call, in bytes of a body
-)
+// requestWork is the work of a request besides its body and its call, in bytes of a body.
+const requestWork = 4 << 10
 
-// middleware returns the front doors behind authentication, the checks of hosts, the fair queue, and the budget of
-// bodies.
-func (h *handler) middleware(t *fairqueue.Queue, bodies *bodybudget.Budget, doors http.Handler) http.Handler {
-	full := func(limit string) http.Handler {
-		return problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			v := webRequestOf(r)
-			problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0)))
+// Recover returns a middleware that answers requests whose handler has panicked.
+func Recover(where string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return recovery.Handler(where, next, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header()[problem.RequestID] = r.Header[problem.RequestID] // the panic has cleared it
+			problem.Write(w, r, problem.Of(status.Answer(filter.Panicked).Err()))
 		}))
 	}
-	doors = h.holdResults(bodies.Handler(func(r *http.Request) bodybudget.Owner { return webRequestOf(r) }, doors))
-	account := func(r *http.Request) (tenant, from string) { return webRequestOf(r).Account() }
-	handle := h.chargeRequests(full(filter.ByPools), h.checkHost(t.Handler(account, full(filter.ByQueue), doors)))
-	return h.authenticateRequests(withStalls(h.cfg.Clients.Stall, isCaller, handle))
 }
 
-// isCaller reports whether a request is a caller's. The front doors bound how long its client may stall.
-func isCaller(r *http.Request) bool {
-	v := webRequestOf(r)
-	return v.share != strangers && !v.isInbox()
-}
-
-// holdResults charges what requests hold of responses to their tenants, until they end.
-func (h *handler) holdResults(next http.Handler) http.Handler {
+// full returns the handler of requests beyond a limit of overload.
+func full(limit string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := webRequestOf(r)
-		v.results.begin(v, h.shares.results)
-		defer v.results.end()
-		v.Charge(requestWork)
-		next.ServeHTTP(w, frontdoor.With(r, frontdoor.ResultsKey(), &v.results))
+		v := Of(r)
+		problem.Write(w, r, problem.Of(v.shed(filter.TooMany(v.Identity), limit, 0)))
 	})
 }
 
-// chargeRequests charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.
-func (h *handler) chargeRequests(full, next http.Handler) http.Handler {
+// Stall bounds how long clients may stall, except callers: the front doors do that for them.
+func (s *Server) Stall(next http.Handler) http.Handler {
+	return Stall(s.cfg.Stall, func(r *http.Request) bool {
+		v := Of(r)
+		return v.share != strangers && !v.Door.Headers().Cookies
+	}, next)
+}
+
+// Memory charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.
+func (s *Server) Memory(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := relay.PeerOf(r.Context())
 		if p == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		v, account := webRequestOf(r), h.shares.strangers.Of(p.Value.(*clientConn).prefix)
+		v, account := Of(r), s.cfg.Strangers.Of(client.Of(p).Prefix)
 		if v.share != strangers {
-			account = h.shares.calls.Of(cmp.Or(v.share, tenant.Default))
+			account = s.cfg.Calls.Of(cmp.Or(v.share, tenant.Default))
 		}
 		cost := relay.RequestCost(r)
 		if !account.Reserve(cost) {
-			full.ServeHTTP(w, r)
+			full(filter.ByPools).ServeHTTP(w, r)
 			return
 		}
 		defer account.Release(cost)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Host rejects requests for a host name that is not the port's, unless callers need a credential there. Browsers send
+// cookies by themselves, so requests to a door with cookies are always checked.
+func (s *Server) Host(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := Of(r)
+		if (v.Door.Headers().Cookies || !s.cfg.Callers.NeedsAt(v.Client.At)) && !s.cfg.Hosts.allows(r.Host) {
+			problem.Write(w, r, problem.Of(v.Refuse(hostRefusal(r.Host, "hosts"))))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Queue has requests wait in the fair queue.
+func (s *Server) Queue(next http.Handler) http.Handler {
+	return s.cfg.Queue.Handler(func(r *http.Request) (tenant, from string) { return Of(r).Account() },
+		full(filter.ByQueue), next)
+}
+
+// Bodies bounds the memory of bodies, and charges what requests hold of responses to their tenants.
+func (s *Server) Bodies(next http.Handler) http.Handler {
+	next = s.cfg.Bodies.Handler(func(r *http.Request) bodybudget.Owner { return Of(r) }, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := Of(r)
+		v.results.begin(v, s.cfg.Results)
+		defer v.results.end()
+		v.Charge(requestWork)
+		next.ServeHTTP(w, request.With(r, request.ResultsKey(), &v.results))
+	})
+}
+
+// Trace adds the id of the trace that was drawn for a request to its problems.
+func (s *Server) Trace(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := Of(r).Client.Drawn; id != nil && !id.IsZero() {
+			r = problem.WithTrace(r, id.Text())
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Pages returns a middleware that lets pages of other sites call as cfg says: not by a door with cookies, and not at
+// listeners whose callers are a tenant's without a credential, as every page would be that tenant.
+func (s *Server) Pages(cfg cors.Config) func(http.Handler) http.Handler {
+	for _, d := range s.Doors {
+		of := d.Headers()
+		cfg.Headers, cfg.Expose = slices.Concat(of.Request, cfg.Headers), slices.Concat(of.Response, cfg.Expose)
+	}
+	return func(next http.Handler) http.Handler {
+		some, none := cors.Handler(cfg, next), cors.Handler(cors.Config{}, next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch v := Of(r); {
+			case v.Door.Headers().Cookies:
+				next.ServeHTTP(w, r)
+			case v.Client.At.Anonymous():
+				none.ServeHTTP(w, r)
+			default:
+				some.ServeHTTP(w, r)
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package gateway
+package web
 
 import (
 	"cmp"
@@ -10,26 +10,26 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// results is what a request holds of responses. It implements frontdoor.Results and relay.Account.
+// results is what a request holds of responses. It implements request.Results and relay.Account.
 type results struct {
 	mu      sync.Mutex
 	account *fairshare.Account // nil: the request has ended, or not begun
-	owner   *webRequest
+	owner   *Request
 	held    int64
 }
 
 // begin selects the account: of the tenant, or of the network of a client that has none yet.
-func (r *results) begin(v *webRequest, pool *fairshare.Pool) {
+func (r *results) begin(v *Request, pool *fairshare.Pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	owner := cmp.Or(v.share, tenant.Default)
 	if v.share == strangers {
-		owner = strangers + v.from
+		owner = strangers + v.Network
 	}
 	r.owner, r.account = v, pool.Of(owner)
 }
 
-// Reserve implements frontdoor.Results.
+// Reserve implements request.Results.
 func (r *results) Reserve(n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *results) Reserve(n int64) bool {
 	return true
 }
 
-// Release implements frontdoor.Results.
+// Release implements request.Results.
 func (r *results) Release(n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS
 	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses faster, " +
 		"or make fewer calls at once; the call may have run"}
 
-// Exceeded implements frontdoor.Results.
+// Exceeded implements request.Results.
 func (*results) Exceeded() error {
 	return status.Of(refusedResult, call.Sent).Err()
 }

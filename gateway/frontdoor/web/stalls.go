@@ -1,4 +1,4 @@
-package gateway
+package web
 
 import (
 	"net/http"
@@ -7,12 +7,9 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 )
 
-// defaultStall is Clients.Stall.
-const defaultStall = 30 * time.Second
-
-// withStalls ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The
+// Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The
 // argument exempt reports requests whose handlers bound that themselves.
-func withStalls(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
+func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {
 			if r.ProtoMajor == 1 { // the request before it on the connection may have left a deadline

@@ -25,7 +25,9 @@ import (
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/audit"
@@ -72,7 +74,7 @@ type Options struct {
 
 	REST      rest.Config       // of the JSON API; default as it is
 	Connect   connect.Config    // of gRPC-Web and Connect; default as it is
-	MCP       gateway.MCP       // default none
+	MCP       tools.Config      // default none
 	Discovery gateway.Discovery // as in gateway.Config
 	CORS      cors.Config       // default: no page of another site may call
 
@@ -80,7 +82,7 @@ type Options struct {
 	Operators func(*guard.Mux) // as in gateway.Config; default no services
 	Stall     time.Duration    // as in gateway.Config
 
-	Hosts gateway.Hosts // accepted host names; default loopback and addresses
+	Hosts web.Names // accepted host names; default loopback and addresses
 
 	Listeners []gateway.Listener // besides the public port; default none
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
@@ -61,5 +62,5 @@ func before(t testing.TB, ln net.Listener, register func(*grpc.Server), cfg rest
 		srv.Stop()
 		<-done
 	})
-	return h
+	return problem.WithRequestID(problem.Check(h))
 }

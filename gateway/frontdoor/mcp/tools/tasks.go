@@ -1,4 +1,4 @@
-package gateway
+package tools
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/policy/approvals"
@@ -19,18 +21,18 @@ type TaskApprovals interface {
 	Withdraw(ctx context.Context, tenant, id string) error
 }
 
-// mcpTasks stores the calls of tasks with the responses of calls that have idempotency keys. It implements mcp.Tasks.
-type mcpTasks struct {
+// tasks stores the calls of tasks with the responses of calls that have idempotency keys. It implements mcp.Tasks.
+type tasks struct {
 	approvals TaskApprovals
 	stored    *idempotency.Service
 }
 
-// newMCPTasks returns the tasks of callers; nil: calls and responses cannot be stored.
-func newMCPTasks(cfg *Config) mcp.Tasks {
-	if cfg.Doors.MCP.Approvals == nil || cfg.Routing.Idempotency == nil || !cfg.Routing.Idempotency.On() {
+// newTasks returns the tasks of callers; nil: calls and responses cannot be stored.
+func newTasks(approvals TaskApprovals, stored *idempotency.Service) mcp.Tasks {
+	if approvals == nil || stored == nil || !stored.On() {
 		return nil
 	}
-	return &mcpTasks{cfg.Doors.MCP.Approvals, cfg.Routing.Idempotency}
+	return &tasks{approvals, stored}
 }
 
 // The keys under which tasks are stored begin with a character that no client's key has.
@@ -43,8 +45,8 @@ const (
 const taskStart = time.Minute
 
 // request names what is stored of a task of the caller: the same credential, for the same user and agent.
-func (t *mcpTasks) request(r *http.Request, key, task string) *idempotency.Request {
-	caller := &webRequestOf(r).Identity
+func (t *tasks) request(r *http.Request, key, task string) *idempotency.Request {
+	caller := &web.Of(r).Identity
 	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent,
 		Key:    key + task + "\x00" + caller.Key,
 		Method: "mcp task"}
@@ -55,29 +57,29 @@ func (t *mcpTasks) request(r *http.Request, key, task string) *idempotency.Reque
 }
 
 // Keep implements mcp.Tasks.
-func (t *mcpTasks) Keep(r *http.Request, task string, text []byte) bool {
+func (t *tasks) Keep(r *http.Request, task string, text []byte) bool {
 	return t.stored.Keep(r.Context(), t.request(r, taskCallKey, task), text) == nil
 }
 
 // Kept implements mcp.Tasks.
-func (t *mcpTasks) Kept(r *http.Request, task string) ([]byte, error) {
+func (t *tasks) Kept(r *http.Request, task string) ([]byte, error) {
 	text, refusal := t.stored.Kept(r.Context(), t.request(r, taskCallKey, task))
 	if refusal != nil {
-		return nil, GRPCStatus(refusal).Err()
+		return nil, status.Answer(refusal).Err()
 	}
 	return text, nil
 }
 
 // State implements mcp.Tasks.
-func (t *mcpTasks) State(r *http.Request, task string) (string, error) {
+func (t *tasks) State(r *http.Request, task string) (string, error) {
 	cancelled, refusal := t.stored.Kept(r.Context(), t.request(r, taskCancelledKey, task))
 	switch {
 	case refusal != nil:
-		return "", GRPCStatus(refusal).Err()
+		return "", status.Answer(refusal).Err()
 	case cancelled != nil:
 		return mcp.TaskCancelled, nil
 	}
-	a, err := t.approvals.Get(r.Context(), webRequestOf(r).Identity.Tenant, task)
+	a, err := t.approvals.Get(r.Context(), web.Of(r).Identity.Tenant, task)
 	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
 		return "", nil
 	}
@@ -91,8 +93,8 @@ func (t *mcpTasks) State(r *http.Request, task string) (string, error) {
 }
 
 // Cancel implements mcp.Tasks. It first records that the task is cancelled: a call that was approved does not run then.
-func (t *mcpTasks) Cancel(r *http.Request, task string) error {
-	tenant := webRequestOf(r).Identity.Tenant
+func (t *tasks) Cancel(r *http.Request, task string) error {
+	tenant := web.Of(r).Identity.Tenant
 	a, err := t.approvals.Get(r.Context(), tenant, task)
 	if err != nil {
 		return t.refusal(err)
@@ -101,7 +103,7 @@ func (t *mcpTasks) Cancel(r *http.Request, task string) error {
 		return nil
 	}
 	if refusal := t.stored.Keep(r.Context(), t.request(r, taskCancelledKey, task), []byte("1")); refusal != nil {
-		return GRPCStatus(refusal).Err()
+		return status.Answer(refusal).Err()
 	}
 	if err := t.approvals.Withdraw(r.Context(), tenant, task); err != nil {
 		return t.refusal(err)
@@ -110,10 +112,10 @@ func (t *mcpTasks) Cancel(r *http.Request, task string) error {
 }
 
 // refusal returns an error of approvals as a gRPC status.
-func (t *mcpTasks) refusal(err error) error {
+func (t *tasks) refusal(err error) error {
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) {
-		return GRPCStatus(refusal).Err()
+		return status.Answer(refusal).Err()
 	}
 	return err
 }

@@ -1,4 +1,5 @@
-package gateway
+// Package tools connects the front door of MCP with the tools of callers, their tasks, and changes of both.
+package tools
 
 import (
 	"context"
@@ -15,15 +16,19 @@ import (
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
 
-// MCP is the front door of the Model Context Protocol.
-type MCP struct {
+// Config is the front door of the Model Context Protocol as a gateway has it.
+type Config struct {
 	Usable Usable // the tools of callers; nil: there is no MCP
 	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil: no tool is known.
 	Describe func(capability, tool string) (catalog.Tool, bool)
@@ -56,92 +61,87 @@ type Usable interface {
 		error)
 }
 
-// SetMCP changes the settings of MCP, from the next request on.
-func (g *Gateway) SetMCP(s mcp.Settings) {
-	if g.mcp != nil {
-		g.mcp.set(s)
+// Door is the front door. It implements web.Door.
+type Door struct {
+	*mcp.Handler // nil: there is no MCP
+	tools        toolsOf
+	stop         context.CancelFunc // ends streams of changes
+	names        atomic.Pointer[mcp.Names]
+}
+
+// Set changes the settings, from the next request on. Other names of tools are another list.
+func (d *Door) Set(s mcp.Settings) {
+	if d.Handler == nil {
+		return
 	}
-}
-
-// CancelMCP ends a request over MCP that was cancelled at another replica, if this one serves it.
-func (g *Gateway) CancelMCP(request string) {
-	if g.mcp != nil {
-		g.mcp.Cancelled(request)
-	}
-}
-
-// mcpDoor is the front door. nil: there is none.
-type mcpDoor struct {
-	*mcp.Handler
-	tools toolsOf
-	stop  context.CancelFunc // ends streams of changes
-	names atomic.Pointer[mcp.Names]
-}
-
-// set changes the settings. Other names of tools are another list.
-func (d *mcpDoor) set(s mcp.Settings) {
-	d.Set(s)
+	d.Handler.Set(s)
 	if before := d.names.Swap(s.Names); !reflect.DeepEqual(before, s.Names) {
 		d.tools.views.renamed()
 	}
 }
 
-// leave ends the streams of changes, and refuses others.
-func (d *mcpDoor) leave() {
-	if d != nil {
+// Cancel ends a request that was cancelled at another replica, if this one serves it.
+func (d *Door) Cancel(request string) {
+	if d.Handler != nil {
+		d.Cancelled(request)
+	}
+}
+
+// Leave ends the streams of changes, and refuses others. A nil Door has none.
+func (d *Door) Leave() {
+	if d != nil && d.Handler != nil {
 		d.stop()
 	}
 }
 
-// newMCP returns the front door; nil where there is none.
-func newMCP(inside *localgrpc.Conn, cfg *Config) (*mcpDoor, error) {
-	if cfg.Doors.MCP.Usable == nil {
-		return nil, nil //nolint:nilnil // there is none
+// Match implements web.Door.
+func (d *Door) Match(r *http.Request) bool { return d.Handler != nil && d.Handler.Match(r) }
+
+// ServeHTTP implements web.Door.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	web.Of(r).Client.MCP = true
+	d.Handler.ServeHTTP(w, r)
+}
+
+// Deps are the parts of the gateway that a Door uses. All but Stored are required.
+type Deps struct {
+	Conn    *localgrpc.Conn
+	Router  *router.Router
+	Stored  *idempotency.Service // responses of calls with idempotency keys; nil: there are no tasks
+	Metrics *telemetry.Metrics
+}
+
+// New returns the front door.
+func New(cfg Config, deps Deps) (*Door, error) {
+	if cfg.Usable == nil {
+		return &Door{}, nil
 	}
-	of := &cfg.Doors.MCP
 	leaving, stop := context.WithCancel(context.Background())
-	tools := toolsOf{MCP: *of, router: cfg.Routing.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxMCPWatchers)}
-	tools.views = newViews(of.Changes, tools.fingerprint)
+	tools := toolsOf{Config: cfg, router: deps.Router, watchers: watch.NewSlots(leaving, "mcp watchers", maxWatchers)}
+	tools.views = newViews(cfg.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
-		Conn: inside, Unary: inside.Unary, Catalog: tools, Absent: tools.absent,
-		Version: of.Version, Beat: of.Beat, Stall: of.Stall, Cancel: of.Cancel, Keys: of.Keys,
-		Tasks:  newMCPTasks(cfg),
-		Tenant: func(r *http.Request) string { return webRequestOf(r).Identity.Tenant },
+		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Absent: tools.absent,
+		Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
+		Tasks:  newTasks(cfg.Approvals, deps.Stored),
+		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
-			who := &webRequestOf(r).Identity
+			who := &web.Of(r).Identity
 			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")
 		},
-		Authenticate: func(r *http.Request) error {
-			return webRequestOf(r).Authenticate(r.Context())
-		},
+		Authenticate: func(r *http.Request) error { return web.Of(r).Authenticate(r.Context()) },
 	})
-	d := &mcpDoor{Handler: h, tools: tools, stop: stop}
-	d.set(of.Settings)
-	if err := cfg.Observe.Metrics.Register(h.Metrics()); err != nil {
+	d := &Door{Handler: h, tools: tools, stop: stop}
+	d.Set(cfg.Settings)
+	if err := deps.Metrics.Register(h.Metrics()); err != nil {
 		stop()
 		return nil, fmt.Errorf("metrics of mcp: %w", err)
 	}
 	return d, nil
 }
 
-// withMCP serves the paths of MCP by its own front door.
-func withMCP(h *mcpDoor, next http.Handler) http.Handler {
-	if h == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if h.Serves(r.URL.Path) {
-			webRequestOf(r).client.MCP = true
-			h.ServeHTTP(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // toolsOf is the tools of callers as the front door asks for them.
 type toolsOf struct {
-	MCP
+	Config
 	router   *router.Router
 	watchers *watch.Slots
 	views    *views
@@ -173,16 +173,16 @@ func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum 
 	})
 }
 
-// maxMCPWatchers bounds the concurrent streams of changes, of all tenants.
-const maxMCPWatchers = 2048
+// maxWatchers bounds the concurrent streams of changes, of all tenants.
+const maxWatchers = 2048
 
 var refusedListing = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
 
 // Tools implements mcp.Catalog.
 func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mcp.Tool) bool) error {
-	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
+	caller := web.From(ctx).Identity
 	if refusal := listable(&caller); refusal != nil {
-		return GRPCStatus(refusal).Err()
+		return status.Answer(refusal).Err()
 	}
 	table := t.router.Table()
 	return t.Usable.Usable(ctx, caller, from, func(capability string, usable []listing.UsableTool) bool {
@@ -202,9 +202,9 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 
 // Watch implements mcp.Catalog.
 func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
-	caller := ctx.Value(webRequestKey{}).(*webRequest).Identity
+	caller := web.From(ctx).Identity
 	if refusal := listable(&caller); refusal != nil {
-		return GRPCStatus(refusal).Err()
+		return status.Answer(refusal).Err()
 	}
 	if t.Follow != nil {
 		var cancel context.CancelFunc
@@ -223,23 +223,23 @@ func (t toolsOf) Watch(ctx context.Context, changed func() error) error {
 	case begun: // the gateway stops
 		return nil
 	}
-	return GRPCStatus(refusal).Err()
+	return status.Answer(refusal).Err()
 }
 
 // Sees implements mcp.Catalog.
 func (t toolsOf) Sees(ctx context.Context, capability string) bool {
-	return ctx.Value(webRequestKey{}).(*webRequest).Identity.Sees(capability)
+	return web.From(ctx).Identity.Sees(capability)
 }
 
 // Has implements mcp.Catalog.
 func (t toolsOf) Has(ctx context.Context, capability, tool string) bool {
-	caller := &ctx.Value(webRequestKey{}).(*webRequest).Identity
+	caller := &web.From(ctx).Identity
 	return t.Known(capability, tool) && caller.Sees(capability) && t.Usable.May(ctx, caller, capability, tool)
 }
 
 // absent implements mcp.Config.Absent.
 func (t toolsOf) absent(ctx context.Context, capability, tool string) bool {
-	caller := &ctx.Value(webRequestKey{}).(*webRequest).Identity
+	caller := &web.From(ctx).Identity
 	return t.Absent != nil && !t.Known(capability, tool) && caller.Sees(capability) &&
 		t.Absent(ctx, caller, capability, tool)
 }
@@ -255,7 +255,7 @@ func (t toolsOf) Known(capability, tool string) bool {
 
 // Schema implements mcp.Catalog.
 func (t toolsOf) Schema(ctx context.Context, capability, tool string) []byte {
-	if caller := ctx.Value(webRequestKey{}).(*webRequest).Identity; t.Describe == nil || !caller.Sees(capability) {
+	if caller := web.From(ctx).Identity; t.Describe == nil || !caller.Sees(capability) {
 		return nil
 	}
 	of, _ := t.Describe(capability, tool)

@@ -1,4 +1,4 @@
-package gateway
+package tools
 
 import (
 	"context"
@@ -110,7 +110,7 @@ func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity)
 	if changes == nil {
 		changes = &ViewChanges{}
 	}
-	return &views{changes: changes, looks: semaphore.New(viewLooks, maxMCPWatchers), look: look, all: map[viewKey]*view{}}
+	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, all: map[viewKey]*view{}}
 }
 
 // watch calls changed when the caller's tools were looked at first, and each time that they have changed, until ctx ends.

@@ -1,0 +1,84 @@
+// Package frontdoor serves HTTP requests other than gRPC: it has the list of the middleware that each of them passes,
+// and the list of the doors, one for each protocol.
+package frontdoor
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/capgate/capgate/gateway/frontdoor/connect"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/inbox"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
+	"github.com/capgate/capgate/gateway/localgrpc"
+)
+
+// Config is for Doors. All but Inbox are required; the zero values of the other fields work.
+type Config struct {
+	Web     *web.Server
+	Conn    *localgrpc.Conn // makes the calls of the doors
+	Inbox   *inbox.Config   // nil: there is no inbox
+	MCP     *tools.Door
+	REST    rest.Config
+	Connect connect.Config
+	CORS    cors.Config
+}
+
+// Doors is the handler of all HTTP requests other than gRPC.
+type Doors struct {
+	http.Handler
+	Web  *web.Server
+	own  http.Handler // of requests of the gateway itself, whose caller is known
+	conn *localgrpc.Conn
+}
+
+// New returns the Doors of a gateway.
+func New(cfg Config) (*Doors, error) {
+	api, err := rest.New(cfg.Conn, cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("json api: %w", err)
+	}
+	// The doors, in the order in which they are asked.
+	cfg.Web.Doors = []web.Door{
+		inbox.New(cfg.Inbox, api),
+		cfg.MCP,
+		connect.New(cfg.Conn, cfg.Connect),
+		api,
+	}
+	s := cfg.Web
+	// The middleware of every request, outermost first.
+	outer := []middleware{
+		web.Recover("http"),
+		problem.WithRequestID,
+		s.Client,
+		s.Authenticate,
+		s.Stall,
+		s.Memory,
+		s.Host,
+		s.Queue,
+		s.Bodies,
+	}
+	inner := []middleware{
+		problem.Check,
+		s.Trace,
+		s.Pages(cfg.CORS),
+	}
+	d := &Doors{Web: s, conn: cfg.Conn}
+	d.Handler = wrap(s, append(outer, inner...))
+	d.own = wrap(s, append([]middleware{problem.WithRequestID}, inner...))
+	return d, nil
+}
+
+// middleware returns a handler that serves requests before or around another one.
+type middleware func(http.Handler) http.Handler
+
+// wrap returns h behind middleware, outermost first.
+func wrap(h http.Handler, all []middleware) http.Handler {
+	for i := len(all) - 1; i >= 0; i-- {
+		h = all[i](h)
+	}
+	return h
+}

@@ -1,0 +1,10 @@
+// Package header knows the HTTP headers of the front doors.
+package header
+
+// Door tells how the requests of a door use headers.
+type Door struct {
+	Request  []string // that pages of other sites may send, besides those of all doors
+	Response []string // that such pages may read, besides those of all doors
+	Keys     bool     // x-api-key may have a key that is not the gateway's own: it goes to the calls
+	Cookies  bool     // browsers authenticate by cookies: pages of other sites may not call at all
+}

@@ -1,0 +1,76 @@
+// Package web has the middleware of the front doors, and the Request that a request over HTTP is for them. Package
+// frontdoor has the order of the middleware.
+//
+//	request.go       a request: its client, caller and door, and what its calls inherit
+//	authenticate.go  the client and the caller, each found once
+//	middleware.go    stalls, memory, hosts, the fair queue, bodies, traces
+//	hosts.go         names that the ports accept
+//	results.go       memory of responses
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/filter/trace"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// Gateway is the part of the gateway that requests need.
+type Gateway interface {
+	// Authenticated records that a client with a valid credential uses a connection; nil: over HTTP/2, which Headers tells.
+	Authenticated(*relay.Peer)
+	// SetTenant charges what a connection holds to a tenant.
+	SetTenant(*relay.Peer, *tenant.Settings)
+	// Group returns the account of a tenant's streams.
+	Group(*tenant.Settings) *relay.Group
+	// Record writes the access log of a request that became no call.
+	Record(*telemetry.Record)
+}
+
+// Config is for a Server. All but Overload are required.
+type Config struct {
+	Gateway    Gateway
+	ClientAddr *clientaddr.Resolver
+	Callers    *authenticate.Callers
+	Trace      trace.Filter
+	Hosts      *Hosts
+	Overload   *overload.Shedder // nil: no request is turned away
+	Queue      *fairqueue.Queue
+	Bodies     *bodybudget.Budget
+	Calls      *fairshare.Pool // of requests, by tenant
+	Strangers  *fairshare.Pool // of requests without a valid credential, by network
+	Results    *fairshare.Pool // of responses
+	Stall      time.Duration   // how long a client without a credential may send or read nothing
+}
+
+// Server has the middleware. Doors must be set before it serves.
+type Server struct {
+	cfg   Config
+	Doors []Door // in the order in which they are asked; the last one takes all requests
+}
+
+// New returns a Server.
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
+
+// door returns the door of a request.
+func (s *Server) door(r *http.Request) Door {
+	last := len(s.Doors) - 1
+	for _, d := range s.Doors[:last] {
+		if d.Match(r) {
+			return d
+		}
+	}
+	return s.Doors[last]
+}
+
+// ServeHTTP serves a request by its door.
+func (*Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Of(r).Door.ServeHTTP(w, r) }
