@@ -111,6 +111,30 @@ func TestATenantNamedOther(t *testing.T) {
 	}
 }
 
+// TestRejectionsOfTenants: calls that overload or a limit rejects are counted by the limit; a shadow limit has series of
+// its own.
+func TestRejectionsOfTenants(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 1})
+	rec := sample()
+	rec.Tenant, rec.Shed, rec.ShedBy = m.Tenant("acme"), true, "memory"
+	telemetry.NewRecorder(m, nil).Record(rec)
+	rec.Tenant.Limited(call.CallsPerSecond, true)
+	got := scrape(t, m)
+	for series, want := range map[string]string{
+		`capgate_shed_total{tenant="acme"}`:                                                                      "1",
+		`capgate_tenant_shed_total{limit="memory",tenant="acme"}`:                                                "1",
+		`capgate_tenant_limited_total{limit="` + call.CallsPerSecond.String() + `",mode="shadow",tenant="acme"}`: "1",
+	} {
+		if got[series] != want {
+			t.Errorf("%s = %q, want %s", series, got[series], want)
+		}
+	}
+	if n, ok := got[`capgate_tenant_limited_total{limit="`+call.CallsPerSecond.String()+`",mode="enforced",tenant="acme"}`]; ok {
+		t.Errorf("a shadow limit has rejected %s calls", n)
+	}
+}
+
 // TestForgottenTenants: a deleted tenant makes room for another one, and starts again at 0.
 func TestForgottenTenants(t *testing.T) {
 	t.Parallel()

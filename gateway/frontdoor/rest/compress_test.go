@@ -145,6 +145,7 @@ func TestCompressedRequests(t *testing.T) {
 		{"cut off", "gzip", packed(t, "gzip", text)[:12], 400, "INVALID_BODY"},
 		{"much in little, gzip", "gzip", packed(t, "gzip", bomb), 413, "BODY_TOO_LARGE"},
 		{"much in little, zstd", "zstd", packed(t, "zstd", bomb), 413, "BODY_TOO_LARGE"},
+		{"a window of 16 MiB", "zstd", "\x28\xb5\x2f\xfd\x00\x70\x59\x00\x00" + text, 400, "INVALID_BODY"}, // RFC 8878 §3.1.1
 		{"two members", "gzip", packed(t, "gzip", text) + packed(t, "gzip", ""), 400, "INVALID_BODY"},
 		{"not JSON", "gzip", packed(t, "gzip", "{"), 400, "INVALID_BODY"},
 	} {

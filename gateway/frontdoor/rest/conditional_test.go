@@ -27,6 +27,9 @@ func TestConditional(t *testing.T) {
 			head.Del("Content-Length")
 		case query.Has("own"):
 			head.Set("ETag", `"own"`)
+			if query.Has("gone") {
+				w.WriteHeader(http.StatusGone)
+			}
 		case query.Has("failed"):
 			w.WriteHeader(http.StatusNotFound)
 		case query.Has("said"):
@@ -54,6 +57,9 @@ func TestConditional(t *testing.T) {
 			w.Code == http.StatusNotModified {
 			t.Errorf("%s: %d %v %s", query, w.Code, w.Header(), w.Body)
 		}
+	}
+	if w := ask("GET", "own&gone", `"own"`); w.Code != http.StatusGone || w.Body.String() != text {
+		t.Errorf("an error that the client knows: %d %s", w.Code, w.Body)
 	}
 	if w := ask("POST", "", "*"); w.Header().Get("ETag") != "" || w.Code != http.StatusOK {
 		t.Errorf("POST: %d %v", w.Code, w.Header())

@@ -173,6 +173,24 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestLimitsSayWhenTheyEnd: the rejection of a limit has its headers, and the time after which a retry may succeed.
+func TestLimitsSayWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	st, err := status.New(codes.ResourceExhausted, "too many calls").WithDetails(
+		&errdetails.ErrorInfo{Reason: "RATE_LIMITED", Domain: "capgate.dev",
+			Metadata: map[string]string{"limit": "calls_per_second", "max": "7"}},
+		&errdetails.QuotaFailure{}, &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
+	check.Must(t, err)
+	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, st.Err() }}
+	got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`)
+	for name, want := range map[string]string{"RateLimit-Limit": "7", "RateLimit-Remaining": "0", "RateLimit-Reset": "2",
+		"RateLimit-Policy": `"calls_per_second";q=7;w=1`, "RateLimit": `"calls_per_second";r=0;t=2`, "Retry-After": "2"} {
+		if is := got.Header.Get(name); is != want {
+			t.Errorf("%s: %s, want %s", name, is, want)
+		}
+	}
+}
+
 // FuzzBody: whatever the body, the answer is 200 with the arguments as they were, or 400
 // with a problem.
 func FuzzBody(f *testing.F) {

@@ -285,6 +285,7 @@ func TestChance(t *testing.T) {
 		{0, false, tracing.Parent{}, 0, 0}, {1, false, tracing.Parent{}, 10_000, 10_000},
 		{0.1, false, tracing.Parent{}, 800, 1200},
 		{0, false, yes, 10_000, 10_000}, {1, false, no, 0, 0},
+		{0, false, tracing.Sampled(yes.TraceID()), 10_000, 10_000}, {1, false, tracing.Sampled(telemetry.TraceID{}), 0, 0},
 		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
 	} {
 		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, IgnoreParent: test.stubborn})
@@ -366,5 +367,31 @@ func BenchmarkCall(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestParentsThatAreNone: a traceparent is believed only in its form (Trace Context §3.2), and a later version as far as
+// it is known (§4). A tracestate is sent on only in its form.
+func TestParentsThatAreNone(t *testing.T) {
+	t.Parallel()
+	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	for text, ok := range map[string]bool{
+		"00-" + trace + "-" + span + "-01":                    true,
+		"01-" + trace + "-" + span + "-01-more":               true,
+		"00-" + trace + "-" + span + "-01-more":               false,
+		"01-" + trace + "-" + span + "-01more":                false,
+		"ff-" + trace + "-" + span + "-01":                    false,
+		"00-" + strings.Repeat("0", 32) + "-" + span + "-01":  false,
+		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01": false,
+		"00-" + strings.ToUpper(trace) + "-" + span + "-01":   false,
+		"00-" + trace + "-" + span + "-0":                     false,
+		"00_" + trace + "-" + span + "-01":                    false,
+	} {
+		if p, is := tracing.ParseParent(text); is != ok || is && p.TraceID().Text() != trace {
+			t.Errorf("%s: %v", text, is)
+		}
+	}
+	if !tracing.IsState("a=1,b=2") || tracing.IsState("a=1,a=2") || tracing.IsState("no state") {
+		t.Error("states")
 	}
 }
