@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -103,6 +105,18 @@ func TestInboxAndPages(t *testing.T) {
 		resp, text := sent(t, f.gateway.HTTP1(t), f.gateway.URL(path), `{}`, "Origin", "https://app.example")
 		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: %q is allowed: %s %s", path, got, resp.Status, text)
+		}
+	}
+}
+
+// TestStrippedHeaders: the table of headers has all those by name that no backend gets.
+func TestStrippedHeaders(t *testing.T) {
+	t.Parallel()
+	for use := header.ToCall; use <= header.Read; use <<= 1 {
+		for _, f := range header.With(use) {
+			if got := clientaddr.Reserved(f.Metadata); got != f.Has(header.Stripped) {
+				t.Errorf("%s: backends do not get it: %t", f.Name, got)
+			}
 		}
 	}
 }

@@ -14,33 +14,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
 // Config lists the permitted origins. The zero value permits none.
 type Config struct {
 	Origins     []string      // https://app.example.com, https://*.example.com for all below it, or *
-	Headers     []string      // request headers, besides those of headers
-	Expose      []string      // response headers, besides those of exposed
+	Headers     []string      // request headers, besides those that are header.Sent
+	Expose      []string      // response headers, besides those that are header.Read
 	MaxAge      time.Duration // how long browsers cache a preflight; 0: their default
 	Credentials bool          // with client certificates; not with *
 }
 
 // methods are the methods that pages may use. Each path knows its own.
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
-
-// headers are the request headers that the gateway uses.
-const headers = "Accept, Authorization, Content-Disposition, Content-Encoding, Content-Type, Digest, " +
-	"Grpc-Timeout, Idempotency-Key, If-None-Match, " +
-	"Last-Event-ID, Prefer, Repr-Digest, Request-Timeout, Traceparent, Tracestate, X-Agent-Id, X-Api-Key, " +
-	"X-Approval-Id, X-Approval-Wait, " +
-	"X-Capability-Id, X-Request-Id, X-Session-Id, X-Thread-Id, X-User-Id"
-
-// exposed are the response headers that the gateway sets.
-const exposed = "Allow, Content-Disposition, Digest, ETag, Idempotency-Replayed, Location, Preference-Applied, " +
-	"RateLimit, RateLimit-Limit, " +
-	"RateLimit-Policy, RateLimit-Remaining, RateLimit-Reset, Repr-Digest, Retry-After, WWW-Authenticate, " +
-	"X-Capgate-Outcome, X-Request-Id, X-Session-Id"
 
 type policy struct {
 	Config
@@ -51,12 +39,12 @@ type policy struct {
 
 // Handler returns the middleware.
 func Handler(cfg Config, next http.Handler) http.Handler {
-	return &policy{Config: cfg, allow: join(headers, cfg.Headers), expose: join(exposed, cfg.Expose),
+	return &policy{Config: cfg, allow: join(header.Sent, cfg.Headers), expose: join(header.Read, cfg.Expose),
 		own: http.NewCrossOriginProtection(), next: next}
 }
 
-func join(list string, more []string) string {
-	return strings.Join(append([]string{list}, more...), ", ")
+func join(of header.Use, more []string) string {
+	return strings.Join(append(header.Names(of), more...), ", ")
 }
 
 // ServeHTTP implements http.Handler.

@@ -1,4 +1,4 @@
-// Package header knows the HTTP headers of the front doors.
+// Package header has the table of the HTTP headers that the front doors know (table.go), and reads timeouts.
 package header
 
 // Door tells how the requests of a door use headers.

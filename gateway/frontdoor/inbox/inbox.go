@@ -118,22 +118,12 @@ func (d *Door) approvals(api http.Handler) http.Handler {
 		inner.URL, inner.RequestURI = &address, address.RequestURI()
 		inner.Header = r.Header.Clone()
 		for name := range inner.Header {
-			if !passesInbox(name) {
+			if !header.Lookup(name).Has(header.ToInbox) {
 				delete(inner.Header, name)
 			}
 		}
 		api.ServeHTTP(w, &inner)
 	})
-}
-
-// passesInbox reports whether a header of a request means something to the routes of approvals. None names a caller.
-func passesInbox(name string) bool {
-	switch name {
-	case "Accept", "Accept-Encoding", "Content-Type", "Content-Length", "Content-Encoding", "If-None-Match",
-		"Last-Event-Id", problem.RequestID, "Traceparent", "Tracestate", "Te":
-		return true
-	}
-	return false
 }
 
 func (d *Door) me(w http.ResponseWriter, r *http.Request) {

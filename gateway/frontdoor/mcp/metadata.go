@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/capgate/capgate/gateway/frontdoor/header"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/relay"
 )
 
@@ -39,22 +38,19 @@ type about struct {
 	keys            []string // idempotency keys
 }
 
-// forwarded are the headers of requests that are metadata of their calls, and that metadata.
-func forwarded() [6]struct{ header, name string } {
-	return [...]struct{ header, name string }{{problem.RequestID, "x-request-id"}, {"X-User-Id", "x-user-id"},
-		{"X-Agent-Id", "x-agent-id"}, {"Traceparent", "traceparent"}, {"Tracestate", "tracestate"},
-		{"Baggage", "baggage"}}
-}
+// forwarded are the headers of requests that are metadata of their calls.
+var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 
 // aboutCall reads what headers and _meta say. A value in _meta takes the place of the header's.
 func aboutCall(header http.Header, m *meta) (a about, f *refusal) {
-	for _, of := range forwarded() {
-		value := header.Get(of.header)
-		switch of.name {
+	for i := range forwarded {
+		name := forwarded[i].Metadata
+		value := header.Get(name)
+		switch name {
 		case "traceparent", "tracestate", "baggage":
-			value = m.text(of.name, value)
+			value = m.text(name, value)
 		}
-		if f = a.add(of.name, value); f != nil {
+		if f = a.add(name, value); f != nil {
 			return a, f
 		}
 	}

@@ -90,15 +90,15 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 const signature = "signature"
 
 // ofSigned are the headers that are passed on with a signed URL; the signature covers everything else.
-var ofSigned = [...]string{"x-request-id", "traceparent", "tracestate", "baggage"} //nolint:gochecknoglobals // a table
+var ofSigned = header.With(header.ToSigned) //nolint:gochecknoglobals // a table
 
 // signedMetadata is metadataOf for a signed URL: the signature is the only credential, whatever else a browser
 // sends.
-func signedMetadata(header http.Header) metadata.MD {
+func signedMetadata(all http.Header) metadata.MD {
 	md := metadata.MD{}
-	for _, name := range ofSigned {
-		if v := header.Values(name); len(v) > 0 {
-			md[name] = v
+	for _, f := range ofSigned {
+		if v := all.Values(f.Name); len(v) > 0 {
+			md[f.Metadata] = v
 		}
 	}
 	return md
@@ -116,7 +116,8 @@ func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
 // metadataOf returns the metadata of a request's call, from its headers.
 func metadataOf(all http.Header) metadata.MD {
 	md := metadata.MD{}
-	for _, name := range append(forwarded[:], authorization) {
+	for i := range forwarded {
+		name := forwarded[i].Metadata
 		if v := all.Values(name); len(v) > 0 && (name != apiKey || header.OwnKey(v[0])) {
 			md[name] = v
 		}

@@ -55,7 +55,8 @@ func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 // The idempotency key is passed separately: as metadata it would be the caller's.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
-	for _, name := range append(forwarded[:], authorization) {
+	for i := range forwarded {
+		name := forwarded[i].Metadata
 		if v := made.Get(name); len(v) > 0 {
 			out[name] = v
 		}

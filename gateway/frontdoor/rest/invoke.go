@@ -133,21 +133,14 @@ func (d *directCall) readHeader(all http.Header) bool {
 			d.add(apiKey, v)
 		case "Authorization":
 			d.add(authorization, v)
-		case "X-Request-Id":
-			d.add("x-request-id", v)
-		case "X-Session-Id":
-			d.add(sessionID, v)
-		case "X-User-Id":
-			d.add("x-user-id", v)
-		case "X-Agent-Id":
-			d.add("x-agent-id", v)
-		case "Traceparent", "Tracestate", "Baggage":
-			d.add(strings.ToLower(name), v)
-		case "User-Agent", "Content-Length", "Accept-Encoding", "Accept-Language", "Connection", "X-Thread-Id", "Origin",
-			"Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest", "Referer", "Dnt",
-			"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded", "X-Real-Ip":
 		default:
-			return false
+			f := header.Lookup(name)
+			if !f.Has(header.Ordinary) {
+				return false
+			}
+			if f.Has(header.ToCall) {
+				d.add(f.Metadata, v)
+			}
 		}
 	}
 	return true

@@ -19,11 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// forwarded are the request headers that go to the gateway as metadata. Authorization
-// does too: grpc-gateway sees to it.
-var forwarded = [...]string{"x-request-id", sessionID, "x-capability-id", "x-user-id", "x-agent-id", "x-approval-id",
-	"x-approval-wait",
-	apiKey, "traceparent", "tracestate", "baggage"}
+// forwarded are the request headers that go to the gateway as metadata.
+var forwarded = append(header.With(header.ToCall), header.Lookup(authorization)) //nolint:gochecknoglobals // a table
 
 const (
 	authorization  = "authorization"
@@ -37,18 +34,14 @@ const (
 // forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
 // goes no further than here: it is a field of the message.
 func forwardHeader(name string) (string, bool) {
-	if strings.EqualFold(name, threadID) {
+	f := header.Lookup(name)
+	switch f.Name {
+	case threadID:
 		return threadID, true
-	}
-	if strings.EqualFold(name, idempotencyKey) {
+	case idempotencyKey:
 		return keyedMetadata, true
 	}
-	for _, f := range forwarded {
-		if strings.EqualFold(name, f) {
-			return f, true
-		}
-	}
-	return "", false
+	return f.Metadata, f.Has(header.ToCall)
 }
 
 // body is a request's body in grpc-gateway's generated code. It carries data that the generated code does not pass

@@ -193,7 +193,7 @@ type fields http.Header
 
 // Header returns the first value of a header.
 func (f fields) Header(name string) (string, bool) {
-	v := f[canonical(name)]
+	v := f[header.Key(name)]
 	if len(v) == 0 {
 		return "", false
 	}
@@ -207,29 +207,11 @@ func (f fields) AppendHeader(b []byte, name string) []byte {
 
 // Contradicts reports whether a header has different values.
 func (f fields) Contradicts(name string) bool {
-	values := f[canonical(name)]
+	values := f[header.Key(name)]
 	for _, v := range values {
 		if v != values[0] {
 			return true
 		}
 	}
 	return false
-}
-
-// canonical returns the name of a header as http.Header has it. The names that every request is asked for take no
-// memory.
-func canonical(name string) string {
-	switch name {
-	case authenticate.AuthorizationHeader:
-		return "Authorization"
-	case authenticate.APIKeyHeader:
-		return "X-Api-Key"
-	case authenticate.SignatureHeader:
-		return "X-Capgate-Signature"
-	case filter.UserHeader:
-		return "X-User-Id"
-	case authenticate.AgentHeader:
-		return "X-Agent-Id"
-	}
-	return http.CanonicalHeaderKey(name)
 }
