@@ -57,6 +57,7 @@ type App struct {
 	log         *slog.Logger
 	level       *slog.LevelVar // of log and accessLog
 	accessLog   *telemetry.AccessLog
+	metrics     *telemetry.Metrics
 	tracer      *tracing.Tracer // nil: no call is traced
 	routing     *router.Router
 	store       *redisstore.Store
@@ -270,6 +271,7 @@ func (p *App) newMetrics(cfg config.Metrics) (*telemetry.Metrics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
+	p.metrics = m
 	return m, nil
 }
 

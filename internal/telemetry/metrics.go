@@ -101,6 +101,9 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 // Register adds a collector of a feature with counters of its own.
 func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
 
+// Describe implements prometheus.Collector for all metrics.
+func (m *Metrics) Describe(descs chan<- *prometheus.Desc) { m.registry.Describe(descs) }
+
 // cellsFor returns the power of two that is not below procs, at most maxCells.
 func cellsFor(procs int) int {
 	n := 1
