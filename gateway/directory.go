@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"crypto/tls"
-	"iter"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/filter/forward"
@@ -159,29 +158,4 @@ func (d *directory) conns() int {
 		n += l.upstream.Conns()
 	}
 	return n
-}
-
-// fleetStats is what metrics tell of the fleets in force.
-func fleetStats(r *router.Router) iter.Seq[telemetry.Fleet] {
-	return func(yield func(telemetry.Fleet) bool) {
-		for _, f := range r.Table().Fleets() {
-			s := f.Stats()
-			if !yield(telemetry.Fleet{
-				Capability: f.Capability, Usable: s.Usable, Down: s.Down, Ejected: s.Ejected, Off: s.Off, Draining: s.Draining,
-				Panic: s.Panic, Unusable: unusable(f),
-				Ejections: s.Ejections, EjectionsPrevented: s.EjectionOverflow, Retries: s.Retries, RetriesDenied: s.RetriesDenied,
-				Limited: s.Limited, ConcurrencyLimit: s.Permits, InFlight: s.PermitsUsed, Waiting: s.Waiting, Waits: s.Waits,
-				LimitRefused: s.LimitRejected,
-			}) {
-				return
-			}
-		}
-	}
-}
-
-func unusable(f *router.Fleet) (all []telemetry.UnusableBackend) {
-	for _, s := range f.Unusable(telemetry.MaxUnusable) {
-		all = append(all, telemetry.UnusableBackend{Addr: s.Addr, State: s.State, Reason: s.Cause(), Since: s.Since})
-	}
-	return all
 }

@@ -35,7 +35,6 @@ import (
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/router"
 )
@@ -100,7 +99,10 @@ func New(cfg Config) (*Gateway, error) {
 	h.bandwidth.Attach(g.relay)
 	g.admin = g.newAdminRelay(&cfg.Relay)
 	g.directory = newDirectory(g.relay, cfg.Routing.Router, cfg.Observe.Metrics, cfg.Routing.TLS, cfg.Routing.Local)
-	g.tell()
+	if err = cfg.Observe.Metrics.Add(g, cfg.Routing.Router, cfg.Routing.Affinity); err != nil {
+		g.Close()
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
 	return g, nil
 }
 
@@ -126,18 +128,6 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 				Body: problem.TooMuch(filter.OverAddressShare.Reason, filter.OverAddressShare.Message)},
 		},
 	}
-}
-
-// tell lets scrapes see what it is made of.
-func (g *Gateway) tell() {
-	cfg := &g.cfg
-	cfg.Observe.Metrics.WatchUpstreams(g.directory.conns)
-	cfg.Observe.Metrics.WatchFleets(fleetStats(cfg.Routing.Router))
-	cfg.Observe.Metrics.WatchMemory(g.handler.shares.stats)
-	cfg.Observe.Metrics.WatchConnections(func() (public, admin telemetry.ConnectionRejections) {
-		return telemetry.ConnectionRejections(g.relay.Rejections()), telemetry.ConnectionRejections(g.admin.Rejections())
-	})
-	cfg.Observe.Metrics.WatchAffinity(func() telemetry.Affinity { return telemetry.Affinity(cfg.Routing.Affinity.Stats()) })
 }
 
 // Swap puts another table in force, which was made with Routing.Router's as the one

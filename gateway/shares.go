@@ -9,7 +9,6 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // shares divide what the process has: bytes, of which memory is the accountant, and places.
@@ -86,15 +85,10 @@ func newShares(cfg *Config) *shares {
 	}
 }
 
-// stats are the pools of bytes, for metrics.
-func (p *shares) stats() (pools []telemetry.MemoryPool) {
-	for _, of := range []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions,
-		p.process, p.upstreams, p.bodies,
-		p.results, p.inflating, p.deciding, p.unready} {
-		pools = append(pools, telemetry.MemoryPool{Name: of.Name(), Used: of.Used(), Limit: of.Limit(),
-			Refused: of.Refused()})
-	}
-	return pools
+// pools returns all pools of bytes, for metrics.
+func (p *shares) pools() []*fairshare.Pool {
+	return []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions, p.process,
+		p.upstreams, p.bodies, p.results, p.inflating, p.deciding, p.unready}
 }
 
 // keptOf is how many bytes of buffers each shard of the relay may keep.

@@ -145,27 +145,25 @@ func New(s *settings.Settings, o Options) (p *App, err error) {
 	if p.store, err = openStore(s.Store, p.log); err != nil {
 		return p, err
 	}
-	metrics.WatchRedis(redisStats(p.store))
 	p.newRecent(s)
 	p.limits = router.NewLimits(p.sharedLimits())
 	p.newQuotas(s, metrics)
 	p.newUpstreams()
 	p.reloader = newReloader(p, s)
-	metrics.WatchConfig(func() telemetry.ConfigLoads { return p.reloader.loads.Load().metric() })
 	p.registry = registry.New(p.store.Registrations(), registrySettings(cfg),
 		registry.Options{Log: p.log, Changed: p.reloader.nudge, Manifest: registration.ReadManifest})
-	metrics.WatchRegistry(registryStats(p.registry))
 	first := p.reloader.planner.plan(s, nil)
 	table, err := router.NewTable(first.routes, nil)
 	if err != nil {
 		return p, err
 	}
 	p.upstreams.Set(first.served)
-	p.newCatalog(first.tools, metrics)
+	p.newCatalog(first.tools)
 	p.routing, p.firstProbes = router.New(table), newFirstProbes()
 	p.prober = p.newProber(first.probes, cfg.Replicas)
-	metrics.WatchHealth(healthStats(p.prober))
-	if err = errors.Join(p.newAuthentication(s, metrics), p.newOperators(s), p.newDecider(cfg.Policies, metrics),
+	p.clientAddr = clientaddr.New(clientAddrConfig(s.Config))
+	if err = errors.Join(metrics.Add(p.store, p.quotas, p.reloader, p.registry, p.tools, p.prober, p.clientAddr),
+		p.newAuthentication(s, metrics), p.newOperators(s), p.newDecider(cfg.Policies, metrics),
 		p.newShields(s, first.shields, metrics), p.newApprovals(s, metrics), p.newIdempotency(s, metrics)); err != nil {
 		return p, err
 	}
@@ -183,8 +181,6 @@ func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.M
 	if err != nil {
 		return err
 	}
-	p.clientAddr = clientaddr.New(clientAddrConfig(s.Config))
-	metrics.WatchProxyProtocol(p.clientAddr.Rejected)
 	share := newMemoryPools(p.newShedder(s.Config))
 	p.listing = listing.New(p.tools, p.decider, gateway.GRPCStatus)
 	p.newSignatures(s)
@@ -214,14 +210,13 @@ func (p *App) newGateway(s *settings.Settings, first *plan, metrics *telemetry.M
 		Log:      p.log,
 	})
 	if err == nil {
-		p.bindGateway(s, metrics)
+		p.bindGateway(s)
 	}
 	return err
 }
 
 // bindGateway passes the new gateway on to what was there before it.
-func (p *App) bindGateway(s *settings.Settings, metrics *telemetry.Metrics) {
-	metrics.WatchOverload(p.overload)
+func (p *App) bindGateway(s *settings.Settings) {
 	p.room.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
 	p.gateway.Single(s.Single(s.Config.Multi))
 }

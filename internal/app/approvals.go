@@ -30,16 +30,9 @@ func (p *App) newApprovals(s *settings.Settings, metrics *telemetry.Metrics) (er
 		Log: p.log, Audit: p.audit,
 		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
 	})
-	metrics.WatchApprovals(func() telemetry.Approvals {
-		s := p.approvals.Stats()
-		return telemetry.Approvals{
-			Events: map[string]int64{
-				"asked": s.Asked, "granted": s.Granted, "approved": s.Approved, "denied": s.Denied, "used": s.Used,
-				"released": s.Released, "expired": s.Expired,
-			},
-			Refused: s.Refused, Waiting: s.Waiting, TTL: cfg.TTL, Pending: p.pendingByLabel(metrics),
-		}
-	})
+	if err = metrics.Add(p.approvals, p.pending.Metrics(func(of string) string { return metrics.Tenant(of).Label() })); err != nil {
+		return err
+	}
 	return p.newWebhooks(s, metrics)
 }
 

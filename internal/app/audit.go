@@ -24,15 +24,7 @@ func (p *App) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err err
 	if p.audit, err = audit.Open(c); err != nil {
 		return err
 	}
-	metrics.WatchAudit(func() telemetry.Audit {
-		s := p.audit.Stats()
-		told := telemetry.Audit{Written: s.Written, Failing: s.Failing, Lost: map[string]uint64{}}
-		for why, n := range s.Lost {
-			told.Lost[audit.Lost(why).String()] = n
-		}
-		return told
-	})
-	return nil
+	return metrics.Add(p.audit)
 }
 
 // recordChange adds a change to the last ones.

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
@@ -60,8 +61,7 @@ func (p *App) newAuthentication(s *settings.Settings, metrics *telemetry.Metrics
 	if s.Config.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
 			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
-		metrics.WatchIdentities(i.metric)
-		metrics.WatchIssuers(issuerStats(i.tokens))
+		return metrics.Add(i, i.tokens)
 	}
 	return nil
 }
@@ -104,16 +104,26 @@ func (i *authentication) follow(ctx context.Context) {
 	all.Wait()
 }
 
-func (i *authentication) metric() telemetry.Identities {
-	m := telemetry.Identities{Counts: map[telemetry.AuthResult]int64{}}
-	i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) {
-		m.Counts[telemetry.AuthResult{Kind: k.String(), Result: r.String()}] = n
-	})
-	m.Entries = i.tokens.Len()
-	if i.stored != nil {
-		s := i.stored.Stats()
-		m.Entries += s.Entries
-		m.Shared, m.Age = true, s.Age
+// Metrics implements metric.Source.
+func (i *authentication) Metrics() *metric.Set {
+	m := metric.New("capgate_")
+	found := m.Add("identifications_total",
+		"Authentications of calls, by kind of credential and result. memory: answered from memory; asked: "+
+			"the store or issuer answered; refused: the credential is invalid; away: neither answered, so "+
+			"the call was refused.", "kind", "result")
+	entries := m.Add("identity_cache_entries",
+		"Cached API keys and tenants of Redis, negative entries, and verified tokens.")
+	age := m.Add("identity_staleness_seconds",
+		"Time since the cache of API keys and tenants was last known to be consistent with Redis.")
+	m.Read = func(w metric.Writer) {
+		i.all.Each(func(k tenant.Kind, r tenant.Result, n int64) { w.Count(found, n, k.String(), r.String()) })
+		cached := i.tokens.Len()
+		if i.stored != nil {
+			s := i.stored.Stats()
+			cached += s.Entries
+			w.Gauge(age, s.Age.Seconds())
+		}
+		w.Gauge(entries, float64(cached))
 	}
 	return m
 }
@@ -133,17 +143,6 @@ func (p *App) logTenancy(started *config.Config) {
 	}
 	p.log.Info("callers need a credential", "tenants", len(started.Tenants), "keys", keys, "certificates",
 		len(started.Certificates), "redis", started.Identity.Stored, "issuers", len(started.Issuers))
-}
-
-// issuerStats returns a verifier's statistics for a scrape.
-func issuerStats(tokens *token.Verifier) func() []telemetry.Issuer {
-	return func() (all []telemetry.Issuer) {
-		for _, s := range tokens.Stats() {
-			all = append(all, telemetry.Issuer{Name: s.Issuer, Up: s.Up,
-				Fetches: map[string]int64{"ok": s.Fetched, "failed": s.Failed, "limited": s.Limited}})
-		}
-		return all
-	}
 }
 
 // newTenantsAPI creates the service of tenants and API keys.

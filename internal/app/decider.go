@@ -33,12 +33,9 @@ func (p *App) newDecider(cfg config.Policies, metrics *telemetry.Metrics) (err e
 	if p.decider, err = policy.New(o); err != nil {
 		return err
 	}
-	metrics.WatchPolicy(func() telemetry.Policy {
-		s := p.decider.Stats()
-		return telemetry.Policy{
-			Misses: s.Misses, Failures: s.Failures, Entries: s.Entries, Age: s.Age, Lost: s.Lost, Rules: cfg.Enabled,
-		}
-	})
+	if cfg.Enabled {
+		return metrics.Add(p.decider)
+	}
 	return nil
 }
 

@@ -24,6 +24,5 @@ func (p *App) newIdempotency(s *settings.Settings, metrics *telemetry.Metrics) (
 	if p.idempotency, err = idempotency.New(p.store.Idempotency(), o); err != nil {
 		return err
 	}
-	metrics.WatchIdempotency(func() telemetry.Idempotency { return telemetry.Idempotency(p.idempotency.Stats()) })
-	return nil
+	return metrics.Add(p.idempotency)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // loads counts the configuration's loads since the process started. It is immutable.
@@ -42,7 +42,17 @@ func (l *loads) detail() gateway.ConfigState {
 	return s
 }
 
-// metric returns the values for a scrape.
-func (l *loads) metric() telemetry.ConfigLoads {
-	return telemetry.ConfigLoads{Failures: l.failures, Failed: l.failure != nil, LastSuccess: l.at}
+// Metrics implements metric.Source.
+func (r *reloader) Metrics() *metric.Set {
+	m := metric.New("capgate_config_")
+	failures := m.Add("reload_failures_total", "Reloads of the configuration that failed because a file was invalid.")
+	successful := m.Add("last_reload_successful", "1 if the newest configuration is in force.")
+	loaded := m.Add("last_reload_success_timestamp_seconds", "When the configuration in force was loaded.")
+	m.Read = func(w metric.Writer) {
+		l := r.loads.Load()
+		w.Count(failures, l.failures)
+		w.Flag(successful, l.failure == nil)
+		w.Gauge(loaded, float64(l.at.UnixMilli())/1000)
+	}
+	return m
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/memlimit"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // Fractions of the process' memory limit.
@@ -82,16 +81,6 @@ func (p *App) newShedder(whole *config.Config) (live int64) {
 	p.log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
 		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
 	return live
-}
-
-// overload returns the current load for metrics.
-func (p *App) overload() telemetry.Overload {
-	used := telemetry.Overload{Bodies: p.gateway.Bodies()}
-	if p.shedder != nil {
-		of := p.shedder.Usage()
-		used.InFlight, used.Memory, used.Delay = of.InFlight, of.Memory, of.Delay
-	}
-	return used
 }
 
 // watchOverload runs until ctx ends.

@@ -18,7 +18,6 @@ func (p *App) newQuotas(s *settings.Settings, metrics *telemetry.Metrics) {
 	cfg.Replicas = p.sharers()
 	p.quotas = ratelimit.New(cfg)
 	p.quotas.Single(s.Single(s.Config.Multi))
-	metrics.WatchLeases(func() telemetry.Leases { return telemetry.Leases(p.quotas.Stats()) })
 }
 
 // sharers counts the replicas that share the limits of tenants; nil: there is only this one.

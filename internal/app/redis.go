@@ -4,30 +4,12 @@ import (
 	"log/slog"
 
 	"github.com/capgate/capgate/internal/redisstore"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // openStore opens what replicas share. Whether Redis is there now makes no difference.
 func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
 	c.Log = log
 	return redisstore.Open(c)
-}
-
-// redisStats is how metrics see a store.
-func redisStats(s *redisstore.Store) func() telemetry.Redis {
-	return func() telemetry.Redis {
-		stats := s.Stats()
-		r := telemetry.Redis{Commands: map[string]int64{}, Errors: stats.Errors, Malformed: stats.Malformed,
-			Unreplicated: stats.Unreplicated, Up: !stats.Unavailable}
-		r.Rejected = map[string]int64{}
-		for kind, n := range stats.Rejected {
-			r.Rejected[kind.String()] = n
-		}
-		for purpose, n := range stats.Commands {
-			r.Commands[purpose.String()] = n
-		}
-		return r
-	}
 }
 
 // redisWarnings are what operators should change about a store.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // namesTime bounds how long a configuration waits for names that are new in it.
@@ -52,12 +51,4 @@ func (p *App) settle(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return p.reloader.apply(p.reloader.current)
-}
-
-func registryStats(r *registry.Registry) func() telemetry.Registry {
-	return func() telemetry.Registry {
-		s := r.Stats()
-		return telemetry.Registry{DNS: s.DNS, Registered: s.Registered, LookupsFailed: s.LookupsFailed,
-			StoreFailed: s.StoreFailed, Ignored: s.Ignored, Stale: s.Stale}
-	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/router"
 )
 
@@ -76,20 +75,5 @@ func used(routing *router.Router) func(capability, addr string) bool {
 			return calls > 0 && now.Sub(last.at) < usedFor
 		}
 		return false
-	}
-}
-
-// healthStats is how metrics see a prober.
-func healthStats(p *health.Prober) func() telemetry.Health {
-	began := time.Now()
-	return func() telemetry.Health {
-		s := p.Stats()
-		h := telemetry.Health{Probes: s.Probes, Probed: s.Probing, Shared: s.Shared, Replicas: s.Replicas,
-			Agree: s.Agree, Unpublished: s.Unpublished}
-		if s.LastContact.IsZero() {
-			s.LastContact = began
-		}
-		h.Staleness = time.Since(s.LastContact)
-		return h
 	}
 }

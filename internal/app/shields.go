@@ -11,7 +11,9 @@ import (
 // newShields creates the clients of Shields. of maps capabilities to their Shields.
 func (p *App) newShields(s *settings.Settings, of map[string]string, metrics *telemetry.Metrics) error {
 	p.shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
-	metrics.WatchShields(shieldStats(p.shields))
+	if err := metrics.Add(p.shields); err != nil {
+		return err
+	}
 	return p.shields.Replace(shieldConfigs(s), of)
 }
 
@@ -28,24 +30,5 @@ func shieldConfig(c *config.Shield, s *settings.Settings) extauthz.Config {
 	return extauthz.Config{
 		Name: c.Name, Address: c.Address, URL: c.URL, TLS: s.Backends[c.TLS],
 		Qualified: c.Qualified, Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: c.Cache,
-	}
-}
-
-// shieldStats returns the Shields' statistics for a scrape.
-func shieldStats(shields *extauthz.Shields) func() []telemetry.Shield {
-	return func() (all []telemetry.Shield) {
-		for name, s := range shields.Each() {
-			o := telemetry.Shield{Name: name, Answered: s.Answered, Absent: s.Unreachable, Malformed: s.Malformed,
-				Seconds: s.Seconds}
-			o.Took = make(map[float64]uint64, len(extauthz.Buckets))
-			for i, n := range s.Durations {
-				o.Asked += uint64(n)
-				if i < len(extauthz.Buckets) {
-					o.Took[extauthz.Buckets[i]] = o.Asked
-				}
-			}
-			all = append(all, o)
-		}
-		return all
 	}
 }

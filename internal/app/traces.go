@@ -25,8 +25,7 @@ func (p *App) newTracer(s *settings.Settings, metrics *telemetry.Metrics) (err e
 	if err != nil {
 		return err
 	}
-	metrics.WatchTraces(p.tracer.Stats)
-	return nil
+	return metrics.Add(p.tracer)
 }
 
 // closeTracer sends what spans there still are.

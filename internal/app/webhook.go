@@ -16,21 +16,7 @@ func (p *App) newWebhooks(s *settings.Settings, metrics *telemetry.Metrics) erro
 	if err := p.setWebhooks(s.Webhooks); err != nil {
 		return err
 	}
-	metrics.WatchWebhooks(func() (all []telemetry.Webhook) {
-		for _, d := range p.webhooks.All() {
-			s := d.Stats()
-			all = append(all, telemetry.Webhook{
-				Destination: d.Name(),
-				Events: map[string]int64{
-					"delivered": s.Delivered, "dead": s.Dead, "late": s.Skipped, "dropped": s.Dropped,
-				},
-				Requests: map[string]int64{"failed": s.Failed, "retried": s.Retried},
-				Queued:   s.Queued, Letters: s.Sizes.Dead,
-			})
-		}
-		return all
-	})
-	return nil
+	return metrics.Add(p.webhooks)
 }
 
 // setWebhooks replaces the destinations of notices.

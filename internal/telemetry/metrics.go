@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"net/http"
 	"runtime"
@@ -39,30 +38,7 @@ type Metrics struct {
 	refusals  reasonCounter
 	failures  reasonCounter
 	decisions *decisions
-
-	affinity    *polled[Affinity]
-	approvals   *polled[Approvals]
-	audit       *polled[Audit]
-	cache       *polled[Policy]
-	config      *polled[ConfigLoads]
-	fleets      *polled[iter.Seq[Fleet]]
-	health      *polled[Health]
-	idempotency *polled[Idempotency]
-	identities  *polled[Identities]
-	issuers     *polled[[]Issuer]
-	leases      *polled[Leases]
-	members     *polled[Registry]
-	memory      *polled[[]MemoryPool]
-	connections *polled[[2]ConnectionRejections]
-	overload    *polled[Overload]
-	proxies     *polled[uint64]
-	redis       *polled[Redis]
-	shields     *polled[[]Shield]
-	tools       *polled[iter.Seq[Tools]]
-	traces      *polled[Traces]
-	upstreams   *polled[int]
-	webhook     *polled[[]Webhook]
-	answers     *prometheus.HistogramVec
+	answers   *prometheus.HistogramVec
 
 	mu     sync.Mutex // guards byName; never held while a call is counted
 	byName map[string]*CapabilityMetrics
@@ -73,29 +49,20 @@ type Metrics struct {
 func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
 		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(),
-		byName:   make(map[string]*CapabilityMetrics),
-		affinity: newAffinity(), approvals: newApprovals(), audit: newAudit(), cache: newCache(),
-		config: newConfig(), connections: newConnections(), fleets: newFleets(), health: newHealth(),
-		idempotency: newIdempotency(), identities: newIdentities(), issuers: newIssuers(), leases: newLeases(),
-		members: newRegistry(), memory: newMemory(), overload: newOverload(), proxies: newProxies(),
-		redis: newRedis(), shields: newShields(), tools: newCatalog(), traces: newTraces(),
-		upstreams: newUpstreams(), webhook: newWebhook(), answers: newAnswers(),
+		byName:  make(map[string]*CapabilityMetrics),
+		answers: newAnswers(),
 	}
 	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells),
 		newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(m), newTenantMetrics(m.tenants), m.decisions,
-		m.affinity, m.approvals, m.audit, m.cache, m.config, m.connections, m.fleets, m.health, m.idempotency,
-		m.identities, m.issuers, m.leases,
-		m.members, m.memory, m.overload, m.proxies, m.redis, m.shields, m.tools, m.traces, m.upstreams, m.webhook, m.answers,
-		newPanics(),
+		newCollector(m), newTenantMetrics(m.tenants), m.decisions, m.answers,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	return m, nil
+	return m, m.Add(panics())
 }
 
 // Register adds a collector of a feature with counters of its own.

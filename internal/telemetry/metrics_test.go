@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -46,14 +46,6 @@ func scrape(tb testing.TB, m *telemetry.Metrics) map[string]string {
 func TestMetricsCount(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{Version: "v1", Revision: "abc"})
-	m.WatchUpstreams(func() int { return 3 })
-	m.WatchFleets(slices.Values([]telemetry.Fleet{{
-		Capability: "trouble", Usable: 1, Down: 2, Ejected: 3, Off: 4, Panic: true, Ejections: 5, EjectionsPrevented: 6,
-		Retries: 7, RetriesDenied: 8,
-		Limited: true, ConcurrencyLimit: 9, InFlight: 3, Waiting: 10, Waits: 11, LimitRefused: 12,
-		Unusable: []telemetry.UnusableBackend{{"b:1", "down", "not ready", time.Unix(9, 5e8)},
-			{"b:2", "off", "its weight is 0", time.Time{}}},
-	}, {Capability: "calm"}}))
 	r := telemetry.NewRecorder(m, nil)
 	weather := m.Capability("weather")
 
@@ -77,11 +69,7 @@ func TestMetricsCount(t *testing.T) {
 
 	got := scrape(t, m)
 	for series, want := range map[string]string{
-		`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`: "1",
-		`capgate_backend_unusable_since_timestamp_seconds{backend="b:1",capability="trouble",reason="not ready",` +
-			`state="down"}`: "9.5",
-		`capgate_backend_unusable_since_timestamp_seconds{backend="b:2",capability="trouble",reason="its weight is 0",` +
-			`state="off"}`: "0",
+		`capgate_calls_total{capability="weather",code="OK",method="Invoke",outcome="success"}`:         "1",
 		`capgate_calls_total{capability="weather",code="UNAVAILABLE",method="StreamInvoke",outcome=""}`: "1",
 		`capgate_calls_total{capability="",code="NOT_FOUND",method="Invoke",outcome=""}`:                "1",
 		`capgate_calls_in_flight{capability="weather"}`:                                                 "1",
@@ -96,22 +84,6 @@ func TestMetricsCount(t *testing.T) {
 		`capgate_call_duration_seconds_count{capability="weather",code="UNAVAILABLE"}`:                  "1",
 		`capgate_refusals_total{reason="UNKNOWN_CAPABILITY"}`:                                           "1",
 		`capgate_failures_total{failure="UPSTREAM_LOST"}`:                                               "1",
-		`capgate_fleet_backends{capability="trouble",state="usable"}`:                                   "1",
-		`capgate_fleet_backends{capability="trouble",state="down"}`:                                     "2",
-		`capgate_fleet_backends{capability="trouble",state="ejected"}`:                                  "3",
-		`capgate_fleet_backends{capability="trouble",state="off"}`:                                      "4",
-		`capgate_fleet_panic{capability="trouble"}`:                                                     "1",
-		`capgate_fleet_panic{capability="calm"}`:                                                        "0",
-		`capgate_ejections_total{capability="trouble",result="ejected"}`:                                "5",
-		`capgate_ejections_total{capability="trouble",result="spared"}`:                                 "6",
-		`capgate_retries_total{capability="trouble",result="sent"}`:                                     "7",
-		`capgate_retries_total{capability="trouble",result="denied"}`:                                   "8",
-		`capgate_fleet_places{capability="trouble",state="used"}`:                                       "3",
-		`capgate_fleet_places{capability="trouble",state="free"}`:                                       "6",
-		`capgate_fleet_waiting{capability="trouble"}`:                                                   "10",
-		`capgate_limit_waits_total{capability="trouble"}`:                                               "11",
-		`capgate_limit_refused_total{capability="trouble"}`:                                             "12",
-		`capgate_upstream_connections`:                                                                  "3",
 	} {
 		if got[series] != want {
 			t.Errorf("%s = %q, want %s", series, got[series], want)
@@ -227,4 +199,37 @@ func TestRecordDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun cou
 func begin(r *telemetry.Recorder, rec *telemetry.Record) {
 	rec.InFlight = true
 	r.Begin(rec.Capability, rec.Tenant, rec.Shard)
+}
+
+// TestSources: a package's metrics are served, also those whose labels are not valid UTF-8. A name belongs to one source.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(t, telemetry.MetricsConfig{})
+	set := metric.New("capgate_test_")
+	calls, waiting := set.Add("calls_total", "Calls.", "a", "b"), set.Add("waiting", "Waiting.")
+	up, took := set.Add("up", "Up."), set.Add("seconds", "Durations.", "of")
+	set.Read = func(w metric.Writer) {
+		w.Count(calls, 7, "x", "\xff")
+		w.Gauge(waiting, 1.5)
+		w.Flag(up, true)
+		w.Histogram(took, 3, 4.5, map[float64]uint64{1: 2}, "y")
+	}
+	check.Must(t, m.Add(set))
+	got := scrape(t, m)
+	for series, want := range map[string]string{
+		"capgate_test_calls_total{a=\"x\",b=\"\uFFFD\"}": "7",
+		`capgate_test_waiting`:                           "1.5",
+		`capgate_test_up`:                                "1",
+		`capgate_test_seconds_count{of="y"}`:             "3",
+		`capgate_test_seconds_sum{of="y"}`:               "4.5",
+		`capgate_test_seconds_bucket{of="y",le="1"}`:     "2",
+		`capgate_test_seconds_bucket{of="y",le="+Inf"}`:  "3",
+	} {
+		if got[series] != want {
+			t.Errorf("%s = %q, want %s", series, got[series], want)
+		}
+	}
+	if err := m.Add(set); err == nil {
+		t.Error("a second source has the same metrics")
+	}
 }

@@ -1,18 +1,19 @@
 package telemetry
 
-import "github.com/capgate/capgate/internal/lib/recovery"
+import (
+	"github.com/capgate/capgate/internal/lib/metric"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
 
-// newPanics returns the collector of recovered panics, which package recovery counts.
-func newPanics() *polled[map[string]int64] {
-	m := metrics{prefix: "capgate_"}
-	total := m.add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. "+
+// panics returns the metrics of recovered panics, which package recovery counts.
+func panics() *metric.Set {
+	m := metric.New("capgate_")
+	total := m.Add("panics_total", "Panics that ended one call, one round of a loop or one shard's connections. "+
 		"Each is a defect: the log has its stack.", "goroutine")
-	w := &polled[map[string]int64]{metrics: m, emit: func(t emitter, counts map[string]int64) {
-		for goroutine, n := range counts {
-			t.count(total, n, goroutine)
+	m.Read = func(w metric.Writer) {
+		for goroutine, n := range recovery.Counts() {
+			w.Count(total, n, goroutine)
 		}
-	}}
-	ask := recovery.Counts
-	w.read.Store(&ask)
-	return w
+	}
+	return m
 }

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,38 +18,6 @@ type Decision struct {
 	Differs   bool         // candidate rules would have decided otherwise
 	Candidate call.Verdict // the decision of the candidate rules
 	Approval  string       // id of the approval that was created or redeemed; "" if there was none
-}
-
-// Policy holds figures of the cache of decisions. The counters only grow.
-type Policy struct {
-	Misses, Failures int64
-	Entries          int
-	Age              time.Duration // since the rules were last known to be complete
-	Lost             bool          // Redis has lost rules
-	Rules            bool          // there are rules; otherwise the rest is zero
-}
-
-// WatchPolicy calls ask at every scrape. It may be called from any goroutine.
-func (m *Metrics) WatchPolicy(ask func() Policy) { m.cache.read.Store(&ask) }
-
-// newCache returns the collector of the cache.
-func newCache() *polled[Policy] {
-	m := metrics{prefix: "capgate_policy_"}
-	lookups := m.add("lookups_total",
-		"Lookups of decisions that were not cached, or not any more, by result.", "result")
-	entries := m.add("cache_entries", "Cached decisions.")
-	age := m.add("staleness_seconds", "Time since the cache was last known to be consistent with Redis.")
-	lost := m.add("rules_lost", "1 while Redis has lost rules, so that calls without a cached decision are rejected.")
-	return &polled[Policy]{metrics: m, emit: func(t emitter, p Policy) {
-		if !p.Rules {
-			return
-		}
-		t.count(lookups, p.Misses-p.Failures, "found")
-		t.count(lookups, p.Failures, "failed")
-		t.gauge(entries, float64(p.Entries))
-		t.gauge(age, p.Age.Seconds())
-		t.flag(lost, p.Lost)
-	}}
 }
 
 // decisions counts the decisions about calls.

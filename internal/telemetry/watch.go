@@ -1,24 +1,8 @@
 package telemetry
 
 import (
-	"sync/atomic"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// polled calls a function at every scrape, and emits its result. Without a function it emits nothing.
-type polled[T any] struct {
-	metrics
-	read atomic.Pointer[func() T]
-	emit func(emitter, T)
-}
-
-// Collect implements prometheus.Collector.
-func (w *polled[T]) Collect(ch chan<- prometheus.Metric) {
-	if ask := w.read.Load(); ask != nil {
-		w.emit(ch, (*ask)())
-	}
-}
 
 // metrics are metrics whose names have a common prefix.
 type metrics struct {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
-
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // maxBatch is the greatest number of spans in one request.
@@ -75,11 +73,6 @@ func (o *exportQueue) close(ctx context.Context) {
 	case <-time.After(time.Second): // the exporter ignores its context
 	}
 	o.giveUp()
-}
-
-func (o *exportQueue) stats() telemetry.Traces {
-	return telemetry.Traces{Exported: o.exported.Load(), Full: o.full.Load(), Failed: o.failed.Load(),
-		Waiting: int(o.waiting.Load())}
 }
 
 // batchExporter is the exportQueue as the exporter of the SDK's queue.

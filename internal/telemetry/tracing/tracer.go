@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // Config configures the collector and the sampling. Endpoint is required.
@@ -118,9 +117,6 @@ func rpc(path string) (name string, attrs []attribute.KeyValue) {
 func plain(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), maxText)], "?"))
 }
-
-// Stats returns counts of spans.
-func (t *Tracer) Stats() telemetry.Traces { return t.queue.stats() }
 
 // Close sends the waiting spans until ctx ends, and stops.
 func (t *Tracer) Close(ctx context.Context) { t.queue.close(ctx) }

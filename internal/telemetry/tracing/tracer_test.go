@@ -98,14 +98,14 @@ func TestSpansArrive(t *testing.T) {
 		if all := c.Spans(t, before+2); len(all) != before+2 {
 			t.Errorf("%s: %d spans", endpoint, len(all)-before)
 		}
-		if s := tracer.Stats(); s != (telemetry.Traces{Exported: 2}) {
+		if s := tracer.Stats(); s != (tracing.Stats{Exported: 2}) {
 			t.Errorf("%s: %+v", endpoint, s)
 		}
 		if strings.Contains(log.String(), "secret") {
 			t.Error(log)
 		}
 		one(tracer, "late")
-		if s := tracer.Stats(); s != (telemetry.Traces{Exported: 2, Full: 2}) {
+		if s := tracer.Stats(); s != (tracing.Stats{Exported: 2, Full: 2}) {
 			t.Errorf("%s: after its end %+v", endpoint, s)
 		}
 	}
@@ -173,12 +173,12 @@ func TestASlowCollector(t *testing.T) {
 		for range 500 {
 			one(tracer, "get_weather")
 		}
-		if s := tracer.Stats(); s != (telemetry.Traces{Full: 900, Waiting: 100}) {
+		if s := tracer.Stats(); s != (tracing.Stats{Full: 900, Waiting: 100}) {
 			t.Errorf("%s: %+v", endpoint, s)
 		}
 		c.Headers(t) // it is asked
 		shut(tracer, 10*time.Millisecond)
-		if s := tracer.Stats(); s != (telemetry.Traces{Full: 900, Failed: 100}) {
+		if s := tracer.Stats(); s != (tracing.Stats{Full: 900, Failed: 100}) {
 			t.Errorf("%s: %+v at the end", endpoint, s)
 		}
 		c.Release()
@@ -196,7 +196,7 @@ func TestNobodyIsThere(t *testing.T) {
 		tracer, _ := open(t, tracing.Config{Endpoint: endpoint})
 		one(tracer, "get_weather")
 		shut(tracer, 10*time.Millisecond)
-		if s := tracer.Stats(); s != (telemetry.Traces{Failed: 2}) {
+		if s := tracer.Stats(); s != (tracing.Stats{Failed: 2}) {
 			t.Errorf("%s: %+v", endpoint, s)
 		}
 	}
@@ -264,7 +264,7 @@ func TestRedirects(t *testing.T) {
 		tracer, _ := open(t, tracing.Config{Endpoint: c.URL, Headers: map[string]string{"x-key": "secret"}})
 		one(tracer, "get_weather")
 		shut(tracer, 20*time.Second)
-		if s := tracer.Stats(); s != (telemetry.Traces{Failed: 2}) || len(elsewhere.Spans(t, 0)) > 0 {
+		if s := tracer.Stats(); s != (tracing.Stats{Failed: 2}) || len(elsewhere.Spans(t, 0)) > 0 {
 			t.Errorf("%d: %+v", status, s)
 		}
 		c.Close()
