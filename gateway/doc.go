@@ -6,19 +6,40 @@
 //	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order
 //	filters.go       binds each filter to its state of a call
 //	driver.go        walks the lists; it alone rejects, answers and assigns upstreams
-//	served.go        calls that code in the process serves and continues
+//	served.go        calls that code in the process serves and continues, and how far a call has come
 //	call.go          the pooled per-call struct: the shared part, and the state of each filter
 //	handler.go       makes the filters, and connects them and the driver to the relay
 //	config.go        what a Gateway is made of, in groups
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
 //	admin.go         the admin API's port
 //
-// gateway/status turns rejections into statuses of gRPC and HTTP. The filters are folders in gateway/filter, and in gateway/engine/filter for engines; engines.go makes the guard.
+// gateway/status turns rejections into statuses of gRPC and HTTP. The filters are folders in gateway/filter, and in
+// gateway/engine/filter for engines; engines.go makes the guard.
 //
 // frontdoors.go makes the front doors for HTTP; gateway/frontdoor has their lists.
 //
-// The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends, internalcall.go the calls that the gateway itself makes,
-// healthcheck.go the answers of Healthcheck, signed.go the existence of files for signed URLs.
+// A call ends with its last stream. Code in the process (idempotency, translate, guard) may serve the stream of a call and
+// continue the call on another one, which has its own part of the list:
+//
+//	client ──stream 1──► filters a b ──► served by the filter b
+//	                                       └──stream 2──► filters c d ──attempt──► backend
+//
+//	stream 2 ends   leave        its result, and the one at the backend
+//	                Done of d c  the filters of the attempt
+//	                continued    b is notified; the call is at stream 1 again
+//	stream 1 ends   leave        both results as one: code and bytes of stream 1, times of stream 2
+//	                Done of b a  the call is over
+//
+// If stream 1 ends first, as its client has left, its result waits for the end of stream 2, and both are ended then. Code
+// that does not continue the call ends stream 1 alone.
+//
+// What a client learns of a repeat is the call.Progress of its call. The driver owns it: Sent from the first Forward on,
+// NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself
+// ends a stream (Explain), code that serves it may have done more, see filter.Served.Progress.
+//
+// The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends,
+// internalcall.go the calls that the gateway itself makes, healthcheck.go the answers of Healthcheck, signed.go the
+// existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway

@@ -69,7 +69,8 @@ type walk struct {
 	at      rowIndex // of the row that decides
 	due     rowIndex // number of rows whose Done is due
 	shared  bool     // the call was served: others may refer to it and its strings
-	told    bool     // the caller was told that the call did not start: it gets to no backend any more
+	lost    bool     // a backend of an earlier attempt may have carried the call out, and did not answer
+	settled bool     // the caller knows that the call was not sent: it gets to no backend any more
 	over    bool
 }
 
@@ -128,7 +129,7 @@ func (d *driver) begin(t *callState, l *list) {
 // walk goes on at the row where the call is. It does not touch the call after what may end it.
 func (d *driver) walk(t *callState) {
 	w := &t.walk
-	if w.told {
+	if w.settled {
 		d.reject(t, filter.CallOver)
 		return
 	}
@@ -174,12 +175,13 @@ func (d *driver) end(t *callState) {
 	switch {
 	case a.Refusal != nil:
 		refusal := a.Refusal
-		if t.Attempt.Lost { // what prevents another attempt is not what became of the call
+		if t.walk.lost { // what prevents another attempt is not what became of the call
 			refusal = filter.AttemptLost
 		}
 		t.Reason = refusal.Reason
-		s.Refuse(d.statuses.Refusal(refusal, progressOf(t.Attempt.Lost)))
+		s.Refuse(d.statuses.Refusal(refusal, t.walk.before()))
 	case a.Upstream != nil:
+		t.Attempt.Progress = call.Sent
 		s.Forward(a.Upstream)
 	case a.Server != nil:
 		w := &t.walk
@@ -198,7 +200,7 @@ func (d *driver) again(t *callState, err error) {
 		d.reject(t, filter.ShuttingDown)
 		return
 	}
-	w.unsent = err
+	w.unsent, t.Attempt.Progress = err, w.before()
 	if refusal := w.list.repeat(t, err); refusal != nil {
 		d.reject(t, refusal) // done ends the attempt, too
 		return
@@ -220,7 +222,7 @@ func (d *driver) undo(t *callState) {
 func (d *driver) proceed(t *callState, s filter.Stream) {
 	w, v := &t.walk, t.walk.serving
 	v.live = true
-	v.Begun.Store(true)
+	v.Continued.Store(true)
 	t.Stream, *t.Answer() = s, filter.Answer{}
 	if w.at = v.row + 1; w.due < w.at {
 		w.at = w.list.attempt
@@ -231,45 +233,28 @@ func (d *driver) proceed(t *callState, s filter.Stream) {
 // done ends one of a call's streams, and the call with the last of them.
 func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 	w := &t.walk
-	if t.Stream != s { // another one continues it, and ends later
-		v := w.serving
-		for v.stream != s {
-			v = v.outer
-		}
-		ended := *r
-		v.ended, v.explained, t.Reason = &ended, t.Reason, ""
+	if t.Stream != s {
+		w.servingOf(s).end(t, r)
 		return
 	}
 	t.ForgetMessage()
 	for {
-		var own *serving // of the stream that has ended; nil: it was not served
-		if w.serving != nil && !w.serving.live {
-			own = w.serving
-			w.serving = own.outer
-			own.tell(t, r)
-			if !own.Begun.Load() {
-				w.doneTo(w.list.attempt, t, filter.Result{Result: withoutBackend(r), Final: true})
-			}
-			r = own.merge(r)
-		}
+		whole, atBackend := w.leave(t, r)
 		v := w.serving
 		if v == nil {
-			break
+			w.doneTo(0, t, filter.Result{Result: whole, Final: true, Unsent: w.unsent})
+			w.over = true
+			return
 		}
-		w.doneTo(w.list.attempt, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
-		atBackend := v.settle(t, own, r)
-		if continued := w.list.rows[v.row].continued; continued != nil {
-			continued(t, atBackend)
-		}
+		w.doneTo(w.list.attempt, t, filter.Result{Result: whole, Final: true, Unsent: w.unsent})
 		w.unsent = nil
+		v.continued(t, whole, atBackend)
 		if v.ended == nil {
 			t.Stream = v.stream
 			return
 		}
 		r = v.ended
 	}
-	w.doneTo(0, t, filter.Result{Result: r, Final: true, Unsent: w.unsent})
-	w.over = true
 }
 
 // doneTo calls Done of the rows from that one on for which it is due, the last first.

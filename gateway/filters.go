@@ -143,7 +143,7 @@ func (f *filters) bindAttempt(h *handler) {
 	f.forwardAsIs = bind("forward", forward.New(h.cfg.Observe.Recorder, h.cfg.Routing.Affinity, false), response)
 	f.serve = row{name: "serve", admit: func(t *callState) filter.Step {
 		step := t.ServeBy(h.services, nil)
-		t.Answer().Served.Acts = true
+		t.Answer().Served.SetProgress(call.Answered)
 		return step
 	}}
 	f.health = row{name: "health", admit: h.answerHealth}

@@ -197,7 +197,9 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 // Again says whether a call that its backend may have carried out is made once more.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
-	return t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
+	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
+	t.walk.lost = t.walk.lost || again
+	return again
 }
 
 // repeat says whether a call that did not start makes another attempt; nil: it does.
@@ -230,20 +232,20 @@ func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
 // Explain is the relay's own reason to end a call, in the words of the one table.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	t := callOf(s)
-	ran := t.walk.mayHaveRun(t, s)
+	p := t.walk.progress(t, s)
 	var refusal *call.Refusal
 	switch {
 	case f == relay.AccountExceeded && !s.Forwarded():
 		refusal = t.OutOfMemory()
 	case f == relay.TooManyBytes, f == relay.TooManyMessages:
 		refusal = h.bandwidth.Explain(&t.bandwidth, f)
-	case f == relay.UpstreamLost && !ran && t.Fleet != nil: // what the backend refused cannot go elsewhere
+	case f == relay.UpstreamLost && p == call.NotSent && t.Fleet != nil: // what the backend refused cannot go elsewhere
 		refusal = filter.Unreachable(t.Fleet)
 	case f == relay.UpstreamReset:
-		return status.Reset(codes.Code(s.ResetCode()), f, progressOf(ran))
+		return status.Reset(codes.Code(s.ResetCode()), f, p)
 	default:
-		return h.statuses.Failure(f, progressOf(ran))
+		return h.statuses.Failure(f, p)
 	}
 	t.Reason = refusal.Reason
-	return h.statuses.Refusal(refusal, progressOf(ran))
+	return h.statuses.Refusal(refusal, p)
 }

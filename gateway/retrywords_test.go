@@ -91,7 +91,7 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 func saysMayHaveRun(lit *ast.CompositeLit) bool {
 	for _, e := range lit.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
-			if key, ok := kv.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, "MayHaveRun") {
+			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Progress" {
 				return true
 			}
 		}

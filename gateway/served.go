@@ -26,17 +26,17 @@ type serving struct {
 
 // refuse is the error by which served code refuses its call, for the reason that the call's record has.
 func refuse(ctx context.Context, refusal *call.Refusal) error {
-	p := call.Answered
-	if v := filter.ServedOf(ctx); v != nil {
-		v.Refused.Store(refusal)
-		p = progressOf(v.Begun.Load() || v.Acted.Load())
+	v := filter.ServedOf(ctx)
+	if v == nil {
+		return status.Answer(refusal).Err()
 	}
-	return status.Of(refusal, p).Err()
+	v.Refused.Store(refusal)
+	return status.Of(refusal, refusedAt(v)).Err()
 }
 
-// progressOf returns the progress of a call that a backend may have carried out, or not.
-func progressOf(ran bool) call.Progress {
-	if ran {
+// refusedAt returns the progress of a call that the code that serves it refuses.
+func refusedAt(v *filter.Served) call.Progress {
+	if v.Continued.Load() || v.Progress() == call.Sent {
 		return call.Sent
 	}
 	return call.NotSent
@@ -79,22 +79,39 @@ func (v *serving) merge(r *relay.Result) *relay.Result {
 	return &whole
 }
 
-// settle takes note of how a stream has ended that continued the call: with r, and served, if it was, as own says. It
-// returns how the stream at a backend has ended, where there was one.
-func (v *serving) settle(t *callState, own *serving, r *relay.Result) (atBackend *relay.Result) {
-	v.live, v.code, v.reason, t.Reason = false, r.Code, t.Reason, ""
-	switch {
-	case own == nil && r.Forwarded > 0:
-		last := *r
-		v.last = &last
-	case own == nil:
-		return r
-	case own.last == nil:
-		return withoutBackend(r)
-	default:
-		v.last = own.last
+// end notes that the stream has ended before the one that continues it.
+func (v *serving) end(t *callState, r *relay.Result) {
+	ended := *r
+	v.ended, v.explained, t.Reason = &ended, t.Reason, ""
+}
+
+// leave ends the stream of a call that no other one continues any more. whole is how it has ended with what continued
+// it, and atBackend the part at a backend, if there was one.
+func (w *walk) leave(t *callState, r *relay.Result) (whole, atBackend *relay.Result) {
+	v := w.serving
+	if v == nil || v.live { // no code in the process serves it
+		return r, r
 	}
-	return v.last
+	w.serving = v.outer
+	v.tell(t, r)
+	if !v.Continued.Load() {
+		w.doneTo(w.list.attempt, t, filter.Result{Result: withoutBackend(r), Final: true})
+	}
+	return v.merge(r), v.last
+}
+
+// continued notes that a stream has ended that continued the call. Its arguments are the results of leave.
+func (v *serving) continued(t *callState, whole, atBackend *relay.Result) {
+	v.live, v.code, v.reason, t.Reason = false, whole.Code, t.Reason, ""
+	if atBackend == nil || atBackend.Forwarded == 0 {
+		atBackend = withoutBackend(whole)
+	} else {
+		last := *atBackend
+		v.last = &last
+	}
+	if notify := t.walk.list.rows[v.row].continued; notify != nil {
+		notify(t, atBackend)
+	}
 }
 
 // withoutBackend is how a call ended of which no backend has atBackend.
@@ -111,14 +128,25 @@ func (w *walk) servingOf(s filter.Stream) *serving {
 	return v
 }
 
-// mayHaveRun says whether a backend may have carried out a call that the relay ends by its stream s. Where the answer
-// is no, the driver keeps the call from every backend: code that serves it may not know yet that it is over.
-func (w *walk) mayHaveRun(t *callState, s *relay.Stream) bool {
-	v := w.servingOf(relayed{s})
-	if v == nil {
-		return t.Attempt.Lost || t.Attempt.Started && s.Sent()
+// before returns the progress of the attempts before this one.
+func (w *walk) before() call.Progress {
+	if w.lost {
+		return call.Sent
 	}
-	ran := t.Attempt.Started || t.Attempt.Lost || v.Acts || v.Acted.Load()
-	w.told = !ran
-	return ran
+	return call.NotSent
+}
+
+// progress returns how far a call has come that the relay ends by its stream s. If the answer is NotSent, the driver
+// keeps the call from every backend: code that serves it may not know yet that it is over.
+func (w *walk) progress(t *callState, s *relay.Stream) call.Progress {
+	switch v := w.servingOf(relayed{s}); {
+	case v == nil && !s.Sent():
+		return w.before()
+	case v == nil:
+		return t.Attempt.Progress
+	case t.Attempt.Progress == call.NotSent && v.Progress() == call.NotSent:
+		w.settled = true
+		return call.NotSent
+	}
+	return call.Sent
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // twoStreams is a call on two streams: the caller's, which code in the process serves, and one that continues it.
@@ -58,11 +59,40 @@ func TestServed(t *testing.T) {
 func TestToldThatItDidNotStart(t *testing.T) {
 	t.Parallel()
 	s := serve(attemptHere, steps{goOn}, steps{send})
-	s.t.walk.told = true
+	s.t.walk.settled = true
 	s.proceed()
 	s.ends(s.second, relay.Result{Code: 1})
 	s.ends(s.first, relay.Result{Code: 4})
 	s.is(t, "a", "b", "serve", "refuse", "b continued 1", "-b"+final, "-a"+final)
+}
+
+// TestProgressOfServedCalls: a call that code serves may have been carried out if a backend has it, if the code has done
+// more than continue it, or if the code may do more. Else it gets to no backend once its caller knows.
+func TestProgressOfServedCalls(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		call, code         call.Progress
+		continued          bool
+		ended, byRejection call.Progress // what the caller learns if the relay ends the call, or the code rejects it
+	}{
+		{call.NotSent, call.NotSent, false, call.NotSent, call.NotSent},
+		{call.NotSent, call.NotSent, true, call.NotSent, call.Sent},
+		{call.Sent, call.NotSent, true, call.Sent, call.Sent},
+		{call.NotSent, call.Answered, false, call.Sent, call.NotSent},
+		{call.NotSent, call.Sent, false, call.Sent, call.Sent},
+	} {
+		s, c := &relay.Stream{}, &callState{}
+		c.walk.serving = &serving{Served: &filter.Served{}, stream: relayed{s}}
+		c.Attempt.Progress = test.call
+		c.walk.serving.SetProgress(test.code)
+		c.walk.serving.Continued.Store(test.continued)
+		if got := refusedAt(c.walk.serving.Served); got != test.byRejection {
+			t.Errorf("%+v: rejected with %d", test, got)
+		}
+		if got := c.walk.progress(c, s); got != test.ended || c.walk.settled != (got == call.NotSent) {
+			t.Errorf("%+v: ended with %d, settled %t", test, got, c.walk.settled)
+		}
+	}
 }
 
 // TestALostAttemptCounts: what prevents a further attempt is not what became of the call.
@@ -70,7 +100,7 @@ func TestALostAttemptCounts(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
 	d.begin()
-	d.t.Attempt.Lost = true
+	d.t.walk.lost = true
 	d.driver.reject(d.t, filter.Overloaded)
 	if d.is(t, "a", "c", "forward", "refuse"); d.t.Reason != "UPSTREAM_LOST" {
 		t.Errorf("the reason is %s", d.t.Reason)

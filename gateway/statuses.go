@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/status"
@@ -10,6 +9,3 @@ import (
 
 // GRPCStatus is status.Answer.
 func GRPCStatus(r *call.Refusal) *grpcstatus.Status { return status.Answer(r) }
-
-// HTTPStatus is status.HTTP.
-func HTTPStatus(code codes.Code) int { return status.HTTP(code) }

@@ -150,7 +150,7 @@ var (
 	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
 		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and these " +
 			"are not UTF-8"}
-	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY", MayHaveRun: true,
+	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY", Progress: call.Sent,
 		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call it " +
 			"in another dialect"}
 )

@@ -39,8 +39,8 @@ func tooLong(st *grpcstatus.Status) bool {
 }
 
 var (
-	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED", MayHaveRun: true,
+	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED", Progress: call.Sent,
 		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the caller's"}
-	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", MayHaveRun: true,
+	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
 		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
 )

@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -134,9 +136,9 @@ func (g *Guard) resolveQuestion(a *pendingQuestion, approved bool) {
 		if err == nil {
 			return
 		}
-		if !unsent(err) || !g.pause(ctx, retryInterval) {
+		if status.ProgressOf(err) != call.NotSent || !g.pause(ctx, retryInterval) {
 			g.cfg.Log.Warn("an engine may not have received the answer to an approval", "capability", a.call.Fleet,
-				"approval", a.approval.ID, "error", status.Code(err).String())
+				"approval", a.approval.ID, "error", grpcstatus.Code(err).String())
 			return
 		}
 	}

@@ -2,9 +2,6 @@ package engine
 
 import (
 	"context"
-
-	"github.com/capgate/capgate/gateway/status"
-	"github.com/capgate/capgate/internal/call"
 )
 
 // forward continues the call itself.
@@ -20,6 +17,3 @@ func (g *Guard) subrequest(ctx context.Context, p *Call, path string, msg []byte
 	err = g.cfg.Internal.Invoke(ctx, path, &msg, &answer, opts...)
 	return answer, err
 }
-
-// unsent reports whether a call provably did not reach an engine.
-func unsent(err error) bool { return status.InfoOf(err).GetMetadata()[call.NotStarted] == "true" }

@@ -178,7 +178,7 @@ var (
 		Message: "mode is not a SessionMode in the client's numbering"}
 	refusedMalformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed message of its method"}
-	refusedAnswer = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED", MayHaveRun: true,
+	refusedAnswer = &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_ANSWER_MALFORMED", Progress: call.Sent,
 		Message: "the engine's answer is not a well-formed message of its method"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE",
 		RetryAfter: time.Second,

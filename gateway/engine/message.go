@@ -9,10 +9,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/strictproto"
@@ -218,8 +219,8 @@ func sendNext(s grpc.ServerStream, b *backlog) error {
 // streamError returns the caller's error of a failed stream. If the engine may have the message, the error refers
 // to its history; if it was never sent, the gateway's error is returned.
 func (g *Guard) streamError(ctx context.Context, p *Call, err error, read bool) error {
-	st := status.Convert(err)
-	if !read && unsent(st.Err()) {
+	st := grpcstatus.Convert(err)
+	if !read && status.ProgressOf(err) == call.NotSent {
 		return err
 	}
 	switch st.Code() {
@@ -242,7 +243,7 @@ var (
 
 func readerSlow(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_READER_SLOW", Metadata: howToRecover(p),
-		MayHaveRun: true,
+		Progress: call.Sent,
 		Message: "the caller is too far behind the engine's events; the engine continues, " +
 			"and GetHistory will have its answer"}
 }
@@ -250,8 +251,8 @@ func readerSlow(p *Call) *call.Refusal {
 // streamLost has a code that no client retries automatically: the engine stores a message before it answers.
 func streamLost(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: howToRecover(p),
-		MayHaveRun: true,
-		Message:    "the engine's events were lost; do not send the message again: GetHistory has the outcome"}
+		Progress: call.Sent,
+		Message:  "the engine's events were lost; do not send the message again: GetHistory has the outcome"}
 }
 
 func howToRecover(p *Call) map[string]string {

@@ -84,8 +84,7 @@ type Attempt struct {
 	Directed   *router.Backend // where this one has to go; nil: pick decides
 	Past       uint8           // attempts that are over
 	Mode       dialect.Mode    // how the call gets to a backend of another dialect
-	Started    bool            // a backend may have begun to carry the call out
-	Lost       bool            // that of an earlier attempt may have, and did not answer
+	Progress   call.Progress   // of the call with all its attempts. The driver owns it
 	Translated bool            // into the dialect of a backend
 	Address    string          // of the backend that a call of the gateway's own is for; "": pick decides
 }

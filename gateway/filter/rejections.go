@@ -33,7 +33,7 @@ var (
 	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
 	// AttemptLost is for a call whose backend failed it and may have carried it out, and that got no other one.
-	AttemptLost = &call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST", MayHaveRun: true,
+	AttemptLost = &call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST", Progress: call.Sent,
 		Message: "the backend failed, and the call was not given to another one; the call may have been carried out"}
 	// CallOver is for a call that goes on although its caller has its answer.
 	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}

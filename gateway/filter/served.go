@@ -21,16 +21,21 @@ type Served struct {
 	Fleet     *router.Fleet
 	Endpoint  *router.Backend // nil: none was picked yet
 	Value     any             // of the filter that serves the call
-	// Acts says that the code may have the call carried out in other ways than by continuing it, or for another call.
-	Acts bool
-
 	// The code sets these.
 	Refused atomic.Pointer[call.Refusal] // why the code has refused the call
 	Outcome atomic.Int32                 // telemetry.Outcome of the tool; 0: the answer of the backend says it
 
-	Begun atomic.Bool // the code has continued the call
-	Acted atomic.Bool // the code itself has begun to do what the call asks for
+	// Continued says that the code has continued the call. The driver sets it.
+	Continued atomic.Bool
+	progress  atomic.Uint32 // a call.Progress
 }
+
+// Progress returns what the code does for the call besides continuing it: nothing by default; Answered if it may have
+// the call carried out in other ways, or for another call; Sent once it has begun to.
+func (v *Served) Progress() call.Progress { return call.Progress(v.progress.Load()) }
+
+// SetProgress sets what Progress returns.
+func (v *Served) SetProgress(p call.Progress) { v.progress.Store(uint32(p)) }
 
 // servedKey is the key of a context's Served.
 type servedKey struct{}

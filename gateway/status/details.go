@@ -42,6 +42,14 @@ func DetailsOf(err error) (d Details) {
 // InfoOf returns the ErrorInfo of a rejection by the gateway; nil, which has no reason, for other errors.
 func InfoOf(err error) *errdetails.ErrorInfo { return DetailsOf(err).Own }
 
+// ProgressOf returns NotSent if an error of a gRPC call says that no backend got it.
+func ProgressOf(err error) call.Progress {
+	if InfoOf(err).GetMetadata()[call.NotStarted] == "true" {
+		return call.NotSent
+	}
+	return call.Sent
+}
+
 // newInfo returns the ErrorInfo of a rejection by the gateway.
 func newInfo(reason string, metadata map[string]string, p call.Progress) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: make(map[string]string, len(metadata)+1)}

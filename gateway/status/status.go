@@ -26,7 +26,7 @@ func Relayed(r *call.Refusal, p call.Progress) relay.Status {
 	if r.Kind == call.Unauthenticated {
 		s.Challenge = Challenge(r.Reason)
 	}
-	s.NoRetry = p == call.Sent || r.MayHaveRun
+	s.NoRetry = p == call.Sent || r.Progress == call.Sent
 	return s
 }
 
@@ -38,7 +38,7 @@ var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKN
 	Message: "the gateway has no method of this name"}
 
 func protoOf(r *call.Refusal, p call.Progress) *spb.Status {
-	if r.MayHaveRun {
+	if r.Progress == call.Sent {
 		p = call.Sent
 	}
 	details := []proto.Message{newInfo(r.Reason, r.Metadata, p)}

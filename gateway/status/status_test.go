@@ -163,16 +163,16 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		p                          call.Progress
-		implied                    bool
+		implied                    call.Progress
 		notStarted, again, noRetry bool
 	}{
-		"no backend got it":               {call.NotSent, false, true, true, false},
-		"a backend may have got it":       {call.Sent, false, false, false, true},
-		"its service answers":             {call.Answered, false, false, true, false},
-		"its service answers for another": {call.Answered, true, false, false, true},
-		"it is for an earlier call":       {call.NotSent, true, false, false, true},
+		"no backend got it":               {call.NotSent, call.NotSent, true, true, false},
+		"a backend may have got it":       {call.Sent, call.NotSent, false, false, true},
+		"its service answers":             {call.Answered, call.NotSent, false, true, false},
+		"its service answers for another": {call.Answered, call.Sent, false, false, true},
+		"it is for an earlier call":       {call.NotSent, call.Sent, false, false, true},
 	} {
-		r := &call.Refusal{Kind: call.Unavailable, Reason: "WHY", RetryAfter: time.Second, MayHaveRun: test.implied}
+		r := &call.Refusal{Kind: call.Unavailable, Reason: "WHY", RetryAfter: time.Second, Progress: test.implied}
 		got := Relayed(r, test.p)
 		_, info, retry := unpack(t, got)
 		if got.NoRetry != test.noRetry || (retry != nil) != test.again ||

@@ -49,9 +49,9 @@ type Refusal struct {
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
 	RetryAfter time.Duration     // > 0: the caller may retry after it
-	// MayHaveRun says that the reason itself implies it: what the caller asks for may have been carried out, by a backend
-	// or for an earlier call that this one repeats.
-	MayHaveRun bool
+	// Progress is Sent if the reason itself implies it: what the caller asks for may have been carried out, by a backend
+	// or for an earlier call that this one repeats. Otherwise the progress of the call counts.
+	Progress Progress
 	// Quota is google.rpc.QuotaFailure's subject, the owner of the limit, as in tenant:acme; "" for other
 	// refusals.
 	Quota string

@@ -18,11 +18,11 @@ var (
 		Message: "the tenant has the maximum number of idempotency keys (idempotency.max_keys); the call was not made"}
 	refusedReused = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_REUSED",
 		Message: "this idempotency key was used for another call, with another tool, session or arguments; use a new key"}
-	refusedUnknown = &call.Refusal{Kind: call.Aborted, Reason: "IDEMPOTENCY_OUTCOME_UNKNOWN", MayHaveRun: true,
+	refusedUnknown = &call.Refusal{Kind: call.Aborted, Reason: "IDEMPOTENCY_OUTCOME_UNKNOWN", Progress: call.Sent,
 		Message: "whether the first call with this idempotency key was executed is unknown; " +
 			"it is not made again with this key"}
-	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE", MayHaveRun: true,
+	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE", Progress: call.Sent,
 		Message: "the first call with this idempotency key was executed; its response exceeds idempotency.max_answer"}
-	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", MayHaveRun: true,
+	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Progress: call.Sent,
 		Message: "the caller left"}
 )

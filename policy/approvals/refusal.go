@@ -100,7 +100,7 @@ func refusedState(s State, id string) *call.Refusal {
 		return refused("APPROVAL_EXPIRED", "the approval has expired", id)
 	case Used:
 		r := refused("APPROVAL_USED", "the approval has been used; it was for one call", id)
-		r.MayHaveRun = true // that call
+		r.Progress = call.Sent // that call
 		return r
 	}
 	return refused("APPROVAL_UNKNOWN", "there is no such approval", id)

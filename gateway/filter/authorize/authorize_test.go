@@ -142,7 +142,9 @@ func TestApproval(t *testing.T) {
 		if step != filter.Continue || c.Decision.Approval != "a1" {
 			t.Fatalf("step %d, %+v", step, c.Answer().Refusal)
 		}
-		c.Attempt.Started = started
+		if started {
+			c.Attempt.Progress = call.Sent
+		}
 		f.Done(c, s, &filter.Result{Final: true})
 		f.Close()
 		released := false

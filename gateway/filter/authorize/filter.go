@@ -141,7 +141,7 @@ func (f *Filter) end(c *filter.Call, s *State) {
 
 // Release gives a call's approval back if the call provably did not start.
 func (f *Filter) Release(c *filter.Call, s *State) {
-	if !c.Attempt.Started {
+	if c.Attempt.Progress == call.NotSent {
 		f.release(s.Use)
 	}
 	s.Use = nil

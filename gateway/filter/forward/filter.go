@@ -73,7 +73,6 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if c.Span != nil { // the backend's spans are children of the attempt's
 		c.Stream.SetHeader(tracing.Traceparent, startSpan(c, path))
 	}
-	c.Attempt.Started = true
 	if c.Fleet.DoubtsRefusals() {
 		c.Stream.DoubtRefusals()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/idempotency"
 )
 
@@ -41,7 +42,9 @@ func TestEndings(t *testing.T) {
 			Code: uint32(codes.Unavailable)}, how: idempotency.NotStarted},
 	} {
 		c := &filter.Call{}
-		c.Attempt.Started = !test.unstarted
+		if !test.unstarted {
+			c.Attempt.Progress = call.Sent
+		}
 		if got := endingOf(c, &test.result); got.how != test.how || got.answered != test.answered {
 			t.Errorf("%s: %+v", name, got)
 		}

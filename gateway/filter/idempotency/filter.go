@@ -39,7 +39,7 @@ type ending struct {
 // got the call, except for the codes that proxies and servers in shutdown use as well.
 func endingOf(c *filter.Call, r *relay.Result) (e ending) {
 	switch {
-	case !c.Attempt.Started || r.Forwarded == 0:
+	case c.Attempt.Progress == call.NotSent || r.Forwarded == 0:
 		e.how = idempotency.NotStarted
 		return e
 	case !r.Upstream || r.FirstByte == 0:
@@ -69,7 +69,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.TapResponse(&k.outcome)
 	}
 	step := c.ServeBy(f.server.server, k)
-	c.Answer().Served.Acts = true // the call with its key may be an earlier one
+	c.Answer().Served.SetProgress(call.Answered) // the call with its key may be an earlier one
 	return step
 }
 

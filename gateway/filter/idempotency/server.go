@@ -142,7 +142,7 @@ func (s *Server) invoke(ctx context.Context, v *filter.Served, msg []byte, said 
 	err := s.onward.Invoke(ctx, v.Call.Path, &msg, &text, opts...)
 	said.header, said.trailer = dialect.Custom(header), dialect.Custom(trailer)
 	end := ending{how: idempotency.NotStarted}
-	if v.Begun.Load() {
+	if v.Continued.Load() {
 		end = <-v.Value.(*keyed).ended
 	}
 	if err == nil {

@@ -48,7 +48,7 @@ func Again(c *filter.Call, s *State, a relay.Answer) bool {
 	if !c.Fleet.AllowRetry() {
 		return false
 	}
-	s.allowed, s.wait, c.Attempt.Lost = true, wait, true
+	s.allowed, s.wait = true, wait
 	return true
 }
 
@@ -92,7 +92,6 @@ func Repeat(c *filter.Call, s *State, attempts int) *call.Refusal {
 	c.Attempt.Failed = c.Endpoint
 	c.Span.AttemptFailed()
 	allowed := s.allowed
-	c.Attempt.Started = c.Attempt.Lost
 	s.allowed = false
 	if c.Attempt.Past++; int(c.Attempt.Past) >= attempts || !allowed && !c.Fleet.AllowRetry() {
 		return filter.Unreachable(c.Fleet)

@@ -9,13 +9,13 @@ import (
 
 // begun returns r as the rejection of a request of which the capability may have got something.
 func begun(r *call.Refusal) *call.Refusal {
-	r.MayHaveRun = true
+	r.Progress = call.Sent
 	return r
 }
 
 // refusedByCapability is a capability's own error.
 func refusedByCapability(kind call.Kind, text string) *call.Refusal {
-	return &call.Refusal{Kind: kind, Reason: "ARTIFACT_REFUSED", Message: text, MayHaveRun: true}
+	return &call.Refusal{Kind: kind, Reason: "ARTIFACT_REFUSED", Message: text, Progress: call.Sent}
 }
 
 func tooLarge(most int64) *call.Refusal {
@@ -35,12 +35,12 @@ func badForm(why string) *call.Refusal {
 // broken is a body that ended before its end.
 func broken() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "UPLOAD_CUT_OFF",
-		Message: "the body ended before its end; nothing of the file was kept", MayHaveRun: true}
+		Message: "the body ended before its end; nothing of the file was kept", Progress: call.Sent}
 }
 
 func stalled() *call.Refusal {
 	return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "UPLOAD_STALLED",
-		Message: "nothing more came of the body for too long", MayHaveRun: true}
+		Message: "nothing more came of the body for too long", Progress: call.Sent}
 }
 
 func isStalled(err error) bool {
@@ -50,17 +50,17 @@ func isStalled(err error) bool {
 
 func mismatch() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "DIGEST_MISMATCH",
-		Message: "the content does not match its digest; nothing of the file was stored", MayHaveRun: true}
+		Message: "the content does not match its digest; nothing of the file was stored", Progress: call.Sent}
 }
 
 // unread is the error of an upload that the capability answered before it had read all of it.
 func unread() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ARTIFACT_NOT_READ",
-		Message: "the capability answered before it had all of the file, or gave it no id", MayHaveRun: true}
+		Message: "the capability answered before it had all of the file, or gave it no id", Progress: call.Sent}
 }
 
 // cutOff is a download that ended well, as far as gRPC knows, without its last chunk.
 func cutOff() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF",
-		Message: "the capability ended the file before its last chunk; the file is incomplete", MayHaveRun: true}
+		Message: "the capability ended the file before its last chunk; the file is incomplete", Progress: call.Sent}
 }

@@ -114,5 +114,5 @@ func (s *streaming) failed(p problem.Problem) error { return s.problem(recordErr
 // cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
 func cutOff(detail string) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Message: detail,
-		MayHaveRun: true}
+		Progress: call.Sent}
 }

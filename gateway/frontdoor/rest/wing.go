@@ -144,7 +144,7 @@ func Invalid(detail string) error {
 // Unprocessable returns the error that a backend reported in a stream with status OK.
 func Unprocessable(reason, detail string, of map[string]string) error {
 	return &call.Refusal{Kind: call.Unknown, Reason: reason, Message: detail,
-		Metadata: of, MayHaveRun: true}
+		Metadata: of, Progress: call.Sent}
 }
 
 // CutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
