@@ -303,26 +303,6 @@ func TestNoFurtherAttempt(t *testing.T) {
 	d.is(t, "a", "c", "forward", "refuse", "-c(final true, unsent true)", "-a(final true, unsent true)")
 }
 
-// TestProgress: a call that provably did not start has made no progress, unless a backend of an earlier attempt may have
-// carried it out.
-func TestProgress(t *testing.T) {
-	t.Parallel()
-	for _, lost := range []bool{false, true} {
-		d := drive(steps{goOn}, attemptHere, steps{send, goOn}, steps{deny})
-		var atEnd call.Progress
-		d.list.rows[0].done = func(t *callState, _ *filter.Result) { atEnd = t.Attempt.Progress }
-		if d.begin(); d.t.Attempt.Progress != call.Sent {
-			t.Errorf("a call at a backend: %d", d.t.Attempt.Progress)
-		}
-		d.t.walk.lost = lost
-		d.unsent()
-		d.end()
-		if (atEnd == call.Sent) != lost || atEnd == call.Answered {
-			t.Errorf("lost %t: the second attempt ends with %d", lost, atEnd)
-		}
-	}
-}
-
 // TestAgain: a filter may begin the attempt anew.
 func TestAgain(t *testing.T) {
 	t.Parallel()

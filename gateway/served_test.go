@@ -66,6 +66,26 @@ func TestToldThatItDidNotStart(t *testing.T) {
 	s.is(t, "a", "b", "serve", "refuse", "b continued 1", "-b"+final, "-a"+final)
 }
 
+// TestProgress: a call that provably did not start has made no progress, unless a backend of an earlier attempt may have
+// carried it out.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		d := drive(steps{goOn}, attemptHere, steps{send, goOn}, steps{deny})
+		var atEnd call.Progress
+		d.list.rows[0].done = func(t *callState, _ *filter.Result) { atEnd = t.Attempt.Progress }
+		if d.begin(); d.t.Attempt.Progress != call.Sent {
+			t.Errorf("a call at a backend: %d", d.t.Attempt.Progress)
+		}
+		d.t.walk.lost = lost
+		d.unsent()
+		d.end()
+		if (atEnd == call.Sent) != lost || atEnd == call.Answered {
+			t.Errorf("lost %t: the second attempt ends with %d", lost, atEnd)
+		}
+	}
+}
+
 // TestProgressOfServedCalls: a call that code serves may have been carried out if a backend has it, if the code has done
 // more than continue it, or if the code may do more. Else it gets to no backend once its caller knows.
 func TestProgressOfServedCalls(t *testing.T) {
