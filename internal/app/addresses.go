@@ -7,11 +7,11 @@ import (
 )
 
 // PublicAddr returns the address at which clients on this machine reach the public port.
-func (p *App) PublicAddr() string { return reachable(p.public.Addr()) }
+func (p *App) PublicAddr() string { return reachable(p.ports.public.Addr()) }
 
 // InboxURL returns the address of the inbox for a browser; "" if there is no inbox.
 func (p *App) InboxURL() string {
-	cfg := p.reloader.started
+	cfg := p.started.Config
 	switch {
 	case p.persons.inbox == nil:
 		return ""
@@ -26,8 +26,8 @@ func (p *App) InboxURL() string {
 // AdminLink returns the address of the admin API for a browser. With token, it has the start token and is valid until
 // the process ends.
 func (p *App) AdminLink() (link string, token bool) {
-	if p.operators.token == "" && p.reloader.started.AdminURL != "" {
-		return p.reloader.started.AdminURL, false
+	if p.operators.token == "" && p.started.Config.AdminURL != "" {
+		return p.started.Config.AdminURL, false
 	}
 	return p.startLink(), p.operators.token != ""
 }
@@ -47,7 +47,7 @@ func (p *App) startLink() string {
 	if p.operators.secure.Load() != nil {
 		scheme = "https://"
 	}
-	link := scheme + reachable(p.admin.Addr())
+	link := scheme + reachable(p.ports.admin.Addr())
 	if p.operators.token != "" {
 		link += "/?token=" + p.operators.token
 	}
@@ -56,8 +56,8 @@ func (p *App) startLink() string {
 
 // addresses are where a process listens besides its public port and its admin API.
 func (p *App) addresses() []string {
-	all := make([]string, len(p.listeners))
-	for i, l := range p.listeners {
+	all := make([]string, len(p.ports.listeners))
+	for i, l := range p.ports.listeners {
 		if all[i] = l.Socket.Addr().String(); l.Socket.Addr().Network() == "unix" {
 			all[i] = "unix:" + all[i]
 		}
@@ -66,4 +66,4 @@ func (p *App) addresses() []string {
 }
 
 // AdminAddr returns the address of the admin API.
-func (p *App) AdminAddr() string { return p.admin.Addr().String() }
+func (p *App) AdminAddr() string { return p.ports.admin.Addr().String() }

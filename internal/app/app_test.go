@@ -19,7 +19,7 @@ func TestAPortThatFailsEndsTheProcess(t *testing.T) {
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	p, err := New(&settings.Settings{Config: cfg}, Options{Log: io.Discard})
 	check.Must(t, err)
-	check.Must(t, p.public.Close())
+	check.Must(t, p.ports.public.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(context.Background()) }()
 	if err := check.Received(t, ended, "the process to end"); !errors.Is(err, net.ErrClosed) {

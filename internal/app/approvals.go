@@ -5,35 +5,66 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
-	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// newApprovals returns the approvals service with its endpoints.
-func (p *App) newApprovals(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
-	cfg := s.Config.Approvals
+// asks are the approvals of calls, and who is told of them.
+type asks struct {
+	service  *approvals.Service
+	api      *approval.Service
+	pending  approvals.Backlogs // for metrics
+	webhooks *webhook.Group     // and other destinations of notices
+}
+
+// approvalsFeature asks people about calls.
+func approvalsFeature() feature {
+	return feature{
+		name: "approvals", build: buildApprovals,
+		apply: func(p *App, c *change) {
+			p.approvals.service.SetPublicURL(c.Config.PublicURL)
+			p.approvals.service.SetAnswerRules(answerRulesOf(c.Config))
+		},
+		run: func(p *App, w *work) {
+			w.loop("approvals", p.approvals.service.Run)
+			w.loop("approvals", func(ctx context.Context) {
+				p.approvals.pending.Run(ctx, p.approvals.service, p.pendingSource())
+			})
+			escalations := approvals.NewEscalations(p.approvals.service, p.pendingSource().Tenants)
+			w.loop("escalations", escalations.Run)
+		},
+	}
+}
+
+func buildApprovals(p *App) (err error) {
+	s, cfg := p.started, p.started.Config.Approvals
 	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.ApprovalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
 		MaxOpen: cfg.MaxPending}
-	o.Answered = func(a *approvals.Approval) { metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
-	if p.rules != nil {
-		o.Rules = notifyingRules{p.rules, p.decider}
+	o.Answered = func(a *approvals.Approval) { p.metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
+	if p.rules.store != nil {
+		o.Rules = notifyingRules{p.rules.store, p.rules.decider}
 	}
-	if p.approvals, err = approvals.New(p.store.Approvals(), o); err != nil {
+	if p.approvals.service, err = approvals.New(p.store.Approvals(), o); err != nil {
 		return err
 	}
-	p.approvals.SetPublicURL(s.Config.PublicURL)
-	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
-	p.approvalsAPI = approval.New(approval.Config{
-		Approvals: p.approvals, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
+	p.approvals.service.SetPublicURL(s.Config.PublicURL)
+	p.approvals.service.SetAnswerRules(answerRulesOf(s.Config))
+	p.approvals.api = approval.New(approval.Config{
+		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		Log: p.log, Audit: p.audit,
 		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
 	})
-	if err = metrics.Add(p.approvals, p.pending.Metrics(func(of string) string { return metrics.Tenant(of).Label() })); err != nil {
+	err = p.metrics.Add(p.approvals.service,
+		p.approvals.pending.Metrics(func(tenant string) string { return p.metrics.Tenant(tenant).Label() }))
+	if err != nil {
 		return err
 	}
-	return p.newWebhooks(s, metrics)
+	p.parts.Policy.Approver = p.approvals.service
+	p.parts.services = append(p.parts.services, p.approvals.api.Operators())
+	p.parts.builtins = append(p.parts.builtins, p.approvals.api.Register)
+	p.parts.leaving = append(p.parts.leaving, p.approvals.api.Leave)
+	return nil
 }
 
 // notifyingRules are rules that invalidate this replica's decisions at once.

@@ -4,27 +4,36 @@ import (
 	"os"
 
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/recent"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// openAudit opens the configured audit log. Without one, changes are only among the last ones in the admin API.
-func (p *App) openAudit(cfg *config.Config, metrics *telemetry.Metrics) (err error) {
-	a := cfg.Audit
-	if a.To == "" {
-		p.audit, err = audit.Open(audit.Config{Changed: p.recordChange})
-		return err
+// auditFeature opens the configured audit log. Without one, changes are only among the last ones in the admin API.
+func auditFeature() feature {
+	return feature{
+		name: "audit", build: openAudit,
+		close: func(p *App) {
+			if p.audit != nil {
+				p.audit.Close()
+			}
+		},
 	}
-	c := audit.Config{Path: a.To, Required: a.Required, Queue: a.Queue,
-		Replica: p.replica, Version: p.options.Version, Log: p.log, Changed: p.recordChange}
+}
+
+func openAudit(p *App) (err error) {
+	a := p.started.Config.Audit
+	c := audit.Config{Changed: p.recordChange}
+	if a.To != "" {
+		c = audit.Config{Path: a.To, Required: a.Required, Queue: a.Queue,
+			Replica: p.replica, Version: p.options.Version, Log: p.log, Changed: p.recordChange}
+	}
 	if a.To == "stdout" {
 		c.Path, c.Out = "", os.Stdout
 	}
-	if p.audit, err = audit.Open(c); err != nil {
+	if p.audit, err = audit.Open(c); err != nil || !p.audit.Written() {
 		return err
 	}
-	return metrics.Add(p.audit)
+	p.parts.Observe.Audit = p.audit // has records of calls
+	return p.metrics.Add(p.audit)
 }
 
 // recordChange adds a change to the last ones.
@@ -34,12 +43,4 @@ func (p *App) recordChange(c *audit.Change) {
 		d.Targets = append(d.Targets, recent.Target(on))
 	}
 	p.recent.RecordChange(&d)
-}
-
-// written returns the audit log if it has records of calls; nil if not.
-func (p *App) written() *audit.Log {
-	if p.audit.Written() {
-		return p.audit
-	}
-	return nil
 }

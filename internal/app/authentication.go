@@ -29,10 +29,25 @@ type authentication struct {
 	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
 }
 
-// newAuthentication sets up authentication from the configuration.
-func (p *App) newAuthentication(s *settings.Settings, metrics *telemetry.Metrics) (err error) {
-	i := &p.auth
-	i.keys, i.metrics = tenant.NewKeys(nil), metrics
+// authenticationFeature authenticates callers.
+func authenticationFeature() feature {
+	return feature{
+		name: "authentication", build: buildAuthentication,
+		apply: func(p *App, c *change) {
+			if c.reloaded {
+				p.auth.set(c.Settings)
+			}
+		},
+		run: func(p *App, w *work) {
+			w.watch(p.auth.follow)
+			w.loop("bandwidth", func(ctx context.Context) { p.gateway.WatchRates(ctx, p.auth.directory) })
+		},
+	}
+}
+
+func buildAuthentication(p *App) (err error) {
+	s, i := p.started, &p.auth
+	i.keys, i.metrics = tenant.NewKeys(nil), p.metrics
 	if cfg := s.Config.Identity; cfg.Stored {
 		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
 		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
@@ -61,8 +76,11 @@ func (p *App) newAuthentication(s *settings.Settings, metrics *telemetry.Metrics
 	if s.Config.Multi {
 		i.all = tenant.NewAuthenticators(tenant.Sources{File: i.keys, Stored: i.stored, Tokens: i.tokens,
 			Certificates: i.certified, Listeners: tenant.NewListeners(i.directory)})
-		return metrics.Add(i, i.tokens)
+		if err = p.metrics.Add(i, i.tokens); err != nil {
+			return err
+		}
 	}
+	p.parts.Callers.Authenticator = i.authenticator()
 	return nil
 }
 
@@ -155,5 +173,7 @@ func (p *App) newTenantsAPI() {
 	if p.auth.stored != nil {
 		cfg.Store, cfg.Changed = p.store.Tenants(), p.auth.stored.Changed
 	}
-	p.tenantsAPI = tenants.New(cfg)
+	api := tenants.New(cfg)
+	p.parts.services = append(p.parts.services, api.Operators())
+	p.parts.builtins = append(p.parts.builtins, api.Register)
 }

@@ -1,18 +1,82 @@
 package app
 
 import (
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+
 	"context"
 
-	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/tools"
+	"github.com/capgate/capgate/gateway/builtin/listing"
+	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// newCatalog makes what knows the tools of capabilities, and what asks for them.
-func (p *App) newCatalog(first map[string]catalog.Declaration) {
-	p.tools = catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
-		Changed: func(capability string) { p.toolsChanged.Send(tools.ViewChange{Capability: capability}) }})
-	p.tools.Replace(first)
-	p.discovery = catalog.NewDiscoverer(p.tools, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
+// toolset has the tools of capabilities.
+type toolset struct {
+	catalog   *catalog.Catalog
+	discovery *catalog.Discoverer
+	listing   *listing.Server
+	// changed is sent when the tools of callers may have changed: those of a capability, or a rule about them.
+	changed mcptools.ViewChanges
+}
+
+// catalogFeature knows the tools of capabilities, and asks backends for them.
+func catalogFeature() feature {
+	return feature{
+		name: "catalog", build: buildCatalog,
+		apply: func(p *App, c *change) { p.tools.catalog.Replace(c.tools) },
+		run: func(p *App, w *work) {
+			p.tools.catalog.Read(w.start) // no call finds a tool that has drifted, and is not known to have
+			w.watch(p.tools.catalog.Run)
+			w.untilDrain("discovery", p.tools.discovery.Run)
+			w.loop("tool versions", func(ctx context.Context) { p.tools.catalog.KeepVersions(ctx, p.store.Versions()) })
+		},
+	}
+}
+
+func buildCatalog(p *App) error {
+	all := catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
+		Changed: func(capability string) { p.tools.changed.Send(mcptools.ViewChange{Capability: capability}) }})
+	all.Replace(p.parts.first.tools)
+	p.tools.catalog = all
+	p.tools.discovery = catalog.NewDiscoverer(all, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)
 	})
+	p.parts.services = append(p.parts.services,
+		tools.New(all, p.tools.discovery, p.store.Versions(), gateway.GRPCStatus, p.audit))
+	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists
+	return p.metrics.Add(all)
+}
+
+// describe returns the description of a tool, for approvers.
+func (p *App) describe(capability, tool string) authorize.Description {
+	t, _ := p.tools.catalog.Describe(capability, tool)
+	return authorize.Description{Description: t.Description, Change: p.tools.catalog.Change(capability, tool), Schema: t.Hash}
+}
+
+// toolNames returns the known tools of a capability.
+func (p *App) toolNames(capability string) []string {
+	tools, _ := p.tools.catalog.Tools(capability)
+	names := make([]string, len(tools))
+	for i := range tools {
+		names[i] = tools[i].Name
+	}
+	return names
+}
+
+// secretsOf returns what the schema of a tool says of secrets; nil: the tool has another schema now, or none is known.
+func (p *App) secretsOf(capability, tool string, schema toolschema.Hash) *toolschema.Secrets {
+	t, known := p.tools.catalog.Describe(capability, tool)
+	if !known || t.Hash != schema {
+		return nil
+	}
+	return t.Schema.Secrets()
+}
+
+// current returns the schema hash of a tool.
+func (p *App) current(capability, tool string) toolschema.Hash {
+	t, _ := p.tools.catalog.Describe(capability, tool)
+	return t.Hash
 }

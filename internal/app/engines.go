@@ -1,34 +1,46 @@
 package app
 
 import (
-	"github.com/capgate/capgate/gateway/builtin/listing"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+
+	"fmt"
+
+	"google.golang.org/grpc"
+
 	"github.com/capgate/capgate/gateway/engine"
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
-	"github.com/capgate/capgate/gateway/frontdoor/rest"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newEngines makes what replicas share of OpenParallax engines, and what counts for them.
-func (p *App) newEngines(m *telemetry.Metrics) error {
-	counts := metrics.New(p.engineIDs, m)
-	p.engines = engine.Shared{
-		Turns:    turns.New(p.store.EngineTurns(), turns.Options{}),
-		Sessions: p.store.EngineSessions(), Approvals: p.approvals,
-		Questions: p.store.EngineQuestions(), Meters: counts.Of,
+// enginesFeature has what replicas share of OpenParallax engines, what counts for them, and their part of the catalog
+// and of the JSON API.
+func enginesFeature() feature {
+	return feature{
+		name: "engines",
+		build: func(p *App) error {
+			counts := metrics.New(p.engineIDs, p.metrics)
+			p.parts.Routing.Engines = engine.Shared{
+				Turns:    turns.New(p.store.EngineTurns(), turns.Options{}),
+				Sessions: p.store.EngineSessions(), Approvals: p.approvals.service,
+				Questions: p.store.EngineQuestions(), Meters: counts.Of,
+			}
+			p.parts.Doors.REST.Wings = append(p.parts.Doors.REST.Wings, enginerest.Routes)
+			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
+				capgatepb.RegisterCatalogServer(g, enginelisting.New(p.tools.listing, p.engineIDs))
+			})
+			if err := p.metrics.Register(counts); err != nil {
+				return fmt.Errorf("metrics: %w", err)
+			}
+			return nil
+		},
+		run: func(p *App, w *work) {
+			w.loop("engine turns", p.parts.Routing.Engines.Turns.Run)
+			w.served = append(w.served, p.parts.Routing.Engines.Turns.Close)
+		},
 	}
-	return m.Register(counts)
 }
-
-// withEngines adds engines to a catalog of capabilities.
-func (p *App) withEngines(c *listing.Server) *enginelisting.Catalog {
-	return enginelisting.New(c, p.engineIDs)
-}
-
-// engineRoutes are those of engines.
-func engineRoutes() []rest.Wing { return []rest.Wing{enginerest.Routes} }
 
 // engineIDs are those of all fleets of engines, sorted.
-func (p *App) engineIDs() []string { return engine.Fleets(p.routing.Table()) }
+func (p *App) engineIDs() []string { return engine.Fleets(p.fleets.routing.Table()) }

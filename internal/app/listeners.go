@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"syscall"
 
 	"github.com/capgate/capgate/gateway"
@@ -15,7 +14,7 @@ import (
 )
 
 // openListeners opens the addresses of listeners. Those that are open after an error are p's, too.
-func (p *App) openListeners(s *settings.Settings) error {
+func (p *ports) openListeners(s *settings.Settings) error {
 	for i := range s.Config.Listeners {
 		l := &s.Config.Listeners[i]
 		ln, err := openListener(l)
@@ -65,37 +64,4 @@ func callersAt(l *config.Listener) *tenant.Listener {
 		of.Scopes = tenant.ListenerScopes
 	}
 	return of
-}
-
-// reloadListenerTLS has listeners show renewed certificates, those that stay as they were. Other changes need a
-// restart.
-func (r *reloader) reloadListenerTLS(s *settings.Settings) {
-	for i := range r.started.Listeners {
-		at := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool {
-			return l.Address == r.started.Listeners[i].Address
-		})
-		if at < 0 || s.ListenerTLS[at] == nil || r.shown[i] == nil || s.ListenerTLS[at] == r.shown[i] {
-			continue
-		}
-		r.shown[i] = s.ListenerTLS[at]
-		r.process.gateway.SetListenerTLS(i, r.shown[i])
-	}
-}
-
-// sameListeners compares listeners without the files of their certificates, which are read again at any time.
-func sameListeners(a, b *config.Config) bool {
-	if len(a.Listeners) != len(b.Listeners) {
-		return false
-	}
-	for i := range a.Listeners {
-		one, other := a.Listeners[i], b.Listeners[i]
-		if (one.TLS.CertFile == "") != (other.TLS.CertFile == "") {
-			return false
-		}
-		one.TLS, other.TLS = config.ServerTLS{}, config.ServerTLS{}
-		if one != other {
-			return false
-		}
-	}
-	return true
 }

@@ -1,21 +1,36 @@
 package app
 
 import (
-	"io"
 	"log/slog"
 	"time"
 
-	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newAccessLog creates the log of calls: in the log itself, or for a person who watches.
-func newAccessLog(s *settings.Settings, w io.Writer, level slog.Leveler) *telemetry.AccessLog {
-	if s.CallLines != nil {
-		return telemetry.NewAccessLog(s.CallLines, telemetry.AccessLogConfig{Interval: callLineDelay})
-	}
-	return telemetry.NewAccessLog(w, telemetry.AccessLogConfig{Level: level, Text: s.Config.Log.Format == "text"})
-}
-
 // callLineDelay is how long the line of a call waits for others. A person notices no delay.
 const callLineDelay = 20 * time.Millisecond
+
+// logsFeature has the log, and the log of calls: in the log itself, or for a person who watches.
+func logsFeature() feature {
+	level := new(slog.LevelVar) // of both
+	return feature{
+		name: "logs",
+		build: func(p *App) error {
+			cfg := p.started.Config.Log
+			level.Set(cfg.Level)
+			p.log = telemetry.NewLogger(cfg.Format, level, p.options.Log)
+			recovery.LogTo(p.log)
+			p.parts.Log = p.log
+			if lines := p.started.CallLines; lines != nil {
+				p.accessLog = telemetry.NewAccessLog(lines, telemetry.AccessLogConfig{Interval: callLineDelay})
+			} else {
+				p.accessLog = telemetry.NewAccessLog(p.options.Log,
+					telemetry.AccessLogConfig{Level: level, Text: cfg.Format == "text"})
+			}
+			return nil
+		},
+		apply: func(_ *App, c *change) { level.Set(c.Config.Log.Level) },
+		close: func(p *App) { _ = p.accessLog.Close() },
+	}
+}

@@ -25,9 +25,27 @@ type operators struct {
 	forget    func()                     // removes the file with the token; nil: there is none
 }
 
-// newOperators sets up who may use the admin API. It fails where other machines could, and nobody would be asked.
-func (p *App) newOperators(s *settings.Settings) error {
-	o := &p.operators
+// operatorsFeature authenticates operators, and the people who sign in with a browser.
+func operatorsFeature() feature {
+	return feature{
+		name: "operators", build: buildOperators,
+		apply: func(p *App, c *change) {
+			if c.reloaded {
+				p.operators.set(c.Settings)
+				_ = p.persons.set(c.Settings) // the keys were checked
+			}
+		},
+		run: func(p *App, w *work) {
+			p.persons.sessions.Read(w.start) // no revoked session is good
+			w.watch(p.persons.sessions.Run)
+		},
+		close: func(p *App) { p.operators.close() },
+	}
+}
+
+// buildOperators fails where other machines could use the admin API without a credential.
+func buildOperators(p *App) error {
+	s, o := p.started, &p.operators
 	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
 	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus,
 		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
@@ -44,6 +62,9 @@ func (p *App) newOperators(s *settings.Settings) error {
 	}
 	o.guard = guard.New(cfg)
 	o.set(s)
+	p.parts.Admin.Guard, p.parts.Admin.TLS = o.guard, p.adminTLSConfig()
+	p.parts.Doors.Inbox = p.persons.inbox
+	p.parts.mounts = append(p.parts.mounts, p.persons.admin.Mount)
 	return nil
 }
 
@@ -62,8 +83,8 @@ func (p *App) adminTLSConfig() *tls.Config {
 
 // newStartToken makes the token of an admin API for this machine alone.
 func (p *App) newStartToken(cfg *guard.Config) error {
-	addr := p.admin.Addr().String()
-	if at, ok := p.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+	addr := p.ports.admin.Addr().String()
+	if at, ok := p.ports.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin API; "+
 			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it ask nobody with operators: "+
 			"{insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)

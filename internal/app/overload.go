@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/memlimit"
 	"github.com/capgate/capgate/internal/overload"
@@ -52,18 +54,33 @@ func newMemoryPools(memory int64) memoryPools {
 	}
 }
 
-// newShedder sets up load shedding, and returns the bytes of the live heap; 0: unknown.
-func (p *App) newShedder(whole *config.Config) (live int64) {
+// overloadFeature rejects calls beyond the limits of the process, and divides its memory.
+func overloadFeature() feature {
+	return feature{
+		name: "overload",
+		build: func(p *App) error {
+			shedder, live := newShedder(p.started.Config, p.log)
+			share := newMemoryPools(live)
+			p.parts.Capacity = gateway.Capacity{MaxMemory: share.all, MaxBodies: share.bodies, Overload: shedder}
+			p.parts.Relay = p.relayConfig(p.started, share)
+			return nil
+		},
+		run: func(p *App, w *work) { w.loop("overload", p.watchOverload) },
+	}
+}
+
+// newShedder sets up load shedding; nil: it is off. live is the bytes of the live heap; 0: unknown.
+func newShedder(whole *config.Config, log *slog.Logger) (shedder *overload.Shedder, live int64) {
 	cfg := whole.Overload
 	have := memlimit.Bytes(os.DirFS("/"), debug.SetMemoryLimit(-1))
 	if live = cfg.MaxMemory; live == 0 {
 		live = int64(float64(have) * liveFraction)
 	}
 	if cfg.Off {
-		return live
+		return shedder, live
 	}
 	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay,
-		Log: p.log}
+		Log: log}
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = singleDelay; whole.Multi {
 			limits.MaxDelay = sharedDelay
@@ -77,18 +94,18 @@ func (p *App) newShedder(whole *config.Config) (live int64) {
 			limits.MaxInFlight = have / callMemory
 		}
 	}
-	p.shedder = overload.New(limits)
-	p.log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
+	shedder = overload.New(limits)
+	log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
 		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
-	return live
+	return shedder, live
 }
 
 // watchOverload runs until ctx ends.
 func (p *App) watchOverload(ctx context.Context) {
-	if p.shedder == nil {
+	if p.parts.Capacity.Overload == nil {
 		return
 	}
-	if err := p.shedder.Watch(ctx, p.gateway.Turn); err != nil {
+	if err := p.parts.Capacity.Overload.Watch(ctx, p.gateway.Turn); err != nil {
 		p.log.Error("load shedding is off", "error", err)
 	}
 }

@@ -79,8 +79,8 @@ func (p *App) operatorAddr(r *http.Request) string {
 	if err != nil {
 		return r.RemoteAddr
 	}
-	list := strings.Join(r.Header.Values(p.clientAddr.Header()), ",")
-	return p.clientAddr.Client(peer.Addr().Unmap(), list).String()
+	list := strings.Join(r.Header.Values(p.parts.Clients.Addr.Header()), ",")
+	return p.parts.Clients.Addr.Client(peer.Addr().Unmap(), list).String()
 }
 
 // networkOfOperator returns the name of the network of a client of the admin API.

@@ -3,21 +3,34 @@ package app
 import (
 	"crypto/rand"
 
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/ratelimit"
-	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newQuotas makes what keeps tenants to their limits.
-func (p *App) newQuotas(s *settings.Settings, metrics *telemetry.Metrics) {
-	store := p.store.Limits(rand.Text())
-	cfg := ratelimit.Config{
-		Store: store, Budgets: store,
-		Meter: func(tenant string) ratelimit.Meter { return meter{metrics, tenant} },
+// quotasFeature keeps tenants to their limits.
+func quotasFeature() feature {
+	var quotas *ratelimit.Limiter
+	return feature{
+		name: "quotas",
+		build: func(p *App) error {
+			store := p.store.Limits(rand.Text())
+			quotas = ratelimit.New(ratelimit.Config{Store: store, Budgets: store, Replicas: p.sharers(),
+				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} }})
+			quotas.Single(p.started.Single(p.started.Config.Multi))
+			p.parts.Callers.Limits, p.parts.Callers.Replicas = quotas, p.sharers()
+			p.parts.mounts = append(p.parts.mounts, func(mux *guard.Mux) {
+				admin.MountLimits(mux, quotas, p.auth.roster, p.answers)
+			})
+			return p.metrics.Add(quotas)
+		},
+		apply: func(p *App, c *change) {
+			if c.reloaded {
+				quotas.Single(c.Single(p.started.Config.Multi)) // until a restart
+			}
+		},
+		run: func(_ *App, w *work) { w.watch(quotas.Run) },
 	}
-	cfg.Replicas = p.sharers()
-	p.quotas = ratelimit.New(cfg)
-	p.quotas.Single(s.Single(s.Config.Multi))
 }
 
 // sharers counts the replicas that share the limits of tenants; nil: there is only this one.
@@ -25,5 +38,5 @@ func (p *App) sharers() func() int {
 	if p.store.Stats().Embedded {
 		return nil
 	}
-	return func() int { return p.prober.Stats().Replicas } // there is a prober before it runs
+	return func() int { return p.fleets.prober.Stats().Replicas } // there is a prober before it runs
 }

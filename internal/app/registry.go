@@ -4,12 +4,34 @@ import (
 	"context"
 	"time"
 
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
 )
 
 // namesTime bounds how long a configuration waits for names that are new in it.
 const namesTime = 2 * time.Second
+
+// registryFeature finds the backends of DNS names and registrations.
+func registryFeature() feature {
+	return feature{
+		name: "registry",
+		build: func(p *App) error {
+			p.fleets.registry = registry.New(p.store.Registrations(), registrySettings(p.started.Config), registry.Options{
+				Log: p.log, Changed: func() { p.fleets.reloader.nudge() }, Manifest: registration.ReadManifest})
+			p.parts.services = append(p.parts.services,
+				registration.New(p.fleets.registry, gateway.GRPCStatus, p.audit))
+			return p.metrics.Add(p.fleets.registry)
+		},
+		run: func(p *App, w *work) {
+			w.watch(p.fleets.registry.Run)
+			if err := p.settle(w.start); err != nil {
+				p.log.Error("backends of DNS names and registrations are left out", "error", err)
+			}
+		},
+	}
+}
 
 // registrySettings returns a configuration's settings of DNS names and registrations.
 func registrySettings(cfg *config.Config) registry.Settings {
@@ -39,7 +61,7 @@ func registrySettings(cfg *config.Config) registry.Settings {
 func (p *App) awaitNames() {
 	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
 	defer cancel()
-	_ = p.registry.Await(ctx) // then they come later
+	_ = p.fleets.registry.Await(ctx) // then they come later
 }
 
 // settle waits for the first answers of DNS and of the leases, and goes on with them.
@@ -47,8 +69,8 @@ func (p *App) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, namesTime)
 	defer cancel()
 	select {
-	case <-p.registry.Settled():
+	case <-p.fleets.registry.Settled():
 	case <-ctx.Done():
 	}
-	return p.reloader.apply(p.reloader.current)
+	return p.fleets.reloader.apply(p.fleets.reloader.current)
 }

@@ -2,22 +2,17 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
-	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
 )
@@ -36,17 +31,9 @@ const (
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *App
-	planner planner
 	wake    chan struct{} // DNS or registrations have changed
 	loads   atomic.Pointer[loads]
 
-	started *config.Config     // settings that need a restart are compared with these
-	keys    [][]byte           // of approvals, too
-	answers [][]byte           // keys of idempotency
-	signs   [][]byte           // keys of redis.store_key_file
-	headers map[string]string  // of traces, too
-	traces  *tls.Config        // to their collector, too
-	shown   []*tls.Config      // by the listeners
 	current *settings.Settings // in force
 	tried   settings.Files     // of the newest files, loaded or invalid
 	seen    settings.Files     // of what differed at the last look; nil: nothing
@@ -54,15 +41,21 @@ type reloader struct {
 	again   <-chan time.Time   // when to look before the next interval is over; nil: not
 }
 
-func newReloader(p *App, s *settings.Settings) *reloader {
-	known := announced.Manifests{Text: func(sum registry.Sum) string { return p.registry.Manifest(sum) }, Log: p.log}
-	r := &reloader{
-		process: p, planner: planner{ejected: p.ejections, limits: p.limits, brought: known,
-			others: p.upstreams}, wake: make(chan struct{}, 1),
-		started: s.Config, keys: s.ApprovalKeys, signs: s.Store.StoreKeys, answers: s.IdempotencyKeys,
-		headers: s.TraceHeaders, traces: s.Backends[s.Config.Traces.TLS], current: s, tried: s.Files,
-		shown: slices.Clone(s.ListenerTLS),
+// reloadFeature loads the configuration again when its files change, and changes fleets when their backends do. It runs
+// last: from then on its goroutine alone changes fleets.
+func reloadFeature() feature {
+	return feature{
+		name: "reload",
+		build: func(p *App) error {
+			p.fleets.reloader = newReloader(p, p.started)
+			return p.metrics.Add(p.fleets.reloader)
+		},
+		run: func(p *App, w *work) { w.loop("reload", p.fleets.reloader.run) },
 	}
+}
+
+func newReloader(p *App, s *settings.Settings) *reloader {
+	r := &reloader{process: p, wake: make(chan struct{}, 1), current: s, tried: s.Files}
 	r.loads.Store(&loads{at: time.Now()})
 	return r
 }
@@ -146,22 +139,7 @@ func (r *reloader) load(because string) {
 		r.loads.Store(before.failed(err))
 		return
 	}
-	restart := needsRestart(r.started, cfg)
-	if cfg.Redis == r.started.Redis && !settings.SameKeys(s.Store.StoreKeys, r.signs) {
-		restart = append(restart, "redis.store_key_file")
-	}
-	if sameApprovals(cfg, r.started) && !settings.SameKeys(s.ApprovalKeys, r.keys) {
-		restart = append(restart, "approvals.key_file")
-	}
-	if cfg.Idempotency == r.started.Idempotency && !settings.SameKeys(s.IdempotencyKeys, r.answers) {
-		restart = append(restart, "idempotency.key_file")
-	}
-	if cfg.Traces == r.started.Traces && !maps.Equal(s.TraceHeaders, r.headers) {
-		restart = append(restart, "traces.headers_file")
-	}
-	if cfg.Traces == r.started.Traces && s.Backends[cfg.Traces.TLS] != r.traces {
-		restart = append(restart, "traces.tls")
-	}
+	restart := needsRestart(r.process.started, s)
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
 		Targets: []audit.Target{{Name: "because", Value: because}}})
 	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets", len(cfg.Fleets))
@@ -174,59 +152,29 @@ func (r *reloader) load(because string) {
 // apply puts settings into effect, together with the backends of DNS and registrations. After an error nothing has
 // changed.
 func (r *reloader) apply(s *settings.Settings) error {
-	p := r.process
-	if s != r.current {
-		p.registry.Set(registrySettings(s.Config))
+	p, reloaded := r.process, s != r.current
+	if reloaded {
+		p.fleets.registry.Set(registrySettings(s.Config))
 		p.awaitNames()
 	}
-	next := r.planner.plan(s, p.registry.Members())
-	table, err := router.NewTable(next.routes, p.routing.Table())
-	if err == nil { // before a fleet that they judge gets calls
-		err = p.shields.Replace(shieldConfigs(s), next.shields)
+	next := p.fleets.planner.plan(s, p.fleets.registry.Members())
+	table, err := router.NewTable(next.routes, p.fleets.routing.Table())
+	if err == nil {
+		err = p.apply(&change{Settings: s, plan: next, table: table, reloaded: reloaded})
 	}
 	if err != nil {
-		if s != r.current {
-			p.registry.Set(registrySettings(r.current.Config))
+		if reloaded {
+			p.fleets.registry.Set(registrySettings(r.current.Config))
 		}
 		return err
 	}
-	if s != r.current {
-		if s.Config.Redis == r.started.Redis {
-			p.store.Reload(s.Store)
-		}
-		p.auth.set(s)
-		p.operators.set(s)
-		_ = p.persons.set(s) // the keys were checked
-		p.signatures.Replace(s.SigningKeys)
-		single := s.Single(r.started.Multi) // until a restart
-		p.quotas.Single(single)
-		p.gateway.Single(single)
-	}
-	p.upstreams.Set(next.served)
-	p.tools.Replace(next.tools)
-	p.gateway.Swap(table, next.tlsOf)
-	p.prober.Set(next.probes)
-	if s.ServerTLS != r.current.ServerTLS && s.ServerTLS != nil && r.current.ServerTLS != nil {
-		p.gateway.SetTLS(s.ServerTLS)
-	}
-	r.reloadListenerTLS(s)
-	p.gateway.SetDrain(drainOf(s.Config))
-	p.gateway.SetHosts(hostsOf(s.Config))
-	p.gateway.SetMCP(mcpOf(s.Config, next))
-	p.toolsChanged.Send(tools.ViewChange{}) // the names of tools, or what a tenant may use, may be others
-	p.clientAddr.Replace(clientAddrConfig(s.Config))
-	if s != r.current {
-		_ = p.setWebhooks(s.Webhooks) // the file's reader has checked them
-	}
-	p.approvals.SetPublicURL(s.Config.PublicURL)
-	p.approvals.SetAnswerRules(answerRulesOf(s.Config))
-	p.level.Set(s.Config.Log.Level)
 	r.current = s
 	return nil
 }
 
 // needsRestart names the fields of next that are in force only after a restart.
-func needsRestart(started, next *config.Config) []string {
+func needsRestart(begun, now *settings.Settings) []string {
+	started, next := begun.Config, now.Config
 	var fields []string
 	for _, f := range []struct {
 		name    string
@@ -261,7 +209,40 @@ func needsRestart(started, next *config.Config) []string {
 			fields = append(fields, f.name)
 		}
 	}
+	if started.Redis == next.Redis && !settings.SameKeys(begun.Store.StoreKeys, now.Store.StoreKeys) {
+		fields = append(fields, "redis.store_key_file")
+	}
+	if sameApprovals(started, next) && !settings.SameKeys(begun.ApprovalKeys, now.ApprovalKeys) {
+		fields = append(fields, "approvals.key_file")
+	}
+	if started.Idempotency == next.Idempotency && !settings.SameKeys(begun.IdempotencyKeys, now.IdempotencyKeys) {
+		fields = append(fields, "idempotency.key_file")
+	}
+	if started.Traces == next.Traces && !maps.Equal(begun.TraceHeaders, now.TraceHeaders) {
+		fields = append(fields, "traces.headers_file")
+	}
+	if started.Traces == next.Traces && begun.Backends[started.Traces.TLS] != now.Backends[next.Traces.TLS] {
+		fields = append(fields, "traces.tls")
+	}
 	return fields
+}
+
+// sameListeners compares listeners without the files of their certificates, which are read again at any time.
+func sameListeners(a, b *config.Config) bool {
+	if len(a.Listeners) != len(b.Listeners) {
+		return false
+	}
+	for i := range a.Listeners {
+		one, other := a.Listeners[i], b.Listeners[i]
+		if (one.TLS.CertFile == "") != (other.TLS.CertFile == "") {
+			return false
+		}
+		one.TLS, other.TLS = config.ServerTLS{}, config.ServerTLS{}
+		if one != other {
+			return false
+		}
+	}
+	return true
 }
 
 // sameApprovals compares approvals without their rules and destinations of notices, which are replaced without a restart.

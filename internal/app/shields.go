@@ -4,17 +4,30 @@ import (
 	"github.com/capgate/capgate/gateway/engine/shield"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// newShields creates the clients of Shields. of maps capabilities to their Shields.
-func (p *App) newShields(s *settings.Settings, of map[string]string, metrics *telemetry.Metrics) error {
-	p.shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
-	if err := metrics.Add(p.shields); err != nil {
-		return err
+// shieldsFeature asks Shields about calls.
+func shieldsFeature() feature {
+	var shields *extauthz.Shields
+	return feature{
+		name: "shields",
+		build: func(p *App) error {
+			shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
+			p.parts.Policy.Shield = shields
+			if err := p.metrics.Add(shields); err != nil {
+				return err
+			}
+			return shields.Replace(shieldConfigs(p.started), p.parts.first.shields)
+		},
+		// before a fleet that they judge gets calls
+		prepare: func(_ *App, c *change) error { return shields.Replace(shieldConfigs(c.Settings), c.shields) },
+		close: func(*App) {
+			if shields != nil {
+				shields.Close()
+			}
+		},
 	}
-	return p.shields.Replace(shieldConfigs(s), of)
 }
 
 // shieldConfigs are the shields of a configuration.

@@ -10,10 +10,19 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// newUpstreams opens what serves backends that are no capabilities.
-func (p *App) newUpstreams() {
-	p.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log, Room: &p.room,
-		Changed: func(capability string) { p.discovery.Changed(capability) }})
+// upstreamsFeature serves backends that are no capabilities.
+func upstreamsFeature() feature {
+	return feature{
+		name: "upstreams",
+		build: func(p *App) error {
+			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log, Room: &p.fleets.room,
+				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
+			p.parts.Routing.Local = p.fleets.upstreams.Serve
+			return nil
+		},
+		apply: func(p *App, c *change) { p.fleets.upstreams.Set(c.served) },
+		close: func(p *App) { p.fleets.upstreams.Close() },
+	}
 }
 
 // listed is the manifest of a fleet whose backends list their tools. It is the same as before where it does not differ.

@@ -1,28 +1,41 @@
 package app
 
 import (
+	"github.com/capgate/capgate/gateway/admin/webhooks"
+
 	"context"
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
-	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// newWebhooks creates the deliverers of the approvals webhook and of notices.
-func (p *App) newWebhooks(s *settings.Settings, metrics *telemetry.Metrics) error {
-	p.webhooks = webhook.NewGroup()
-	if err := p.setWebhooks(s.Webhooks); err != nil {
+// noticesFeature delivers the approvals webhook and notices.
+func noticesFeature() feature {
+	return feature{
+		name: "notices", build: buildNotices,
+		apply: func(p *App, c *change) {
+			if c.reloaded {
+				_ = p.setWebhooks(c.Webhooks) // the file's reader has checked them
+			}
+		},
+		run: func(p *App, w *work) { w.watch(p.approvals.webhooks.Run) },
+	}
+}
+
+func buildNotices(p *App) error {
+	p.approvals.webhooks = webhook.NewGroup()
+	if err := p.setWebhooks(p.started.Webhooks); err != nil {
 		return err
 	}
-	return metrics.Add(p.webhooks)
+	p.parts.services = append(p.parts.services, webhooks.New(lettersNow{p}, p.destinations, p.audit))
+	return p.metrics.Add(p.approvals.webhooks)
 }
 
 // setWebhooks replaces the destinations of notices.
 func (p *App) setWebhooks(all []webhook.Config) error {
-	return p.webhooks.Replace(all, func(c webhook.Config) (*webhook.Deliverer, error) {
-		d, err := webhook.New(p.store.Notices(c.Name), p.approvals, approval.JSON, c,
+	return p.approvals.webhooks.Replace(all, func(c webhook.Config) (*webhook.Deliverer, error) {
+		d, err := webhook.New(p.store.Notices(c.Name), p.approvals.service, approval.JSON, c,
 			webhook.Options{Tenants: p.pendingSource().Tenants, Log: p.log})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
@@ -34,7 +47,7 @@ func (p *App) setWebhooks(all []webhook.Config) error {
 // letters returns the dead letters of all destinations, and of the webhook also while it is not configured.
 func (p *App) letters() webhook.Letters {
 	all := webhook.Letters{{Store: p.store.Webhooks()}}
-	for _, d := range p.webhooks.All() {
+	for _, d := range p.approvals.webhooks.All() {
 		if name := d.Name(); name != webhook.Own {
 			all = append(all, webhook.Outbox{Name: name, Store: p.store.Notices(name)})
 		}
@@ -44,7 +57,7 @@ func (p *App) letters() webhook.Letters {
 
 // destinations returns the names of the destinations that there are.
 func (p *App) destinations() (names []string) {
-	for _, d := range p.webhooks.All() {
+	for _, d := range p.approvals.webhooks.All() {
 		names = append(names, d.Name())
 	}
 	return names

@@ -1,22 +1,41 @@
 package app
 
 import (
-	"log/slog"
-
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
-// openStore opens what replicas share. Whether Redis is there now makes no difference.
-func openStore(c redisstore.Config, log *slog.Logger) (*redisstore.Store, error) {
-	c.Log = log
-	return redisstore.Open(c)
+// storeFeature opens what replicas share. Whether Redis is there now makes no difference.
+func storeFeature() feature {
+	return feature{
+		name: "store",
+		build: func(p *App) (err error) {
+			c := p.started.Store
+			c.Log = p.log
+			if p.store, err = redisstore.Open(c); err != nil {
+				return err
+			}
+			p.parts.Ready.Redis, p.parts.Ready.Warnings = redisState(p.store), p.redisWarnings()
+			p.parts.Ready.Unread = p.unread(p.started.Config.Redis.ReadyWithout)
+			return p.metrics.Add(p.store)
+		},
+		apply: func(p *App, c *change) {
+			if c.reloaded && c.Config.Redis == p.started.Config.Redis {
+				p.store.Reload(c.Store)
+			}
+		},
+		close: func(p *App) {
+			if p.store != nil {
+				p.store.Close()
+			}
+		},
+	}
 }
 
 // redisWarnings are what operators should change about a store.
 func (p *App) redisWarnings() func() []string {
 	s := p.store
 	return func() (all []string) {
-		if p.decider.Stats().Lost {
+		if p.rules.decider.Stats().Lost {
 			all = append(all, "redis has lost the rules: restore them, or accept the loss with capgate policy accept-loss")
 		}
 		if !s.Replicated() {
@@ -36,7 +55,7 @@ func (p *App) unread(without bool) func() []string {
 		return nil
 	}
 	return func() (all []string) {
-		if p.rules != nil && !p.decider.Stats().Read {
+		if p.rules.store != nil && !p.rules.decider.Stats().Read {
 			all = append(all, "rules")
 		}
 		if p.auth.stored != nil && !p.auth.stored.Stats().Read {

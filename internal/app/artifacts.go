@@ -1,0 +1,51 @@
+package app
+
+import (
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/builtin/signing"
+	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/tenant"
+)
+
+// artifactsFeature signs URLs of files, and knows its signatures.
+func artifactsFeature() feature {
+	var signatures *tenant.Signatures
+	return feature{
+		name: "artifacts",
+		build: func(p *App) error {
+			var tenants tenant.Tenants
+			if p.started.Config.Multi {
+				tenants = p.auth.directory
+			}
+			signatures = tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
+			signatures.Replace(p.started.SigningKeys)
+			cfg := p.started.Config.Artifacts
+			signer := signing.New(signing.Config{
+				Signer: signatures, Finder: func() signing.Finder { return p.gateway }, Status: gateway.GRPCStatus,
+				MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
+			})
+			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}
+			p.parts.Doors.MCP.Keys = signatures.Keys
+			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
+				capgatepb.RegisterArtifactsServer(g, signer)
+			})
+			return nil
+		},
+		apply: func(_ *App, c *change) {
+			if c.reloaded {
+				signatures.Replace(c.SigningKeys)
+			}
+		},
+	}
+}
+
+// bareOf is what only a restart changes: keys go with the file.
+func bareOf(cfg config.Artifacts) config.Artifacts {
+	cfg.KeyFile = ""
+	return cfg
+}

@@ -1,0 +1,40 @@
+package app
+
+// features lists the parts of the process in the order in which they are built, apply changes and start. They are closed
+// in the opposite order.
+func features() []feature {
+	return []feature{
+		logsFeature(),
+		portsFeature(),
+		metricsFeature(),
+		tracesFeature(),
+		auditFeature(),
+		storeFeature(),
+		recentFeature(),
+		limitsFeature(),
+		quotasFeature(),
+		upstreamsFeature(),
+		registryFeature(),
+		fleetsFeature(),
+		catalogFeature(),
+		authenticationFeature(),
+		clientAddrFeature(),
+		operatorsFeature(),
+		rulesFeature(),
+		shieldsFeature(),
+		approvalsFeature(),
+		noticesFeature(),
+		idempotencyFeature(),
+		enginesFeature(),
+		drainsFeature(),
+		affinityFeature(),
+		overloadFeature(),
+		artifactsFeature(),
+		mcpFeature(),
+		playgroundFeature(),
+		summaryFeature(),
+		gatewayFeature(),
+		healthFeature(), // after the gateway, which has the table of the backends that it probes
+		reloadFeature(), // its goroutine changes the others
+	}
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/announced"
+	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/router"
+)
+
+// fleets are the backends of capabilities, and what chooses among them.
+type fleets struct {
+	routing   *router.Router
+	registry  *registry.Registry
+	prober    *health.Prober
+	limits    *router.Limits
+	upstreams upstream.Protocols
+	room      upstream.Room // of their sessions
+	planner   planner
+	reloader  *reloader
+}
+
+// fleetsFeature routes calls to the fleets of the configuration.
+func fleetsFeature() feature {
+	ejected := newEjections()
+	return feature{
+		name: "fleets",
+		build: func(p *App) error {
+			p.fleets.planner = planner{ejected: ejected, limits: p.fleets.limits, others: p.fleets.upstreams,
+				brought: announced.Manifests{Text: p.fleets.registry.Manifest, Log: p.log}}
+			first := p.fleets.planner.plan(p.started, nil)
+			table, err := router.NewTable(first.routes, nil)
+			if err != nil {
+				return err
+			}
+			p.fleets.upstreams.Set(first.served)
+			p.fleets.routing, p.parts.first = router.New(table), first
+			p.parts.Routing.Router, p.parts.Routing.TLS, p.parts.Routing.Expedite = p.fleets.routing, first.tlsOf, p.expedite
+			return nil
+		},
+		run: func(p *App, w *work) {
+			w.loop("ejections", func(ctx context.Context) { ejected.run(ctx, p.log) })
+		},
+	}
+}

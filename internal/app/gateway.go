@@ -1,0 +1,64 @@
+package app
+
+import (
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+
+	"net/netip"
+
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
+)
+
+// gatewayFeature puts the gateway together of the parts that all other features have added.
+func gatewayFeature() feature {
+	return feature{name: "gateway", build: buildGateway, apply: func(p *App, c *change) {
+		if c.reloaded {
+			p.gateway.Single(c.Single(p.started.Config.Multi)) // until a restart
+		}
+		p.gateway.Swap(c.table, c.tlsOf)
+		p.gateway.SetDrain(gateway.Drain(c.Config.Drain))
+		p.gateway.SetHosts(hostsOf(c.Config))
+		p.gateway.SetMCP(mcpOf(c.Config, c.plan))
+		p.tools.changed.Send(mcptools.ViewChange{}) // the names of tools, or what a tenant may use, may be others
+	}}
+}
+
+// buildGateway completes the parts.
+func buildGateway(p *App) (err error) {
+	cfg, of := p.started.Config, &p.parts
+	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), openCallsOf(&cfg.ClientLimits)
+	of.Clients.Exempt = append([]netip.Prefix{}, cfg.ClientLimits.Exempt...) // empty: none
+	of.Doors.CORS, of.Drain = cors.Config(cfg.CORS), gateway.Drain(cfg.Drain)
+	if cfg.REST.HTTPErrors {
+		of.Doors.REST.ToolErrors = rest.HTTPErrors
+	}
+	of.Doors.Services = of.register
+	of.Leaving = of.leave
+	of.Ready.Loads = func() gateway.ConfigState { return p.fleets.reloader.loads.Load().detail() }
+	if of.Admin.Services, err = p.AdminServices(); err != nil {
+		return err
+	}
+	if p.gateway, err = gateway.New(of.Config); err != nil {
+		return err
+	}
+	p.fleets.room.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
+	p.gateway.Single(p.started.Single(cfg.Multi))
+	return nil
+}
+
+// register adds the gateway's own services for callers.
+func (of *parts) register(g grpc.ServiceRegistrar) {
+	for _, register := range of.builtins {
+		register(g)
+	}
+}
+
+// leave ends what would go on after the last call.
+func (of *parts) leave() {
+	for _, leave := range of.leaving {
+		leave()
+	}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"time"
+
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
+)
+
+// usedFor is how long a backend counts as used after a call to it.
+const usedFor = time.Minute
+
+// healthFeature probes backends.
+func healthFeature() feature {
+	first := newFirstProbes()
+	return feature{
+		name: "health",
+		build: func(p *App) error {
+			p.fleets.prober = health.New(p.parts.first.probes, health.Options{Logger: p.log,
+				Shared: p.shared(p.started.Config.Replicas), Changed: func(s *health.Snapshot) {
+					p.fleets.routing.SetHealth(s)
+					first.probed(s)
+					p.tools.discovery.Healthy(s.Capability, s.Up() > 0)
+				}})
+			return p.metrics.Add(p.fleets.prober)
+		},
+		apply: func(p *App, c *change) { p.fleets.prober.Set(c.probes) },
+		run: func(p *App, w *work) {
+			first.begin(p.fleets.planner.probes())
+			w.watch(p.fleets.prober.Run)
+			first.wait(w.start) // before, the dialects of backends are unknown
+		},
+	}
+}
+
+// expedite asks for early probes of a capability's backends, for which calls wait.
+func (p *App) expedite(capability string) {
+	p.fleets.prober.Expedite(capability)
+	p.fleets.registry.Expedite(capability)
+}
+
+// shared returns the settings for sharing probes among replicas; nil with an embedded Redis.
+func (p *App) shared(c config.Replicas) *health.Shared {
+	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: c.Stale, Reconcile: c.Reconcile,
+		Used: used(p.fleets.routing)}
+	if !p.store.Stats().Embedded {
+		board := p.store.Health()
+		s.Membership, s.Store = board, board
+		p.log.Info("sharing health checks with all replicas of this redis", "replica", s.ID)
+	}
+	return s
+}
+
+// used reports whether a backend got calls recently. Only one goroutine at a time may call it.
+func used(routing *router.Router) func(capability, addr string) bool {
+	type backend struct{ capability, addr string }
+	type use struct {
+		calls int64
+		at    time.Time
+	}
+	seen := map[backend]use{} // of backends that had calls
+	return func(capability, addr string) bool {
+		f := routing.Table().Fleet(capability)
+		if f == nil {
+			return false
+		}
+		for _, b := range f.Backends {
+			if b.Addr != addr {
+				continue
+			}
+			key, calls := backend{capability, addr}, b.Routed()
+			last, now := seen[key], time.Now()
+			if calls != last.calls {
+				last = use{calls, now}
+				seen[key] = last
+			}
+			return calls > 0 && now.Sub(last.at) < usedFor
+		}
+		return false
+	}
+}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
+
+	"context"
+
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/config"
+)
+
+// mcpFeature has the front door of MCP.
+func mcpFeature() feature {
+	return feature{
+		name: "mcp",
+		build: func(p *App) error {
+			p.parts.Doors.MCP = p.mcp(p.started.Config, p.parts.first)
+			return nil
+		},
+		run: func(p *App, w *work) {
+			w.loop("cancellations", func(ctx context.Context) {
+				p.store.Cancellations().Watch(ctx, p.gateway.CancelMCP, func() {})
+			})
+		},
+	}
+}
+
+// mcp returns what the front door of MCP needs.
+func (p *App) mcp(cfg *config.Config, first *plan) mcptools.Config {
+	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.parts.Doors.MCP.Keys,
+		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
+		StillValid: p.auth.all.StillValid,
+		Cancel: func(ctx context.Context, request string) {
+			_ = p.store.Cancellations().Publish(ctx, request) // else the call ends with its connection
+		},
+		Describe: p.tools.catalog.Describe}
+}
+
+// mcpOf returns the settings of MCP.
+func mcpOf(cfg *config.Config, of *plan) mcp.Settings {
+	s := mcp.Settings{Names: mcp.NewNames(of.names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL,
+		Search: cfg.MCP.Search}
+	if cfg.Multi {
+		for i := range cfg.Issuers {
+			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)
+		}
+	}
+	return s
+}

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/summary"
+)
+
+// summaryFeature shows operators the state of all at a glance.
+func summaryFeature() feature {
+	return feature{name: "summary", build: func(p *App) error {
+		p.parts.services = append(p.parts.services, summary.New(p.summary()))
+		return nil
+	}}
+}
+
+func (p *App) summary() summary.Config {
+	return summary.Config{
+		Recent: p.recent, Status: gateway.GRPCStatus,
+		Fleets: func() (all []summary.Fleet) {
+			for _, f := range p.fleets.routing.Table().Fleets() {
+				all = append(all, summary.Fleet{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable})
+			}
+			return all
+		},
+		Pending: p.pendingOf,
+		Letters: func(ctx context.Context) (int, error) {
+			letters, err := p.letters().Dead(ctx, 0, maxLetters)
+			return len(letters), err
+		},
+		Drifted: func() map[string]int {
+			drifted := map[string]int{}
+			for s := range p.tools.catalog.Stats() {
+				if s.Drifted > 0 {
+					drifted[s.Capability] = s.Drifted
+				}
+			}
+			return drifted
+		},
+	}
+}
+
+// maxLetters is how many dead letters a summary counts.
+const maxLetters = 1000
+
+// pendingOf counts the approvals of tenants that wait for an answer; nil: of all.
+func (p *App) pendingOf(_ context.Context, of []string) (sum summary.Pending, err error) {
+	for tenant, found := range p.approvals.pending.Snapshot() {
+		if of != nil && !slices.Contains(of, tenant) || found.Count == 0 {
+			continue
+		}
+		if sum.Count += found.Count; sum.Oldest.IsZero() || found.Oldest.Before(sum.Oldest) {
+			sum.Oldest = found.Oldest
+		}
+	}
+	return sum, nil
+}
