@@ -152,6 +152,7 @@ func (h *handler) Headers(s *relay.Stream) {
 	switch v := s.RequestValue().(type) {
 	case *web.Inherited:
 		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
+		t.authorize.Asked = v.Asked
 	case *internalCall:
 		t.Attempt.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))

@@ -59,17 +59,19 @@ const (
 type approvalAsk struct {
 	id    string // "": there is none yet
 	wait  time.Duration
-	until time.Time // when the wait ends at the latest, however long the decision before it takes
+	until time.Time                                // when the wait ends at the latest, however long the decision before it takes
+	asked func(call.Approval) (wait time.Duration) // decides on wait; nil: it is decided
 }
 
 // readApproval reads it, of a stream that has a deadline. The id is a part of the request headers. A call whose client
 // says nothing waits as its listener or its fleet says, and keeps a quarter of its time for the tool.
-func readApproval(of *filter.Call) (c approvalAsk, refusal *call.Refusal) {
+func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c approvalAsk, refusal *call.Refusal) {
 	s := of.Stream
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, rejectedApproval
 	}
 	c.id, _ = s.Header(approvalHeader)
+	c.asked = asked
 	most := s.Left() - answerMargin
 	if text, given := s.Header(waitHeader); given {
 		seconds, err := strconv.ParseFloat(text, 64)
@@ -77,7 +79,7 @@ func readApproval(of *filter.Call) (c approvalAsk, refusal *call.Refusal) {
 			return c, rejectedApproval
 		}
 		c.wait = time.Duration(min(seconds, maxApprovalWait.Seconds()) * float64(time.Second))
-	} else {
+	} else if asked == nil {
 		c.wait, most = defaultWait(of), min(most, s.Left()/4*3)
 	}
 	c.until = time.Now().Add(most)
@@ -123,12 +125,21 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 	use, refusal := f.cfg.Approver.Redeem(ctx, id, f.approvalRequest(m))
 	if o.refusal = refusal; refusal == nil {
 		o.use = &use
+		return
+	}
+	if m.approval.asked != nil && refusal.Reason == call.ApprovalPending {
+		o.asked = &approvals.Approval{ID: id, Binding: approvals.Binding{Tenant: m.call.Tenant}, State: approvals.Pending,
+			Link: refusal.Metadata["approval_link"]}
 	}
 }
 
-// await lets a call wait for the answer, if its client asks for that, or rejects it.
+// await lets a call wait for the answer, if its client or its front door asks for that, or rejects it.
 func (f *Filter) await(ctx context.Context, m *request, o *result) {
 	answered := false
+	if asked := m.approval.asked; asked != nil {
+		m.approval.wait, m.approval.asked = asked(call.Approval{ID: o.asked.ID, Link: o.asked.Link,
+			Expires: o.asked.Expires, Pending: o.asked.State == approvals.Pending}), nil
+	}
 	most := min(m.approval.wait, time.Until(m.approval.until))
 	if most > 0 && len(m.brought.Args) <= maxWaitingArgs {
 		since := time.Now()
@@ -144,7 +155,9 @@ func (f *Filter) await(ctx context.Context, m *request, o *result) {
 		o.asked, o.held = asked, held
 		return
 	}
-	o.refusal = approvalRequired(&m.call, o)
+	if o.refusal == nil || !o.asked.Expires.IsZero() { // else no more is known of it than the refusal says
+		o.refusal = approvalRequired(&m.call, o)
+	}
 }
 
 // wait is true when the approval is answered or over.

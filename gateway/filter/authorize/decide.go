@@ -109,7 +109,7 @@ func (f *Filter) start(ctx context.Context, c *filter.Call, s *State, q *request
 			o.refusal = filter.Panicked
 		}
 		held.Release()
-		p.ResumeOr(func() { s.result = &o }, func() { f.release(o.use) })
+		p.ResumeOr(func() { s.check.result = &o }, func() { f.release(o.use) })
 	})
 	return nil
 }

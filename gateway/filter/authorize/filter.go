@@ -3,6 +3,7 @@ package authorize
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
@@ -40,9 +41,17 @@ type Config struct {
 
 // State is the state of a call's authorization. Call.Decision has the decision.
 type State struct {
-	Use    *approvals.Redemption // of an approval; nil: none was redeemed
-	cancel context.CancelFunc    // of the check beside the relay; nil: there was none
-	result *result               // of that, when it is there
+	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil: its caller
+	// says so.
+	Asked func(call.Approval) (wait time.Duration)
+	Use   *approvals.Redemption // of an approval; nil: none was redeemed
+	check *pending              // beside the relay; nil: there is none, or it has ended
+}
+
+// pending is a check beside the relay.
+type pending struct {
+	cancel context.CancelFunc
+	result *result // nil: not yet
 }
 
 // Filter authorizes calls: at once where memory knows and nothing is to be checked, as it is in the steady state, else
@@ -74,8 +83,8 @@ func (f *Filter) Heeds(capability string) bool {
 
 // Admit implements filter.Filter.
 func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
-	if s.result != nil {
-		return f.decided(c, s, s.result)
+	if s.check != nil {
+		return f.decided(c, s, s.check.result)
 	}
 	q := request{
 		call: c.Info, requestID: c.RequestID, span: c.Span,
@@ -88,9 +97,10 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return f.decided(c, s, &result{decision: q.decision, decided: true})
 	}
 	var refusal *call.Refusal
-	if q.approval, refusal = readApproval(c); refusal == nil {
+	if q.approval, refusal = readApproval(c, s.Asked); refusal == nil {
 		var ctx context.Context
-		ctx, s.cancel = context.WithCancel(context.Background())
+		s.check = &pending{}
+		ctx, s.check.cancel = context.WithCancel(context.Background())
 		refusal = f.start(ctx, c, s, &q)
 	}
 	if refusal != nil {
@@ -132,9 +142,9 @@ func (f *Filter) Done(c *filter.Call, s *State, _ *filter.Result) { f.end(c, s) 
 
 // end ends the check, and gives back an approval that was not made use of.
 func (f *Filter) end(c *filter.Call, s *State) {
-	if s.cancel != nil {
-		s.cancel()
-		s.cancel = nil
+	if s.check != nil {
+		s.check.cancel()
+		s.check = nil
 	}
 	f.Release(c, s)
 }

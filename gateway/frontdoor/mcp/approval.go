@@ -6,24 +6,24 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Metadata of a call that is about its approval.
-const (
-	approvalID   = "x-approval-id"
-	approvalWait = "x-approval-wait" // seconds
-)
+// approvalID is the metadata with which a call names the approval that it redeems.
+const approvalID = "x-approval-id"
 
 // glance is how long a call waits for an answer whose client can show the page of the approval: an approval that is
 // answered already counts, and another one is shown soon.
@@ -68,119 +68,134 @@ type state struct {
 // stateTTL is how long a state is good: longer than an approval.
 const stateTTL = time.Hour
 
-// approve makes a call that may need an approval. It returns a result where the client is to do something first.
-func (h *Handler) approve(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
-	if i.state != "" {
-		return h.redeem(ctx, i)
-	}
-	if i.tasks {
-		reply, err = h.try(ctx, i, approvalWait, "0")
-		p, waits := pendingOf(err)
-		if !waits {
-			return reply, nil, err
-		}
-		if t := h.createTask(i, p); t != nil {
-			return nil, t, nil
-		}
-	}
-	if i.urls {
-		reply, err = h.try(ctx, i, approvalWait, seconds(glance))
-		if p, ok := pendingOf(err); !ok || p.link != "" {
-			return h.asked(i, reply, err)
-		}
-	}
-	i.urls = false // the client waits; there may be no page either
-	if i.forms {
-		reply, err = h.try(ctx, i, approvalWait, "0")
-		p, waits := pendingOf(err)
-		if !waits {
-			return reply, nil, err
-		}
-		if form := h.form(i.exchange.r.Context(), i, p.id); form != nil {
-			return nil, i.inputRequired(form, state{Approval: p.id, Form: true}), nil
-		}
-	}
-	if i.elicits {
-		reply, err = h.try(ctx, i, approvalWait, "0")
-		p, waits := pendingOf(err)
-		if !waits {
-			return reply, nil, err
-		}
-		defer h.elicit(i, p.id)()
-	}
-	return h.hold(ctx, i)
+// asking is how the client of a call learns that the call needs a person.
+type asking struct {
+	mu      sync.Mutex                 // is held while the client is asked
+	over    bool                       // the call has ended
+	instead func() (sdk.Result, error) // the client gets that if there is no answer yet; nil: a tool's error
+	stop    []func()                   // end what the client is sent meanwhile, the last one first
 }
 
-// hold makes a call that waits for a person's answer. A client that asks for progress is told so meanwhile.
-func (h *Handler) hold(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
-	if i.progress != nil {
-		reply, err = h.try(ctx, i, approvalWait, "0")
-		p, waits := pendingOf(err)
-		if !waits {
-			return reply, nil, err
+// approve makes a call that may need an approval. The result or the error is that of a client that has to do something
+// first; nil: there is an answer of the call.
+func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResponse, sdk.Result, error) {
+	if i.state != "" {
+		if result, err := h.readState(i); result != nil || err != nil {
+			return nil, result, err
 		}
-		defer i.told.repeat(ctx, h.cfg.Beat, p.text())()
 	}
-	reply, err = h.try(ctx, i, approvalWait, seconds(h.settings.Load().ApprovalWait))
-	return h.asked(i, reply, err)
+	var a asking
+	asked := func(p call.Approval) time.Duration {
+		return h.ask(ctx, i, &a, pending{p.ID, p.Link, p.Expires.UTC().Format(time.RFC3339)}, p.Pending)
+	}
+	reply, err := h.invoke(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys, Asked: asked}), i)
+	a.end()
+	p, waits := pendingOf(err)
+	if !waits {
+		return reply, nil, err
+	}
+	if a.instead != nil {
+		result, err := a.instead()
+		return nil, result, err
+	}
+	return nil, p.waiting(i.stateless), nil
+}
+
+// ask tells the client of a call that needs an approval, in the first way that the client takes. It returns how long the
+// call waits for the answer.
+func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, open bool) (wait time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return 0
+	}
+	first := i.state == ""
+	if first && i.tasks {
+		if t := h.createTask(i, p); t != nil {
+			a.instead = func() (sdk.Result, error) { return t, nil }
+			return 0
+		}
+	}
+	if i.urls && p.link != "" {
+		a.instead = func() (sdk.Result, error) { return i.page(p) }
+		if first {
+			return glance
+		}
+	}
+	switch held := h.settings.Load().ApprovalWait; {
+	case !open:
+		return held
+	case first && i.forms:
+		if form := h.form(i.exchange.r.Context(), i, p.id); form != nil {
+			a.instead = func() (sdk.Result, error) {
+				return i.inputRequired(form, state{Approval: p.id, Form: true}), nil
+			}
+			return 0
+		}
+	case first && i.elicits:
+		a.stop = append(a.stop, h.elicit(i, p.id))
+	}
+	if i.progress != nil {
+		a.stop = append(a.stop, i.told.repeat(ctx, h.cfg.Beat, p.text()))
+	}
+	return h.settings.Load().ApprovalWait
+}
+
+// end waits until the client was asked, and ends what it is sent. Later questions ask nothing.
+func (a *asking) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = true
+	for _, stop := range slices.Backward(a.stop) {
+		stop()
+	}
 }
 
 const wasDeclined = "The approval of this call was declined. The call has not run."
 
-// redeem makes the call of a client that has shown its user the page of the approval. If there is no answer yet, the
-// call waits for it.
-func (h *Handler) redeem(ctx context.Context, i *invocation) (reply *docpb.InvokeResponse, asked sdk.Result, err error) {
+// readState reads the state of a client that has shown its user a page or a form, and approves the call if its user has
+// done so in the form. A result or an error ends the call.
+func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 	var s state
 	switch {
 	case !i.seals.open(sealedState, i.state, &s) || s.Call != i.digest() || time.Now().Unix() > s.Expires:
-		return nil, nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
+		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
 			"requestState is not that of this call and caller, or it has expired; make the call without it")
 	case !s.Form && i.answer != nil && i.answer.Action != "accept":
-		return nil, failed(wasDeclined, i.stateless), nil
+		return failed(wasDeclined, i.stateless), nil
 	case s.Form:
 		approved, err := h.answerForm(i.exchange.r.Context(), i, s.Approval)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if !approved {
-			return nil, failed(wasDeclined, i.stateless), nil
+			return failed(wasDeclined, i.stateless), nil
 		}
 	}
-	reply, err = h.try(ctx, i, approvalID, s.Approval)
-	if ownInfo(err).GetReason() != "APPROVAL_PENDING" {
-		return reply, nil, err
-	}
-	return h.hold(ctx, i)
+	i.approvedBy(s.Approval)
+	return nil, nil //nolint:nilnil // the call goes on
 }
 
-// try makes the call, with metadata about its approval.
-func (h *Handler) try(ctx context.Context, i *invocation, name, value string) (*docpb.InvokeResponse, error) {
-	attempt := *i
-	attempt.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: name, Value: value})
+// approvedBy has a call redeem an approval.
+func (i *invocation) approvedBy(approval string) {
+	i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: approvalID, Value: approval})
+}
+
+// invoke makes the call. A client that asks for progress gets the answer piece by piece.
+func (h *Handler) invoke(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
-		return h.stream(ctx, &attempt)
+		return h.stream(ctx, i)
 	}
-	return h.unary(ctx, &attempt)
+	return h.unary(ctx, i)
 }
 
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
-
-// asked returns what a client is told of a call that a person has to approve first: with the page, if it shows one to
-// its user; else as a tool's error, which a model reads.
-func (h *Handler) asked(i *invocation, reply *docpb.InvokeResponse, err error) (*docpb.InvokeResponse, sdk.Result,
-	error) {
-	p, ok := pendingOf(err)
-	if !ok {
-		return reply, nil, err
-	}
-	if !i.urls || p.link == "" {
-		return nil, p.waiting(i.stateless), nil
-	}
+// page returns what the client of a call gets that shows its user the page of the approval.
+func (i *invocation) page(p pending) (sdk.Result, error) {
 	page := &sdk.ElicitParams{Mode: "url", Message: needsPerson, URL: p.link, ElicitationID: p.id}
 	if !i.stateless {
-		return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{page})
+		return nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{page})
 	}
-	return nil, i.inputRequired(page, state{Approval: p.id}), nil
+	return i.inputRequired(page, state{Approval: p.id}), nil
 }
 
 // inputRequired asks the user of the client for something, with a state for the call that is to be approved.

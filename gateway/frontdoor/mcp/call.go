@@ -67,9 +67,6 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	if refused != nil {
 		return nil, refused.rpc(x.r)
 	}
-	if len(i.keys) > 0 {
-		ctx = request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys})
-	}
 	problem.Called(ctx)
 	reply, asked, err := h.approve(ctx, i)
 	if asked != nil {

@@ -19,8 +19,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -32,7 +34,8 @@ type asking struct {
 	*mcp.Handler
 	t       *testing.T
 	caller  string
-	sent    []string // metadata of the last call, sorted
+	sent    []string      // metadata of the last call, sorted
+	wait    time.Duration // for a person, of the last call that needs one
 	ran     int
 	taken   int          // pieces of an answer
 	changes atomic.Int64 // of the tools
@@ -68,7 +71,7 @@ func (a *asking) Tools(_ context.Context, _ string, visit func(string, []mcp.Too
 	return nil
 }
 
-func (a *asking) call(_ context.Context, q *relay.Request, _ []byte, r *relay.Response) {
+func (a *asking) call(ctx context.Context, q *relay.Request, _ []byte, r *relay.Response) {
 	a.sent = nil
 	for _, f := range q.Header {
 		a.sent = append(a.sent, f.Name+": "+f.Value)
@@ -79,6 +82,8 @@ func (a *asking) call(_ context.Context, q *relay.Request, _ []byte, r *relay.Re
 		a.ran++
 		r.Message, refusal = proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{}`)})
 	} else {
+		a.wait = request.CallOf(ctx).Asked(call.Approval{ID: "apr_1", Link: "https://capgate.example.com/inbox",
+			Pending: true})
 		asked := grpcstatus.New(codes.FailedPrecondition, "a person has to approve it")
 		asked, refusal = asked.WithDetails(&errdetails.ErrorInfo{Domain: status.Domain, Reason: "APPROVAL_REQUIRED",
 			Metadata: map[string]string{"approval": "apr_1", "approval_link": "https://capgate.example.com/inbox"}})
@@ -193,8 +198,8 @@ func TestNoCredentialReachesACall(t *testing.T) {
 	a := newAsking(t)
 	a.invoke(`{}`, ``, "Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "X-Capgate-Tenant", "other",
 		"X-User-Id", "ann", "X-Approval-Id", "apr_2", "X-Other", "x")
-	if got := strings.Join(a.sent, ", "); got != "x-approval-wait: 1, x-user-id: ann" {
-		t.Errorf("the call has %s", got)
+	if got := strings.Join(a.sent, ", "); got != "x-user-id: ann" || a.wait != time.Second {
+		t.Errorf("the call has %s, and waits %v", got, a.wait)
 	}
 	a.sent = nil
 	text := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","_meta":{`+

@@ -269,6 +269,7 @@ func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (repl
 	defer cancel()
 	patience := time.AfterFunc(taskPatience, cancel) // no deadline, which would be the call's
 	problem.Called(ctx)
-	reply, err = h.try(ctx, i, approvalID, id)
+	i.approvedBy(id)
+	reply, err = h.unary(ctx, i)
 	return reply, !patience.Stop() && status.Code(err) == codes.Canceled, err
 }

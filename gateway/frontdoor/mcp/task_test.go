@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -12,8 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // tasks are those of one caller. The states of their approvals are given one after the other.
@@ -53,7 +56,10 @@ func TestTaskOfARefusedCall(t *testing.T) {
 			Authenticate: func(*http.Request) error { return nil },
 			Tenant:       func(*http.Request) string { return "acme" },
 			Caller:       func(*http.Request) string { return "acme" },
-			Unary: func(_ context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
+			Unary: func(ctx context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
+				if asked := request.CallOf(ctx).Asked; asked != nil {
+					asked(call.Approval{ID: "apr_1", Expires: time.Now().Add(time.Hour), Pending: true})
+				}
 				refused, err := grpcstatus.New(codes.FailedPrecondition, "refused").WithDetails(&errdetails.ErrorInfo{
 					Domain: status.Domain, Reason: reason,
 					Metadata: map[string]string{"approval": "apr_1", "expires": "2100-01-01T00:00:00Z"}})

@@ -2,7 +2,12 @@
 // cannot set them by headers.
 package request
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+)
 
 // Call is a front door's data about the calls of a request.
 type Call struct {
@@ -10,6 +15,9 @@ type Call struct {
 	IdempotencyKeys []string
 	// Signature is the signature of a signed URL, in place of a credential; "": none.
 	Signature string
+	// Asked is called if the call needs an approval, once and beside the relay. It returns how long the call waits for
+	// the answer, and may block until the call ends. nil: the metadata of the call says how long it waits.
+	Asked func(call.Approval) (wait time.Duration)
 }
 
 type callKey struct{}

@@ -46,6 +46,7 @@ type Inherited struct {
 	authenticate.Inherited
 	Client          filter.Client
 	IdempotencyKeys []string
+	Asked           func(call.Approval) (wait time.Duration)
 }
 
 // Inherit gives a call what it inherits from the request of ctx.
@@ -58,9 +59,9 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	v.recorded.Store(true)
 	q.Hold = &v.results
 	q.Value = &v.Inherited
-	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" {
+	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Asked != nil {
 		own := v.Inherited
-		own.Signature, own.IdempotencyKeys = c.Signature, c.IdempotencyKeys
+		own.Signature, own.IdempotencyKeys, own.Asked = c.Signature, c.IdempotencyKeys, c.Asked
 		q.Value = &own
 	}
 }

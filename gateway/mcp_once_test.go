@@ -1,0 +1,389 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+
+	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/extauthz"
+)
+
+// countingShield allows all calls, and counts the questions about them.
+type countingShield struct{ asked atomic.Int64 }
+
+func (*countingShield) For(string) bool { return true }
+
+func (s *countingShield) Check(context.Context, *call.Call, []byte) (extauthz.Answer, *call.Refusal) {
+	s.asked.Add(1)
+	return extauthz.Answer{Verdict: call.Allow}, nil
+}
+
+// countedReplicas are gateways whose calls are counted. Each request of a client goes to the next one.
+type countedReplicas struct {
+	*desk
+	http.RoundTripper
+	all        []*mcpFront
+	logs       []*audit.Log
+	paths      []string
+	limits     []*ratelimit.Limiter
+	budgets    ratelimit.Budgets
+	shield     countingShield
+	credential string
+	turns      atomic.Int64
+}
+
+// startCounted runs n replicas, whose calls wait so long for a person.
+func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
+	t.Helper()
+	r := &countedReplicas{desk: openDesk(t)}
+	ring, self, store := newKeyring(), true, gatewaytest.OpenStore(t, "embedded")
+	r.budgets = store.Limits("none of them")
+	r.SetPublicURL("https://capgate.example.com")
+	r.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: policy.Any, Self: &self}})
+	ring.issue("self", tenant.Default, tenant.Invoke|tenant.Read|tenant.Approve,
+		func(k *tenant.Key) { k.Asserts = tenant.User })
+	r.credential = ring.credentials["self"]
+	for i := range n {
+		path := filepath.Join(t.TempDir(), "audit.log")
+		log, err := audit.Open(audit.Config{Path: path, Required: true})
+		check.Must(t, err)
+		check.Cleanup(t, log.Close)
+		limits := ratelimit.New(ratelimit.Config{Store: store.Limits(fmt.Sprint("replica ", i))})
+		limits.Single(&tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}})
+		stored, err := idempotency.New(outsideStore{Store: store.Idempotency()},
+			idempotency.Options{Keys: [][]byte{make([]byte, aead.KeyBytes)}})
+		check.Must(t, err)
+		check.Cleanup(t, stored.Close)
+		r.logs, r.paths, r.limits = append(r.logs, log), append(r.paths, path), append(r.limits, limits)
+		r.all = append(r.all, startMCP(t, askingMCP(r.desk, wait), func(o *gatewaytest.Options) {
+			o.Authenticator, o.Audit, o.Limits, o.Shield = ring.authenticator(), log, limits, &r.shield
+			o.Answers, o.MCP.Approvals, o.MCP.Beat = stored, r.desk, time.Millisecond
+			o.MCP.Cancel = func(_ context.Context, request string) {
+				for _, f := range r.all {
+					f.gateway.CancelMCP(request)
+				}
+			}
+			answers := approval.New(approval.Config{Approvals: r.desk, Status: gateway.GRPCStatus,
+				Log: slog.New(slog.DiscardHandler)})
+			o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
+		}))
+	}
+	r.RoundTripper = clienttest.Bound(r.all[0].gateway.HTTP1(t).Transport)
+	return r
+}
+
+// RoundTrip sends a request to the next replica.
+func (r *countedReplicas) RoundTrip(q *http.Request) (*http.Response, error) {
+	q = q.Clone(q.Context())
+	q.URL.Host = r.all[r.turns.Add(1)%int64(len(r.all))].gateway.Addr
+	q.Host = q.URL.Host
+	q.Header.Set("X-Api-Key", r.credential)
+	q.Header.Set("X-User-Id", "ann")
+	return r.RoundTripper.RoundTrip(q)
+}
+
+func (r *countedReplicas) session(t *testing.T, revision string, o *sdk.ClientOptions) *sdk.ClientSession {
+	t.Helper()
+	s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o).Connect(t.Context(),
+		&sdk.StreamableClientTransport{Endpoint: r.all[0].gateway.URL(mcp.Path), HTTPClient: &http.Client{Transport: r},
+			MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+	check.Must(t, err)
+	check.Cleanup(t, func() { _ = s.Close() })
+	return s
+}
+
+// rpc sends a message of a client that takes tasks.
+func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer taskAnswer) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.all[0].gateway.URL(mcp.Path), strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+taskMeta+`,`+params+`}}`))
+	check.Must(t, err)
+	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method, "Mcp-Name": name,
+		"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28"} {
+		q.Header.Set(name, value)
+	}
+	resp, err := r.RoundTrip(q)
+	check.Must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	check.Must(t, json.NewDecoder(resp.Body).Decode(&answer))
+	return answer
+}
+
+// counts returns what the calls took: records of the audit log, lines of the access log and tokens of a limit. It stops
+// the replicas, as soon as they have want of all.
+func (r *countedReplicas) counts(t *testing.T, want int) (records, lines, tokens int) {
+	t.Helper()
+	for wanted, count := range map[*int]func(*testing.T) int{&lines: r.lines, &tokens: r.tokens} {
+		check.Until(t, fmt.Sprintf("%d calls", want), func() (bool, string) {
+			*wanted = count(t)
+			return *wanted == want, fmt.Sprint(*wanted)
+		})
+	}
+	for i, f := range r.all {
+		f.gateway.Stop(t)
+		r.logs[i].Close()
+		records += recordsOfCalls(t, r.paths[i])
+	}
+	return records, r.lines(t), tokens
+}
+
+// tokens returns how many tokens of the limit the replicas have used, of those that they have leased.
+func (r *countedReplicas) tokens(t *testing.T) int {
+	t.Helper()
+	spent, err := r.budgets.Spent(t.Context(), ratelimit.Owner{ID: tenant.Default}, []ratelimit.Name{{}})
+	check.Must(t, err)
+	n := spent[0].Month
+	for _, l := range r.limits {
+		u, err := l.UsageOf(t.Context(), nil)
+		check.Must(t, err)
+		n -= u.Limits[0].Held
+	}
+	return int(n)
+}
+
+// isInvoke reports whether a record is of a call of a tool. Other requests of MCP may have records, too.
+func isInvoke(method string) bool { return strings.HasSuffix(method, "Invoke") }
+
+// lines returns how many lines of calls the access logs have.
+func (r *countedReplicas) lines(t *testing.T) (n int) {
+	t.Helper()
+	for _, f := range r.all {
+		for _, line := range f.gateway.Log.Calls(t, 0) {
+			if isInvoke(line.Text("method")) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func recordsOfCalls(t *testing.T, path string) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	check.Must(t, err)
+	for line := range strings.Lines(string(text)) {
+		var rec struct{ Type, Method string }
+		check.Must(t, json.Unmarshal([]byte(line), &rec))
+		if rec.Type == "call" && isInvoke(rec.Method) {
+			n++
+		}
+	}
+	return n
+}
+
+// given is how the approval of a call ends.
+type given string
+
+const (
+	byApproval  given = "approved"
+	byDenial    given = "denied"
+	byNobody    given = "unanswered"
+	byItsClient given = "cancelled by its client"
+	inItsClient given = "declined in its client"
+)
+
+// answer answers an approval as a person.
+func (r *countedReplicas) answer(t *testing.T, id string, how given) {
+	t.Helper()
+	var err error
+	switch how {
+	case byApproval:
+		_, err = r.Approve(t.Context(), tenant.Default, id, approvals.Answer{By: "eve"})
+	case byDenial:
+		_, err = r.Deny(t.Context(), tenant.Default, id, approvals.Answer{By: "eve"})
+	case byNobody, byItsClient, inItsClient:
+	}
+	check.Must(t, err)
+}
+
+// countedWays are the ways in which clients learn that their calls need a person. Each makes a call, or is refused.
+var countedWays = map[string]func(t *testing.T, r *countedReplicas, how given) error{ //nolint:gochecknoglobals // table
+	"held":     func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, nil) },
+	"progress": func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, "token") },
+	"form on the stream": func(t *testing.T, r *countedReplicas, how given) error {
+		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}), nil)
+	},
+	"form on the stream, with progress": func(t *testing.T, r *countedReplicas, how given) error {
+		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}), 1)
+	},
+	"form": func(t *testing.T, r *countedReplicas, how given) error {
+		return r.repeated(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}})
+	},
+	"URL": func(t *testing.T, r *countedReplicas, how given) error {
+		return r.repeated(t, how, &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}})
+	},
+	"URL, before 2026-07-28": func(t *testing.T, r *countedReplicas, how given) error { return r.pages(t, how) },
+	"task":                   func(t *testing.T, r *countedReplicas, how given) error { return r.task(t, how) },
+}
+
+// shown returns a client that shows forms and pages. Its user answers as how says; a page is answered there.
+func (r *countedReplicas) shown(t *testing.T, how given, shows *sdk.ElicitationCapabilities) *sdk.ClientOptions {
+	var shown atomic.Int64
+	return &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{Elicitation: shows},
+		ElicitationHandler: func(ctx context.Context, q *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			accept := &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}
+			switch page := q.Params.URL; {
+			case how == byNobody && page == "", how == byItsClient:
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case page != "" && how != inItsClient:
+				if shown.Add(1) > 1 { // not answered by then
+					return &sdk.ElicitResult{Action: "decline"}, nil
+				}
+				r.answer(t, page[strings.LastIndex(page, "/")+1:], how)
+				return accept, nil
+			case how == byApproval:
+				return accept, nil
+			}
+			return &sdk.ElicitResult{Action: "decline"}, nil
+		}}
+}
+
+// held makes a call that waits for its answer: with a form on its stream, or else for a person.
+func (r *countedReplicas) held(t *testing.T, how given, o *sdk.ClientOptions, token any) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p, ended := echo("x"), make(chan error, 1)
+	if token != nil {
+		p.SetProgressToken(token)
+	}
+	s := r.session(t, "2025-11-25", o)
+	go func() {
+		got, err := s.CallTool(ctx, p)
+		ended <- resultError(got, err)
+	}()
+	id := r.next(t, approvals.EventCreated).ID
+	switch {
+	case how == byItsClient:
+		r.waiting(t)
+		cancel()
+	case o == nil:
+		r.answer(t, id, how)
+	}
+	return check.Received(t, ended, "the end of the call")
+}
+
+// waiting waits until a call waits for an approval.
+func (r *countedReplicas) waiting(t *testing.T) {
+	t.Helper()
+	check.Until(t, "a call that waits", func() (bool, string) {
+		n := r.Stats().Waiting
+		return n > 0, fmt.Sprint(n)
+	})
+}
+
+// repeated makes a call that its client makes again with the gateway's state.
+func (r *countedReplicas) repeated(t *testing.T, how given, shows *sdk.ElicitationCapabilities) error {
+	t.Helper()
+	got, err := r.session(t, "2026-07-28", r.shown(t, how, shows)).CallTool(t.Context(), echo("x"))
+	return resultError(got, err)
+}
+
+// pages makes a call whose client gets an error with the page of the approval, and makes it again.
+func (r *countedReplicas) pages(t *testing.T, how given) error {
+	t.Helper()
+	s := r.session(t, "2025-11-25", r.shown(t, how, &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}))
+	got, err := s.CallTool(t.Context(), echo("x"))
+	if code, _ := refusalOf(t, err); code != sdk.CodeURLElicitationRequired {
+		t.Errorf("%+v %v", got, err)
+	}
+	r.answer(t, r.next(t, approvals.EventCreated).ID, how)
+	got, err = s.CallTool(t.Context(), echo("x"))
+	return resultError(got, err)
+}
+
+// task makes a call as a task, and asks for it once.
+func (r *countedReplicas) task(t *testing.T, how given) error {
+	t.Helper()
+	a := r.rpc(t, "tools/call", "caps__echo", `"name":"caps__echo","arguments":{}`)
+	id := a.Result.TaskID
+	if how == byItsClient {
+		r.rpc(t, "tasks/cancel", id, `"taskId":"`+id+`"`)
+	}
+	r.answer(t, id, how)
+	switch a = r.rpc(t, "tasks/get", id, `"taskId":"`+id+`"`); {
+	case a.Result.Status == "completed" && !a.Result.Result.IsError:
+		return nil
+	default:
+		return fmt.Errorf("%s %+v", a.Result.Status, a.Error)
+	}
+}
+
+// resultError returns the error of a call, or of its result.
+func resultError(r *sdk.CallToolResult, err error) error {
+	if err == nil && r.IsError {
+		err = fmt.Errorf("%v", r.Content)
+	}
+	return err
+}
+
+// TestMCPCallsCountOnce: a request of tools/call that needs a person is one call, however its client learns of that and
+// however it ends: it has one record in the audit log, one line in the access log and one token of a limit. A Shield is
+// asked once before the person is, and once more when a call that waited has its answer, as a new call would be. A client
+// that makes the call again with the gateway's state, or asks for its task, makes a call of its own.
+func TestMCPCallsCountOnce(t *testing.T) {
+	t.Parallel()
+	type count struct{ calls, questions int }
+	waits, once, again := count{1, 2}, count{1, 1}, count{2, 2}
+	for name, want := range map[string]map[given]count{
+		"held":                              {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
+		"progress":                          {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
+		"form on the stream":                {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
+		"form on the stream, with progress": {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
+		"form":                              {byApproval: again, inItsClient: once},
+		"URL":                               {byApproval: again, byDenial: again, byNobody: again, inItsClient: once},
+		"URL, before 2026-07-28":            {byApproval: count{2, 3}, byDenial: again, byNobody: again},
+		"task":                              {byApproval: again, byDenial: again, byNobody: once, byItsClient: once},
+	} {
+		for how, want := range want {
+			for _, replicas := range []int{1, 2} {
+				t.Run(fmt.Sprintf("%s, %s, %d replicas", name, how, replicas), func(t *testing.T) {
+					t.Parallel()
+					wait := check.Patience
+					if how == byNobody {
+						wait = 10 * time.Millisecond
+					}
+					r := startCounted(t, replicas, wait)
+					if err := countedWays[name](t, r, how); (err == nil) != (how == byApproval) {
+						t.Errorf("the call: %v", err)
+					}
+					questions := int(r.shield.asked.Load())
+					if ran := calls(r.all); ran > 1 || (ran == 1) != (how == byApproval) {
+						t.Errorf("the call ran %d times", ran)
+					}
+					if records, lines, tokens := r.counts(t, want.calls); records != want.calls || lines != want.calls ||
+						tokens != want.calls || questions != want.questions {
+						t.Errorf("%d records, %d lines, %d tokens, %d questions; want %+v", records, lines, tokens, questions,
+							want)
+					}
+				})
+			}
+		}
+	}
+}
