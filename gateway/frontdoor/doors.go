@@ -42,13 +42,13 @@ func New(cfg Config) (*Doors, error) {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
 	// The doors, in the order in which they are asked.
-	cfg.Web.Doors = []web.Door{
+	s := cfg.Web
+	s.SetDoors(
 		inbox.New(cfg.Inbox, api),
 		cfg.MCP,
 		connect.New(cfg.Conn, cfg.Connect),
 		api,
-	}
-	s := cfg.Web
+	)
 	// The middleware of every request, outermost first.
 	outer := []middleware{
 		web.Recover("http"),

@@ -85,7 +85,7 @@ func (s *Server) Client(next http.Handler) http.Handler {
 func (s *Server) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
-		if people, ok := v.Door.(SignIn); ok {
+		if people, ok := v.door.Door.(SignIn); ok {
 			people.Identify(r)
 		} else {
 			v.authenticate()
@@ -134,7 +134,7 @@ func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 		return who, refusal
 	}
 	ctx, cancel := v.r.Context(), context.CancelFunc(func() {})
-	if timeout, given := v.Door.Timeout(v.r); given {
+	if timeout, given := v.door.Timeout(v.r); given {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
@@ -173,7 +173,7 @@ func (c *credentials) Header(name string) (string, bool) {
 		return "", false
 	}
 	value, given := fields(c.r.Header).Header(name)
-	if name == authenticate.APIKeyHeader && given && !c.Door.Headers().Keys && !header.OwnKey(value) {
+	if name == authenticate.APIKeyHeader && given && !c.door.headers.Keys && !header.OwnKey(value) {
 		return "", false
 	}
 	return value, given

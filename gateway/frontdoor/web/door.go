@@ -11,6 +11,7 @@ import (
 type Door interface {
 	// Match reports whether a request is for this door. Of has the request's client.
 	Match(*http.Request) bool
+	// Headers is called once, before the door serves.
 	Headers() header.Door
 	// Timeout returns the time that a request gives its call. A malformed one is not given.
 	Timeout(*http.Request) (time.Duration, bool)

@@ -42,7 +42,7 @@ func full(limit string) http.Handler {
 func (s *Server) Stall(next http.Handler) http.Handler {
 	return Stall(s.cfg.Stall, func(r *http.Request) bool {
 		v := Of(r)
-		return v.share != strangers && !v.Door.Headers().Cookies
+		return v.share != strangers && !v.door.headers.Cookies
 	}, next)
 }
 
@@ -73,7 +73,7 @@ func (s *Server) Memory(next http.Handler) http.Handler {
 func (s *Server) Host(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
-		if (v.Door.Headers().Cookies || !s.cfg.Callers.NeedsAt(v.Client.At)) && !s.cfg.Hosts.allows(r.Host) {
+		if (v.door.headers.Cookies || !s.cfg.Callers.NeedsAt(v.Client.At)) && !s.cfg.Hosts.allows(r.Host) {
 			problem.Write(w, r, problem.Of(v.Refuse(hostRefusal(r.Host, "hosts"))))
 			return
 		}
@@ -112,15 +112,15 @@ func (s *Server) Trace(next http.Handler) http.Handler {
 // Pages returns a middleware that lets pages of other sites call as cfg says: not by a door with cookies, and not at
 // listeners whose callers are a tenant's without a credential, as every page would be that tenant.
 func (s *Server) Pages(cfg cors.Config) func(http.Handler) http.Handler {
-	for _, d := range s.Doors {
-		of := d.Headers()
-		cfg.Headers, cfg.Expose = slices.Concat(of.Request, cfg.Headers), slices.Concat(of.Response, cfg.Expose)
+	for _, d := range s.doors {
+		cfg.Headers = slices.Concat(d.headers.Request, cfg.Headers)
+		cfg.Expose = slices.Concat(d.headers.Response, cfg.Expose)
 	}
 	return func(next http.Handler) http.Handler {
 		some, none := cors.Handler(cfg, next), cors.Handler(cors.Config{}, next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch v := Of(r); {
-			case v.Door.Headers().Cookies:
+			case v.door.headers.Cookies:
 				next.ServeHTTP(w, r)
 			case v.Client.At.Anonymous():
 				none.ServeHTTP(w, r)

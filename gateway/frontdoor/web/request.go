@@ -28,11 +28,11 @@ type Request struct {
 	request.Scope // of the request that the next handler gets
 	Inherited
 
-	Door    Door
 	Network string // of the client, for fair shares of requests without a tenant
 	Person  any    // session of a request to a SignIn door; nil: there is none
 
 	s        *Server
+	door     *door
 	r        *http.Request
 	came     time.Time
 	share    string      // its tenant, for fair shares; "" if there is only one
@@ -82,7 +82,7 @@ func (s *Server) begin(r *http.Request, client filter.Client, network string) (*
 	v := &Request{s: s, r: r, came: time.Now(), share: strangers, Network: network}
 	v.Client, v.Context = client, r.Context()
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
-	v.Door = s.door(r)
+	v.door = s.match(r)
 	return v, r
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/lib/fairshare"
@@ -52,25 +53,38 @@ type Config struct {
 	Stall      time.Duration   // how long a client without a credential may send or read nothing
 }
 
-// Server has the middleware. Doors must be set before it serves.
+// Server has the middleware. SetDoors must be called before it serves.
 type Server struct {
 	cfg   Config
-	Doors []Door // in the order in which they are asked; the last one takes all requests
+	doors []*door
+}
+
+// door is a Door with what its Headers returns.
+type door struct {
+	Door
+	headers header.Door
 }
 
 // New returns a Server.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
-// door returns the door of a request.
-func (s *Server) door(r *http.Request) Door {
-	last := len(s.Doors) - 1
-	for _, d := range s.Doors[:last] {
+// SetDoors sets the doors, in the order in which they are asked. The last one takes all requests.
+func (s *Server) SetDoors(all ...Door) {
+	for _, d := range all {
+		s.doors = append(s.doors, &door{d, d.Headers()})
+	}
+}
+
+// match returns the door of a request.
+func (s *Server) match(r *http.Request) *door {
+	last := len(s.doors) - 1
+	for _, d := range s.doors[:last] {
 		if d.Match(r) {
 			return d
 		}
 	}
-	return s.Doors[last]
+	return s.doors[last]
 }
 
 // ServeHTTP serves a request by its door.
-func (*Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Of(r).Door.ServeHTTP(w, r) }
+func (*Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Of(r).door.ServeHTTP(w, r) }
