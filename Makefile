@@ -54,7 +54,8 @@ TESTTIME ?= 20m
 
 # Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
 # the configuration have no goroutines, and the tests of the others run the gateway as a process.
-RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/... ./internal/testkit/mutants
+RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/... ./internal/testkit/mutants \
+	./internal/testkit/recipes
 # What the program adds to the packages, whose own tests run under the detector: it starts, reloads, drains, stops, and
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad
@@ -87,7 +88,7 @@ test-program:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
 	$(RACE) -run '$(RACED)' ./internal/cli
-test-raceless:
+test-raceless: $(BUF)/ok $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LARGE)' \

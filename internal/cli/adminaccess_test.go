@@ -166,6 +166,13 @@ func TestCredentialStaysPrivate(t *testing.T) {
 			t.Errorf("%s: %d %s", line, exit, stderr)
 		}
 	}
+	stored := filepath.Join(t.TempDir(), "capgate")
+	check.Must(t, os.Mkdir(stored, 0o700))
+	check.Must(t, os.Symlink(file, filepath.Join(stored, "credentials.json")))
+	exit, _, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + filepath.Dir(stored)}, "status", "--admin", "127.0.0.1:1")
+	if exit != exitUsage || !strings.Contains(stderr, "credentials.json cannot be read") {
+		t.Errorf("a link in place of stored credentials: %d %s", exit, stderr)
+	}
 	server := httptest.NewServer(guarded(key))
 	t.Cleanup(server.Close)
 	check.Must(t, os.Chmod(file, 0o644))

@@ -102,6 +102,9 @@ func TestExitStatusInDocuments(t *testing.T) {
 	if _, help, _ := inProcess(t, "invoke", "-h"); !strings.Contains(help, "; 3 "+callAway+".") {
 		t.Error(help)
 	}
+	if numbers := [...]int{exitRefused, exitUsage, exitUnreachable}; numbers != [...]int{1, 2, 3} {
+		t.Errorf("scripts know other exit statuses than %v", numbers)
+	}
 	for _, name := range []string{"cli.md", "install.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "run", name))
 		if err != nil || !strings.Contains(string(text), "\n| 3 | "+callAway+" |\n") {
