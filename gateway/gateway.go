@@ -44,22 +44,22 @@ const maxMessage = 16 << 20
 
 // Gateway serves clients on one port and operators on another.
 type Gateway struct {
-	cfg        Config
-	relay      *relay.Relay
-	handler    *handler
-	health     *health.Server
-	bodies     *bodybudget.Budget
-	web        *web.Server
-	doors      *frontdoor.Doors // of HTTP that is not gRPC
-	mcp        *tools.Door
-	internal   *localgrpc.Conn // makes the gateway's own calls
-	guard      *engine.Guard
-	directory  *directory
-	operators  http.Handler // of the operators' port
-	admin      *relay.Relay // serves it
-	ports      listeners
-	draining   atomic.Bool
-	howToDrain atomic.Pointer[Drain]
+	cfg          Config
+	relay        *relay.Relay
+	handler      *handler
+	health       *health.Server
+	bodies       *bodybudget.Budget
+	web          *web.Server
+	doors        *frontdoor.Doors // of HTTP that is not gRPC
+	mcp          *tools.Door
+	internalConn *localgrpc.Conn // makes the gateway's own calls
+	guard        *engine.Guard
+	directory    *directory
+	operators    http.Handler // of the operators' port
+	admin        *relay.Relay // serves it
+	ports        listeners
+	draining     atomic.Bool
+	drainConfig  atomic.Pointer[Drain]
 }
 
 // New makes a Gateway. Run serves and ends it.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.Capacity.MaxMemory, heldMemory))
 	own := newShares(&cfg)
-	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internal: newInternalConn()}
+	g := &Gateway{cfg: cfg, bodies: bodybudget.New(own.bodies), internalConn: newInternalConn()}
 	g.SetDrain(cfg.Drain)
 	cfg.Relay.Limits.Network = client.Networks(cfg.Clients.Addr, cfg.Clients.Exempt)
 	cfg.Relay.Limits.MorePorts = len(cfg.Clients.Listeners)
@@ -76,7 +76,7 @@ func New(cfg Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.guard = newGuard(&cfg, g.internal)
+	g.guard = newGuard(&cfg, g.internalConn)
 	h := newHandler(&cfg, own, queue, localgrpc.NewBytesServer(g.guard.Serve, maxMessage))
 	g.handler = h
 	g.registerServices()
@@ -95,7 +95,7 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Relay.Age.Leaving = g.leaving
 	cfg.Relay.Web = g.web.Headers
 	g.relay = relay.New(cfg.Relay, h, g.doors)
-	h.relay, g.internal.Relay, inside.Relay = g.relay, g.relay, g.relay
+	h.relay, g.internalConn.Relay, inside.Relay = g.relay, g.relay, g.relay
 	h.bandwidth.Attach(g.relay)
 	g.admin = g.newAdminRelay(&cfg.Relay)
 	g.directory = newDirectory(g.relay, cfg.Routing.Router, cfg.Observe.Metrics, cfg.Routing.TLS, cfg.Routing.Local)
@@ -151,7 +151,7 @@ func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 }
 
 // SetDrain changes how the Gateway will stop.
-func (g *Gateway) SetDrain(d Drain) { g.howToDrain.Store(&d) }
+func (g *Gateway) SetDrain(d Drain) { g.drainConfig.Store(&d) }
 
 // registerServices registers what the gateway itself offers over gRPC: health, reflection, and Doors.Services.
 // Reflection tells of the dialects, too.
@@ -234,7 +234,7 @@ func wrap(what string, err error) error {
 func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.health.Shutdown()
-	how := g.howToDrain.Load()
+	how := g.drainConfig.Load()
 	g.cfg.Log.Info("draining", "delay", how.Delay.String(), "timeout", how.Timeout.String())
 	<-time.After(how.Delay) // load balancers need it to see that we are not ready
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
@@ -245,11 +245,11 @@ func (g *Gateway) drain() {
 		g.cfg.Leaving()
 	}
 	shut, stop := context.WithCancel(ctx)
-	var telling sync.WaitGroup
-	telling.Go(func() { g.logWaiting(shut) })
+	var waitLog sync.WaitGroup
+	waitLog.Go(func() { g.logWaiting(shut) })
 	if err := g.relay.Shutdown(ctx); err != nil {
 		g.cfg.Log.Warn("calls were cut off", "after", how.Timeout)
 	}
 	stop()
-	telling.Wait()
+	waitLog.Wait()
 }

@@ -85,7 +85,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		Queue: q, MaxMessage: maxMessage, Refuse: refuse})
 	h.open = open.New(h.callers.Drop, cfg.Clients.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
-		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router, Heeds: h.authorize.Heeds,
+		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router, ReadsMessages: h.authorize.ReadsMessages,
 	})
 	if cfg.Routing.Idempotency != nil {
 		h.idempotency = idempotency.NewServer(idempotency.ServerConfig{

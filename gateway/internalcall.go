@@ -22,7 +22,7 @@ import (
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
-	return docpb.NewCapabilityClient(g.internal).Invoke(ctx, req)
+	return docpb.NewCapabilityClient(g.internalConn).Invoke(ctx, req)
 }
 
 // internalCall marks a call that the gateway itself makes: it is the Value of its relay.Request.

@@ -21,10 +21,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// crowded counts the calls that a backend has at once. Each takes some time.
-type crowded struct{ now, most, all atomic.Int64 }
+// concurrentCalls counts the calls that a backend has at once. Each takes some time.
+type concurrentCalls struct{ now, most, all atomic.Int64 }
 
-func (c *crowded) option() grpc.ServerOption {
+func (c *concurrentCalls) option() grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
 		c.all.Add(1)
@@ -45,11 +45,11 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := gatewaytest.StartRedis(t)
-			var crowds []*crowded
+			var backends []*concurrentCalls
 			var addrs []string
 			for range test.backends {
-				c := &crowded{}
-				crowds = append(crowds, c)
+				c := &concurrentCalls{}
+				backends = append(backends, c)
 				addrs = append(addrs, gatewaytest.NewCapability("b").Serve(t, call.Doc, c.option()).Addr)
 			}
 			const gateways, workers, each = 3, 8, 15
@@ -72,7 +72,7 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 			}
 			work.Wait()
 			var all int64
-			for i, c := range crowds {
+			for i, c := range backends {
 				all += c.all.Load()
 				if most := c.most.Load(); most > int64(test.limit) || most == 0 {
 					t.Errorf("backend %d had %d calls at once, limit %d", i, most, test.limit)
@@ -102,10 +102,10 @@ func (m *mortal) Exchange(ctx context.Context, capability string, wants []router
 func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	t.Parallel()
 	redis := gatewaytest.StartRedis(t)
-	one, crowd := gatewaytest.NewCapability("one"), &crowded{}
+	one, calls := gatewaytest.NewCapability("one"), &concurrentCalls{}
 	fleets := []gatewaytest.Fleet{{
 		Capability: "caps", Dialect: call.Doc, Unprobed: true,
-		Backends: []string{one.Serve(t, call.Doc, crowd.option()).Addr},
+		Backends: []string{one.Serve(t, call.Doc, calls.option()).Addr},
 		Limit:    router.Limit{PerBackend: 2, Wait: time.Hour},
 	}}
 	slots := &mortal{PermitStore: redis.Permits(t)}
@@ -138,7 +138,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if most := crowd.most.Load(); most != 2 {
+	if most := calls.most.Load(); most != 2 {
 		t.Errorf("%d calls at once", most)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // those of others.
 func TestManyCallsThatPassTwice(t *testing.T) {
 	t.Parallel()
-	f, ring, shedder := crowdedFront(t, 1<<20, call.Doc, call.Legacy)
+	f, ring, shedder := loadedFront(t, 1<<20, call.Doc, call.Legacy)
 	acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
 	defer leave()
 	for range 3 { // more than a connection may have

@@ -22,9 +22,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// crowdedFront is a front for a process that can take so many calls at once, and keys of
+// loadedFront is a front for a process that can take so many calls at once, and keys of
 // the tenants acme and globex.
-func crowdedFront(t *testing.T, most int64, client, backend call.Dialect) (*front, *keyring, *overload.Shedder) {
+func loadedFront(t *testing.T, most int64, client, backend call.Dialect) (*front, *keyring, *overload.Shedder) {
 	t.Helper()
 	ring, shedder := newKeyring(), overload.New(overload.Config{MaxInFlight: most})
 	keys := tenant.NewKeys(nil)
@@ -88,7 +88,7 @@ func TestFloodOfATenant(t *testing.T) {
 	for name, backend := range map[string]call.Dialect{"": call.Doc, "translated": call.Live} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, ring, shedder := crowdedFront(t, 50, call.Doc, backend)
+			f, ring, shedder := loadedFront(t, 50, call.Doc, backend)
 			acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
 			began := time.Now()
 			held, shed := flood(acme, t, f, 200)
@@ -135,7 +135,7 @@ func TestFloodOfATenant(t *testing.T) {
 // TestFullProcess: what every caller sees, and who is answered all the same.
 func TestFullProcess(t *testing.T) {
 	t.Parallel()
-	f, ring, _ := crowdedFront(t, 1, call.Doc, call.Doc)
+	f, ring, _ := loadedFront(t, 1, call.Doc, call.Doc)
 	acme := bearer(t.Context(), ring.credentials["acme"])
 	ctx, leave := context.WithCancel(acme)
 	defer leave()

@@ -65,7 +65,7 @@ func (g *Gateway) moveClients(ctx context.Context) {
 	for since := time.Now(); ; {
 		select {
 		case now := <-ticker.C:
-			if delay := g.howToDrain.Load().Delay; g.draining.Load() || !g.leaving() {
+			if delay := g.drainConfig.Load().Delay; g.draining.Load() || !g.leaving() {
 				since = now
 			} else if now.Sub(since) >= delay {
 				g.relay.Move(delay)

@@ -13,9 +13,9 @@ import (
 
 // shares divide what the process has: bytes, of which memory is the accountant, and places.
 type shares struct {
-	memory    *fairshare.Pool // all bytes
-	calls     *fairshare.Pool // what the relay holds of tenants
-	strangers *fairshare.Pool // the same of clients that are no tenant's yet, by address
+	memory          *fairshare.Pool // all bytes
+	calls           *fairshare.Pool // what the relay holds of tenants
+	unauthenticated *fairshare.Pool // the same of clients that are no tenant's yet, by address
 
 	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
 	operators   *fairshare.Pool // what clients of the admin API hold, by address
@@ -41,14 +41,14 @@ const (
 
 // Parts of the memory that pools may have: one for so many bytes.
 const (
-	strangersPart = 8
-	inflatingPart = 4
-	resultsPart   = 4
-	keptPart      = 64 // for buffers that nobody uses, in all shards
-	processPart   = 16 // for what shards hold for all, and calls that the process makes for itself
-	upstreamsPart = 8
-	operatorsPart = 8
-	sessionsPart  = 16
+	unauthenticatedPart = 8
+	inflatingPart       = 4
+	resultsPart         = 4
+	keptPart            = 64 // for buffers that nobody uses, in all shards
+	processPart         = 16 // for what shards hold for all, and calls that the process makes for itself
+	upstreamsPart       = 8
+	operatorsPart       = 8
+	sessionsPart        = 16
 )
 
 // bodyCopies is how often the body of a request over HTTP is there before its call begins: as it came, unpacked, as a
@@ -67,12 +67,12 @@ func newShares(cfg *Config) *shares {
 	}
 	copies := min(max(m/(4*leastPool), 1), bodyCopies)
 	return &shares{
-		memory:    all,
-		calls:     all.Sub("calls", m),
-		strangers: all.Sub("strangers", max(m/strangersPart, 1<<20), fairshare.AsOwner(bodybudget.Unknown)),
-		process:   process,
+		memory:          all,
+		calls:           all.Sub("calls", m),
+		unauthenticated: all.Sub("strangers", max(m/unauthenticatedPart, 1<<20), fairshare.AsOwner(bodybudget.Unknown)),
+		process:         process,
 
-		connections: all.Sub("connections", max(m/strangersPart, 1<<20), fairshare.AsOwner("connections of "+bodybudget.Unknown)),
+		connections: all.Sub("connections", max(m/unauthenticatedPart, 1<<20), fairshare.AsOwner("connections of "+bodybudget.Unknown)),
 		operators:   all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
 		sessions:    all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
 
@@ -87,7 +87,7 @@ func newShares(cfg *Config) *shares {
 
 // pools returns all pools of bytes, for metrics.
 func (p *shares) pools() []*fairshare.Pool {
-	return []*fairshare.Pool{p.memory, p.calls, p.strangers, p.connections, p.operators, p.sessions, p.process,
+	return []*fairshare.Pool{p.memory, p.calls, p.unauthenticated, p.connections, p.operators, p.sessions, p.process,
 		p.upstreams, p.bodies, p.results, p.inflating, p.deciding, p.unready}
 }
 
@@ -106,7 +106,7 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
 	}
-	return p.strangers.Of(client.Of(peer).Prefix)
+	return p.unauthenticated.Of(client.Of(peer).Prefix)
 }
 
 // connection is relay.Memory.Connection. Requests of strangers at an address do not take the room for its connections.

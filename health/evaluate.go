@@ -200,7 +200,7 @@ func (r *Replica) updateState(now time.Time, ep *endpoint, probed bool) {
 	b.Reason = reason
 	switch {
 	case b.State != old.State || b.Dialect != old.Dialect || b.Absent() != old.Absent() || b.Refused != old.Refused,
-		b.Recovering() != old.Recovering(), b.Mistaken() != old.Mistaken():
+		b.Recovering() != old.Recovering(), b.WrongService() != old.WrongService():
 		r.stage(ep, b, true)
 	case b.By != old.By:
 		b.Reason = old.Reason

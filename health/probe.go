@@ -93,7 +93,7 @@ func (c *client) failed(ctx context.Context, err error) Result {
 	}
 	if *dialed == nil && grpcerror.NoHTTP2(err) {
 		if words := c.protocol(ctx); words != "" {
-			r.Reason = clip(Mistaken(words, ""))
+			r.Reason = clip(WrongService(words, ""))
 		}
 		return r
 	}
@@ -129,7 +129,7 @@ func (c *client) probeOnce(ctx context.Context) (Result, error) {
 	}
 	if err == nil && r.OK {
 		if words := c.misfit(ctx); words != "" {
-			r = Result{Reason: clip(Mistaken(words, ""))}
+			r = Result{Reason: clip(WrongService(words, ""))}
 		}
 	}
 	return r, err

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Mistaken returns the reason of a backend that serves something else than its fleet expects. words say what is there
+// WrongService returns the reason of a backend that serves something else than its fleet expects. words say what is there
 // and what to write. response, which may be "", is the backend's own text.
-func Mistaken(words, response string) string {
+func WrongService(words, response string) string {
 	if response != "" {
 		words += says + response
 	}
-	return mistaken + words
+	return wrongService + words
 }
 
 // Incomplete returns the reason of a backend that is up, and serves less than its fleet expects.
@@ -30,10 +30,10 @@ func Rejecting(status, hint, response string) string {
 // Incomplete reports whether the backend is good, and serves less than its fleet expects.
 func (r *Result) Incomplete() bool { return r.OK && strings.HasPrefix(r.Reason, incomplete) }
 
-// Told returns the part of Reason that callers may read, "" if there is none: what a backend that is Down is instead of
+// PublicReason returns the part of Reason that callers may read, "" if there is none: what a backend that is Down is instead of
 // what its fleet expects, or how it rejects the gateway.
-func (b *Backend) Told() string {
-	if b.Mistaken() {
+func (b *Backend) PublicReason() string {
+	if b.WrongService() {
 		told, _, _ := strings.Cut(b.Reason, says)
 		return told
 	}
@@ -45,12 +45,12 @@ func (b *Backend) Told() string {
 	if !hinted {
 		told, response, _ = strings.Cut(words, ": ")
 	}
-	return rejecting + told + ToldOf(response)
+	return rejecting + told + PublicResponse(response)
 }
 
-// ToldOf returns what callers may read of a response that rejects a request, after its status: the error that it has as
+// PublicResponse returns what callers may read of a response that rejects a request, after its status: the error that it has as
 // JSON for its client, or else where operators find the response.
-func ToldOf(response string) string {
+func PublicResponse(response string) string {
 	var body struct {
 		ID    json.RawMessage `json:"id"`
 		Error json.RawMessage `json:"error"`

@@ -39,12 +39,12 @@ type Backend struct {
 
 // Reasons that have a meaning. A backend that writes the same into its own reason deceives its own fleet only.
 const (
-	recovering = "recovering: " // the beginning
-	mistaken   = "wrong backend: "
-	incomplete = "incomplete: "
-	rejecting  = "the backend rejects the gateway: "
-	says       = "; it says: " // what follows is for operators
-	unresolved = "no connection: the host name does not exist"
+	recovering   = "recovering: " // the beginning
+	wrongService = "wrong backend: "
+	incomplete   = "incomplete: "
+	rejecting    = "the backend rejects the gateway: "
+	says         = "; it says: " // what follows is for operators
+	unresolved   = "no connection: the host name does not exist"
 )
 
 // Recovering reports whether a backend that is Down had good probes since, but fewer than Config.Rise.
@@ -59,8 +59,10 @@ func (b *Backend) Absent() bool { return b.State == Down && (b.Refused || b.Reas
 // Unprobed reports whether no probe of the backend has ended yet, as far as is known.
 func (b *Backend) Unprobed() bool { return b.State == Unknown && b.Since.IsZero() }
 
-// Mistaken reports whether a backend is Down as it serves something else than its fleet expects.
-func (b *Backend) Mistaken() bool { return b.State == Down && strings.HasPrefix(b.Reason, mistaken) }
+// WrongService reports whether a backend is Down as it serves something else than its fleet expects.
+func (b *Backend) WrongService() bool {
+	return b.State == Down && strings.HasPrefix(b.Reason, wrongService)
+}
 
 // Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
 // which a backend may have written a part.
@@ -72,7 +74,7 @@ func (b Backend) Cause() string {
 		return "recovering"
 	case b.Absent():
 		return "unknown host name"
-	case b.Mistaken():
+	case b.WrongService():
 		return "wrong backend"
 	case strings.HasSuffix(b.Reason, grpcerror.NoAnswer):
 		return grpcerror.NoAnswer

@@ -116,7 +116,7 @@ func (f *Fleet) candidates(r *hostSet) []member {
 			r.draining++
 			m.availability.excluded = true
 		case seen && m.availability.excluded && state.State == health.Unknown && m.Dialect() == call.Auto:
-		case state.State.Usable(), r.panicked && !state.Refused && !state.Mistaken():
+		case state.State.Usable(), r.panicked && !state.Refused && !state.WrongService():
 			candidates = append(candidates, m)
 		default:
 			r.down++
@@ -239,23 +239,23 @@ func (f *Fleet) noBackend() *call.Refusal {
 	}
 	_, summary := f.health.Ready()
 	r.Message += ": " + summary
-	if told := told(f.states); told != "" {
+	if told := publicReason(f.states); told != "" {
 		r.Message += "; " + told
 	}
 	return r
 }
 
-// Told returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such
+// PublicReason returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such
 // reason.
-func (f *Fleet) Told() string { return told(f.Health().Backends) }
+func (f *Fleet) PublicReason() string { return publicReason(f.Health().Backends) }
 
-// told returns what callers may read of the reasons of backends, all of which are down.
-func told(states []health.Backend) string {
+// publicReason returns what callers may read of the reasons of backends, all of which are down.
+func publicReason(states []health.Backend) string {
 	if slices.ContainsFunc(states, func(b health.Backend) bool { return b.State.Usable() }) {
 		return ""
 	}
 	for i := range states {
-		if words := states[i].Told(); words != "" {
+		if words := states[i].PublicReason(); words != "" {
 			return words
 		}
 	}

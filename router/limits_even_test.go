@@ -29,7 +29,7 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 					board := newBoard()
 					var replicas []*limited
 					for i := range test.calls {
-						replicas = append(replicas, newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, &crowd{},
+						replicas = append(replicas, newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, &concurrency{},
 							router.Limit{PerBackend: 48 / backends, Wait: time.Hour}, named(backends)...))
 					}
 					synctest.Wait()
@@ -65,7 +65,7 @@ func TestLimitOfABurstAtALoneReplica(t *testing.T) {
 	t.Parallel()
 	for _, known := range []int{0, 1} {
 		check.Bubble(t, func(t *testing.T) {
-			r := newLimitedOf(t, func() int { return known }, &replica{board: newBoard(), name: "1"}, &crowd{},
+			r := newLimitedOf(t, func() int { return known }, &replica{board: newBoard(), name: "1"}, &concurrency{},
 				router.Limit{PerBackend: 48}, named(1)...)
 			synctest.Wait()
 			got := burst([]*limited{r}, []int{60}, func(waited time.Duration) {

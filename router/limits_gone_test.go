@@ -13,8 +13,8 @@ import (
 func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		board, crowd := newBoard(), &crowd{}
-		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 1, Wait: time.Hour},
+		board, concurrent := newBoard(), &concurrency{}
+		r := newLimited(t, &replica{board: board, name: "1"}, concurrent, router.Limit{PerBackend: 1, Wait: time.Hour},
 			named(1)...)
 		defer r.end()
 		release := r.hold(router.PermitRequest{})
@@ -53,7 +53,7 @@ func TestLimitsAreForgotten(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				limit := router.Limit{PerBackend: 1}
-				r := newLimited(t, slots(), &crowd{}, limit, named(1)...)
+				r := newLimited(t, slots(), &concurrency{}, limit, named(1)...)
 				defer r.end()
 				before := r.config(limit, named(1)...)
 				for i := range 150 {

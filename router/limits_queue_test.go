@@ -16,8 +16,8 @@ import (
 func TestLimitIsFairToTenants(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		crowd := &crowd{}
-		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1}, named(1)...)
+		concurrent := &concurrency{}
+		r := newLimited(t, nil, concurrent, router.Limit{PerBackend: 1}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		var work sync.WaitGroup
 		for _, tenant := range []string{"a", "a", "a", "a", "b", "b", "c"} {
@@ -30,7 +30,7 @@ func TestLimitIsFairToTenants(t *testing.T) {
 		}
 		release()
 		work.Wait()
-		if got, want := crowd.order(), []string{"a", "b", "c", "a", "b", "a", "a"}; !reflect.DeepEqual(got, want) {
+		if got, want := concurrent.order(), []string{"a", "b", "c", "a", "b", "a", "a"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("served %v, want %v", got, want)
 		}
 		r.end()
@@ -58,7 +58,7 @@ func TestEnterAllocatesNothing(t *testing.T) {
 func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
+		r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		ends := make(chan router.PermitResult, 3)
 		end := func(a router.PermitResult) { ends <- a }
@@ -96,8 +96,8 @@ func TestLimitsQueue(t *testing.T) {
 func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		crowd := &crowd{}
-		r := newLimited(t, nil, crowd, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
+		concurrent := &concurrency{}
+		r := newLimited(t, nil, concurrent, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		var work sync.WaitGroup
 		var mu sync.Mutex
@@ -125,7 +125,7 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 func TestLimitOfACallerThatLeft(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
+		r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 1}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		_, _ = r.fleet().AcquirePermit(router.PermitRequest{}, func() func(router.PermitResult) bool {
 			return func(router.PermitResult) bool { return false }
@@ -149,7 +149,7 @@ func TestLimitOfOneBackend(t *testing.T) {
 			if shared {
 				slots = &replica{board: newBoard(), name: "1"}
 			}
-			r := newLimited(t, slots, &crowd{}, router.Limit{PerBackend: 1}, named(2)...)
+			r := newLimited(t, slots, &concurrency{}, router.Limit{PerBackend: 1}, named(2)...)
 			one := r.fleet().Backends[0]
 			release := r.hold(router.PermitRequest{Backend: one})
 			pinned := make(chan router.PermitResult, 1)
@@ -195,7 +195,7 @@ func TestLimitChanges(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				board := newBoard()
-				r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1)...)
+				r := newLimited(t, &replica{board: board, name: "1"}, &concurrency{}, router.Limit{PerBackend: 1}, named(1)...)
 				release := r.hold(router.PermitRequest{})
 				waiting := chanOf(r, router.PermitRequest{})
 				r.router.Swap(newTable(t, r.config(change.limit, change.backends...), r.router.Table()))

@@ -14,8 +14,8 @@ import (
 func TestLimitInSteadyState(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		board, crowd := newBoard(), &crowd{}
-		r := newLimited(t, &replica{board: board, name: "1"}, crowd, router.Limit{PerBackend: 10}, named(1)...)
+		board, concurrent := newBoard(), &concurrency{}
+		r := newLimited(t, &replica{board: board, name: "1"}, concurrent, router.Limit{PerBackend: 10}, named(1)...)
 		for range 100 {
 			if refusal := r.call(router.PermitRequest{}, 5*time.Millisecond); refusal != nil {
 				t.Fatal(refusal)
@@ -42,10 +42,10 @@ func TestLimitInSteadyState(t *testing.T) {
 func TestLimitOfADeadReplica(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		board, crowd := newBoard(), &crowd{}
+		board, concurrent := newBoard(), &concurrency{}
 		dying := &replica{board: board, name: "dying"}
-		first := newLimited(t, dying, crowd, router.Limit{PerBackend: 2}, named(1)...)
-		second := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		first := newLimited(t, dying, concurrent, router.Limit{PerBackend: 2}, named(1)...)
+		second := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
 		first.hold(router.PermitRequest{})
 		first.hold(router.PermitRequest{})
 		dying.die()
@@ -66,7 +66,7 @@ func TestLimitOfADeadReplica(t *testing.T) {
 func TestLimitWithoutStore(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		shared, all := newBoard(), &crowd{}
+		shared, all := newBoard(), &concurrency{}
 		var replicas []*limited
 		for i := range 3 {
 			replicas = append(replicas, newLimited(t, &replica{board: shared, name: fmt.Sprint(i)}, all,
@@ -125,9 +125,9 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
-				b, crowd := newBoard(), &crowd{}
+				b, concurrent := newBoard(), &concurrency{}
 				b.set(test.is)
-				r := newLimited(t, &replica{board: b, name: "1"}, crowd, router.Limit{PerBackend: 7}, named(1)...)
+				r := newLimited(t, &replica{board: b, name: "1"}, concurrent, router.Limit{PerBackend: 7}, named(1)...)
 				<-time.After(1500 * time.Millisecond) // for it to count its neighbours
 				for i, longest := range []time.Duration{test.first, test.next} {
 					var calls sync.WaitGroup
@@ -157,9 +157,9 @@ func TestLimitKeepsNobodyWaitingForTheStore(t *testing.T) {
 func TestLimitOfAFrozenReplica(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		b, crowd := newBoard(), &crowd{}
+		b, concurrent := newBoard(), &concurrency{}
 		other := &replica{board: b, name: "other"}
-		r := newLimited(t, &replica{board: b, name: "frozen"}, crowd, router.Limit{PerBackend: 4}, named(1)...)
+		r := newLimited(t, &replica{board: b, name: "frozen"}, concurrent, router.Limit{PerBackend: 4}, named(1)...)
 		for _, release := range []func(){
 			r.hold(router.PermitRequest{}), r.hold(router.PermitRequest{}), r.hold(router.PermitRequest{}),
 		} {
@@ -186,7 +186,7 @@ func TestLimitOfALargeFleet(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		b := newBoard()
-		r := newLimited(t, &replica{board: b, name: "1"}, &crowd{}, router.Limit{PerBackend: 1}, named(1000)...)
+		r := newLimited(t, &replica{board: b, name: "1"}, &concurrency{}, router.Limit{PerBackend: 1}, named(1000)...)
 		if refusal := r.call(router.PermitRequest{}, time.Millisecond); refusal != nil {
 			t.Error(refusal)
 		}
@@ -221,7 +221,7 @@ func TestLimitOfAReplicaThatEnds(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		board := newBoard()
-		r := newLimited(t, &replica{board: board, name: "1"}, &crowd{}, router.Limit{PerBackend: 2}, named(1)...)
+		r := newLimited(t, &replica{board: board, name: "1"}, &concurrency{}, router.Limit{PerBackend: 2}, named(1)...)
 		r.hold(router.PermitRequest{})()
 		r.end()
 		if held := board.holders("a0:1"); sum(held) != 0 {

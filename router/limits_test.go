@@ -16,26 +16,26 @@ import (
 
 // limited is one replica: a router of one limited fleet, with running Limits.
 type limited struct {
-	t      *testing.T
-	router *router.Router
-	limits *router.Limits
-	crowd  *crowd
-	stop   context.CancelFunc
-	ended  sync.WaitGroup
+	t           *testing.T
+	router      *router.Router
+	limits      *router.Limits
+	concurrency *concurrency
+	stop        context.CancelFunc
+	ended       sync.WaitGroup
 }
 
 // newLimited starts a replica in a synctest bubble. slots may be nil.
-func newLimited(t *testing.T, slots router.PermitStore, c *crowd, limit router.Limit,
+func newLimited(t *testing.T, slots router.PermitStore, c *concurrency, limit router.Limit,
 	backends ...router.BackendConfig) *limited {
 	t.Helper()
 	return newLimitedOf(t, func() int { return 3 }, slots, c, limit, backends...)
 }
 
 // newLimitedOf starts one of several replicas.
-func newLimitedOf(t *testing.T, replicas func() int, slots router.PermitStore, c *crowd, limit router.Limit,
+func newLimitedOf(t *testing.T, replicas func() int, slots router.PermitStore, c *concurrency, limit router.Limit,
 	backends ...router.BackendConfig) *limited {
 	t.Helper()
-	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Store: slots, Replicas: replicas}), crowd: c}
+	r := &limited{t: t, limits: router.NewLimits(router.LimitsConfig{Store: slots, Replicas: replicas}), concurrency: c}
 	r.router = router.New(newTable(t, r.config(limit, backends...), nil))
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
@@ -75,9 +75,9 @@ func (r *limited) call(e router.PermitRequest, lasts time.Duration) *call.Refusa
 	if a.Refusal != nil {
 		return a.Refusal
 	}
-	r.crowd.enter(a.Backend.Addr, e.Tenant)
+	r.concurrency.enter(a.Backend.Addr, e.Tenant)
 	<-time.After(lasts)
-	r.crowd.leave(a.Backend.Addr)
+	r.concurrency.leave(a.Backend.Addr)
 	a.Claim.Done(router.Outcome{Class: router.Succeeded})
 	return nil
 }
@@ -105,12 +105,12 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				const calls = 120
-				board, crowd := newBoard(), &crowd{}
+				board, concurrent := newBoard(), &concurrency{}
 				board.deaf = test.deaf
 				var work sync.WaitGroup
 				var replicas []*limited
 				for i := range 3 {
-					r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, crowd,
+					r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, concurrent,
 						router.Limit{PerBackend: test.limit, Queue: calls, Wait: time.Hour}, named(test.backends)...)
 					replicas = append(replicas, r)
 					for range calls {
@@ -129,7 +129,7 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 				if took := time.Since(began); took > 60*time.Second {
 					t.Errorf("%d calls took %v", 3*calls, took)
 				}
-				if most := crowd.peak(); most > test.limit {
+				if most := concurrent.peak(); most > test.limit {
 					t.Errorf("%d calls at once at a backend, limit %d", most, test.limit)
 				}
 				for i, r := range replicas {
@@ -158,9 +158,9 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 func TestLimitIsFairToReplicas(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		board, crowd := newBoard(), &crowd{}
-		busy := newLimited(t, &replica{board: board, name: "busy"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
-		other := newLimited(t, &replica{board: board, name: "other"}, crowd, router.Limit{PerBackend: 2}, named(1)...)
+		board, concurrent := newBoard(), &concurrency{}
+		busy := newLimited(t, &replica{board: board, name: "busy"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
+		other := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
 		ctx, stop := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		for range 20 {
@@ -182,7 +182,7 @@ func TestLimitIsFairToReplicas(t *testing.T) {
 		}
 		stop()
 		work.Wait()
-		if most := crowd.peak(); most > 2 {
+		if most := concurrent.peak(); most > 2 {
 			t.Errorf("%d calls at once", most)
 		}
 		busy.end()
@@ -200,14 +200,14 @@ func chanOf(r *limited, e router.PermitRequest) <-chan router.PermitResult {
 func TestLimitUnderContention(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		board, crowd := newBoard(), &crowd{}
+		board, concurrent := newBoard(), &concurrency{}
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		var work sync.WaitGroup
 		var replicas []*limited
 		calls := make([]atomic.Int64, 3)
 		for i := range calls {
-			r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, crowd, router.Limit{PerBackend: 6}, named(1)...)
+			r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, concurrent, router.Limit{PerBackend: 6}, named(1)...)
 			replicas = append(replicas, r)
 			for range 20 {
 				work.Go(func() {
@@ -226,7 +226,7 @@ func TestLimitUnderContention(t *testing.T) {
 				t.Errorf("replica %d had %d calls of 6000", i, n)
 			}
 		}
-		if most := crowd.peak(); most > 6 {
+		if most := concurrent.peak(); most > 6 {
 			t.Errorf("%d calls at once", most)
 		}
 		if exchanges, _ := board.traffic(); exchanges > 1000 { // each looks every 50 ms whether its turn has come

@@ -186,14 +186,14 @@ func sum(m map[string]int) (n int) {
 }
 
 // load counts the calls at backends.
-type crowd struct {
+type concurrency struct {
 	mu   sync.Mutex
 	now  map[string]int
 	most map[string]int
 	past []string // tenants, in the order in which their calls came
 }
 
-func (c *crowd) enter(addr, tenant string) {
+func (c *concurrency) enter(addr, tenant string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now == nil {
@@ -204,13 +204,13 @@ func (c *crowd) enter(addr, tenant string) {
 	c.past = append(c.past, tenant)
 }
 
-func (c *crowd) leave(addr string) {
+func (c *concurrency) leave(addr string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now[addr]--
 }
 
-func (c *crowd) peak() int {
+func (c *concurrency) peak() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := 0
@@ -220,13 +220,13 @@ func (c *crowd) peak() int {
 	return most
 }
 
-func (c *crowd) order() []string {
+func (c *concurrency) order() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.past)
 }
 
-func (c *crowd) forget() {
+func (c *concurrency) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.most, c.past = map[string]int{}, nil

@@ -80,7 +80,7 @@ func Unreachable(f *router.Fleet) *call.Refusal {
 
 		RetryAfter: retryUnreachable,
 	}
-	if told := f.Told(); told != "" {
+	if told := f.PublicReason(); told != "" {
 		r.Message += ": " + told
 	}
 	return r

@@ -194,9 +194,9 @@ func TestGracefulStop(t *testing.T) {
 			for i := range counts {
 				all.Go(func() { counts[i] = w.load(t, fmt.Sprint(i, "-"), stop) })
 			}
-			backs := []*backend{w.back}
+			backends := []*backend{w.back}
 			for range 5 {
-				old := backs[len(backs)-1]
+				old := backends[len(backends)-1]
 				w.h.results(t, len(w.h.results(t, 0))+200) // let it work for a while
 				ln := listen(t)
 				if same {
@@ -204,10 +204,10 @@ func TestGracefulStop(t *testing.T) {
 					go old.srv.GracefulStop()
 					check.Succeeds(t, "the port of the backend to be free",
 						func() (err error) { ln, err = net.Listen("tcp", old.addr); return err })
-					backs = append(backs, serveBackend(t, ln))
+					backends = append(backends, serveBackend(t, ln))
 					continue
 				}
-				backs = append(backs, serveBackend(t, ln))
+				backends = append(backends, serveBackend(t, ln))
 				before := current.Swap(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 				go old.srv.GracefulStop()
 				before.Close()
@@ -218,7 +218,7 @@ func TestGracefulStop(t *testing.T) {
 			for i, n := range counts {
 				for j := range n {
 					delivered := 0
-					for _, b := range backs {
+					for _, b := range backends {
 						delivered += b.count(fmt.Sprint(i, "-", j))
 					}
 					if delivered != 1 {

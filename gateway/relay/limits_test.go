@@ -303,7 +303,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	held(t, w.Relay)
 	for _, s := range modest {
 		if err := drainStream(s); err != nil {
-			t.Errorf("a call of who holds little: %v", err)
+			t.Errorf("a call of a client that holds few bytes: %v", err)
 		}
 	}
 	ended := 0

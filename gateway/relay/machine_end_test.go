@@ -116,7 +116,7 @@ func (k *call) over() bool {
 func (m *machine) finish() {
 	for range 3000 {
 		m.serveGroup()
-		ends := slices.Concat(m.clients, m.backs)
+		ends := slices.Concat(m.clients, m.upstreams)
 		for _, e := range ends {
 			if e.gone {
 				continue
@@ -153,7 +153,7 @@ func (m *machine) finish() {
 		m.collect()
 		m.takeAll()
 		if left == 0 {
-			for _, e := range slices.Concat(m.clients, m.backs) {
+			for _, e := range slices.Concat(m.clients, m.upstreams) {
 				for !e.gone && m.takes(e) {
 					m.deliver(e, readBuffer)
 				}
@@ -239,7 +239,7 @@ func (m *machine) verify() {
 	if p := m.sh.poolOf(m.up); p.queued != 0 || p.first != nil || p.last != nil {
 		t.Errorf("%d streams wait for ever", p.queued)
 	}
-	for _, e := range slices.Concat(m.clients, m.backs) {
+	for _, e := range slices.Concat(m.clients, m.upstreams) {
 		c := e.c
 		if e.gone || c.closed || c.ending {
 			continue

@@ -15,19 +15,19 @@ import (
 // in pieces of any size, and leave through links that take only so many at a time.
 // All of it follows from a seed.
 type machine struct {
-	group   *Group // of most calls; nil: of none
-	slowed  int    // times that somebody had to wait in it
-	t       testing.TB
-	rng     *rand.Rand
-	sh      *shard
-	up      *Upstream
-	clients []*endpoint
-	backs   []*endpoint
-	calls   []*call
-	byNum   map[string]*call
-	lenient bool // the relay may refuse calls for want of memory
-	maxOpen uint32
-	trace   hash.Hash64 // of all that the relay wrote
+	group     *Group // of most calls; nil: of none
+	slowed    int    // times that somebody had to wait in it
+	t         testing.TB
+	rng       *rand.Rand
+	sh        *shard
+	up        *Upstream
+	clients   []*endpoint
+	upstreams []*endpoint
+	calls     []*call
+	byNum     map[string]*call
+	lenient   bool // the relay may refuse calls for want of memory
+	maxOpen   uint32
+	trace     hash.Hash64 // of all that the relay wrote
 }
 
 // fakeLink is a socket that takes room bytes, and then none until it is given more.
@@ -100,7 +100,7 @@ func (m *machine) attach() {
 	e.c = newConn(m.sh, m.sh.poolOf(m.up), e.link, nil)
 	m.sh.leave()
 	e.hello(m.maxOpen)
-	m.backs = append(m.backs, e)
+	m.upstreams = append(m.upstreams, e)
 }
 
 // settleDials makes the connections that the pool asked for.
@@ -162,7 +162,7 @@ func (m *machine) give(e *endpoint, n int) {
 
 // collect lets all endpoints read what the relay wrote.
 func (m *machine) collect() {
-	for _, list := range [][]*endpoint{m.clients, m.backs} {
+	for _, list := range [][]*endpoint{m.clients, m.upstreams} {
 		for _, e := range list {
 			m.sh.mu.Lock()
 			_, _ = m.trace.Write(append(e.link.out, '|'))

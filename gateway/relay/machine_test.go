@@ -250,8 +250,8 @@ func (m *machine) anyCall() *call {
 // anyEnd is a random end of a living connection.
 func (m *machine) anyEnd() *endpoint {
 	list := m.clients
-	if m.rng.IntN(2) == 0 && len(m.backs) > 0 {
-		list = m.backs
+	if m.rng.IntN(2) == 0 && len(m.upstreams) > 0 {
+		list = m.upstreams
 	}
 	if e := list[m.rng.IntN(len(list))]; !e.gone {
 		return e

@@ -24,7 +24,7 @@ import (
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	var met []any
+	var connected []any
 	cfg := relay.Config{
 		Limits: accept.Limits{MaxConns: 2, MorePorts: 2},
 		Origin: func(net.Conn) (net.Addr, error) { return nil, errors.New("no header") },
@@ -32,7 +32,7 @@ func TestPorts(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if p.Port != nil { // else it is the process
-				met = append(met, p.Port.Value)
+				connected = append(connected, p.Port.Value)
 			}
 			return nil
 		},
@@ -75,8 +75,8 @@ func TestPorts(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(met) != 2 || met[0] == met[1] {
-		t.Errorf("met %v", met)
+	if len(connected) != 2 || connected[0] == connected[1] {
+		t.Errorf("connected %v", connected)
 	}
 	var distrust *tls.CertificateVerificationError
 	if _, err := tls.DialWithDialer(&net.Dialer{Timeout: check.Patience}, "tcp", inTLS.Addr().String(),

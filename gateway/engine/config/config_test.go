@@ -52,7 +52,7 @@ fleets:
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestErrorsOfFields(t *testing.T) {
 	t.Parallel()
 	const an = "fleets: [{capability: e, backends: ['a:1'], protocol: openparallax"
 	for name, test := range map[string]struct{ file, want string }{

@@ -76,8 +76,8 @@ func New(cfg Config) *Filter {
 	return f
 }
 
-// Heeds says whether the decision on calls of a capability depends on their messages.
-func (f *Filter) Heeds(capability string) bool {
+// ReadsMessages says whether the decision on calls of a capability depends on their messages.
+func (f *Filter) ReadsMessages(capability string) bool {
 	return f.cfg.Decider.DependsOnTool(capability) || f.shielded(capability)
 }
 

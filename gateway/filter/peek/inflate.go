@@ -37,10 +37,10 @@ type Tables interface {
 
 // Config is for a Reader. All of it is required.
 type Config struct {
-	MaxMessage int             // bytes of an unpacked message
-	Memory     *fairshare.Pool // bytes of messages that are unpacked, by tenant
-	Tables     Tables
-	Heeds      func(capability string) bool // whether the decision on calls depends on their messages
+	MaxMessage    int             // bytes of an unpacked message
+	Memory        *fairshare.Pool // bytes of messages that are unpacked, by tenant
+	Tables        Tables
+	ReadsMessages func(capability string) bool // whether the decision on calls depends on their messages
 }
 
 // Reader is shared by the filters that peek. It unpacks compressed first messages of calls that name their capability
@@ -157,5 +157,5 @@ func (r *Reader) needless(c *filter.Call) bool {
 	}
 	f, refusal := table.Resolve(k, c.Principal.Settings)
 	return refusal != nil || !f.HasSessions() && !f.TracksArtifacts() && !c.Principal.Bound() &&
-		!r.cfg.Heeds(f.Capability)
+		!r.cfg.ReadsMessages(f.Capability)
 }

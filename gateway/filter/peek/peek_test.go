@@ -28,7 +28,7 @@ func newReaderOf(memory *fairshare.Pool) *peek.Reader {
 	}
 	return peek.NewReader(peek.Config{
 		MaxMessage: 1 << 20, Memory: memory, Tables: router.New(table),
-		Heeds: func(string) bool { return true },
+		ReadsMessages: func(string) bool { return true },
 	})
 }
 

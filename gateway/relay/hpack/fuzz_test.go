@@ -60,7 +60,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table uint16, data []byte) {
 		in := hpack.NewInterner(nil)
 		d := hpack.NewDecoder(in, uint32(table))
-		small := hpack.NewDecoder(in, uint32(table)) // must keep in step though it stores little
+		small := hpack.NewDecoder(in, uint32(table)) // must keep in step though it stores few entries
 		x := xnet.NewDecoder(uint32(table), nil)
 		var lists []*hpack.List
 		var want [][]nv
@@ -71,16 +71,16 @@ func FuzzDecode(f *testing.F) {
 			if (err != nil) != (xerr != nil) && !rulesDiffer(err, xerr) {
 				t.Fatalf("block %d: %v; x/net: %v", i, err, xerr)
 			}
-			var little hpack.List
-			if serr := small.Decode(block, &little, 100); serr != err && (err != nil || !errors.Is(serr, hpack.ErrListTooLong)) {
+			var short hpack.List
+			if serr := small.Decode(block, &short, 100); serr != err && (err != nil || !errors.Is(serr, hpack.ErrListTooLong)) {
 				t.Fatalf("block %d: %v; with a short list: %v", i, err, serr)
 			}
 			if err != nil || xerr != nil {
 				break
 			}
 			lists, want = append(lists, l), append(want, fieldsOfX(xf))
-			if n := len(little.Fields); !slices.Equal(fieldsOf(&little), want[i][:n]) {
-				t.Fatalf("block %d: short list %v of %v", i, fieldsOf(&little), want[i])
+			if n := len(short.Fields); !slices.Equal(fieldsOf(&short), want[i][:n]) {
+				t.Fatalf("block %d: short list %v of %v", i, fieldsOf(&short), want[i])
 			}
 		}
 		for i, l := range lists {

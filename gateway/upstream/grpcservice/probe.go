@@ -62,13 +62,13 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 	})
 	switch {
 	case err == nil && has.wrong != "":
-		return health.Result{Reason: health.Mistaken(has.wrong, "")}, nil
+		return health.Result{Reason: health.WrongService(has.wrong, "")}, nil
 	case err == nil && has.incomplete != "":
 		return health.Result{OK: true, Reason: health.Incomplete(has.incomplete)}, nil
 	case err == nil, definitionsOf(f) != nil: // it need not have reflection
 		return health.Result{OK: true, Reason: reason}, nil
 	case err == errNoReflection: //nolint:errorlint // it is not wrapped
-		return health.Result{Reason: health.Mistaken(err.Error(), "")}, nil
+		return health.Result{Reason: health.WrongService(err.Error(), "")}, nil
 	}
 	return health.Result{}, err
 }

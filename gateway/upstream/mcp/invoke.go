@@ -100,7 +100,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	trace := first(md, tracing.Traceparent)
-	ctx, seen := withWitness(withTrace(ctx, trace))
+	ctx, seen := withNote(withTrace(ctx, trace))
 	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
 	for again := true; ; again = false {
@@ -121,7 +121,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 // attempt is one tools/call. lost: the server provably did not begin it, as it does not know the session any more or
 // the session is over, and a new one may be better.
 func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte,
-	seen *witness) (
+	seen *responseNote) (
 	_ *toolResult, lost bool, _ error) {
 	s, release, err := v.lease(key)
 	if err != nil {
@@ -178,7 +178,7 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 }
 
 // failureStatus is the status of a request that the server may have begun, and did not answer with a result.
-func (ex *exchange) failureStatus(seen *witness) error {
+func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Lock()
 	code, failure := ex.status, ex.failure
 	ex.mu.Unlock()

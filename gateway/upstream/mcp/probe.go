@@ -55,7 +55,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 		return health.Result{Reason: ctx.Err().Error()}
 	}
 	defer func() { <-server.watch.turn }()
-	ctx, seen := withWitness(ctx)
+	ctx, seen := withNote(ctx)
 	opened, err := server.look(ctx)
 	if err == nil {
 		if opened && !s.firstLook(capability, url) { // it was not heard for a while

@@ -24,37 +24,37 @@ const (
 	maxLeak  = 32      // bytes of a secret that are searched for
 )
 
-// witness notes what a probe or a call met instead of an MCP server.
-type witness struct{ met atomic.Pointer[meeting] }
+// responseNote records what a probe or a call found instead of an MCP server.
+type responseNote struct{ note atomic.Pointer[otherResponse] }
 
-// meeting is a response that is not one of MCP.
-type meeting struct {
+// otherResponse is a response that is not one of MCP.
+type otherResponse struct {
 	code  int
 	words string // what is there
 	hint  string // what to write; may be ""
 	text  string // the beginning of the response, for operators
 }
 
-// told returns what callers may read.
-func (m *meeting) told() string { return strings.TrimSuffix(m.words+": "+m.hint, ": ") }
+// publicText returns what callers may read.
+func (m *otherResponse) publicText() string { return strings.TrimSuffix(m.words+": "+m.hint, ": ") }
 
-type witnessKey struct{}
+type noteKey struct{}
 
-func withWitness(ctx context.Context) (context.Context, *witness) {
-	w := &witness{}
-	return context.WithValue(ctx, witnessKey{}, w), w
+func withNote(ctx context.Context) (context.Context, *responseNote) {
+	w := &responseNote{}
+	return context.WithValue(ctx, noteKey{}, w), w
 }
 
 // reason returns the reason of a failed probe.
-func (w *witness) reason(err error) string {
-	if met := w.met.Load(); met != nil {
-		switch met.code {
+func (w *responseNote) reason(err error) string {
+	if note := w.note.Load(); note != nil {
+		switch note.code {
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return health.Rejecting(met.words, met.hint, met.text)
+			return health.Rejecting(note.words, note.hint, note.text)
 		case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
-			return health.Mistaken(met.told(), met.text)
+			return health.WrongService(note.publicText(), note.text)
 		}
-		return strings.TrimSuffix(met.words+": "+met.text, ": ")
+		return strings.TrimSuffix(note.words+": "+note.text, ": ")
 	}
 	text := err.Error()
 	switch {
@@ -62,31 +62,31 @@ func (w *witness) reason(err error) string {
 		return "connection refused: nothing listens at this address"
 	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // the settings of HTTP/2
 		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
-		return health.Mistaken("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC "+
+		return health.WrongService("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC "+
 			"service, and no protocol for a capability, each with HOST:PORT as the backend", "")
 	case strings.Contains(text, "malformed HTTP response"):
-		return health.Mistaken("the server does not speak HTTP, and so not MCP", "")
+		return health.WrongService("the server does not speak HTTP, and so not MCP", "")
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		return health.Mistaken("the server does not use TLS; the backend's URL begins with http://", "")
+		return health.WrongService("the server does not use TLS; the backend's URL begins with http://", "")
 	}
 	return text
 }
 
 // words returns a response of this status in words, for the error of a call.
-func (w *witness) words(code int) string {
-	met := w.met.Load()
+func (w *responseNote) words(code int) string {
+	note := w.note.Load()
 	switch {
-	case met == nil || met.code != code:
+	case note == nil || note.code != code:
 		return fmt.Sprintf("HTTP %d", code)
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
-		return met.told() + health.ToldOf(met.text)
+		return note.publicText() + health.PublicResponse(note.text)
 	}
-	return met.told()
+	return note.publicText()
 }
 
 // note notes a response that is not one of MCP, with the beginning of its body.
 func (t *transport) note(r *http.Request, resp *http.Response) {
-	w, _ := r.Context().Value(witnessKey{}).(*witness)
+	w, _ := r.Context().Value(noteKey{}).(*responseNote)
 	if w == nil || r.Method != http.MethodPost {
 		return
 	}
@@ -100,19 +100,19 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
-	met := &meeting{code: resp.StatusCode, words: fmt.Sprintf("HTTP %d", resp.StatusCode)}
+	note := &otherResponse{code: resp.StatusCode, words: fmt.Sprintf("HTTP %d", resp.StatusCode)}
 	switch {
 	case page:
-		met.hint = "a page of text/html, and nothing of MCP; most servers have it at /mcp"
+		note.hint = "a page of text/html, and nothing of MCP; most servers have it at /mcp"
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed:
-		met.hint = "nothing of MCP is at this path; most servers have it at /mcp"
+		note.hint = "nothing of MCP is at this path; most servers have it at /mcp"
 	case resp.StatusCode == http.StatusUnauthorized:
-		met.hint = "the server wants a credential; mcp_server.headers_file has one"
+		note.hint = "the server wants a credential; mcp_server.headers_file has one"
 	}
 	if !page && !t.repeats(start) {
-		met.text = upstream.Clip(printable(start), maxWords)
+		note.text = upstream.Clip(printable(start), maxWords)
 	}
-	w.met.CompareAndSwap(nil, met)
+	w.note.CompareAndSwap(nil, note)
 }
 
 // repeats reports whether a text has a part of the configured headers, which may be credentials.

@@ -116,7 +116,7 @@ func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]j
 
 // page asks for one page of the list.
 func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
-	ctx, seen := withWitness(ctx)
+	ctx, seen := withNote(ctx)
 	ex, end := begin(ctx, "tools/list", nil)
 	defer end()
 	_, _ = cs.ListTools(ex.ctx, &sdk.ListToolsParams{Cursor: cursor})
