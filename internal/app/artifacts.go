@@ -8,7 +8,6 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -42,10 +41,4 @@ func artifactsFeature() feature {
 			}
 		},
 	}
-}
-
-// bareOf is what only a restart changes: keys go with the file.
-func bareOf(cfg config.Artifacts) config.Artifacts {
-	cfg.KeyFile = ""
-	return cfg
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
@@ -119,10 +118,4 @@ func (o *operators) close() {
 	if o.forget != nil {
 		o.forget()
 	}
-}
-
-// sameOperators compares what only a restart changes: whether operators are asked at all, and whether by TLS.
-func sameOperators(a, b *config.Config) bool {
-	return a.Operators.Insecure == b.Operators.Insecure && a.Authenticates() == b.Authenticates() &&
-		(a.Operators.TLS.CertFile == "") == (b.Operators.TLS.CertFile == "")
 }

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
@@ -139,7 +136,7 @@ func (r *reloader) load(because string) {
 		r.loads.Store(before.failed(err))
 		return
 	}
-	restart := needsRestart(r.process.started, s)
+	restart := r.process.started.NeedsRestart(s)
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
 		Targets: []audit.Target{{Name: "because", Value: because}}})
 	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets", len(cfg.Fleets))
@@ -170,88 +167,6 @@ func (r *reloader) apply(s *settings.Settings) error {
 	}
 	r.current = s
 	return nil
-}
-
-// needsRestart names the fields of next that are in force only after a restart.
-func needsRestart(begun, now *settings.Settings) []string {
-	started, next := begun.Config, now.Config
-	var fields []string
-	for _, f := range []struct {
-		name    string
-		differs bool
-	}{
-		{"listen", started.Listen != next.Listen},
-		{"admin", started.Admin != next.Admin},
-		{"listeners", !sameListeners(started, next)},
-		{"redis", started.Redis != next.Redis},
-		{"replicas", started.Replicas != next.Replicas},
-		{"policies", started.Policies != next.Policies},
-		{"approvals", !sameApprovals(started, next)},
-		{"idempotency", started.Idempotency != next.Idempotency},
-		{"tenants", started.Multi != next.Multi},
-		{"operators", !sameOperators(started, next)},
-		{"identity", started.Identity != next.Identity},
-		{"tls", (started.TLS.CertFile == "") != (next.TLS.CertFile == "")},
-		{"traces", started.Traces != next.Traces},
-		{"calls", started.Calls != next.Calls},
-		{"metrics", started.Metrics != next.Metrics},
-		{"cors", !reflect.DeepEqual(started.CORS, next.CORS)},
-		{"rest", started.REST != next.REST},
-		{"artifacts", bareOf(started.Artifacts) != bareOf(next.Artifacts)},
-		{"max_connection_age", started.ConnectionAge.Max != next.ConnectionAge.Max},
-		{"max_connection_age_grace", started.ConnectionAge.Grace != next.ConnectionAge.Grace},
-		{"client_limits", !reflect.DeepEqual(started.ClientLimits, next.ClientLimits)},
-		{"overload", started.Overload != next.Overload},
-		{"audit", started.Audit != next.Audit},
-		{"log.format", started.Log.Format != next.Log.Format},
-	} {
-		if f.differs {
-			fields = append(fields, f.name)
-		}
-	}
-	if started.Redis == next.Redis && !settings.SameKeys(begun.Store.StoreKeys, now.Store.StoreKeys) {
-		fields = append(fields, "redis.store_key_file")
-	}
-	if sameApprovals(started, next) && !settings.SameKeys(begun.ApprovalKeys, now.ApprovalKeys) {
-		fields = append(fields, "approvals.key_file")
-	}
-	if started.Idempotency == next.Idempotency && !settings.SameKeys(begun.IdempotencyKeys, now.IdempotencyKeys) {
-		fields = append(fields, "idempotency.key_file")
-	}
-	if started.Traces == next.Traces && !maps.Equal(begun.TraceHeaders, now.TraceHeaders) {
-		fields = append(fields, "traces.headers_file")
-	}
-	if started.Traces == next.Traces && begun.Backends[started.Traces.TLS] != now.Backends[next.Traces.TLS] {
-		fields = append(fields, "traces.tls")
-	}
-	return fields
-}
-
-// sameListeners compares listeners without the files of their certificates, which are read again at any time.
-func sameListeners(a, b *config.Config) bool {
-	if len(a.Listeners) != len(b.Listeners) {
-		return false
-	}
-	for i := range a.Listeners {
-		one, other := a.Listeners[i], b.Listeners[i]
-		if (one.TLS.CertFile == "") != (other.TLS.CertFile == "") {
-			return false
-		}
-		one.TLS, other.TLS = config.ServerTLS{}, config.ServerTLS{}
-		if one != other {
-			return false
-		}
-	}
-	return true
-}
-
-// sameApprovals compares approvals without their rules and destinations of notices, which are replaced without a restart.
-func sameApprovals(a, b *config.Config) bool {
-	one, other := a.Approvals, b.Approvals
-	one.Webhook, other.Webhook = config.Webhook{}, config.Webhook{}
-	one.Notices, other.Notices = nil, nil
-	one.Rules, other.Rules = nil, nil
-	return reflect.DeepEqual(one, other)
 }
 
 // maxProblems bounds the logged problems of one file.

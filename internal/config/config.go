@@ -15,17 +15,17 @@ import (
 type Config struct {
 	// Public address for every protocol, host:port. A network as the host, as in 10.0.7.0/24:8080, is this machine's
 	// address in it.
-	Listen string `yaml:"listen" kind:"listen" default:":8080"`
+	Listen string `yaml:"listen" kind:"listen" default:":8080" restart:"yes"`
 	// Address of the admin API, host:port: metrics, health, pprof, changes. Any other than loopback needs operators.
-	Admin string `yaml:"admin" kind:"listen" default:"127.0.0.1:8081"`
+	Admin string `yaml:"admin" kind:"listen" default:"127.0.0.1:8081" restart:"yes"`
 	// Addresses for clients besides the public one, each with what its calls are: their capability, their tenant;
 	// at most 64.
-	Listeners []Listener `yaml:"listeners"`
+	Listeners []Listener `yaml:"listeners" restart:"yes"`
 	// The store that replicas share: its URL, or a mapping. Calls never wait for it.
-	Redis Redis `yaml:"redis"`
+	Redis Redis `yaml:"redis" restart:"yes"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
 	// except for the id.
-	Replicas Replicas `yaml:"replicas"`
+	Replicas Replicas `yaml:"replicas" restart:"yes"`
 	// Domains of capabilities: weather.<domain> as :authority names the capability weather.
 	Domains []string `yaml:"domains" kind:"domain" unique:"true"`
 	// Names at which the public port answers callers without credentials, besides localhost, addresses and domains.
@@ -41,7 +41,7 @@ type Config struct {
 	// The gateway's zone. Calls prefer backends of the same zone while enough of them are usable. Default no preference.
 	Zone string `yaml:"zone" kind:"zone"`
 	// TLS on the public port. Default cleartext.
-	TLS ServerTLS `yaml:"tls"`
+	TLS ServerTLS `yaml:"tls" restart:"switch"`
 	// Load balancers and proxies in front of the public port, which report client addresses. Reports of other clients
 	// are ignored.
 	Proxies Proxies `yaml:"trusted_proxies"`
@@ -54,23 +54,23 @@ type Config struct {
 	// The log on standard error.
 	Log Log `yaml:"log"`
 	// Labels of metrics.
-	Metrics Metrics `yaml:"metrics"`
+	Metrics Metrics `yaml:"metrics" restart:"yes"`
 	// The JSON API.
-	REST REST `yaml:"rest"`
+	REST REST `yaml:"rest" restart:"yes"`
 	// The tools of callers over MCP.
 	MCP MCP `yaml:"mcp"`
 	// Origins whose pages may call from browsers. Default none.
-	CORS CORS `yaml:"cors"`
+	CORS CORS `yaml:"cors" restart:"yes"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.
-	Artifacts Artifacts `yaml:"artifacts"`
+	Artifacts Artifacts `yaml:"artifacts" restart:"yes"`
 	// Resources of this replica that clients may use by their network: an IPv4 address, or an IPv6 /64. Trusted proxies
 	// are exempt.
-	ClientLimits ClientLimits `yaml:"client_limits"`
+	ClientLimits ClientLimits `yaml:"client_limits" restart:"yes"`
 	// Limits of this process, beyond which it rejects calls, first those of tenants above their fair share; off: no
 	// limits.
-	Overload Overload `yaml:"overload"`
+	Overload Overload `yaml:"overload" restart:"yes"`
 	// Spans of calls for an OpenTelemetry collector. Default no tracing.
-	Traces Traces `yaml:"traces"`
+	Traces Traces `yaml:"traces" restart:"yes"`
 	// Capabilities and the backends that serve them; at least one, unless registration.capabilities permits others.
 	Fleets []Fleet `yaml:"fleets"`
 	// Files, and directories of capabilities, with the manifests of fleets that name none, by their ids.
@@ -80,11 +80,11 @@ type Config struct {
 	// Permissions of backends that register themselves.
 	Registration Registration `yaml:"registration"`
 	// Authorization rules in Redis. Without this block manifests and fleets alone decide about calls.
-	Policies Policies `yaml:"policies"`
+	Policies Policies `yaml:"policies" restart:"yes"`
 	// Calls that need a person's approval, in Redis. All replicas should have the same values.
-	Approvals Approvals `yaml:"approvals"`
+	Approvals Approvals `yaml:"approvals" restart:"yes"`
 	// Stored responses of calls with idempotency keys, in Redis. All replicas should have the same values.
-	Idempotency Idempotency `yaml:"idempotency"`
+	Idempotency Idempotency `yaml:"idempotency" restart:"yes"`
 	// OpenParallax Shields, which judge the calls of their fleets that policy allows or asks about. The stricter of the
 	// two verdicts counts.
 	Shields []Shield `yaml:"shields"`
@@ -94,7 +94,7 @@ type Config struct {
 	// belongs to the tenant "default".
 	Tenants []Tenant `yaml:"tenants"`
 	// Tenants and API keys that replicas share in Redis, besides those of the file.
-	Identity Identity `yaml:"identity"`
+	Identity Identity `yaml:"identity" restart:"yes"`
 	// OpenID Connect issuers of tokens (JWTs) that callers may send in place of API keys. The path of a claim is its
 	// name, or names with dots between.
 	Issuers []Issuer `yaml:"issuers"`
@@ -103,14 +103,14 @@ type Config struct {
 	PepperFile string `yaml:"pepper_file" kind:"file"`
 	// People and programs that may use the admin API. Without them it is for this machine alone, and needs a token that
 	// the gateway prints at its start.
-	Operators Operators `yaml:"operators"`
+	Operators Operators `yaml:"operators" restart:"parts"`
 	// Client certificates of tenants, for calls without a credential; they need tls.client_ca_file. The first entry that
 	// matches counts.
 	Certificates []Certificate `yaml:"certificates"`
 	// The last calls, which the admin API shows.
-	Calls Calls `yaml:"calls"`
+	Calls Calls `yaml:"calls" restart:"yes"`
 	// The audit log, a hash chain of records in which changes are detectable. Default none.
-	Audit Audit `yaml:"audit"`
+	Audit Audit `yaml:"audit" restart:"yes"`
 	// Limits of each tenant without limits of its own, on all replicas together. Default none.
 	Limits tenant.Limits `yaml:"limits"`
 
@@ -213,7 +213,7 @@ type Log struct {
 	// Least level of the lines.
 	Level slog.Level `yaml:"level" default:"info"`
 	// Format of the lines.
-	Format string `yaml:"format" enum:"text,json" default:"json"`
+	Format string `yaml:"format" enum:"text,json" default:"json" restart:"yes"`
 }
 
 // Metrics are settings of metrics.

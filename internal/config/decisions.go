@@ -33,12 +33,12 @@ type Approvals struct {
 	// Approvals of a tenant that wait for an answer or their call.
 	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
-	Rules []ApprovalRule `yaml:"rules"`
+	Rules []ApprovalRule `yaml:"rules" restart:"no"`
 	// A URL that gets events of approvals. Default none.
-	Webhook Webhook `yaml:"webhook"`
+	Webhook Webhook `yaml:"webhook" restart:"no"`
 	// Further destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
 	// events, and a slow one does not delay the others.
-	Notices []Notice `yaml:"notices"`
+	Notices []Notice `yaml:"notices" restart:"no"`
 }
 
 // Idempotency is about stored responses of calls with idempotency keys.

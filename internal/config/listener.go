@@ -41,7 +41,7 @@ type Listener struct {
 	// approval_wait of its calls. Default that of their fleet.
 	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m"`
 	// TLS at this address. Default cleartext.
-	TLS ServerTLS `yaml:"tls"`
+	TLS ServerTLS `yaml:"tls" restart:"switch"`
 	// true: callers without a credential may come from other machines. Every program that reaches the address is then its
 	// tenant.
 	Open bool `yaml:"open" default:"false"`

@@ -12,11 +12,11 @@ import (
 type Operators struct {
 	Given bool `yaml:",present"` // the file has the block, even an empty one
 	// true: the admin API asks nobody who they are. CAPGATE_ADMIN_INSECURE=1 and --admin-insecure do the same.
-	Insecure bool `yaml:"insecure" default:"false"`
+	Insecure bool `yaml:"insecure" default:"false" restart:"yes"`
 	// sign_in: /metrics needs the role viewer; open: it asks nobody.
 	OpenMetrics bool `yaml:"metrics" enum:"sign_in,open" default:"sign_in"`
 	// TLS of the admin API. Default cleartext.
-	TLS ServerTLS `yaml:"tls"`
+	TLS ServerTLS `yaml:"tls" restart:"switch"`
 	// API keys of operators. capgate keys new creates them as those of tenants.
 	Keys []OperatorKey `yaml:"keys"`
 	// Client certificates of operators; they need tls.client_ca_file. The first entry that matches counts.

@@ -87,7 +87,7 @@ type Artifacts struct {
 	MaxSize int64 `yaml:"max_size" kind:"size" default:"1GiB"`
 	// Keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all verify. Default none, and
 	// replicas share one in Redis.
-	KeyFile string `yaml:"signing_key_file" kind:"file"`
+	KeyFile string `yaml:"signing_key_file" kind:"file" restart:"no"`
 	// Maximum validity of a signed URL.
 	MaxURLTTL time.Duration `yaml:"max_url_ttl" min:"1s" max:"168h" default:"1h"`
 	// Beginning of signed URLs. Default none, and they have neither scheme nor host.

@@ -59,9 +59,9 @@ type Limits struct {
 type Age struct {
 	// Age at which a client's connection is replaced, more or less a tenth: over HTTP/2 by GOAWAY, over HTTP/1.1 by
 	// Connection: close. Calls and streams that run finish. 0s: none.
-	Max time.Duration `yaml:"max_connection_age" default:"10m"`
+	Max time.Duration `yaml:"max_connection_age" default:"10m" restart:"yes"`
 	// Time after max_connection_age for calls and streams over HTTP/2, which then end with UNAVAILABLE; 0s: no limit.
-	Grace time.Duration `yaml:"max_connection_age_grace" default:"0s"`
+	Grace time.Duration `yaml:"max_connection_age_grace" default:"0s" restart:"yes"`
 
 	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is called
 	// for each response, from any goroutine. If it is nil, clients leave when the Server stops listening.

@@ -88,9 +88,13 @@ func generate(root string) (map[string][]byte, error) {
 // comments are those of the fields of structs, by package.Struct.Field, and of structs.
 type comments map[string]string
 
-// of returns the comment of a field, or for "" of the struct.
+// of returns the comment of a field, with a note on restarts; or for "" of the struct.
 func (c comments) of(t reflect.Type, field string) string {
-	return c[t.PkgPath()+"."+t.Name()+"."+field]
+	text := c[t.PkgPath()+"."+t.Name()+"."+field]
+	if f, is := t.FieldByName(field); is {
+		text = strings.TrimSpace(text + " " + config.RestartNote(f))
+	}
+	return text
 }
 
 func (c comments) read(root, dir string) error {

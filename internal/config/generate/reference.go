@@ -17,8 +17,8 @@ one, and prints every problem with its line. Unknown fields are errors. [capgate
 is a file with all sections.
 
 Durations have a unit: ` + "`500ms`, `5s`, `2m`, `1h`" + `. Sizes are bytes, with or without a unit: ` +
-	"`10MiB`, `1.5GB`, `4096`" + `. A change of the file takes effect without a restart, except for the fields that
-` + "`/readyz`" + ` of the admin API lists.
+	"`10MiB`, `1.5GB`, `4096`" + `. A change of the file takes effect without a restart, except where the tables say
+otherwise. ` + "`/readyz`" + ` of the admin API lists such changes.
 
 Editors with a YAML language server complete and check the file if its first line is
 
