@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // maxUnusable bounds the fleets that /readyz names to operators without ?verbose.
@@ -184,7 +185,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	body.readinessCounts = counts
 	var answer any = counts
-	if guard.Permits(r.Context(), "GET /v1/fleets") {
+	if guard.Permits(r.Context(), capgatepb.Fleets_ListFleets_FullMethodName) {
 		answer = body
 	}
 	status := http.StatusOK

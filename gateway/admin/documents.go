@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/openapi"
 	"github.com/capgate/capgate/openapi/viewer"
 )
@@ -18,7 +19,8 @@ func MountDocuments(mux *guard.Mux) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			text, err := read()
 			if err != nil {
-				refuse(w, r, http.StatusInternalServerError, codes.Internal, "INTERNAL", "the document cannot be written")
+				problem.Write(w, r, problem.Own(http.StatusInternalServerError, codes.Internal, "INTERNAL",
+					"the document cannot be written"))
 				return
 			}
 			w.Header().Set("Content-Type", form)

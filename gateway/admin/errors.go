@@ -46,7 +46,7 @@ func (e *errorsInJSON) unrouted(ctx context.Context, mux *runtime.ServeMux, m ru
 	switch refusal := guard.Unrouted(ctx); {
 	case refusal != nil:
 		e.refused(w, r, refusal)
-	case code == http.StatusNotFound:
+	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
 		problem.Write(w, r, problem.NoSuchPath())
 	default:
 		runtime.DefaultRoutingErrorHandler(ctx, mux, m, w, r, code)

@@ -3,8 +3,10 @@ package app
 import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
+	adminfleets "github.com/capgate/capgate/gateway/admin/fleets"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/drains"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
 )
 
@@ -32,8 +34,8 @@ func (f drainedFleets) Calls(k drains.Key) (int64, bool) {
 }
 
 // answers says which replica answers a request to the admin API.
-func (p *App) answers() admin.Gateway {
-	return admin.Gateway{Replica: p.replica, Redis: redisState(p.store)()}
+func (p *App) answers() *capgatepb.RespondingReplica {
+	return &capgatepb.RespondingReplica{Replica: p.replica, Redis: redisState(p.store)()}
 }
 
 // drainsFeature takes drained backends out of their fleets, and shows the fleets in the admin API.
@@ -43,9 +45,8 @@ func drainsFeature() feature {
 		name: "drains",
 		build: func(p *App) error {
 			kept = drains.New(p.replica, p.store.Drains(), drainedFleets{p.fleets.routing}, p.log)
-			fleets := admin.New(admin.Config{Router: p.fleets.routing, Drains: kept, Source: p.sourceOf, ProbedBy: p.probedBy,
-				Gateway: p.answers, Audit: p.audit})
-			p.parts.mounts = append(p.parts.mounts, fleets.Mount)
+			p.parts.services = append(p.parts.services, adminfleets.New(adminfleets.Config{Router: p.fleets.routing,
+				Drains: kept, Source: p.sourceOf, ProbedBy: p.probedBy, Gateway: p.answers, Audit: p.audit}))
 			return nil
 		},
 		run: func(_ *App, w *work) {

@@ -3,9 +3,9 @@ package app
 import (
 	"crypto/rand"
 
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/admin/usage"
 	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // quotasFeature keeps tenants to their limits.
@@ -19,9 +19,8 @@ func quotasFeature() feature {
 				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} }})
 			quotas.Single(p.started.Single(p.started.Config.Multi))
 			p.parts.Callers.Limits, p.parts.Callers.Replicas = quotas, p.sharers()
-			p.parts.mounts = append(p.parts.mounts, func(mux *guard.Mux) {
-				admin.MountLimits(mux, quotas, p.auth.roster, p.answers)
-			})
+			p.parts.services = append(p.parts.services, usage.New(quotas,
+				func() *tenant.Roster { return p.auth.roster }, p.answers)) // the tenants are read later
 			return p.metrics.Add(quotas)
 		},
 		apply: func(p *App, c *change) {

@@ -42,7 +42,7 @@ type goldenRequest struct {
 	form  bool     // the body is a form
 	head  []string // names and values of headers
 	save  []string // name and path in the JSON body, as in "key credential" or "apr approvals.0.id"
-	until string   // the request is repeated until its response contains this
+	until string   // the request is repeated until its response contains all of these, between " & "
 	// messages bounds the messages of a stream, and call is a tool that is called after the first of them.
 	messages int
 	call     string
@@ -202,7 +202,12 @@ func (g *goldenGateway) record(t *testing.T, q *goldenRequest) {
 	if q.until != "" {
 		check.Until(t, q.route+" to have "+q.until, func() (bool, string) {
 			code, form, body = g.send(t, q)
-			return strings.Contains(string(body), q.until), string(body)
+			for _, part := range strings.Split(q.until, " & ") {
+				if !strings.Contains(string(body), part) {
+					return false, string(body)
+				}
+			}
+			return true, ""
 		})
 	}
 	for _, s := range q.save {

@@ -135,7 +135,7 @@ func (g *goldenGateway) serve(t *testing.T, config, named map[string]string) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	t.Cleanup(func() { _ = g.conn.Close() })
-	waitPage(t, "http://"+g.admin+"/livez", "ok")
+	waitPage(t, "http://"+g.admin+"/readyz", `"ready":true`)
 	check.Until(t, "the backends to be probed", func() (bool, string) {
 		_, text := request(t.Context(), t, "GET", "http://"+g.admin+"/v1/fleets", g.keys["admin"])
 		return strings.Count(text, `"state":"up"`) == 5 && strings.Count(text, `"state":"down"`) == 1, text

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
@@ -71,7 +73,7 @@ func adminURL(admin string) (*url.URL, error) {
 func (p *adminClient) do(ctx context.Context, method, path string, body, answer any) error {
 	var text io.Reader = http.NoBody
 	if body != nil {
-		data, err := json.Marshal(body)
+		data, err := asJSON(body)
 		if err != nil {
 			return err
 		}
@@ -92,7 +94,12 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
 	if resp.StatusCode == http.StatusOK {
-		if err := decoder.Decode(answer); err != nil {
+		var text json.RawMessage
+		err := decoder.Decode(&text)
+		if err == nil {
+			err = decode(text, answer)
+		}
+		if err != nil {
 			return refused("%s answers, but not as the admin API of a capgate gateway; --admin or CAPGATE_ADMIN sets "+
 				"the address", req.URL.Host)
 		}
@@ -112,6 +119,14 @@ func (p *adminClient) do(ctx context.Context, method, path string, body, answer 
 	}
 	return exitError{status, fmt.Errorf("%s (%s)", p.access.explainRefusal(problem.Reason, problem.Detail),
 		problem.Reason)}
+}
+
+// decode decodes a message, or a value of encoding/json.
+func decode(text []byte, to any) error {
+	if m, ok := to.(proto.Message); ok {
+		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, m)
+	}
+	return json.Unmarshal(text, to)
 }
 
 // The ports of a gateway.

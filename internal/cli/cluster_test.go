@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,9 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/admin"
+	"google.golang.org/protobuf/encoding/protojson"
+
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -108,19 +109,19 @@ func (m *member) kill() {
 }
 
 // fleet returns a gateway's state of "caps".
-func (m *member) fleet(t *testing.T) *admin.Fleet {
+func (m *member) fleet(t *testing.T) *capgatepb.Fleet {
 	t.Helper()
 	_, body := page(t, "http://"+m.admin+"/v1/fleets")
-	var all admin.Fleets
-	check.Must(t, json.Unmarshal([]byte(body), &all))
+	all := new(capgatepb.ListFleetsResponse)
+	check.Must(t, protojson.Unmarshal([]byte(body), all))
 	if len(all.Fleets) != 1 {
 		t.Fatal(body)
 	}
-	return &all.Fleets[0]
+	return all.GetFleets()[0]
 }
 
 // wait waits until a condition holds at all of some gateways.
-func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*admin.Fleet) bool) {
+func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*capgatepb.Fleet) bool) {
 	t.Helper()
 	check.Until(t, what, func() (bool, string) {
 		for i, g := range gateways {
@@ -132,18 +133,18 @@ func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*a
 	})
 }
 
-func allUp(f *admin.Fleet) bool {
+func allUp(f *capgatepb.Fleet) bool {
 	for _, b := range f.Backends {
 		if b.State != "up" {
 			return false
 		}
 	}
-	return f.Usable == len(f.Backends)
+	return int(f.GetUsable()) == len(f.GetBackends())
 }
 
 // only reports whether a backend has a state, and all others are up.
-func only(addr, state string) func(*admin.Fleet) bool {
-	return func(f *admin.Fleet) bool {
+func only(addr, state string) func(*capgatepb.Fleet) bool {
+	return func(f *capgatepb.Fleet) bool {
 		for _, b := range f.Backends {
 			if b.Addr == addr && b.State != state || b.Addr != addr && b.State != "up" {
 				return false
@@ -160,7 +161,7 @@ func (c *cluster) agree(t *testing.T, gateways []*member) {
 	for _, g := range gateways {
 		live[g.id] = true
 	}
-	said := func(f *admin.Fleet) string {
+	said := func(f *capgatepb.Fleet) string {
 		var text strings.Builder
 		for _, b := range f.Backends {
 			if !live[b.ProbedBy] {
@@ -170,7 +171,7 @@ func (c *cluster) agree(t *testing.T, gateways []*member) {
 		}
 		return text.String()
 	}
-	c.wait(t, "gateways to agree", gateways, func(f *admin.Fleet) bool {
+	c.wait(t, "gateways to agree", gateways, func(f *capgatepb.Fleet) bool {
 		text := said(f)
 		return text != "" && text == said(gateways[0].fleet(t))
 	})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capgate/capgate/gateway/admin"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 const drainHelp = `The command drains the backend at all replicas of the gateway, and waits until it has no calls in
@@ -25,7 +25,7 @@ const drainPoll = 250 * time.Millisecond
 type drainCommand struct {
 	port    *adminClient
 	backend string
-	request admin.DrainRequest
+	request capgatepb.DrainBackendRequest
 	timeout time.Duration
 	output
 }
@@ -84,29 +84,29 @@ func (d *drainCommand) addTo(c *cobra.Command) (connect func(backend string) err
 func (d *drainCommand) path() string { return "/v1/backends/" + url.PathEscape(d.backend) }
 
 func (d *drainCommand) undrain(ctx context.Context) error {
-	var state admin.BackendDrains
-	if err := d.port.do(ctx, http.MethodPost, d.path()+":undrain", d.request, &state); err != nil {
+	state := new(capgatepb.BackendState)
+	if err := d.port.do(ctx, http.MethodPost, d.path()+":undrain", &d.request, state); err != nil {
 		return err
 	}
-	return d.record(state, func(w io.Writer) {
+	return d.record(whole{state}, func(w io.Writer) {
 		if back := fleetsOf(state, true); len(back) > 0 {
 			fmt.Fprintf(w, "%s is back in %s\n", d.backend, strings.Join(back, ", "))
 		}
 		if same := fleetsOf(state, false); len(same) > 0 {
 			fmt.Fprintf(w, "%s was not drained in %s\n", d.backend, strings.Join(same, ", "))
 		}
-		if !state.Shared {
+		if !state.GetShared() {
 			fmt.Fprintln(w, "redis is unavailable: the other replicas will learn of it when it is back")
 		}
 	})
 }
 
 func (d *drainCommand) drain(ctx context.Context) error {
-	var state admin.BackendDrains
-	if err := d.port.do(ctx, http.MethodPost, d.path()+":drain", d.request, &state); err != nil {
+	state := new(capgatepb.BackendState)
+	if err := d.port.do(ctx, http.MethodPost, d.path()+":drain", &d.request, state); err != nil {
 		return err
 	}
-	if err := d.record(state, func(w io.Writer) {
+	if err := d.record(whole{state}, func(w io.Writer) {
 		fleets := append(fleetsOf(state, true), fleetsOf(state, false)...)
 		fmt.Fprintf(w, "%s gets no new calls in %s\n", d.backend, strings.Join(fleets, ", "))
 	}); err != nil || d.timeout == 0 {
@@ -118,23 +118,23 @@ func (d *drainCommand) drain(ctx context.Context) error {
 // await waits until no replica has calls left.
 func (d *drainCommand) await(ctx context.Context) error {
 	path := d.path()
-	if d.request.Capability != "" {
-		path += "?capability=" + url.QueryEscape(d.request.Capability)
+	if d.request.GetCapability() != "" {
+		path += "?capability=" + url.QueryEscape(d.request.GetCapability())
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	ticker := time.NewTicker(drainPoll)
 	defer ticker.Stop()
 	for told := "the calls in flight are unknown"; ; {
-		var state admin.BackendDrains
-		err := d.port.do(ctx, http.MethodGet, path, nil, &state)
+		state := new(capgatepb.BackendState)
+		err := d.port.do(ctx, http.MethodGet, path, nil, state)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("the drain stays, but the calls in flight are unknown: %w", err)
 		}
 		if err == nil {
 			left, over := leftOf(state)
 			if over || left != told {
-				if err := d.record(state, func(w io.Writer) { fmt.Fprintln(w, left) }); err != nil || over {
+				if err := d.record(whole{state}, func(w io.Writer) { fmt.Fprintln(w, left) }); err != nil || over {
 					return err
 				}
 				told = left
@@ -149,35 +149,34 @@ func (d *drainCommand) await(ctx context.Context) error {
 }
 
 // leftOf describes the remaining calls of a drain, and reports whether it is over.
-func leftOf(state admin.BackendDrains) (left string, over bool) {
-	var calls int64
-	var unheard, replicas int
+func leftOf(state *capgatepb.BackendState) (left string, over bool) {
+	var calls, unheard, replicas int
 	drained := true
-	for _, d := range state.Drains {
-		calls += d.InFlight
-		unheard, replicas = max(unheard, d.Unheard), max(replicas, d.Replicas)
-		drained = drained && d.Drained
+	for _, d := range state.GetDrains() {
+		calls += int(d.GetInFlight())
+		unheard, replicas = max(unheard, int(d.GetUnheard())), max(replicas, int(d.GetReplicas()))
+		drained = drained && d.GetDrained()
 	}
 	switch {
 	case !drained:
 		return "the drain has been ended", false
-	case !state.Shared:
-		return "redis is unavailable: the other replicas will learn of it when it is back; " + count(int(calls), "call") +
+	case !state.GetShared():
+		return "redis is unavailable: the other replicas will learn of it when it is back; " + count(calls, "call") +
 			" in flight at this one", false
 	case unheard > 0:
 		return count(unheard, "replica") + " of " + fmt.Sprint(replicas) + " did not get the change yet", false
 	case calls > 0:
-		return count(int(calls), "call") + " in flight at " + count(replicas, "replica"), false
+		return count(calls, "call") + " in flight at " + count(replicas, "replica"), false
 	default:
 		return "no call is in flight there, at " + count(replicas, "replica"), true
 	}
 }
 
 // fleetsOf returns the fleets in which the request changed the drain, or those in which it did not.
-func fleetsOf(state admin.BackendDrains, changed bool) (names []string) {
-	for _, d := range state.Drains {
-		if d.Changed == changed {
-			names = append(names, d.Capability)
+func fleetsOf(state *capgatepb.BackendState, changed bool) (names []string) {
+	for _, d := range state.GetDrains() {
+		if d.GetChanged() == changed {
+			names = append(names, d.GetCapability())
 		}
 	}
 	return names

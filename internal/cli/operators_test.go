@@ -107,9 +107,9 @@ var gatewayRoutes = []string{"GET /livez", "GET /readyz", "GET /readyz?verbose",
 var openRoute = regexp.MustCompile(`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
 
 // ofOneTenant are the routes that an operator of one tenant reaches.
-var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground)/|` +
+var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Usage)/|` +
 	`v1\.Policies/(List|Set|Delete|Explain|Compare)|v1\.Tenants/(Get|List|CreateKey|RotateKey|RevokeKey)|grpc\.reflection|GET /\{\$\}|/docs|/openapi|` +
-	`/v1/(limits|me|calls/events|approvals/events|playground:invoke)$`)
+	`/v1/me$`)
 
 // leastRole returns the role that the contract wants for a route, apart from the table of the guard.
 func leastRole(route string) string {

@@ -13,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/internal/lib/restjson"
 )
 
 // The formats of --output.
@@ -107,6 +109,9 @@ func (o *output) encode(b *bytes.Buffer, v any, indent string) error {
 
 // asJSON encodes a message as the gateway's REST API does.
 func asJSON(v any) ([]byte, error) {
+	if w, ok := v.(whole); ok {
+		return restjson.Marshal(w.Message)
+	}
 	if m, ok := v.(proto.Message); ok {
 		return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	}
@@ -116,6 +121,9 @@ func asJSON(v any) ([]byte, error) {
 	err := e.Encode(v)
 	return b.Bytes(), err
 }
+
+// whole is a message that is printed with the fields that the admin API's JSON always has, also empty ones.
+type whole struct{ proto.Message }
 
 // asYAML converts JSON, which is YAML in another style.
 func asYAML(text []byte) ([]byte, error) {

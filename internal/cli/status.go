@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/admin/fleets"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 const statusHelp = `The table has the backends of each fleet: their state with its reason and age, the replica that probes
@@ -100,25 +101,25 @@ func (s *statusCommand) show(ctx context.Context, print func(v any, text func(io
 		if err != nil {
 			return err
 		}
-		return print(all, func(w io.Writer) { printTenants(w, all) })
+		return print(whole{all}, func(w io.Writer) { printTenants(w, all) })
 	}
 	all, err := s.fleets(ctx)
 	if err != nil {
 		return err
 	}
-	return print(all, func(w io.Writer) { printFleets(w, all, time.Now(), colored(s.out)) })
+	return print(whole{all}, func(w io.Writer) { printFleets(w, all, time.Now(), colored(s.out)) })
 }
 
 // fleets returns all fleets, or the requested one.
-func (s *statusCommand) fleets(ctx context.Context) (all admin.Fleets, err error) {
-	all.Fleets = []admin.Fleet{}
-	err = pages(func(token string) (string, error) {
-		var page admin.Fleets
-		query := url.Values{"page_size": {fmt.Sprint(admin.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
-		err := s.port.do(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, &page)
-		all.Gateway, all.TotalSize = page.Gateway, page.TotalSize
-		all.Fleets = append(all.Fleets, page.Fleets...)
-		return page.NextPageToken, err
+func (s *statusCommand) fleets(ctx context.Context) (*capgatepb.ListFleetsResponse, error) {
+	all := new(capgatepb.ListFleetsResponse)
+	err := pages(func(token string) (string, error) {
+		page := new(capgatepb.ListFleetsResponse)
+		query := url.Values{"page_size": {fmt.Sprint(fleets.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
+		err := s.port.do(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, page)
+		all.Gateway, all.TotalSize = page.GetGateway(), page.GetTotalSize()
+		all.Fleets = append(all.Fleets, page.GetFleets()...)
+		return page.GetNextPageToken(), err
 	})
 	return all, err
 }

@@ -8,46 +8,47 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/capgate/capgate/gateway/admin"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // usages returns how much of their limits tenants use.
-func (s *statusCommand) usages(ctx context.Context) (admin.TenantsPage, error) {
-	all := admin.TenantsPage{Tenants: []admin.TenantUsage{}}
+func (s *statusCommand) usages(ctx context.Context) (*capgatepb.ListUsageResponse, error) {
+	all := new(capgatepb.ListUsageResponse)
 	err := pages(func(token string) (string, error) {
-		var page admin.TenantsPage
-		err := s.port.do(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil, &page)
-		all.Gateway, all.Tenants = page.Gateway, append(all.Tenants, page.Tenants...)
-		return page.Next, err
+		page := new(capgatepb.ListUsageResponse)
+		err := s.port.do(ctx, http.MethodGet, "/v1/limits?"+url.Values{"page_token": {token}}.Encode(), nil, page)
+		all.Gateway, all.Tenants = page.GetGateway(), append(all.Tenants, page.GetTenants()...)
+		return page.GetNextPageToken(), err
 	})
 	return all, err
 }
 
 // printTenants shows tenants to people.
-func printTenants(w io.Writer, all admin.TenantsPage) {
-	fmt.Fprintf(w, "replica %s, redis %s, %s with limits\n\n", all.Gateway.Replica, all.Gateway.Redis,
-		count(len(all.Tenants), "tenant"))
+func printTenants(w io.Writer, all *capgatepb.ListUsageResponse) {
+	fmt.Fprintf(w, "replica %s, redis %s, %s with limits\n\n", all.GetGateway().GetReplica(),
+		all.GetGateway().GetRedis(),
+		count(len(all.GetTenants()), "tenant"))
 	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE")
-	for _, t := range all.Tenants {
-		name := beginning(t.Tenant, maxWhy)
-		if t.Shadow {
+	for _, t := range all.GetTenants() {
+		name := beginning(t.GetTenant(), maxWhy)
+		if t.GetShadow() {
 			name += " (shadow)"
 		}
-		for _, l := range t.Limits {
-			table.row(name, l.Limit, limitOf(&l), fmt.Sprintf("%.0f", l.Used), l.Max, l.Held)
+		for _, l := range t.GetLimits() {
+			table.row(name, l.GetLimit(), limitOf(l), fmt.Sprintf("%.0f", l.GetUsed()), l.GetMax(), l.GetHeld())
 		}
 	}
 	table.print(w)
 }
 
 // limitOf describes the calls that a limit applies to.
-func limitOf(l *admin.LimitUsage) string {
+func limitOf(l *capgatepb.LimitInUse) string {
 	var words []string
-	if l.Capability != "" || l.Tool != "" {
-		words = append(words, orAny(l.Capability)+"/"+orAny(l.Tool))
+	if l.GetCapability() != "" || l.GetTool() != "" {
+		words = append(words, orAny(l.GetCapability())+"/"+orAny(l.GetTool()))
 	}
-	if l.Per != "" {
-		words = append(words, fmt.Sprintf("each of %s", count(l.Apart, l.Per)))
+	if l.GetPer() != "" {
+		words = append(words, fmt.Sprintf("each of %s", count(int(l.GetApart()), l.GetPer())))
 	}
 	return orDash(strings.Join(words, ", "))
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,10 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway/admin"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // rows are the lines of the table of capgate status, in words.
@@ -68,9 +70,9 @@ func TestStatus(t *testing.T) {
 	}
 
 	exit, stdout, _ := runProgram(t, nil, "status", "-o", "json", "--admin", "http://"+port+"/")
-	var fleets admin.Fleets
-	if err := json.Unmarshal([]byte(stdout), &fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 ||
-		fleets.Gateway.Replica != "me" {
+	fleets := new(capgatepb.ListFleetsResponse)
+	if err := protojson.Unmarshal([]byte(stdout), fleets); err != nil || exit != 0 || len(fleets.Fleets) != 2 ||
+		fleets.GetGateway().GetReplica() != "me" {
 		t.Errorf("exit status %d: %s: %v; fleets %+v", exit, stdout, err, fleets)
 	}
 	for _, test := range []struct {
@@ -127,22 +129,22 @@ func TestStatusWatch(t *testing.T) {
 func TestStatusTable(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	ago := func(d time.Duration) *time.Time { then := now.Add(-d); return &then }
+	ago := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
 	var table strings.Builder
-	printFleets(&table, admin.Fleets{
-		Gateway: admin.Gateway{Replica: "me", Redis: "ok"}, TotalSize: 3,
-		Fleets: []admin.Fleet{
-			{Capability: "weather", Usable: 2, Panic: true, Backends: []admin.Backend{
+	printFleets(&table, &capgatepb.ListFleetsResponse{
+		Gateway: &capgatepb.RespondingReplica{Replica: "me", Redis: "ok"}, TotalSize: 3,
+		Fleets: []*capgatepb.Fleet{
+			{Capability: "weather", Usable: 2, Panic: true, Backends: []*capgatepb.Backend{
 				{Addr: "10.0.0.1:1", State: "up", Why: "90 cities", Since: ago(90 * time.Second), ProbedBy: "me",
-					InFlight: 12, LatencyMS: 0.25},
+					InFlight: 12, LatencyMs: 0.25},
 				{Addr: "10.0.0.2:1", State: "down", Since: ago(-time.Second), ProbedBy: "other",
-					Why: "\x1b[2Jmoves\nthe screen", LatencyMS: 3.14159},
+					Why: "\x1b[2Jmoves\nthe screen", LatencyMs: 3.14159},
 				{Addr: "10.0.0.3:1", State: "draining", Since: ago(50 * time.Hour),
-					Why: strings.Repeat("x", maxWhy+1), LatencyMS: 1234.5},
+					Why: strings.Repeat("x", maxWhy+1), LatencyMs: 1234.5},
 				{Addr: "10.0.0.4:1", State: "unknown"},
 			}},
 			{Capability: "empty"},
-			{Capability: "old", Usable: 0, Backends: []admin.Backend{{Addr: "10.0.0.5:1", State: "down",
+			{Capability: "old", Usable: 0, Backends: []*capgatepb.Backend{{Addr: "10.0.0.5:1", State: "down",
 				Since: ago(3*time.Hour + time.Minute)}}},
 		},
 	}, now, false)

@@ -5,52 +5,54 @@ import (
 	"io"
 	"time"
 
-	"github.com/capgate/capgate/gateway/admin"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // maxWhy is how much of a reason the table shows, in characters.
 const maxWhy = 160
 
 // printFleets shows fleets to people.
-func printFleets(w io.Writer, all admin.Fleets, now time.Time, color bool) {
-	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.Gateway.Replica, all.Gateway.Redis, count(all.TotalSize, "fleet"))
+func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, color bool) {
+	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.GetGateway().GetReplica(),
+		all.GetGateway().GetRedis(), count(int(all.GetTotalSize()), "fleet"))
 	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON")
 	t.color = color
-	for _, f := range all.Fleets {
-		for _, x := range f.Backends {
-			probed := x.ProbedBy
-			if probed == all.Gateway.Replica {
+	for _, f := range all.GetFleets() {
+		for _, x := range f.GetBackends() {
+			probed := x.GetProbedBy()
+			if probed == all.GetGateway().GetReplica() {
 				probed = "this one"
 			}
-			t.row(f.Capability, beginning(x.Addr, maxWhy), x.State, age(x.Since, now), x.InFlight, latency(x.LatencyMS),
-				beginning(probed, maxWhy), beginning(reasonFor(&x), maxWhy))
+			t.row(f.GetCapability(), beginning(x.GetAddr(), maxWhy), x.GetState(), age(x.GetSince(), now),
+				x.GetInFlight(), latency(x.GetLatencyMs()),
+				beginning(probed, maxWhy), beginning(reasonFor(x), maxWhy))
 		}
 	}
 	t.print(w)
 	before := "\n"
-	for _, f := range all.Fleets {
+	for _, f := range all.GetFleets() {
 		if trouble := troubleOf(f); trouble != "" {
-			fmt.Fprintf(w, "%s%s: %s\n", before, f.Capability, trouble)
+			fmt.Fprintf(w, "%s%s: %s\n", before, f.GetCapability(), trouble)
 			before = ""
 		}
 	}
 }
 
 // reasonFor returns the reason of a state. A healthy backend needs none: what it says of itself is in -o json.
-func reasonFor(x *admin.Backend) string {
-	if x.State == "up" {
+func reasonFor(x *capgatepb.Backend) string {
+	if x.GetState() == "up" {
 		return ""
 	}
-	return x.Why
+	return x.GetWhy()
 }
 
-func troubleOf(f admin.Fleet) string {
+func troubleOf(f *capgatepb.Fleet) string {
 	switch {
-	case len(f.Backends) == 0:
+	case len(f.GetBackends()) == 0:
 		return "no backends"
-	case f.Usable == 0:
+	case f.GetUsable() == 0:
 		return "no usable backend"
-	case f.Panic:
+	case f.GetPanic():
 		return "fewer than half are healthy: calls also go to unhealthy backends"
 	default:
 		return ""

@@ -21,11 +21,11 @@ func short(d time.Duration) string {
 }
 
 // age is the time since then, for a column AGE; "-" for no time.
-func age(then *time.Time, now time.Time) string {
+func age(then *timestamppb.Timestamp, now time.Time) string {
 	if then == nil {
 		return "-"
 	}
-	return short(now.Sub(*then))
+	return short(now.Sub(then.AsTime()))
 }
 
 // ageOf is the age of a time of a message.

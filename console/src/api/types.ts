@@ -7,7 +7,7 @@ type Schemas = components["schemas"];
 type Known<T, K extends keyof T> = T & { [F in K]-?: NonNullable<T[F]> };
 
 export type Me = Schemas["Operator"];
-export type FleetsPage = Schemas["Fleets"];
+export type FleetsPage = Schemas["ListFleetsResponse"];
 export type Fleet = Schemas["Fleet"];
 export type Backend = Schemas["Backend"];
 export type BackendDrains = Schemas["BackendState"];

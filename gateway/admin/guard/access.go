@@ -28,49 +28,44 @@ type Access struct {
 
 // Rows of the table.
 var (
-	open       = Access{}
-	view       = Access{Role: operator.View}
-	viewAll    = Access{Role: operator.View, All: true}
-	operateAll = Access{Role: operator.Operate, All: true}
-	adminAll   = Access{Role: operator.Admin, All: true}
+	open     = Access{}
+	view     = Access{Role: operator.View}
+	viewAll  = Access{Role: operator.View, All: true}
+	adminAll = Access{Role: operator.Admin, All: true}
 )
 
 // routes has the rows of what is no method of a service in proto/capgate: pages, files, probes, the sign-in, and
 // reflection. Methods have the option capgate.v1.access.
 var routes = map[string]Access{
-	"GET /livez":                 open,
-	"GET /readyz":                {Closed: "verbose"}, // its handler names fleets to operators alone
-	"GET /docs/errors":           open,
-	"GET /docs":                  view,
-	"GET /docs/*":                view,
-	"GET /openapi.json":          view,
-	"GET /openapi.yaml":          view,
-	"GET /metrics":               {Role: operator.View, All: true, Metrics: true},
-	"GET /{$}":                   {Role: operator.View, Page: true},
-	"GET /console/":              open, // the page's parts, which are public
-	"GET /signin":                open,
-	"GET /signin/style.css":      open,
-	"GET /signin/oidc/{issuer}":  open,
-	"GET /signin/callback":       open,
-	"POST /signin/key":           open,
-	"GET /cli":                   open, // they check the session, the code or the credential
-	"POST /cli":                  open,
-	"POST /cli/token":            open,
-	"POST /cli/end":              open,
-	"POST /signout":              open,
-	"GET /v1/me":                 view,
-	"GET /v1/sessions":           adminAll,
-	"POST /v1/sessions:revoke":   adminAll,
-	"GET /debug/pprof/":          viewAll,
-	"GET /debug/pprof/cmdline":   viewAll,
-	"GET /debug/pprof/profile":   viewAll,
-	"GET /debug/pprof/symbol":    viewAll,
-	"POST /debug/pprof/symbol":   viewAll,
-	"GET /debug/pprof/trace":     viewAll,
-	"GET /v1/fleets":             viewAll,
-	"GET /v1/backends/{addr}":    viewAll,
-	"POST /v1/backends/{target}": operateAll,
-	"GET /v1/limits":             view,
+	"GET /livez":                open,
+	"GET /readyz":               {Closed: "verbose"}, // its handler names fleets to operators alone
+	"GET /docs/errors":          open,
+	"GET /docs":                 view,
+	"GET /docs/*":               view,
+	"GET /openapi.json":         view,
+	"GET /openapi.yaml":         view,
+	"GET /metrics":              {Role: operator.View, All: true, Metrics: true},
+	"GET /{$}":                  {Role: operator.View, Page: true},
+	"GET /console/":             open, // the page's parts, which are public
+	"GET /signin":               open,
+	"GET /signin/style.css":     open,
+	"GET /signin/oidc/{issuer}": open,
+	"GET /signin/callback":      open,
+	"POST /signin/key":          open,
+	"GET /cli":                  open, // they check the session, the code or the credential
+	"POST /cli":                 open,
+	"POST /cli/token":           open,
+	"POST /cli/end":             open,
+	"POST /signout":             open,
+	"GET /v1/me":                view,
+	"GET /v1/sessions":          adminAll,
+	"POST /v1/sessions:revoke":  adminAll,
+	"GET /debug/pprof/":         viewAll,
+	"GET /debug/pprof/cmdline":  viewAll,
+	"GET /debug/pprof/profile":  viewAll,
+	"GET /debug/pprof/symbol":   viewAll,
+	"POST /debug/pprof/symbol":  viewAll,
+	"GET /debug/pprof/trace":    viewAll,
 
 	// Reflection tells what the API is, and nothing of this gateway.
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      view,

@@ -12,9 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // people authenticates operators by names in place of credentials.
@@ -57,13 +59,25 @@ func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 	t.Helper()
 	cfg.Status = statusOf
 	mux := guard.NewMux()
-	for _, pattern := range []string{"GET /livez", "GET /readyz", "GET /metrics", "GET /{$}", "GET /v1/fleets",
-		"GET /v1/limits", "POST /v1/backends/{target}", "GET /docs", "GET /v1/sessions"} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if who := operator.FromContext(r.Context()); who != nil {
-				_, _ = w.Write([]byte(who.Rights()))
+	rights := func(w http.ResponseWriter, r *http.Request) {
+		if who := operator.FromContext(r.Context()); who != nil {
+			_, _ = w.Write([]byte(who.Rights()))
+		}
+	}
+	for _, pattern := range []string{"GET /livez", "GET /readyz", "GET /metrics", "GET /{$}", "GET /docs", "GET /v1/sessions"} {
+		mux.HandleFunc(pattern, rights)
+	}
+	for pattern, method := range map[string]string{"GET /v1/fleets": capgatepb.Fleets_ListFleets_FullMethodName,
+		"GET /v1/limits":              capgatepb.Usage_ListUsage_FullMethodName,
+		"POST /v1/backends/{segment}": capgatepb.Fleets_DrainBackend_FullMethodName} {
+		mux.HandleRPC(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, refusal := guard.Authorize(r.Context(), method)
+			if refusal != nil {
+				problem.Write(w, r, problem.Of(statusOf(refusal).Err()))
+				return
 			}
-		})
+			rights(w, r.WithContext(ctx))
+		}))
 	}
 	g := guard.New(cfg)
 	h, err := g.Handler(mux)
@@ -158,7 +172,7 @@ func TestRoutes(t *testing.T) {
 	if w := request(h, "GET /metrics", "", elsewhere); w.Code != http.StatusOK {
 		t.Errorf("open metrics: %d", w.Code)
 	}
-	if guard.Permits(context.Background(), "GET /v1/fleets") {
+	if guard.Permits(context.Background(), capgatepb.Fleets_ListFleets_FullMethodName) {
 		t.Error("a request without an operator is permitted")
 	}
 }

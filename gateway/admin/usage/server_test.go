@@ -1,20 +1,19 @@
-package admin_test
+package usage_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"slices"
 	"testing"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/capgate/capgate/gateway/admin/usage"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // oneLimit has tenants with one limit each.
@@ -43,21 +42,19 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 		{[]string{"globex"}, []string{"globex"}, 403},
 		{[]string{"acme", "globex", "initech"}, []string{"acme", "globex", "initech"}, 403},
 	} {
-		mux := guard.NewMux()
-		admin.MountLimits(mux, oneLimit{}, &tenant.Roster{Directory: directory}, func() admin.Gateway { return admin.Gateway{} })
-		by := gatewaytest.Operator{Roles: operator.View, Tenants: test.of}
-		routes, err := guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus}).Handler(mux)
-		check.Must(t, err)
-		server := httptest.NewServer(routes)
-		check.Cleanup(t, server.Close)
+		p := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.View, Tenants: test.of},
+			usage.New(oneLimit{}, func() *tenant.Roster { return &tenant.Roster{Directory: directory} },
+				func() *capgatepb.RespondingReplica { return nil }))
 		for _, size := range []string{"", "&page_size=1", "&page_size=2"} {
 			var sees []string
 			for token := ""; len(sees) <= len(all); {
-				status, page := ask[admin.TenantsPage](t, "GET", server.URL+"/v1/limits?page_token="+token+size, "")
-				for _, u := range page.Tenants {
-					sees = append(sees, u.Tenant)
+				status, text := p.Ask(t, "GET", "/v1/limits?page_token="+token+size, "")
+				page := new(capgatepb.ListUsageResponse)
+				check.Must(t, protojson.Unmarshal([]byte(text), page))
+				for _, u := range page.GetTenants() {
+					sees = append(sees, u.GetTenant())
 				}
-				if token = page.Next; status != 200 || token == "" {
+				if token = page.GetNextPageToken(); status != 200 || token == "" {
 					break
 				}
 			}
@@ -65,8 +62,8 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 				t.Errorf("%v, %q: %v", test.of, size, sees)
 			}
 		}
-		if status, p := ask[problem.Problem](t, "GET", server.URL+"/v1/limits?tenant=hooli", ""); status != test.others {
-			t.Errorf("%v: %d %+v", test.of, status, p)
+		if status, text := p.Ask(t, "GET", "/v1/limits?tenant=hooli", ""); status != test.others {
+			t.Errorf("%v: %d %s", test.of, status, text)
 		}
 	}
 }

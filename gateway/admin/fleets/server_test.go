@@ -1,4 +1,4 @@
-package admin_test
+package fleets_test
 
 import (
 	"context"
@@ -6,21 +6,24 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/gateway/admin/guard"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/admin/fleets"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
 )
 
@@ -70,31 +73,27 @@ const (
 // start serves the API of a gateway with two fleets, and answers with its address.
 func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routing *router.Router) {
 	t.Helper()
-	fleets := append([]router.FleetConfig{
+	all := append([]router.FleetConfig{
 		{Capability: "weather", Backends: []router.BackendConfig{{Addr: addr1, Zone: "a", Limit: 8},
 			{Addr: addr2, Weight: 7}}},
 		{Capability: "news", Backends: []router.BackendConfig{{Addr: addr1, Session: "s1"}, {Addr: addr2, Weight: -1}}},
 	}, more...)
-	table, err := router.NewTable(router.Config{Fleets: fleets, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
+	table, err := router.NewTable(router.Config{Fleets: all, Limits: router.NewLimits(router.LimitsConfig{})}, nil)
 	check.Must(t, err)
 	routing = router.New(table)
 	k = &kept{routing: routing, all: map[drains.Key]router.Drain{}}
-	mux := guard.NewMux()
-	admin.New(admin.Config{
+	service := fleets.New(fleets.Config{
 		Router: routing, Drains: k,
-		Gateway: func() admin.Gateway { return admin.Gateway{Replica: "me", Redis: "ok"} },
+		Gateway: func() *capgatepb.RespondingReplica { return &capgatepb.RespondingReplica{Replica: "me", Redis: "ok"} },
 		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
-	}).Mount(mux)
-	routes, err := guard.Insecure(gateway.GRPCStatus).Handler(mux)
-	check.Must(t, err)
-	server := httptest.NewServer(routes)
-	check.Cleanup(t, server.Close)
-	return server.URL, k, routing
+	})
+	return gatewaytest.ServeOperators(t, service).URL, k, routing
 }
 
 // ask makes a request, whose body is JSON unless it is empty, and decodes the answer.
-func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
+func ask[T any](t *testing.T, method, url, body string) (status int, answer *T) {
 	t.Helper()
+	answer = new(T)
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	check.Must(t, err)
 	resp, err := clienttest.HTTP.Do(req)
@@ -102,7 +101,11 @@ func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err == nil {
-		err = json.Unmarshal(text, &answer)
+		if m, ok := any(answer).(proto.Message); ok {
+			err = protojson.Unmarshal(text, m)
+		} else {
+			err = json.Unmarshal(text, answer)
+		}
 	}
 	if err != nil {
 		t.Fatalf("%s %s: %s %q: %v", method, url, resp.Status, text, err)
@@ -111,9 +114,9 @@ func ask[T any](t *testing.T, method, url, body string) (status int, answer T) {
 }
 
 // fleet asks for one.
-func fleet(t *testing.T, url, capability string) admin.Fleet {
+func fleet(t *testing.T, url, capability string) *capgatepb.Fleet {
 	t.Helper()
-	status, all := ask[admin.Fleets](t, "GET", url+"/v1/fleets?capability="+capability, "")
+	status, all := ask[capgatepb.ListFleetsResponse](t, "GET", url+"/v1/fleets?capability="+capability, "")
 	if status != 200 || len(all.Fleets) != 1 || all.TotalSize != 1 {
 		t.Fatalf("%d %+v", status, all)
 	}
@@ -128,15 +131,15 @@ func TestFleets(t *testing.T) {
 		{Addr: addr1, State: health.Up, Dialect: call.Live, Since: since, By: "other", Reason: "it answers"},
 		{Addr: addr2, State: health.Down, Since: since, By: "me", Reason: "timeout"},
 	}))
-	status, all := ask[admin.Fleets](t, "GET", url+"/v1/fleets", "")
+	status, all := ask[capgatepb.ListFleetsResponse](t, "GET", url+"/v1/fleets", "")
 	if status != 200 || all.TotalSize != 2 || len(all.Fleets) != 2 || all.NextPageToken != "" ||
-		all.Gateway.Replica != "me" || all.Gateway.Redis != "ok" {
+		all.GetGateway().GetReplica() != "me" || all.GetGateway().GetRedis() != "ok" {
 		t.Fatalf("%d %+v", status, all)
 	}
 	want := `{"name":"fleets/weather","capability":"weather","usable":1,"backends":[` +
 		`{"name":"fleets/weather/backends/10.0.0.1:50051","addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
 		`{"name":"fleets/weather/backends/%5B2001:db8::1%5D:50051","addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}],"update_time":"2026-01-02T03:04:05Z"}`
-	if got, err := json.Marshal(all.Fleets[1]); err != nil || string(got) != want {
+	if got, err := restjson.Marshal(all.GetFleets()[1]); err != nil || string(got) != want {
 		t.Errorf("%s\nwant\n%s; err %+v", got, want, err)
 	}
 	if one := fleet(t, url, "news"); one.Backends[0].Session != "s1" || one.Backends[1].State != "off" {
@@ -159,7 +162,7 @@ func TestPagesHaveEachFleetOnce(t *testing.T) {
 	for _, size := range []string{"", "&page_size=0", "&page_size=7", "&page_size=252", "&page_size=5000"} {
 		seen, token := 0, ""
 		for last := ""; ; {
-			status, page := ask[admin.Fleets](t, "GET", url+"/v1/fleets?page_token="+token+size, "")
+			status, page := ask[capgatepb.ListFleetsResponse](t, "GET", url+"/v1/fleets?page_token="+token+size, "")
 			if status != 200 || page.TotalSize != 252 || len(page.Fleets) == 0 {
 				t.Fatalf("%s: %d %d fleets of %d", size, status, len(page.Fleets), page.TotalSize)
 			}
@@ -189,7 +192,7 @@ func TestPagesHaveEachFleetOnce(t *testing.T) {
 func TestDrainAndBack(t *testing.T) {
 	t.Parallel()
 	url, _, _ := start(t)
-	status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"capability": "weather"}`)
+	status, b := ask[capgatepb.BackendState](t, "POST", url+"/v1/backends/"+addr1+":drain", `{"capability": "weather"}`)
 	if status != 200 || !b.Shared || len(b.Drains) != 1 || !b.Drains[0].Drained || b.Drains[0].InFlight != 3 ||
 		b.Drains[0].Replicas != 2 || b.Drains[0].Unheard != 1 || b.Drains[0].Since == nil || !b.Drains[0].Changed {
 		t.Fatalf("%d %+v", status, b)
@@ -198,11 +201,11 @@ func TestDrainAndBack(t *testing.T) {
 	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Why != "drained by an operator" || f.Backends[0].Usable || !f.Backends[1].Usable {
 		t.Errorf("%+v", f)
 	}
-	status, b = ask[admin.BackendDrains](t, "GET", url+"/v1/backends/"+addr1, "")
+	status, b = ask[capgatepb.BackendState](t, "GET", url+"/v1/backends/"+addr1, "")
 	if status != 200 || len(b.Drains) != 2 || !b.Drains[0].Drained || b.Drains[1].Drained || b.Drains[1].Unheard != 0 {
 		t.Errorf("%d %+v", status, b)
 	}
-	status, b = ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr1+":undrain", "")
+	status, b = ask[capgatepb.BackendState](t, "POST", url+"/v1/backends/"+addr1+":undrain", "")
 	if status != 200 || len(b.Drains) != 2 || b.Drains[0].Drained || b.Drains[0].Since != nil || !b.Drains[0].Changed ||
 		b.Drains[1].Changed { // the other fleet did not drain it
 		t.Errorf("%d %+v", status, b)
@@ -212,7 +215,7 @@ func TestDrainAndBack(t *testing.T) {
 	}
 	// An IPv6 address is written as in the configuration, or escaped.
 	for _, addr := range []string{addr2, "%5B2001:db8::1%5D:50051"} {
-		if status, b := ask[admin.BackendDrains](t, "POST", url+"/v1/backends/"+addr+":undrain",
+		if status, b := ask[capgatepb.BackendState](t, "POST", url+"/v1/backends/"+addr+":undrain",
 			""); status != 200 || b.Addr != addr2 {
 			t.Errorf("%d %+v", status, b)
 		}
@@ -225,7 +228,7 @@ func TestDrainOfOneReplica(t *testing.T) {
 	for _, alone := range []string{"weather", "news", ""} {
 		url, k, _ := start(t)
 		k.alone = drains.Key{Capability: alone, Addr: addr1}
-		status, b := ask[admin.BackendDrains](t, "GET", url+"/v1/backends/"+addr1, "")
+		status, b := ask[capgatepb.BackendState](t, "GET", url+"/v1/backends/"+addr1, "")
 		if status != 200 || len(b.Drains) != 2 || b.Shared != (alone == "") {
 			t.Errorf("%q: %d %+v", alone, status, b)
 		}

@@ -1,0 +1,98 @@
+package fleets
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/lib/paging"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	"github.com/capgate/capgate/router"
+)
+
+// maxNamedFleets bounds the fleets that an error names.
+const maxNamedFleets = 20
+
+// Page sizes of fleets.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// ListFleets implements capgatepb.FleetsServer.
+func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest) (*capgatepb.ListFleetsResponse, error) {
+	size, refusal := paging.Size(req, DefaultPage, MaxPage)
+	if refusal != nil {
+		return nil, refusal
+	}
+	after, refusal := paging.After(req)
+	if refusal != nil {
+		return nil, refusal
+	}
+	fleets := slices.Clone(s.Router.Table().Fleets())
+	if name := req.GetCapability(); name != "" {
+		var known []string
+		for _, f := range fleets {
+			known = append(known, f.Capability)
+		}
+		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
+		if len(fleets) == 0 {
+			return nil, &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Message: "no fleet serves this " +
+				"capability" + nearest.Hint(name, known) + "; the fleets are " + nearest.List(known, maxNamedFleets)}
+		}
+	}
+	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
+	page := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: small(len(fleets))}
+	first, found := slices.BinarySearchFunc(fleets, after,
+		func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
+	if found {
+		first++
+	}
+	for i, f := range fleets[first:] {
+		if i == size {
+			page.NextPageToken = paging.Token(fleets[first+i-1].Capability)
+			break
+		}
+		page.Fleets = append(page.Fleets, s.fleet(f))
+	}
+	return page, nil
+}
+
+func (s *server) fleet(f *router.Fleet) *capgatepb.Fleet {
+	stats := f.Stats()
+	fleet := &capgatepb.Fleet{Name: "fleets/" + url.PathEscape(f.Capability), Capability: f.Capability,
+		Usable: small(stats.Usable), Panic: stats.Panic, Waiting: small(stats.Waiting)}
+	var updated time.Time
+	for _, of := range f.Statuses() {
+		b := &capgatepb.Backend{
+			Name: fleet.GetName() + "/backends/" + url.PathEscape(of.Addr),
+			Addr: of.Addr, State: of.State, Why: of.Reason, Usable: of.Usable, ProbedBy: of.Health.By,
+			Zone: of.Config.Zone, Weight: small(of.Weight), Session: of.Session, Tenant: of.Tenant,
+			MaxConcurrent: small(of.Limit), InFlight: small(of.InFlight),
+			LatencyMs: float64(of.Latency.Microseconds()) / 1000, Source: s.Source(f.Capability, of.Addr),
+		}
+		if f.Protocol().Traits().Dialects {
+			b.Dialect = of.Dialect().String()
+		}
+		if !of.Since.IsZero() {
+			b.Since = seconds(of.Since)
+			if of.Since.After(updated) {
+				updated, fleet.UpdateTime = of.Since, b.GetSince()
+			}
+		}
+		if s.ProbedBy != nil {
+			b.ProbedBy = s.ProbedBy(f.Capability, of.Addr)
+		}
+		fleet.Backends = append(fleet.Backends, b)
+	}
+	return fleet
+}
+
+// seconds returns a time without fractions of a second.
+func seconds(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t.Truncate(time.Second)) }
