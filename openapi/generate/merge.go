@@ -152,6 +152,11 @@ func toProtoNames(v any) {
 				spelt[snake(name)] = schema
 			}
 			v["properties"] = spelt
+			for i, name := range list(v, "required") {
+				if name, ok := name.(string); ok {
+					list(v, "required")[i] = snake(name)
+				}
+			}
 		}
 		if name, ok := v["name"].(string); ok && v["in"] != nil {
 			v["name"] = strings.ReplaceAll(snake(name), ".", "_")
