@@ -1,12 +1,12 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -24,7 +24,7 @@ type Discovered struct {
 
 // Check returns the tool as the catalog takes it. The error says why it cannot.
 func Check(tool Discovered) (*manifest.Tool, error) {
-	text, err := Encode([]Discovered{tool})
+	text, err := plainjson.Marshal([]Discovered{tool})
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,4 @@ func Clip(text string, most int) string {
 		text = text[:len(text)-1]
 	}
 	return strings.ToValidUTF8(text, "�") + "…"
-}
-
-// Encode is JSON without the escapes that only HTML needs.
-func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

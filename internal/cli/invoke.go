@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -232,13 +233,10 @@ func chunkLine(data []byte) []byte {
 		line.WriteByte('\n')
 		return line.Bytes()
 	}
-	line.Reset()
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
 	var value any = string(data)
 	if !utf8.Valid(data) {
 		value = map[string][]byte{"data_base64": data}
 	}
-	_ = enc.Encode(value) // strings and bytes always encode, and a Buffer takes them
-	return line.Bytes()
+	text, _ := plainjson.Marshal(value) // strings and bytes always have JSON
+	return append(text, '\n')
 }

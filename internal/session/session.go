@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/base64"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -109,13 +109,11 @@ var errCookie = errors.New("not a cookie of this gateway")
 
 // seal encrypts a value for one purpose.
 func seal(by *aead.Sealer, purpose string, v any) (string, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := plainjson.Marshal(v)
+	if err != nil {
 		return "", err
 	}
-	sealed := base64.RawURLEncoding.EncodeToString(by.Seal(bond(purpose), text.Bytes()))
+	sealed := base64.RawURLEncoding.EncodeToString(by.Seal(bond(purpose), text))
 	if len(sealed) > MaxCookie {
 		return "", errors.New("a name is too long for a cookie")
 	}

@@ -1,13 +1,13 @@
 package listing
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -56,11 +56,9 @@ func (s *Server) Discovered(ctx context.Context, caller tenant.Identity, id stri
 		}
 		list = append(list, one)
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(list); err != nil {
+	text, err := plainjson.Marshal(list)
+	if err != nil {
 		return nil, fmt.Errorf("encode the tools of %s: %w", id, err)
 	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	return text, nil
 }

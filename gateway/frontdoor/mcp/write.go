@@ -1,13 +1,12 @@
 package mcp
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -52,14 +51,10 @@ func (w *writer) member(name string, value any) {
 }
 
 func (w *writer) value(value any) {
-	out := bytes.NewBuffer(w.text)
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	var err error
+	if w.text, err = plainjson.Append(w.text, value); err != nil {
 		w.err = fmt.Errorf("encode a response: %w", err)
-		return
 	}
-	w.text = out.Bytes()[:out.Len()-1] // without the encoder's end of a line: clients may read a message as one
 }
 
 // raw writes JSON.

@@ -1,7 +1,6 @@
 package problem
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // ContentType is the media type of problem documents.
@@ -99,7 +99,7 @@ func (p Problem) In(r *http.Request) Problem {
 func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	p = p.In(r)
 	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
-	out, err := textOf(p)
+	out, err := plainjson.Marshal(p)
 	if err != nil {
 		out = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"INTERNAL"}`)
 		p.Status = http.StatusInternalServerError
@@ -126,7 +126,7 @@ func HeaderTooLarge() []byte {
 	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE",
 		"the header of the request is too large")
 	p.Title = http.StatusText(p.Status)
-	out, _ := textOf(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // it is always the same
 	return append(out, '\n')
 }
 
@@ -135,7 +135,7 @@ func TLSRequired() []byte {
 	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED",
 		"this port speaks TLS: use https, or gRPC with TLS (capgate: --tls)")
 	p.Title = http.StatusText(p.Status)
-	out, _ := textOf(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // it is always the same
 	return append(out, '\n')
 }
 
@@ -143,15 +143,6 @@ func TLSRequired() []byte {
 func TooMuch(reason, detail string) []byte {
 	p := Own(http.StatusTooManyRequests, codes.ResourceExhausted, reason, detail)
 	p.Title = http.StatusText(p.Status)
-	out, _ := textOf(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // it is always the same
 	return append(out, '\n')
-}
-
-// textOf encodes p without the escapes that only HTML needs.
-func textOf(p Problem) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(p)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 const approvalWait = "X-Approval-Wait" // header and metadata: seconds
@@ -39,7 +40,7 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 	}
 	path, expires := "/v1/approvals/"+id, of["expires"]
 	asked := awaited{ID: id, Path: path, Link: of["approval_link"], Expires: expires}
-	out, err := plainJSON(awaiting{Status: "approval_required", Approval: asked, ID: id, Expires: expires,
+	out, err := plainjson.Marshal(awaiting{Status: "approval_required", Approval: asked, ID: id, Expires: expires,
 		Detail: grpcstatus.Convert(err).Message()})
 	if err != nil {
 		return false

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // Patterns of the routes of files. A file's id may contain slashes.
@@ -203,7 +204,7 @@ func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
 }
 
 func writeJSON(w http.ResponseWriter, code int, v any) {
-	out, err := plainJSON(v)
+	out, err := plainjson.Marshal(v)
 	if err != nil { // cannot fail for this type
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -184,20 +185,11 @@ func appendInvoke(out, result []byte, toolError string) ([]byte, error) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		text, err := plainJSON(toolError)
+		text, err := plainjson.Marshal(toolError)
 		if err != nil {
 			return nil, fmt.Errorf("encode the tool's error: %w", err)
 		}
 		out = append(append(out, `"error":`...), text...)
 	}
 	return append(out, "}\n"...), nil
-}
-
-// plainJSON encodes v without escaping what only matters inside HTML.
-func plainJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -36,7 +37,7 @@ func (r *records) record(event string, members []byte) error {
 }
 
 func (r *records) problem(event string, p problem.Problem) error {
-	text, err := plainJSON(p)
+	text, err := plainjson.Marshal(p)
 	if err != nil {
 		return err
 	}

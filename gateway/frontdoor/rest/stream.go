@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -102,7 +103,7 @@ func (s *streaming) done() error {
 	if s.fault == "" {
 		return s.record(recordDone, nil)
 	}
-	text, err := plainJSON(s.fault)
+	text, err := plainjson.Marshal(s.fault)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package signin
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/session"
 )
@@ -137,10 +136,8 @@ func (h *Handler) RevokeSessions(w http.ResponseWriter, r *http.Request) (ended 
 const maxID = 64
 
 func writeJSON(w http.ResponseWriter, r *http.Request, body any) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(body); err != nil { // every body of this package can be encoded
+	text, err := plainjson.Marshal(body)
+	if err != nil { // every body of this package can be encoded
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -149,7 +146,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, body any) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // an error means that the client has left
+		_, _ = w.Write(append(text, '\n')) // an error means that the client has left
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -55,12 +56,12 @@ func define(ctx context.Context, files *protoregistry.Files, methods []string, n
 	if err != nil {
 		return nil, append([]error{err}, d.problems...)
 	}
-	listed, err := upstream.Encode(found)
+	listed, err := plainjson.Marshal(found)
 	if err == nil && len(listed) > manifest.MaxBytes {
 		for i := range found {
 			found[i].Output = nil
 		}
-		listed, err = upstream.Encode(found)
+		listed, err = plainjson.Marshal(found)
 	}
 	if err == nil && len(listed) > manifest.MaxBytes {
 		err = errSchemas

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -65,7 +65,7 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 	if len(b.defs) > 0 {
 		schema["$defs"] = b.defs
 	}
-	return upstream.Encode(schema)
+	return plainjson.Marshal(schema)
 }
 
 // schemaBuilder builds the schema of one message.

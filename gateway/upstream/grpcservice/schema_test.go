@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -51,12 +51,12 @@ func TestSchema(t *testing.T) {
 		"next":      `{"$ref":"#"}`,
 		"otherName": `{"type":"string"}`,
 	} {
-		got, err := upstream.Encode(fields[name])
+		got, err := plainjson.Marshal(fields[name])
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %s, want %s; err %+v", name, got, want, err)
 		}
 	}
-	color, err := upstream.Encode(all["$defs"])
+	color, err := plainjson.Marshal(all["$defs"])
 	if err != nil || string(color) != `{"demo.v1.Color":{"description":"Color is a color.\nCOLOR_RED: As blood.",`+
 		`"enum":["COLOR_UNSPECIFIED","COLOR_RED","COLOR_BLUE"],"type":"string"}}` {
 		t.Errorf("%s; err %+v", color, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // exchange is one request of the protocol, as the transport sees it: what the SDK makes of the bytes loses some of
@@ -197,7 +197,7 @@ func (ex *exchange) progress(params json.RawMessage) {
 	if ex.told == nil || json.Unmarshal(params, &p) != nil || p.Progress == "" {
 		return
 	}
-	text, err := upstream.Encode(p)
+	text, err := plainjson.Marshal(p)
 	if err != nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // maxError is how many bytes of a tool's own error are passed on.
@@ -55,7 +56,7 @@ func resultOf(raw []byte) (*toolResult, error) {
 	case plain && !structured && len(texts) == 0:
 		return &toolResult{json: []byte("null")}, nil
 	case plain && !structured:
-		text, err := upstream.Encode(strings.Join(texts, "\n"))
+		text, err := plainjson.Marshal(strings.Join(texts, "\n"))
 		return &toolResult{json: text}, err
 	}
 	whole := struct {
@@ -65,7 +66,7 @@ func resultOf(raw []byte) (*toolResult, error) {
 	if structured {
 		whole.Structured = r.Structured
 	}
-	text, err := upstream.Encode(whole)
+	text, err := plainjson.Marshal(whole)
 	return &toolResult{json: text}, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -58,7 +59,7 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		}
 		all = v.add(all, one)
 	}
-	tools, err := upstream.Encode(all)
+	tools, err := plainjson.Marshal(all)
 	if err == nil {
 		v.listed.Store(&listed{sum, tools})
 	}

@@ -2,6 +2,8 @@ package notice
 
 import (
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // Bounds of Block Kit (docs.slack.dev/reference/block-kit/blocks), in characters.
@@ -63,7 +65,7 @@ func Slack(n *Notice) ([]byte, error) {
 		m.Blocks = append(m.Blocks, slackBlock{Type: "actions", Elements: []slackButton{{Type: "button",
 			Text: *slackPlain(n.Button), URL: n.Link, ActionID: "open", Style: "primary"}}})
 	}
-	return encode(m)
+	return plainjson.Marshal(m)
 }
 
 func slackPlain(text string) *slackTextObj {

@@ -1,9 +1,9 @@
 package notice
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // maxTeamsArguments bounds the arguments in bytes: Teams takes messages of up to 28 KB.
@@ -65,7 +65,7 @@ func Teams(n *Notice) ([]byte, error) {
 	if n.Link != "" {
 		card.Actions = []teamsAction{{Type: "Action.OpenUrl", Title: n.Button, URL: n.Link}}
 	}
-	return encode(teamsMessage{Type: "message", Attachments: []teamsAttachment{{
+	return plainjson.Marshal(teamsMessage{Type: "message", Attachments: []teamsAttachment{{
 		ContentType: "application/vnd.microsoft.card.adaptive", Content: card}}})
 }
 
@@ -82,13 +82,4 @@ func teamsText(s string) string {
 		s = strings.ReplaceAll(s, "{{", "{ {")
 	}
 	return s
-}
-
-// encode encodes JSON without escapes for HTML, which would only make it longer.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }

@@ -1,11 +1,11 @@
 package webhook
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/notice"
 )
@@ -61,9 +61,5 @@ func generic(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // it would only make the text longer
-	err = encoder.Encode(message{Type: "approval." + string(e.Kind), Timestamp: e.At.UTC(), Data: data})
-	return bytes.TrimSpace(text.Bytes()), err
+	return plainjson.Marshal(message{Type: "approval." + string(e.Kind), Timestamp: e.At.UTC(), Data: data})
 }
