@@ -222,6 +222,22 @@ func TestDrainAndBack(t *testing.T) {
 	}
 }
 
+// TestBackendsThatAreURLs: an address with slashes is one segment of the path, where they are escaped.
+func TestBackendsThatAreURLs(t *testing.T) {
+	t.Parallel()
+	const addr, escaped = "https://mcp.example:8443/mcp", "https:%2F%2Fmcp.example:8443%2Fmcp"
+	base, _, _ := start(t, router.FleetConfig{Capability: "tools", Backends: router.Addrs(addr, addr1)})
+	for _, test := range []struct {
+		method, custom string
+		drained        bool
+	}{{"POST", ":drain", true}, {"GET", "", true}, {"POST", ":undrain", false}, {"GET", "", false}} {
+		status, b := ask[capgatepb.BackendState](t, test.method, base+"/v1/backends/"+escaped+test.custom, "")
+		if status != 200 || b.Addr != addr || len(b.Drains) != 1 || b.Drains[0].Drained != test.drained {
+			t.Errorf("%s %s: %d %+v", test.method, test.custom, status, b)
+		}
+	}
+}
+
 // TestDrainOfOneReplica: the counts of a backend are those of all replicas only if these know of all of its drains.
 func TestDrainOfOneReplica(t *testing.T) {
 	t.Parallel()

@@ -1055,15 +1055,15 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"capability\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\"L\n" +
 	"\x16UndrainBackendResponse\x122\n" +
-	"\abackend\x18\x01 \x01(\v2\x18.capgate.v1.BackendStateR\abackend2\x8a\x04\n" +
+	"\abackend\x18\x01 \x01(\v2\x18.capgate.v1.BackendStateR\abackend2\x93\x04\n" +
 	"\x06Fleets\x12g\n" +
 	"\n" +
 	"ListFleets\x12\x1d.capgate.v1.ListFleetsRequest\x1a\x1e.capgate.v1.ListFleetsResponse\"\x1a\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/fleets\x12y\n" +
+	"/v1/fleets\x12|\n" +
 	"\n" +
-	"GetBackend\x12\x1d.capgate.v1.GetBackendRequest\x1a\x1e.capgate.v1.GetBackendResponse\",\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x1eb\abackend\x12\x13/v1/backends/{addr}\x12\x88\x01\n" +
-	"\fDrainBackend\x12\x1f.capgate.v1.DrainBackendRequest\x1a .capgate.v1.DrainBackendResponse\"5\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02':\x01*b\abackend\"\x19/v1/backends/{addr}:drain\x12\x90\x01\n" +
-	"\x0eUndrainBackend\x12!.capgate.v1.UndrainBackendRequest\x1a\".capgate.v1.UndrainBackendResponse\"7\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02):\x01*b\abackend\"\x1b/v1/backends/{addr}:undrainB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"GetBackend\x12\x1d.capgate.v1.GetBackendRequest\x1a\x1e.capgate.v1.GetBackendResponse\"/\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02!b\abackend\x12\x16/v1/backends/{addr=**}\x12\x8b\x01\n" +
+	"\fDrainBackend\x12\x1f.capgate.v1.DrainBackendRequest\x1a .capgate.v1.DrainBackendResponse\"8\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02*:\x01*b\abackend\"\x1c/v1/backends/{addr=**}:drain\x12\x93\x01\n" +
+	"\x0eUndrainBackend\x12!.capgate.v1.UndrainBackendRequest\x1a\".capgate.v1.UndrainBackendResponse\":\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02,:\x01*b\abackend\"\x1e/v1/backends/{addr=**}:undrainB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_fleets_proto_rawDescOnce sync.Once

@@ -245,7 +245,7 @@ func RegisterFleetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, ser
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/GetBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/GetBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -265,7 +265,7 @@ func RegisterFleetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, ser
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/DrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}:drain"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/DrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}:drain"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -285,7 +285,7 @@ func RegisterFleetsHandlerServer(ctx context.Context, mux *runtime.ServeMux, ser
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/UndrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}:undrain"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Fleets/UndrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}:undrain"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -360,7 +360,7 @@ func RegisterFleetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, cli
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/GetBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/GetBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -377,7 +377,7 @@ func RegisterFleetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, cli
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/DrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}:drain"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/DrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}:drain"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -394,7 +394,7 @@ func RegisterFleetsHandlerClient(ctx context.Context, mux *runtime.ServeMux, cli
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/UndrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr}:undrain"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Fleets/UndrainBackend", runtime.WithHTTPPathPattern("/v1/backends/{addr=**}:undrain"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -439,9 +439,9 @@ func (m response_Fleets_UndrainBackend_0) XXX_ResponseBody() interface{} {
 
 var (
 	pattern_Fleets_ListFleets_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "fleets"}, ""))
-	pattern_Fleets_GetBackend_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, ""))
-	pattern_Fleets_DrainBackend_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "drain"))
-	pattern_Fleets_UndrainBackend_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "undrain"))
+	pattern_Fleets_GetBackend_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, ""))
+	pattern_Fleets_DrainBackend_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "drain"))
+	pattern_Fleets_UndrainBackend_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "backends", "addr"}, "undrain"))
 )
 
 var (
