@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,7 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// maxRequest bounds a request, in bytes.
+// maxRequest is the default bound of a request, in bytes.
 const maxRequest = 16 << 10
 
 // Service is one gRPC service of the admin API. The annotations of its methods name its JSON routes.
@@ -27,6 +29,7 @@ type Service struct {
 	JSON func(context.Context, *runtime.ServeMux) error
 	// Serve has the JSON of methods that are streams, by their full names.
 	Serve map[string]runtime.HandlerFunc
+	Body  int            // bound of the bodies of its JSON routes, in bytes; default 16 KiB
 	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
 	// Query returns the refusal of a parameter of the query that cannot be read, or nil: the standard one. Optional.
 	Query func(parameter string) *call.Refusal
@@ -52,13 +55,13 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*
 	options := slices.Concat(recovery.Options("operators"), guard.ServerOptions(toStatus), statuses(toStatus))
 	s := &Services{grpc: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequest))...),
 		patterns: map[string]http.Handler{}}
-	errs := &errorsInJSON{toStatus, map[string]func(string) *call.Refusal{}}
+	errs, bodies := &errorsInJSON{toStatus, map[string]func(string) *call.Refusal{}}, map[string]int{}
 	for _, service := range all {
 		before := s.grpc.GetServiceInfo()
 		service.GRPC(s.grpc)
 		for name := range s.grpc.GetServiceInfo() {
 			if _, was := before[name]; !was {
-				errs.queries["/"+name] = service.Query
+				errs.queries["/"+name], bodies["/"+name] = service.Query, cmp.Or(service.Body, maxRequest)
 			}
 		}
 	}
@@ -99,7 +102,7 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*
 	bounds := map[string]int{}
 	for route, method := range methods {
 		pattern := patternOf(route)
-		bounds[pattern] = max(bounds[pattern], maxRequest+2*large[method]) // JSON may escape each byte
+		bounds[pattern] = max(bounds[pattern], bodies[path.Dir(method)]+2*large[method]) // JSON may escape each byte
 	}
 	for pattern, bytes := range bounds {
 		s.patterns[pattern] = http.MaxBytesHandler(mux, int64(bytes))

@@ -13,6 +13,9 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
+// maxBody bounds the body of a drain, in bytes.
+const maxBody = 4 << 10
+
 // Drains stores the drained backends for all replicas.
 type Drains interface {
 	Set(ctx context.Context, keys []drains.Key, drained bool, by string) (shared bool, err error)
@@ -44,7 +47,7 @@ func New(cfg Config) admin.Service {
 	}
 	service := admin.NewService[capgatepb.FleetsServer](&server{Config: cfg}, capgatepb.RegisterFleetsServer,
 		capgatepb.RegisterFleetsHandlerServer)
-	service.Query = paging.Unreadable
+	service.Query, service.Body = paging.Unreadable, maxBody
 	return service
 }
 

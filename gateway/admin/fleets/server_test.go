@@ -264,6 +264,7 @@ func TestDrainRefused(t *testing.T) {
 		{"10.9.9.9:2:drain", "", 404, "BACKEND_UNKNOWN"},
 		{addr1 + ":undrain", `{"capability": "lone"}`, 404, "BACKEND_UNKNOWN"},
 		{addr1 + ":drain", `{"capabilty": "lone"}`, 400, "INVALID_BODY"},
+		{addr1 + ":drain", `{"capability": "` + strings.Repeat("x", 4<<10) + `"}`, 400, "INVALID_BODY"},
 		{addr1 + ":drain", `"` + strings.Repeat("x", 1<<20) + `"`, 400, "INVALID_BODY"},
 		{addr1, "", 404, "NO_SUCH_PATH"},
 		{addr1 + ":stop", "", 404, "NO_SUCH_PATH"},
