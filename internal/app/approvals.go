@@ -39,8 +39,8 @@ func approvalsFeature() feature {
 
 func buildApprovals(p *App) (err error) {
 	s, cfg := p.started, p.started.Config.Approvals
-	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.ApprovalKeys, TTL: cfg.TTL, SessionTTL: cfg.SessionTTL,
-		MaxOpen: cfg.MaxPending}
+	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.ApprovalKeys, TTL: cfg.TTL,
+		SessionTTL: cfg.SessionTTL, MaxOpen: cfg.MaxPending}
 	o.Answered = func(a *approvals.Approval) { p.metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules.store != nil {
 		o.Rules = notifyingRules{p.rules.store, p.rules.decider}
@@ -53,7 +53,8 @@ func buildApprovals(p *App) (err error) {
 	p.approvals.api = approval.New(approval.Config{
 		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
 		Log: p.log, Audit: p.audit,
-		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow, StillValid: p.auth.all.StillValid,
+		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow,
+		StillValid: p.auth.all.StillValid,
 	})
 	err = p.metrics.Add(p.approvals.service,
 		p.approvals.pending.Metrics(func(tenant string) string { return p.metrics.Tenant(tenant).Label() }))

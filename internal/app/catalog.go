@@ -1,14 +1,13 @@
 package app
 
 import (
-	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-
 	"context"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter/authorize"
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )

@@ -1,8 +1,6 @@
 package app
 
 import (
-	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
-
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -12,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine/metrics"
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/engine/turns"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // enginesFeature has what replicas share of OpenParallax engines, what counts for them, and their part of the catalog

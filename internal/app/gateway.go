@@ -1,14 +1,13 @@
 package app
 
 import (
-	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-
 	"net/netip"
 
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
 

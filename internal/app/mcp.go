@@ -1,11 +1,10 @@
 package app
 
 import (
-	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-
 	"context"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
 )
 
@@ -27,7 +26,8 @@ func mcpFeature() feature {
 
 // mcp returns what the front door of MCP needs.
 func (p *App) mcp(cfg *config.Config, first *plan) mcptools.Config {
-	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.parts.Doors.MCP.Keys,
+	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first),
+		Version: p.options.Version, Keys: p.parts.Doors.MCP.Keys, // set by artifactsFeature
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 		Cancel: func(ctx context.Context, request string) {

@@ -1,12 +1,11 @@
 package app
 
 import (
-	"github.com/capgate/capgate/gateway/admin/webhooks"
-
 	"context"
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/gateway/admin/webhooks"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -66,12 +65,12 @@ func (p *App) destinations() (names []string) {
 // lettersNow are the dead letters of the destinations that there are.
 type lettersNow struct{ of *App }
 
-// Dead implements admin.Letters.
+// Dead implements webhooks.Letters.
 func (l lettersNow) Dead(ctx context.Context, skip, most int) ([]webhook.Letter, error) {
 	return l.of.letters().Dead(ctx, skip, most)
 }
 
-// Retry implements admin.Letters.
+// Retry implements webhooks.Letters.
 func (l lettersNow) Retry(ctx context.Context, id string) (bool, error) {
 	return l.of.letters().Retry(ctx, id)
 }

@@ -193,7 +193,8 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
 		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
 		Affinity: router.Affinity{
-			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL, Durable: f.Settings != nil && f.Settings.Traits().Durable,
+			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
+			Durable:   f.Settings != nil && f.Settings.Traits().Durable,
 			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
 		},
 		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,

@@ -1,8 +1,6 @@
 package app
 
 import (
-	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-
 	"context"
 	"time"
 
@@ -10,6 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/builtin/listing"
+	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/policy"
 )
@@ -103,8 +102,8 @@ func (p *App) warm(ctx context.Context) {
 
 // rulesService is the service of rules of the admin API.
 func (p *App) rulesService() admin.Service {
-	cfg := rules.Config{Decider: p.rules.decider, Tenants: p.auth.roster, Catalog: p.tools.catalog, Status: gateway.GRPCStatus,
-		Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
+	cfg := rules.Config{Decider: p.rules.decider, Tenants: p.auth.roster, Catalog: p.tools.catalog,
+		Status: gateway.GRPCStatus, Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
 			r := p.approvals.service.AnswerRule(tenant, capability, tool)
 			return r.String()
 		}}
