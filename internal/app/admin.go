@@ -42,7 +42,6 @@ func (p *App) answers() *capgatepb.RespondingReplica {
 func drainsFeature() feature {
 	var kept *drains.Manager
 	return feature{
-		name: "drains",
 		build: func(p *App) error {
 			kept = drains.New(p.replica, p.store.Drains(), drainedFleets{p.fleets.routing}, p.log)
 			p.parts.services = append(p.parts.services, adminfleets.New(adminfleets.Config{Router: p.fleets.routing,

@@ -6,7 +6,6 @@ import "github.com/capgate/capgate/router/affinity"
 func affinityFeature() feature {
 	var sessions *affinity.Resolver
 	return feature{
-		name: "affinity",
 		build: func(p *App) error {
 			sessions = affinity.New(affinity.Config{Log: p.log}, p.store.Sessions())
 			p.parts.Routing.Affinity = sessions

@@ -21,7 +21,7 @@ type asks struct {
 // approvalsFeature asks people about calls.
 func approvalsFeature() feature {
 	return feature{
-		name: "approvals", build: buildApprovals,
+		build: buildApprovals,
 		apply: func(p *App, c *change) {
 			p.approvals.service.SetPublicURL(c.Config.PublicURL)
 			p.approvals.service.SetAnswerRules(answerRulesOf(c.Config))

@@ -15,7 +15,6 @@ import (
 func artifactsFeature() feature {
 	var signatures *tenant.Signatures
 	return feature{
-		name: "artifacts",
 		build: func(p *App) error {
 			var tenants tenant.Tenants
 			if p.started.Config.Multi {

@@ -10,7 +10,7 @@ import (
 // auditFeature opens the configured audit log. Without one, changes are only among the last ones in the admin API.
 func auditFeature() feature {
 	return feature{
-		name: "audit", build: openAudit,
+		build: openAudit,
 		close: func(p *App) {
 			if p.audit != nil {
 				p.audit.Close()

@@ -32,7 +32,7 @@ type authentication struct {
 // authenticationFeature authenticates callers.
 func authenticationFeature() feature {
 	return feature{
-		name: "authentication", build: buildAuthentication,
+		build: buildAuthentication,
 		apply: func(p *App, c *change) {
 			if c.reloaded {
 				p.auth.set(c.Settings)

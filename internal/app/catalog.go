@@ -24,7 +24,7 @@ type toolset struct {
 // catalogFeature knows the tools of capabilities, and asks backends for them.
 func catalogFeature() feature {
 	return feature{
-		name: "catalog", build: buildCatalog,
+		build: buildCatalog,
 		apply: func(p *App, c *change) { p.tools.catalog.Replace(c.tools) },
 		run: func(p *App, w *work) {
 			p.tools.catalog.Read(w.start) // no call finds a tool that has drifted, and is not known to have

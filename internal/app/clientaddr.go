@@ -8,7 +8,6 @@ import (
 // clientAddrFeature finds the addresses of clients behind trusted proxies.
 func clientAddrFeature() feature {
 	return feature{
-		name: "client addresses",
 		build: func(p *App) error {
 			p.parts.Clients.Addr = clientaddr.New(clientAddrConfig(p.started.Config))
 			return p.metrics.Add(p.parts.Clients.Addr)

@@ -17,7 +17,6 @@ import (
 // and of the JSON API.
 func enginesFeature() feature {
 	return feature{
-		name: "engines",
 		build: func(p *App) error {
 			counts := metrics.New(p.engineIDs, p.metrics)
 			p.parts.Routing.Engines = engine.Shared{

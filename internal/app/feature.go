@@ -11,7 +11,6 @@ import (
 
 // feature is a part of the process. All functions are optional.
 type feature struct {
-	name string
 	// build constructs the feature, and adds it to the parts of the gateway.
 	build func(*App) error
 	// prepare readies a change. An error rejects the change before any feature has applied it.

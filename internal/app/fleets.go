@@ -26,7 +26,6 @@ type fleets struct {
 func fleetsFeature() feature {
 	ejected := newEjections()
 	return feature{
-		name: "fleets",
 		build: func(p *App) error {
 			p.fleets.planner = planner{ejected: ejected, limits: p.fleets.limits, others: p.fleets.upstreams,
 				brought: announced.Manifests{Text: p.fleets.registry.Manifest, Log: p.log}}

@@ -13,7 +13,7 @@ import (
 
 // gatewayFeature puts the gateway together of the parts that all other features have added.
 func gatewayFeature() feature {
-	return feature{name: "gateway", build: buildGateway, apply: func(p *App, c *change) {
+	return feature{build: buildGateway, apply: func(p *App, c *change) {
 		if c.reloaded {
 			p.gateway.Single(c.Single(p.started.Config.Multi)) // until a restart
 		}

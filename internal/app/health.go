@@ -15,7 +15,6 @@ const usedFor = time.Minute
 func healthFeature() feature {
 	first := newFirstProbes()
 	return feature{
-		name: "health",
 		build: func(p *App) error {
 			p.fleets.prober = health.New(p.parts.first.probes, health.Options{Logger: p.log,
 				Shared: p.shared(p.started.Config.Replicas), Changed: func(s *health.Snapshot) {

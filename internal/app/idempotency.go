@@ -11,7 +11,6 @@ import (
 func idempotencyFeature() feature {
 	var answers *idempotency.Service
 	return feature{
-		name: "idempotency",
 		build: func(p *App) (err error) {
 			cfg := p.started.Config.Idempotency
 			o := idempotency.Options{Keys: p.started.IdempotencyKeys, TTL: cfg.TTL, MaxAnswer: cfg.MaxAnswer,

@@ -15,7 +15,6 @@ const callLineDelay = 20 * time.Millisecond
 func logsFeature() feature {
 	level := new(slog.LevelVar) // of both
 	return feature{
-		name: "logs",
 		build: func(p *App) error {
 			cfg := p.started.Config.Log
 			level.Set(cfg.Level)

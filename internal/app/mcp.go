@@ -11,7 +11,6 @@ import (
 // mcpFeature has the front door of MCP.
 func mcpFeature() feature {
 	return feature{
-		name: "mcp",
 		build: func(p *App) error {
 			p.parts.Doors.MCP = p.mcp(p.started.Config, p.parts.first)
 			return nil

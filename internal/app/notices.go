@@ -12,7 +12,7 @@ import (
 // noticesFeature delivers the approvals webhook and notices.
 func noticesFeature() feature {
 	return feature{
-		name: "notices", build: buildNotices,
+		build: buildNotices,
 		apply: func(p *App, c *change) {
 			if c.reloaded {
 				_ = p.setWebhooks(c.Webhooks) // the file's reader has checked them

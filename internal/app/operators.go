@@ -27,7 +27,7 @@ type operators struct {
 // operatorsFeature authenticates operators, and the people who sign in with a browser.
 func operatorsFeature() feature {
 	return feature{
-		name: "operators", build: buildOperators,
+		build: buildOperators,
 		apply: func(p *App, c *change) {
 			if c.reloaded {
 				p.operators.set(c.Settings)

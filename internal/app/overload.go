@@ -57,7 +57,6 @@ func newMemoryPools(memory int64) memoryPools {
 // overloadFeature rejects calls beyond the limits of the process, and divides its memory.
 func overloadFeature() feature {
 	return feature{
-		name: "overload",
 		build: func(p *App) error {
 			shedder, live := newShedder(p.started.Config, p.log)
 			share := newMemoryPools(live)

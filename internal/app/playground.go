@@ -15,7 +15,7 @@ import (
 
 // playgroundFeature makes calls for operators, as callers would. The gateway is made after its admin API.
 func playgroundFeature() feature {
-	return feature{name: "playground", build: func(p *App) error {
+	return feature{build: func(p *App) error {
 		cfg := playground.Config{Tools: p.tools.catalog, Decider: p.rules.decider, Tenants: p.auth.roster,
 			Status: gateway.GRPCStatus, Settings: p.auth.directory.Settings,
 			Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity, address string) {

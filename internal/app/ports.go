@@ -19,7 +19,6 @@ type ports struct {
 func portsFeature() feature {
 	var shown certificates
 	return feature{
-		name: "ports",
 		build: func(p *App) (err error) {
 			s := p.started
 			shown = certificates{public: s.ServerTLS, listeners: slices.Clone(s.ListenerTLS)}

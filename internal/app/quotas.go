@@ -12,7 +12,6 @@ import (
 func quotasFeature() feature {
 	var quotas *ratelimit.Limiter
 	return feature{
-		name: "quotas",
 		build: func(p *App) error {
 			store := p.store.Limits(rand.Text())
 			quotas = ratelimit.New(ratelimit.Config{Store: store, Budgets: store, Replicas: p.sharers(),

@@ -13,7 +13,6 @@ import (
 // recentFeature knows the last calls and changes of all replicas.
 func recentFeature() feature {
 	return feature{
-		name: "recent calls",
 		build: func(p *App) error {
 			p.recent = recent.New(recent.Config{Keep: p.started.Config.Calls.Keep, Replica: p.replica,
 				Store: p.store.Recent(), Self: p.self(time.Now().UTC())})

@@ -16,7 +16,6 @@ const namesTime = 2 * time.Second
 // registryFeature finds the backends of DNS names and registrations.
 func registryFeature() feature {
 	return feature{
-		name: "registry",
 		build: func(p *App) error {
 			p.fleets.registry = registry.New(p.store.Registrations(), registrySettings(p.started.Config), registry.Options{
 				Log: p.log, Changed: func() { p.fleets.reloader.nudge() }, Manifest: registration.ReadManifest})

@@ -42,7 +42,6 @@ type reloader struct {
 // last: from then on its goroutine alone changes fleets.
 func reloadFeature() feature {
 	return feature{
-		name: "reload",
 		build: func(p *App) error {
 			p.fleets.reloader = newReloader(p, p.started)
 			return p.metrics.Add(p.fleets.reloader)

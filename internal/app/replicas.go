@@ -11,7 +11,6 @@ import (
 // limitsFeature shares the places of limited fleets among replicas.
 func limitsFeature() feature {
 	return feature{
-		name: "limits",
 		build: func(p *App) error {
 			p.fleets.limits = router.NewLimits(p.sharedLimits())
 			return nil

@@ -23,7 +23,7 @@ type decisions struct {
 // the tools that callers may use.
 func rulesFeature() feature {
 	return feature{
-		name: "rules", build: buildRules,
+		build: buildRules,
 		run: func(p *App, w *work) {
 			if p.rules.store == nil {
 				return

@@ -11,7 +11,6 @@ import (
 func shieldsFeature() feature {
 	var shields *extauthz.Shields
 	return feature{
-		name: "shields",
 		build: func(p *App) error {
 			shields = extauthz.New(extauthz.Options{Dial: shield.Dial, Log: p.log})
 			p.parts.Policy.Shield = shields

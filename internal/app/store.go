@@ -7,7 +7,6 @@ import (
 // storeFeature opens what replicas share. Whether Redis is there now makes no difference.
 func storeFeature() feature {
 	return feature{
-		name: "store",
 		build: func(p *App) (err error) {
 			c := p.started.Store
 			c.Log = p.log

@@ -10,7 +10,7 @@ import (
 
 // summaryFeature shows operators the state of all at a glance.
 func summaryFeature() feature {
-	return feature{name: "summary", build: func(p *App) error {
+	return feature{build: func(p *App) error {
 		p.parts.services = append(p.parts.services, summary.New(p.summary()))
 		return nil
 	}}

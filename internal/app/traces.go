@@ -14,7 +14,6 @@ const flushTime = 3 * time.Second
 func tracesFeature() feature {
 	var tracer *tracing.Tracer
 	return feature{
-		name: "traces",
 		build: func(p *App) (err error) {
 			c := &p.started.Config.Traces
 			if c.Endpoint == "" {

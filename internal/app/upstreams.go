@@ -13,7 +13,6 @@ import (
 // upstreamsFeature serves backends that are no capabilities.
 func upstreamsFeature() feature {
 	return feature{
-		name: "upstreams",
 		build: func(p *App) error {
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log, Room: &p.fleets.room,
 				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
