@@ -154,9 +154,20 @@ func (w *walk) awaitAgent(admin string) {
 	if !strings.Contains(read(w.t, "docs/systems/openparallax.md"), connected) {
 		w.t.Error("the document does not show the metric of a connected agent")
 	}
-	check.Until(w.t, "the agent to come through the gateway", func() (bool, string) {
+	w.awaitMetric(admin, connected)
+}
+
+// awaitNoAgent waits until the gateway reports that the agent of an engine that has ended is gone.
+func (w *walk) awaitNoAgent(admin string) {
+	w.t.Helper()
+	w.awaitMetric(admin, `capgate_engine_agents{capability="engine-1"} 0`+"\n")
+}
+
+func (w *walk) awaitMetric(admin, line string) {
+	w.t.Helper()
+	check.Until(w.t, line, func() (bool, string) {
 		_, text := page(w.t, "http://"+admin+"/metrics")
-		return strings.Contains(text, connected), fmt.Sprintf("the agent's failures: %q", w.failures())
+		return strings.Contains(text, line), fmt.Sprintf("the agent's failures: %q", w.failures())
 	})
 }
 
@@ -209,6 +220,7 @@ func (w *walk) do(t *testing.T) {
 	}
 
 	stop() // and its agent with it
+	w.awaitNoAgent(admin)
 	served, _ := w.startEngine()
 	w.awaitAgent(admin)
 	w.answerElsewhere(served, admin)
