@@ -131,7 +131,7 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 }
 
 // Swap puts another table in force, which was made with Routing.Router's as the one
-// before it; secure is as Config.BackendTLS. Calls that are there finish, also at
+// before it; secure is as Routing.TLS. Calls that are there finish, also at
 // backends that are no more; no other connection is touched. It is for one goroutine.
 func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next, secure) }
 

@@ -103,11 +103,12 @@ func (w *walk) leave(t *callState, r *relay.Result) (whole, atBackend *relay.Res
 // continued notes that a stream has ended that continued the call. Its arguments are the results of leave.
 func (v *serving) continued(t *callState, whole, atBackend *relay.Result) {
 	v.live, v.code, v.reason, t.Reason = false, whole.Code, t.Reason, ""
-	if atBackend == nil || atBackend.Forwarded == 0 {
+	switch {
+	case atBackend == nil:
 		atBackend = withoutBackend(whole)
-	} else {
-		last := *atBackend
-		v.last = &last
+	case atBackend.Forwarded > 0:
+		last := *atBackend // which outlives the stream: the relay uses that again
+		v.last, atBackend = &last, &last
 	}
 	if notify := t.walk.list.rows[v.row].continued; notify != nil {
 		notify(t, atBackend)

@@ -115,6 +115,21 @@ func TestProgressOfServedCalls(t *testing.T) {
 	}
 }
 
+// TestResultsOutliveStreams: what a filter keeps of a stream at a backend is not part of the stream, which the relay uses
+// again.
+func TestResultsOutliveStreams(t *testing.T) {
+	t.Parallel()
+	var kept *relay.Result
+	c := &callState{}
+	c.walk.list = &list{rows: []row{{continued: func(_ *callState, r *relay.Result) { kept = r }}}}
+	v, ofStream := &serving{Served: &filter.Served{}}, relay.Result{Code: 14, Forwarded: 1}
+	v.continued(c, &ofStream, &ofStream)
+	ofStream = relay.Result{}
+	if kept.Code != 14 || v.last.Code != 14 {
+		t.Errorf("kept %+v and %+v", kept, v.last)
+	}
+}
+
 // TestALostAttemptCounts: what prevents a further attempt is not what became of the call.
 func TestALostAttemptCounts(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Config is for Doors. All but Inbox are required; the zero values of the other fields work.
+// Config is for Doors. Web, Conn and MCP are required.
 type Config struct {
 	Web     *web.Server
 	Conn    *localgrpc.Conn // makes the calls of the doors

@@ -74,8 +74,7 @@ type Handler struct {
 	files        *files.Files
 }
 
-// New returns the JSON API of the gateway that conn leads to. httpStatus is the
-// gateway's table of HTTP statuses for gRPC codes.
+// New returns the JSON API of the gateway that conn leads to.
 func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	conn = telling{conn}
 	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// early is what Headers has found out about a request over HTTP/2. It is the Value of the request's stream.
+// early is the result of Headers for a request over HTTP/2. It is the Value of the request's stream.
 type early struct {
 	client filter.Client
 	lookup lookup
@@ -37,16 +37,14 @@ func (s *Server) Headers(st *relay.Stream) {
 	e.client.Drawn = s.cfg.Trace.Draw(st)
 	st.Value = e
 	recovery.Round("identity", func() {
-		key, given := st.Header(authenticate.APIKeyHeader)
-		if given && !header.OwnKey(key) {
-			return // whether it counts depends on the door
-		}
 		l := s.lookUp(stream{st}, &e.client, strings.Clone)
 		if l.known && l.refusal == nil {
 			s.cfg.Gateway.Authenticated(st.Peer())
 			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // without room the relay refuses it
 		}
-		e.lookup = l
+		if key, given := st.Header(authenticate.APIKeyHeader); !given || header.OwnKey(key) {
+			e.lookup = l
+		} // else it depends on the door whether the key counts
 	})
 }
 
