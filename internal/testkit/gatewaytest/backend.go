@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ type Backend struct {
 	server   *grpc.Server
 	served   chan struct{}
 	listener *countingListener
+	t        testing.TB
+	stopped  sync.Once
 }
 
 // Serve runs a gRPC server with the services that register adds, until the test ends.
@@ -32,7 +35,8 @@ func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ..
 	t.Helper()
 	ln := &countingListener{Listener: on, idle: make(chan struct{})}
 	opts = append([]grpc.ServerOption{grpc.MaxRecvMsgSize(64 << 20)}, opts...)
-	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln}
+	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln,
+		t: t}
 	register(b.server)
 	go func() {
 		defer close(b.served)
@@ -42,10 +46,27 @@ func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ..
 	return b
 }
 
-// Stop ends the server at once, with its connections and calls.
+// Stop ends the server at once, with its connections and calls. Until the end of the test nothing else gets its port.
 func (b *Backend) Stop() {
 	b.server.Stop()
 	<-b.served
+	b.stopped.Do(b.keepPort)
+}
+
+// keepPort binds the port without listening, so that its connections are refused.
+func (b *Backend) keepPort() {
+	at, ok := b.listener.Addr().(*net.TCPAddr)
+	if !ok || at.IP.To4() == nil {
+		return
+	}
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return
+	}
+	b.t.Cleanup(func() { _ = syscall.Close(fd) })
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) == nil {
+		_ = syscall.Bind(fd, &syscall.SockaddrInet4{Port: at.Port, Addr: [4]byte(at.IP.To4())})
+	}
 }
 
 // Accepted is the number of connections that clients have made.
