@@ -95,7 +95,7 @@ type Doors struct {
 	MCP     tools.Config   // the tools of callers over MCP
 	CORS    cors.Config    // pages of other sites that may call; the zero value allows none
 	Inbox   *inbox.Config  // page of approvals for people; nil: there is none
-	// Services registers further gRPC services. tenant.FromContext returns the caller. nil: there are none.
+	// Services registers further gRPC services. tenant.FromContext returns the caller. nil adds none.
 	Services func(grpc.ServiceRegistrar)
 }
 

@@ -33,7 +33,7 @@
 // If stream 1 ends first, as its client has left, its result waits for the end of stream 2, and both are ended then. Code
 // that does not continue the call ends stream 1 alone.
 //
-// What a client learns of a repeat is the call.Progress of its call. The driver owns it: Sent from the first Forward on,
+// A client learns from call.Progress whether it may repeat a call. The driver owns it: Sent from the first Forward on,
 // NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself
 // ends a stream (Explain), code that serves it may have done more, see filter.Served.Progress.
 //

@@ -115,7 +115,7 @@ func (v *serving) continued(t *callState, whole, atBackend *relay.Result) {
 	}
 }
 
-// withoutBackend is how a call ended of which no backend has atBackend.
+// withoutBackend returns the result of a call that no backend got.
 func withoutBackend(r *relay.Result) *relay.Result {
 	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }

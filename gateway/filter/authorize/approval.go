@@ -155,7 +155,7 @@ func (f *Filter) await(ctx context.Context, m *request, o *result) {
 		o.asked, o.held = asked, held
 		return
 	}
-	if o.refusal == nil || !o.asked.Expires.IsZero() { // else no more is known of it than the refusal says
+	if o.refusal == nil || !o.asked.Expires.IsZero() { // otherwise the refusal alone describes it
 		o.refusal = approvalRequired(&m.call, o)
 	}
 }

@@ -68,7 +68,7 @@ type state struct {
 // stateTTL is how long a state is good: longer than an approval.
 const stateTTL = time.Hour
 
-// asking is how the client of a call learns that the call needs a person.
+// asking tells the client of a call that the call needs a person.
 type asking struct {
 	mu      sync.Mutex                 // is held while the client is asked
 	over    bool                       // the call has ended
