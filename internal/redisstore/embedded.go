@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"net"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -28,7 +29,10 @@ func newEmbedded() *embedded {
 // connect gives the client of o connections to e, through pipes in memory that no other process can reach.
 func (e *embedded) connect(o *redis.UniversalOptions) {
 	o.Addrs = []string{redisurl.Embedded.String()}
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+	o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		// A connection outlives the caller that needed it first: its goroutines do not inherit the caller's labels.
+		pprof.SetGoroutineLabels(context.Background())
+		defer pprof.SetGoroutineLabels(ctx)
 		pipe, err := e.Dial()
 		if err != nil {
 			return nil, err
@@ -37,9 +41,8 @@ func (e *embedded) connect(o *redis.UniversalOptions) {
 	}
 }
 
-// age lets keys expire, before the next command could see them. It has to look at all that ever
-// will, so it does not do it for every command, and while they are few for a twentieth of
-// the time at most. A key may expire by what lies between two looks too early.
+// expireKeys removes the keys whose time has passed. It looks at every key that has a time to live, so it is not done
+// for every command, and takes a twentieth of the time at most. A key may expire early by the time between two looks.
 func (e *embedded) expireKeys() {
 	const least, most, share = 10 * time.Millisecond, 100 * time.Millisecond, 20
 	e.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"runtime/pprof"
 	"testing"
 
+	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -27,5 +28,25 @@ func TestLabelled(t *testing.T) {
 	}
 	close(stop)
 	check.Received(t, ended, "the goroutine to end")
+	assertNothingLeft(t, label)
+}
+
+// TestConnectionsOfASharedStore: the connections of a store that gateways share are nobody's leak, whichever gateway
+// needed them first.
+func TestConnectionsOfASharedStore(t *testing.T) {
+	t.Parallel()
+	label, store := newLabel(t, &Gateway{}), OpenStore(t, "embedded")
+	ended := make(chan error, 2*16)
+	pprof.Do(t.Context(), pprof.Labels(labelKey, label), func(ctx context.Context) {
+		for range cap(ended) {
+			go func() {
+				_, err := store.Limits("replica").Spent(ctx, ratelimit.Owner{ID: "acme"}, []ratelimit.Name{{}})
+				ended <- err
+			}()
+		}
+	})
+	for range cap(ended) {
+		check.Must(t, check.Received(t, ended, "a command"))
+	}
 	assertNothingLeft(t, label)
 }
