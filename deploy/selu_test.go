@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/capgate/capgate/examples/selu"
 	"github.com/capgate/capgate/internal/testkit/check"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // YAML converts a document of Write to YAML 1.2 that readers of YAML 1.1 understand the same way.

@@ -25,8 +25,17 @@ func TestParseErrors(t *testing.T) {
 		"not a mapping": {"- a\n", []string{
 			`f:1: must be a mapping with the fields admin, admin_hosts, admin_url, approvals, artifacts, ` +
 				`audit, calls, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
-		"syntax":        {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
-		"two documents": {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
+		"syntax": {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
+		"indented too little": {"fleets:\n  - capability: a\n    backends: ['b:1']\n   policy: allow\n",
+			[]string{`f:4: not YAML: did not find expected '-' indicator, while parsing a block collection that begins in line 2`}},
+		"a tab":                {fleet + "log:\n\tlevel: debug\n", []string{`f:3: not YAML: a tab indents the line; YAML indents with spaces`}},
+		"a reserved character": {fleet + "listen: @a\n", []string{`f:2: not YAML: no value begins with '@', unless it is quoted`}},
+		"an open quote": {fleet + "listen: \":1\nlog: {}\nadmin: a\n",
+			[]string{`f:2: not YAML: found unexpected end of stream, while scanning a quoted scalar that begins in line 2`}},
+		"an open brace":   {fleet + "log: {level: debug\nlisten: ':1'\n", []string{`f:3: not YAML: did not find expected ',' or '}'`}},
+		"not UTF-8":       {fleet + "listen: \"\xff\"\n", []string{`f:2: not YAML: invalid leading UTF-8 octet`}},
+		"not a character": {fleet + "listen: \"\x01\"\n", []string{`f:2: not YAML: control characters are not allowed`}},
+		"two documents":   {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
 			`f:2: lisen: unknown field; did you mean "listen"?`,
 			`f:3: log.leveln: unknown field; did you mean "level"?`}},

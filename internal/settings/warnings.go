@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/call"

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // services are the protos with routes at each port, by the name of the file that they are merged into.

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Description is what a decoder accepts at one place of a file.
@@ -91,8 +89,7 @@ func (d *Decoder) describe(f *field, of reflect.Type, doc func(reflect.Type, str
 	one.Name, one.Required = f.name, f.required
 	one.setDoc(doc(f.of, f.goName))
 	if f.preset != nil {
-		text, _ := yaml.Marshal(f.preset) // of a tag that was parsed
-		one.Default = strings.TrimSpace(string(text))
+		one.Default = of.FieldByIndex(f.index).Tag.Get("default")
 		var value json.RawMessage
 		(&Reader{}).JSON(&value)(Place{Node: f.preset})
 		one.Schema["default"] = value

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // JSON reads any value that JSON can hold too, and stores its JSON in to. Names are in the order of the file.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // The bounds of paths in errors, in bytes: of a whole path, and of one name. A tree of a small file can have very long
