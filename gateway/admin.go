@@ -63,7 +63,7 @@ type AdminConfig struct {
 // routes for which no role is known.
 func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Guard == nil {
-		cfg.Guard = guard.Insecure(GRPCStatus)
+		cfg.Guard = guard.Insecure()
 	}
 	a := &admin{mux: guard.NewMux(), cfg: cfg}
 	a.page("/livez", "the process answers", http.HandlerFunc(livez))

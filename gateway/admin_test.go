@@ -157,7 +157,7 @@ func TestReadyzNamesNothing(t *testing.T) {
 	}
 	keys.Replace(known, nil)
 	h := newAdmin(t, gateway.AdminConfig{Ready: func() gateway.Readiness { return state },
-		Guard: guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus})})
+		Guard: guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}})})
 	const counts = `{"ready":true,"draining":false,"fleets":2,"fleets_usable":1`
 	for name, header := range bearer {
 		r := httptest.NewRequest(http.MethodGet, "/readyz", http.NoBody)

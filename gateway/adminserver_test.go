@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
@@ -25,7 +24,7 @@ func guarded() (g *guard.Guard, key string) {
 	id, secret := tenant.NewCredential()
 	keys := guard.NewKeys(nil)
 	keys.Replace([]guard.Key{{ID: id, Hash: tenant.HashOf(secret, nil), Roles: operator.View}}, nil)
-	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}, Status: gateway.GRPCStatus}), tenant.Credential(id, secret)
+	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}}), tenant.Credential(id, secret)
 }
 
 // dialFrom dials addr from another address of loopback, which is another network.

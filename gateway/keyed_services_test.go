@@ -32,7 +32,7 @@ func services(t *testing.T, ring *keyring, approver *approvals.Service) *gateway
 		Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)
-	answers := approval.New(approval.Config{Approvals: approver, Status: gateway.GRPCStatus,
+	answers := approval.New(approval.Config{Approvals: approver,
 		Log: slog.New(slog.DiscardHandler)})
 	return gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",

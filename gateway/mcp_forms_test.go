@@ -15,7 +15,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/internal/tenant"
@@ -42,7 +41,7 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration,
 	ring.issue("plain", "acme", tenant.Invoke|tenant.Read, asserts)
 	return startMCP(t, append(change, askingMCP(d, wait), func(o *gatewaytest.Options) {
 		o.Authenticator = ring.authenticator()
-		answers := approval.New(approval.Config{Approvals: d, Status: gateway.GRPCStatus,
+		answers := approval.New(approval.Config{Approvals: d,
 			Log: slog.New(slog.DiscardHandler)})
 		o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
 	})...), ring.credentials

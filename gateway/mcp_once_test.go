@@ -16,7 +16,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/audit"
@@ -88,7 +87,7 @@ func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
 					f.gateway.CancelMCP(request)
 				}
 			}
-			answers := approval.New(approval.Config{Approvals: r.desk, Status: gateway.GRPCStatus,
+			answers := approval.New(approval.Config{Approvals: r.desk,
 				Log: slog.New(slog.DiscardHandler)})
 			o.Leaving, o.Services = answers.Leave, func(g grpc.ServiceRegistrar) { answers.Register(g) }
 		}))

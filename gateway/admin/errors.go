@@ -8,44 +8,46 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// errorsInJSON writes the errors of JSON routes.
-type errorsInJSON struct {
-	status  func(*call.Refusal) *status.Status
-	queries map[string]func(parameter string) *call.Refusal // by service
-}
-
-func (e *errorsInJSON) refused(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
+// refused answers a request with a refusal.
+func refused(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 	w.Header().Set("Cache-Control", "no-store")
-	problem.Write(w, r, problem.Of(e.status(refusal).Err()))
+	problem.Write(w, r, problem.Of(status.Err(refusal)))
 }
 
-// failed answers a request with the error of a method. An error without details is not from a service: the request
-// could not be parsed.
-func (e *errorsInJSON) failed(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
-	r *http.Request, err error) {
-	err = StatusOf(err, e.status)
-	if st := status.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
+// failed returns a function that answers a request with the error of a method. An error without details is not from a
+// service: the request could not be parsed. The services are by their paths.
+func failed(services map[string]*Service) runtime.ErrorHandlerFunc {
+	return func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
+		err error) {
 		method, _ := runtime.RPCMethod(ctx)
-		err = e.status(unreadable(st.Message(), e.queries[path.Dir(method)])).Err()
+		of := services[path.Dir(method)]
+		if of == nil { // the mux has failed before it found a method
+			of = new(Service)
+		}
+		err = status.ErrOf(err, of.Fault)
+		if st := grpcstatus.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
+			err = status.Err(unreadable(st.Message(), of.Query))
+		}
+		rest.WriteProblem(w, r, err)
 	}
-	rest.WriteProblem(w, r, err)
 }
 
 // unrouted answers a request that matches a pattern of http.ServeMux and no route, such as that of an unknown custom
 // method.
-func (e *errorsInJSON) unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter,
+func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter,
 	r *http.Request, code int) {
 	switch refusal := guard.Unrouted(ctx); {
 	case refusal != nil:
-		e.refused(w, r, refusal)
+		refused(w, r, refusal)
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
 		problem.Write(w, r, problem.NoSuchPath())
 	default:

@@ -13,9 +13,9 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
@@ -25,7 +25,7 @@ const maxRequest = 16 << 10
 
 // Service is one gRPC service of the admin API. The annotations of its methods name its JSON routes.
 type Service struct {
-	GRPC func(*grpc.Server)
+	GRPC func(grpc.ServiceRegistrar)
 	JSON func(context.Context, *runtime.ServeMux) error
 	// Serve has the JSON of methods that are streams, by their full names.
 	Serve map[string]runtime.HandlerFunc
@@ -33,16 +33,21 @@ type Service struct {
 	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
 	// Query returns the refusal of a parameter of the query that cannot be read, or nil: the standard one. Optional.
 	Query func(parameter string) *call.Refusal
+	// Fault returns the refusal for an error that is neither a refusal nor a status. Optional.
+	Fault func(error) *call.Refusal
 }
 
-// NewService returns a service whose functions are the generated ones of an implementation.
+// NewService returns a service whose functions are the generated ones of an implementation. Its methods return refusals.
 func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	handle func(context.Context, *runtime.ServeMux, S) error) Service {
 	return Service{
-		GRPC: func(g *grpc.Server) { register(g, of) },
+		GRPC: func(g grpc.ServiceRegistrar) { register(g, of) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error { return handle(ctx, mux, of) },
 	}
 }
+
+// register adds the service to a server.
+func (s *Service) register(g *grpc.Server) { s.GRPC(status.Registrar(g, s.Fault)) }
 
 // Services are gRPC services with their JSON routes.
 type Services struct {
@@ -50,18 +55,17 @@ type Services struct {
 	patterns map[string]http.Handler
 }
 
-// NewServices returns Services. The function toStatus is the gateway's table of gRPC codes for refusals.
-func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*Services, error) {
-	options := slices.Concat(recovery.Options("operators"), guard.ServerOptions(toStatus), statuses(toStatus))
+// NewServices returns Services.
+func NewServices(all ...Service) (*Services, error) {
+	options := slices.Concat(recovery.Options("operators"), guard.ServerOptions())
 	s := &Services{grpc: grpc.NewServer(append(options, grpc.MaxRecvMsgSize(maxRequest))...),
 		patterns: map[string]http.Handler{}}
-	errs, bodies := &errorsInJSON{toStatus, map[string]func(string) *call.Refusal{}}, map[string]int{}
-	for _, service := range all {
-		before := s.grpc.GetServiceInfo()
-		service.GRPC(s.grpc)
+	of := map[string]*Service{} // by path
+	for i := range all {
+		all[i].register(s.grpc)
 		for name := range s.grpc.GetServiceInfo() {
-			if _, was := before[name]; !was {
-				errs.queries["/"+name], bodies["/"+name] = service.Query, cmp.Or(service.Body, maxRequest)
+			if of["/"+name] == nil {
+				of["/"+name] = &all[i]
 			}
 		}
 	}
@@ -71,9 +75,9 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*
 	}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
-		runtime.WithErrorHandler(errs.failed),
-		runtime.WithRoutingErrorHandler(errs.unrouted),
-		runtime.WithMiddlewares(guard.JSON(methods, errs.refused)),
+		runtime.WithErrorHandler(failed(of)),
+		runtime.WithRoutingErrorHandler(unrouted),
+		runtime.WithMiddlewares(guard.JSON(methods, refused)),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(), // a form is JSON here, because curl -d sends that content type
@@ -95,14 +99,14 @@ func NewServices(toStatus func(*call.Refusal) *status.Status, all ...Service) (*
 		for method, bytes := range service.Large {
 			large[method] = bytes
 			server := grpc.NewServer(append(slices.Clone(options), grpc.MaxRecvMsgSize(maxRequest+bytes))...)
-			service.GRPC(server)
+			service.register(server)
 			s.patterns["POST "+method] = server
 		}
 	}
 	bounds := map[string]int{}
 	for route, method := range methods {
 		pattern := patternOf(route)
-		bounds[pattern] = max(bounds[pattern], bodies[path.Dir(method)]+2*large[method]) // JSON may escape each byte
+		bounds[pattern] = max(bounds[pattern], cmp.Or(of[path.Dir(method)].Body, maxRequest)+2*large[method]) // JSON may escape each byte
 	}
 	for pattern, bytes := range bounds {
 		s.patterns[pattern] = http.MaxBytesHandler(mux, int64(bytes))

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -19,14 +18,14 @@ import (
 // TestMethodsWithoutRole: a method without the option capgate.v1.access fails the start.
 func TestMethodsWithoutRole(t *testing.T) {
 	t.Parallel()
-	services, err := admin.NewServices(gateway.GRPCStatus, admin.Service{
-		GRPC: func(g *grpc.Server) { healthpb.RegisterHealthServer(g, health.NewServer()) },
+	services, err := admin.NewServices(admin.Service{
+		GRPC: func(g grpc.ServiceRegistrar) { healthpb.RegisterHealthServer(g, health.NewServer()) },
 		JSON: func(context.Context, *runtime.ServeMux) error { return nil },
 	})
 	check.Must(t, err)
 	mux := guard.NewMux()
 	services.Mount(mux)
-	_, err = guard.Insecure(gateway.GRPCStatus).Handler(mux)
+	_, err = guard.Insecure().Handler(mux)
 	if err == nil || !strings.Contains(err.Error(), "no least role for /grpc.health.v1.Health/Check,") {
 		t.Error(err)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	adminfleets "github.com/capgate/capgate/gateway/admin/fleets"
 	"github.com/capgate/capgate/gateway/admin/guard"
@@ -57,7 +56,7 @@ func drainsFeature() feature {
 
 // AdminServices returns the services of the admin API, below /v1/ and over gRPC.
 func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
-	services, err := admin.NewServices(gateway.GRPCStatus, p.parts.services...)
+	services, err := admin.NewServices(p.parts.services...)
 	return func(mux *guard.Mux) {
 		for _, mount := range p.parts.mounts {
 			mount(mux)

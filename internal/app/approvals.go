@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -51,7 +50,7 @@ func buildApprovals(p *App) (err error) {
 	p.approvals.service.SetPublicURL(s.Config.PublicURL)
 	p.approvals.service.SetAnswerRules(answerRulesOf(s.Config))
 	p.approvals.api = approval.New(approval.Config{
-		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(), Status: gateway.GRPCStatus,
+		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(),
 		Log: p.log, Audit: p.audit,
 		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/internal/config"
@@ -167,7 +166,6 @@ func (p *App) logTenancy(started *config.Config) {
 func (p *App) newTenantsAPI() {
 	cfg := tenants.Config{
 		Tenants: p.auth.directory, Roster: p.auth.roster, Keys: p.auth.keys, Log: p.log, Audit: p.audit,
-		Status: gateway.GRPCStatus,
 		Pepper: p.auth.pepper,
 	}
 	if p.auth.stored != nil {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/filter/authorize"
@@ -44,7 +43,7 @@ func buildCatalog(p *App) error {
 		return p.gateway.AskForTools(ctx, q)
 	})
 	p.parts.services = append(p.parts.services,
-		tools.New(all, p.tools.discovery, p.store.Versions(), gateway.GRPCStatus, p.audit))
+		tools.New(all, p.tools.discovery, p.store.Versions(), p.audit))
 	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists
 	return p.metrics.Add(all)
 }

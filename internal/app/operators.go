@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync/atomic"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/settings"
@@ -46,7 +45,7 @@ func operatorsFeature() feature {
 func buildOperators(p *App) error {
 	s, o := p.started, &p.operators
 	o.keys, o.certified, o.tokens = guard.NewKeys(nil), guard.NewCertificates(nil), guard.NewTokens(p.auth.tokens)
-	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure, Status: gateway.GRPCStatus,
+	cfg := guard.Config{Client: p.operatorAddr, Insecure: s.Config.Operators.Insecure,
 		Authenticators: []guard.Authenticator{o.keys, o.certified, o.tokens}}
 	if !cfg.Insecure && !s.Config.Authenticates() {
 		if err := p.newStartToken(&cfg); err != nil {

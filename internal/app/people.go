@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/capgate/capgate/console"
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/admin/people"
 	"github.com/capgate/capgate/gateway/frontdoor/inbox"
@@ -51,7 +50,6 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
 		URL:     func() string { return o.now.Load().adminURL }, Network: p.networkOfOperator,
 		Groups: o.namesGroup,
-		Status: gateway.GRPCStatus,
 	}
 	o.admin = people.New(people.Config{SignIn: of, Keys: p.operators.keys, Start: guarded.Start,
 		StartText: p.operators.token, Holders: p.auth.all, Tenants: p.auth.directory, Insecure: guarded.Insecure})

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/playground"
 	"github.com/capgate/capgate/internal/tenant"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -17,7 +16,7 @@ import (
 func playgroundFeature() feature {
 	return feature{build: func(p *App) error {
 		cfg := playground.Config{Tools: p.tools.catalog, Decider: p.rules.decider, Tenants: p.auth.roster,
-			Status: gateway.GRPCStatus, Settings: p.auth.directory.Settings,
+			Settings: p.auth.directory.Settings,
 			Serve: func(w http.ResponseWriter, r *http.Request, identity tenant.Identity, address string) {
 				p.gateway.Doors().ServeAs(w, r, identity, address)
 			},

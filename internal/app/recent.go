@@ -16,10 +16,10 @@ func recentFeature() feature {
 		build: func(p *App) error {
 			p.recent = recent.New(recent.Config{Keep: p.started.Config.Calls.Keep, Replica: p.replica,
 				Store: p.store.Recent(), Self: p.self(time.Now().UTC())})
-			last := calls.New(calls.Config{Recent: p.recent, Status: gateway.GRPCStatus,
+			last := calls.New(calls.Config{Recent: p.recent,
 				Link: traceLink(p.started.Config.Traces.Link)})
 			p.parts.Observe.Recent = p.recent
-			p.parts.services = append(p.parts.services, last.Operators(), auditlog.New(p.recent, gateway.GRPCStatus))
+			p.parts.services = append(p.parts.services, last.Operators(), auditlog.New(p.recent))
 			p.parts.leaving = append(p.parts.leaving, last.Leave)
 			return nil
 		},

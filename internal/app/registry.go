@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
@@ -20,7 +19,7 @@ func registryFeature() feature {
 			p.fleets.registry = registry.New(p.store.Registrations(), registrySettings(p.started.Config), registry.Options{
 				Log: p.log, Changed: func() { p.fleets.reloader.nudge() }, Manifest: registration.ReadManifest})
 			p.parts.services = append(p.parts.services,
-				registration.New(p.fleets.registry, gateway.GRPCStatus, p.audit))
+				registration.New(p.fleets.registry, p.audit))
 			return p.metrics.Add(p.fleets.registry)
 		},
 		run: func(p *App, w *work) {

@@ -103,7 +103,7 @@ func (p *App) warm(ctx context.Context) {
 // rulesService is the service of rules of the admin API.
 func (p *App) rulesService() admin.Service {
 	cfg := rules.Config{Decider: p.rules.decider, Tenants: p.auth.roster, Catalog: p.tools.catalog,
-		Status: gateway.GRPCStatus, Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
+		Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
 			r := p.approvals.service.AnswerRule(tenant, capability, tool)
 			return r.String()
 		}}

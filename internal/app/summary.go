@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/summary"
 )
 
@@ -18,7 +17,7 @@ func summaryFeature() feature {
 
 func (p *App) summary() summary.Config {
 	return summary.Config{
-		Recent: p.recent, Status: gateway.GRPCStatus,
+		Recent: p.recent,
 		Fleets: func() (all []summary.Fleet) {
 			for _, f := range p.fleets.routing.Table().Fleets() {
 				all = append(all, summary.Fleet{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable})

@@ -2,11 +2,13 @@ package approval
 
 import (
 	"context"
+	"errors"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -19,7 +21,7 @@ const unnamed = operator.Unnamed
 func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
 	shown, err := s.answer(ctx, req, s.Approvals.Approve)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.ApproveResponse{Approval: shown}, nil
 }
@@ -28,7 +30,7 @@ func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*c
 func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
 	shown, err := s.answer(ctx, req, s.Approvals.Deny)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.DenyResponse{Approval: shown}, nil
 }
@@ -72,6 +74,10 @@ func (s *server) answer(ctx context.Context, req answering,
 		return nil, refusedAlways
 	}
 	a, err := give(ctx, v.tenant, req.GetApprovalId(), answer)
+	var rule *approvals.RuleError
+	if errors.As(err, &rule) { // whatever error it wraps
+		err = &call.Refusal{Kind: call.Unavailable, Reason: "RULE_NOT_SET", Message: rule.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}

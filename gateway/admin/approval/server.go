@@ -2,17 +2,16 @@ package approval
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
@@ -49,11 +48,10 @@ type Across interface {
 // Config has the dependencies of a Service. All but Audit, Tenants and Across are required.
 type Config struct {
 	Approvals Approvals
-	Tenants   *tenant.Roster                     // nil: there is only tenant.Default
-	Across    Across                             // required with Tenants
-	Status    func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Log       *slog.Logger                       // log of answers
-	Audit     *audit.Log                         // audit log of answers; nil: none
+	Tenants   *tenant.Roster // nil: there is only tenant.Default
+	Across    Across         // required with Tenants
+	Log       *slog.Logger   // log of answers
+	Audit     *audit.Log     // audit log of answers; nil: none
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
 	// the credential of a caller at the public port; nil: watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
@@ -89,7 +87,9 @@ func (s *Service) Operators() admin.Service {
 }
 
 // Register adds the service of the public port.
-func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterApprovalsServer(g, s.callers) }
+func (s *Service) Register(g grpc.ServiceRegistrar) {
+	capgatepb.RegisterApprovalsServer(status.Registrar(g, nil), s.callers)
+}
 
 // Leave ends all watches, because the gateway is about to stop.
 func (s *Service) Leave() { s.leave() }
@@ -108,11 +108,11 @@ func (s *server) ListApprovals(ctx context.Context,
 	req *capgatepb.ListApprovalsRequest) (*capgatepb.ListApprovalsResponse, error) {
 	v, err := s.caller(ctx, req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	f, size, after, err := query(req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	resp := new(capgatepb.ListApprovalsResponse)
 	if v.user != "" && f.User != "" && f.User != v.user {
@@ -123,7 +123,7 @@ func (s *server) ListApprovals(ctx context.Context,
 	}
 	page, next, err := s.list(ctx, &v, f, after, size)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	resp.NextPageToken = paging.Token(next)
 	for i := range page {
@@ -155,11 +155,11 @@ func (s *server) GetApproval(ctx context.Context, req *capgatepb.GetApprovalRequ
 	error) {
 	v, err := s.caller(ctx, req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	a, err := s.get(ctx, &v, req.GetApprovalId())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.GetApprovalResponse{Approval: s.shown(&a, &v)}, nil
 }
@@ -205,19 +205,3 @@ func (s *server) trace(ctx context.Context, v *caller) error {
 }
 
 func invalid(field, text string) error { return call.InvalidField("APPROVAL_INVALID", field, text) }
-
-// refused converts an error to a gRPC status.
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	var rule *approvals.RuleError
-	switch {
-	case errors.As(err, &rule): // precedes the error that it wraps
-		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "RULE_NOT_SET", Message: rule.Error()}
-	case errors.As(err, &refusal):
-	case errors.Is(err, approvals.ErrBusy):
-		refusal = watch.Full
-	default:
-		return err // a status, or the end of a context
-	}
-	return s.Status(refusal).Err()
-}

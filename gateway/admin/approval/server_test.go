@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -87,7 +86,7 @@ func serve(t *testing.T, change ...func(*approval.Config)) *ports {
 	check.Cleanup(t, func() { stop(); check.Ended(t, &running, "the background work to end") })
 	check.Received(t, subscribed, "the subscription to changes of approvals")
 	cfg := approval.Config{
-		Approvals: outside{p.backing}, Across: store, Status: gateway.GRPCStatus,
+		Approvals: outside{p.backing}, Across: store,
 		Log: slog.New(slog.NewTextHandler(p.log, nil)),
 	}
 	for _, c := range change {

@@ -2,8 +2,10 @@ package approval
 
 import (
 	"context"
+	"errors"
 
 	"github.com/capgate/capgate/gateway/admin/watch"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -24,7 +26,7 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	tell func(*capgatepb.WatchApprovalsResponse) error) error {
 	v, err := s.caller(ctx, req)
 	if err != nil {
-		return s.refused(err)
+		return status.Err(err)
 	}
 	seen := func(e approvals.Event) error {
 		if e.Approval.ID != "" && !v.lists(&e.Approval) {
@@ -34,12 +36,16 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	}
 	ctx, cancel := s.follow(ctx, &v)
 	defer cancel()
-	return s.refused(s.watchers.Hold(ctx, v.tenant, func(ctx context.Context) error {
+	err = s.watchers.Hold(ctx, v.tenant, func(ctx context.Context) error {
 		if v.all {
 			return s.Approvals.AllEvents(ctx, req.GetLastEventId() != "", seen)
 		}
 		return s.Approvals.Events(ctx, v.tenant, req.GetLastEventId(), seen)
-	}))
+	})
+	if errors.Is(err, approvals.ErrBusy) {
+		err = watch.Full
+	}
+	return status.Err(err)
 }
 
 // follow returns a context that ends with the credential of a caller at the public port. Package guard follows those of

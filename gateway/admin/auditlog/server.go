@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -22,18 +21,16 @@ const (
 	invalid     = "AUDIT_INVALID"
 )
 
-// New makes the service. toStatus is the gateway's table of gRPC codes for refusals.
-func New(log *recent.Log, toStatus func(*call.Refusal) *status.Status) admin.Service {
-	s := &server{log: log, status: toStatus}
-	return admin.NewService[capgatepb.AuditLogServer](s, capgatepb.RegisterAuditLogServer,
+// New returns the service.
+func New(log *recent.Log) admin.Service {
+	return admin.NewService[capgatepb.AuditLogServer](&server{log: log}, capgatepb.RegisterAuditLogServer,
 		capgatepb.RegisterAuditLogHandlerServer)
 }
 
 // server is capgate.v1.AuditLog.
 type server struct {
 	capgatepb.UnimplementedAuditLogServer
-	log    *recent.Log
-	status func(*call.Refusal) *status.Status
+	log *recent.Log
 }
 
 // ListChanges implements capgatepb.AuditLogServer.
@@ -42,16 +39,16 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 	f := recent.ChangeFilter{Actor: req.GetActor(), What: req.GetWhat()}
 	for name, v := range map[string]string{"tenant": req.GetTenant(), "actor": f.Actor, "what": f.What} {
 		if len(v) > maxName {
-			return nil, s.refused(call.InvalidField(invalid, name, "it must have at most 256 bytes"))
+			return nil, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
 	var err error
 	if f.Tenants, err = operator.Tenants(ctx, req.GetTenant()); err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	all, partial := s.log.Changes(ctx)
 	resp, last := &capgatepb.ListChangesResponse{Partial: partial}, ""
@@ -81,5 +78,3 @@ func message(c *recent.Change) *capgatepb.Change {
 
 // position orders changes, the newest last.
 func position(c *recent.Change) string { return fmt.Sprintf("%020d %s", c.At.UnixNano(), c.ID) }
-
-func (s *server) refused(err error) error { return admin.StatusOf(err, s.status) }

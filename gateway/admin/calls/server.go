@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/watch"
@@ -27,8 +26,7 @@ const (
 // Config has the dependencies of a Service. All but Link are required.
 type Config struct {
 	Recent *recent.Log
-	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Link   func(trace string) string          // where people see a trace; nil: nowhere
+	Link   func(trace string) string // where people see a trace; nil: nowhere
 }
 
 // Service is capgate.v1.Calls.
@@ -99,14 +97,14 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	error) {
 	f, err := s.filter(ctx, req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	if f.Query = req.GetQuery(); len(f.Query) > maxName {
-		return nil, s.refused(call.InvalidField(invalid, "query", "it must have at most 256 bytes"))
+		return nil, call.InvalidField(invalid, "query", "it must have at most 256 bytes")
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	all, partial := s.Recent.Calls(ctx)
 	resp, last := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica()}, ""
@@ -124,5 +122,3 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	}
 	return resp, nil
 }
-
-func (s *Service) refused(err error) error { return admin.StatusOf(err, s.Status) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -30,9 +31,9 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 	tell func(*capgatepb.WatchCallsResponse) error) error {
 	f, err := s.filter(ctx, req)
 	if err != nil {
-		return s.refused(err)
+		return status.Err(err)
 	}
-	return s.refused(s.watchers.Hold(ctx, strings.Join(f.Tenants, " "), func(ctx context.Context) error {
+	return status.Err(s.watchers.Hold(ctx, strings.Join(f.Tenants, " "), func(ctx context.Context) error {
 		return s.Recent.WatchMatching(ctx, &f, req.GetLastEventId(), func(e recent.Event) error {
 			m := &capgatepb.WatchCallsResponse{Event: e.Kind}
 			if e.Kind == recent.Ended {

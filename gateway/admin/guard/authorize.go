@@ -9,11 +9,11 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 )
@@ -62,13 +62,13 @@ func Permits(ctx context.Context, route string) bool {
 }
 
 // ServerOptions are interceptors that authorize the calls of a server.
-func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOption {
+func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {
 			ctx, refusal := Authorize(ctx, info.FullMethod)
 			if refusal != nil {
-				return nil, toStatus(refusal).Err()
+				return nil, status.Err(refusal)
 			}
 			return next(ctx, req)
 		}),
@@ -76,7 +76,7 @@ func ServerOptions(toStatus func(*call.Refusal) *status.Status) []grpc.ServerOpt
 			next grpc.StreamHandler) error {
 			ctx, refusal := Authorize(stream.Context(), info.FullMethod)
 			if refusal != nil {
-				return toStatus(refusal).Err()
+				return status.Err(refusal)
 			}
 			return next(srv, authorized{stream, ctx})
 		}),

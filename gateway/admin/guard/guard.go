@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
@@ -46,8 +46,6 @@ type Config struct {
 	Follow func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	// Client returns the address of a request's client; nil: that of the connection.
 	Client func(*http.Request) string
-	// Tables of gRPC codes for refusals, and of HTTP statuses for these; required.
-	Status func(*call.Refusal) *status.Status
 }
 
 // Guard authenticates and authorizes the requests of the admin API.
@@ -74,9 +72,7 @@ func New(cfg Config) *Guard {
 }
 
 // Insecure returns a Guard that asks nobody.
-func Insecure(toStatus func(*call.Refusal) *status.Status) *Guard {
-	return New(Config{Insecure: true, Status: toStatus})
-}
+func Insecure() *Guard { return New(Config{Insecure: true}) }
 
 // OpenMetrics changes whether /metrics is open.
 func (g *Guard) OpenMetrics(open bool) { g.openMetrics.Store(open) }
@@ -237,7 +233,7 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Ref
 		g.cfg.SignIn.ServeHTTP(w, r)
 		return
 	}
-	problem.Write(w, r, problem.Of(g.cfg.Status(refusal).Err()))
+	problem.Write(w, r, problem.Of(status.Err(refusal)))
 }
 
 // leadsToSignIn reports whether the person of a refused request can sign in.

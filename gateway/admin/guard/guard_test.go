@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -41,23 +39,9 @@ func (s *sessions) Issue(_ http.ResponseWriter, _ *http.Request, who *operator.I
 	return nil
 }
 
-// statusOf shows the reason of a refusal as the text of a status.
-func statusOf(r *call.Refusal) *status.Status {
-	switch r.Kind {
-	case call.Unauthenticated:
-		return status.New(codes.Unauthenticated, r.Reason+": "+r.Message)
-	case call.ResourceExhausted:
-		return status.New(codes.ResourceExhausted, r.Reason)
-	case call.Unavailable:
-		return status.New(codes.Unavailable, r.Reason)
-	}
-	return status.New(codes.PermissionDenied, r.Reason)
-}
-
 // newGuard returns some routes behind a guard. A route answers with its operator's rights.
 func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 	t.Helper()
-	cfg.Status = statusOf
 	mux := guard.NewMux()
 	rights := func(w http.ResponseWriter, r *http.Request) {
 		if who := operator.FromContext(r.Context()); who != nil {
@@ -73,7 +57,7 @@ func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 		mux.HandleRPC(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, refusal := guard.Authorize(r.Context(), method)
 			if refusal != nil {
-				problem.Write(w, r, problem.Of(statusOf(refusal).Err()))
+				problem.Write(w, r, problem.Of(status.Err(refusal)))
 				return
 			}
 			rights(w, r.WithContext(ctx))

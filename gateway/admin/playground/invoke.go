@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -40,17 +41,17 @@ func (i *invocation) GetAgent() string  { return i.Agent }
 func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	in, err := readInvocation(r)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err))
+		rest.WriteProblem(w, r, status.Err(err))
 		return
 	}
 	who, err := s.identity(r.Context(), in)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err))
+		rest.WriteProblem(w, r, status.Err(err))
 		return
 	}
 	inner, err := in.request(r.Context(), r.Header)
 	if err != nil {
-		rest.WriteProblem(w, r, s.refused(err))
+		rest.WriteProblem(w, r, status.Err(err))
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")

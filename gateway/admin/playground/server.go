@@ -7,7 +7,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
@@ -47,7 +46,6 @@ type Config struct {
 	Settings func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 	Serve    func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
 	Stream   Stream
-	Status   func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 }
 
 // Stream makes a call as a caller. The metadata is that of the call.
@@ -110,5 +108,3 @@ func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, e
 	}
 	return asserted, nil
 }
-
-func (s *server) refused(err error) error { return admin.StatusOf(err, s.Status) }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/playground"
 	"github.com/capgate/capgate/internal/call"
@@ -42,7 +41,7 @@ func service(t *testing.T) admin.Service {
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
 	return playground.New(playground.Config{Tools: tools, Decider: decider, Tenants: &tenant.Roster{Directory: directory},
-		Settings: directory.Settings, Status: gateway.GRPCStatus,
+		Settings: directory.Settings,
 		Serve: func(w http.ResponseWriter, _ *http.Request, who tenant.Identity, _ string) {
 			_, _ = w.Write([]byte("called for " + who.Tenant + " by " + who.Key))
 		},

@@ -22,11 +22,11 @@ func (s *server) InvokeTool(req *capgatepb.InvokeToolRequest,
 		Capability: req.GetCapability(), Tool: req.GetTool(), Arguments: []byte(req.GetArguments()),
 		Approval: req.GetApprovalId(), Wait: int(req.GetWait())}
 	if err := in.check(); err != nil {
-		return s.refused(err)
+		return err
 	}
 	who, err := s.identity(ctx, in)
 	if err != nil {
-		return s.refused(err)
+		return err
 	}
 	md := metadata.Pairs(filter.CapabilityHeader, in.Capability)
 	if in.Approval != "" {

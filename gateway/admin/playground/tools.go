@@ -26,11 +26,11 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	req *capgatepb.ListPlaygroundToolsRequest) (*capgatepb.ListPlaygroundToolsResponse, error) {
 	who, err := s.identity(ctx, req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	resp, last := &capgatepb.ListPlaygroundToolsResponse{}, ""
 	for _, id := range s.Tools.Capabilities() {
@@ -85,7 +85,7 @@ func (s *server) message(ctx context.Context, who *tenant.Identity, capability s
 	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: who.Tenant, User: who.User, Agent: who.Agent,
 		Method: call.Invoke, Capability: capability, Tool: t.Name})
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	m := &capgatepb.PlaygroundTool{Capability: capability, Tool: t.Name, Description: t.Description,
 		Policy: d.Verdict.String(), Level: d.Level.String(), Drifted: t.Drifted,

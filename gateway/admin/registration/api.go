@@ -3,11 +3,8 @@ package registration
 import (
 	"context"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -19,12 +16,10 @@ type Registry interface {
 	Withdraw(ctx context.Context, key registry.Key, lease string) error
 }
 
-// New returns the service. The function toStatus is the gateway's table of gRPC codes for refusals. The log has new
-// registrations and withdrawals; nil: none.
-func New(r Registry, toStatus func(*call.Refusal) *status.Status, log *audit.Log) admin.Service {
-	s := &server{registry: r, status: toStatus, audit: log}
-	service := admin.NewService[capgatepb.RegistryServer](s, capgatepb.RegisterRegistryServer,
-		capgatepb.RegisterRegistryHandlerServer)
+// New returns the service. The log has new registrations and withdrawals; nil: none.
+func New(r Registry, log *audit.Log) admin.Service {
+	service := admin.NewService[capgatepb.RegistryServer](&server{registry: r, audit: log},
+		capgatepb.RegisterRegistryServer, capgatepb.RegisterRegistryHandlerServer)
 	service.Large = map[string]int{capgatepb.Registry_RegisterBackend_FullMethodName: manifest.MaxBytes}
 	return service
 }

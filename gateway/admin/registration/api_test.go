@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -36,7 +35,7 @@ func serve(t *testing.T) *port {
 		Max: 2, MaxPerFleet: 2, Manifests: true}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
-	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus, nil))
+	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, nil))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	return p
 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/registration"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
@@ -136,7 +135,7 @@ func TestManifestForbidden(t *testing.T) {
 	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, Max: 2, MaxPerFleet: 2}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
-	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, gateway.GRPCStatus, nil))
+	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, nil))
 	p.client = capgatepb.NewRegistryClient(p.Conn)
 	st, code, body := p.brings(t, "10.0.0.7:1", head)
 	if st.Code() != codes.PermissionDenied || code != http.StatusForbidden ||

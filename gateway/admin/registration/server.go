@@ -2,11 +2,8 @@ package registration
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/audit"
@@ -26,7 +23,6 @@ const (
 type server struct {
 	capgatepb.UnimplementedRegistryServer
 	registry Registry
-	status   func(*call.Refusal) *status.Status
 	audit    *audit.Log
 }
 
@@ -41,7 +37,7 @@ func (s *server) RegisterBackend(ctx context.Context,
 	req *capgatepb.RegisterBackendRequest) (*capgatepb.RegisterBackendResponse, error) {
 	dialect, ok := call.ParseDialect(req.GetDialect())
 	if !ok {
-		return nil, s.refused(call.InvalidField("REGISTRATION_INVALID", "dialect", "must be auto, doc, live or legacy"))
+		return nil, call.InvalidField("REGISTRATION_INVALID", "dialect", "must be auto, doc, live or legacy")
 	}
 	g := registry.Registration{
 		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
@@ -57,7 +53,7 @@ func (s *server) RegisterBackend(ctx context.Context,
 	}
 	g, err := s.registry.Register(ctx, g)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	if req.GetLease() == "" { // else it renews its lease
 		s.record(ctx, "registered", g.Capability, g.Addr)
@@ -74,17 +70,8 @@ func (s *server) WithdrawBackend(ctx context.Context,
 	req *capgatepb.WithdrawBackendRequest) (*capgatepb.WithdrawBackendResponse, error) {
 	err := s.registry.Withdraw(ctx, registry.Key{Capability: req.GetCapability(), Addr: req.GetAddr()}, req.GetLease())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	s.record(ctx, "withdrawn", req.GetCapability(), req.GetAddr())
 	return new(capgatepb.WithdrawBackendResponse), nil
-}
-
-// refused converts an error of the registry to a gRPC status.
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	if !errors.As(err, &refusal) {
-		return status.Error(codes.Internal, err.Error())
-	}
-	return s.status(refusal).Err()
 }

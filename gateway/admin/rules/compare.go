@@ -30,14 +30,14 @@ type Recent func(ctx context.Context, tenant string) []Sample
 func (s *server) ComparePolicies(ctx context.Context,
 	req *capgatepb.ComparePoliciesRequest) (*capgatepb.ComparePoliciesResponse, error) {
 	if s.Rules == nil {
-		return nil, s.refused(refusedOff)
+		return nil, refusedOff
 	}
 	named, err := operator.Tenant(ctx, req.GetTenant())
 	if err == nil {
 		named, err = s.Tenants.Read(ctx, named)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	samples := s.samples(ctx, named)
 	resp := &capgatepb.ComparePoliciesResponse{Truncated: len(samples) > maxCompared}
@@ -46,7 +46,7 @@ func (s *server) ComparePolicies(ctx context.Context,
 		any, known := there[sample.Tenant]
 		if !known {
 			if any, err = s.anyCandidates(ctx, sample.Tenant); err != nil {
-				return nil, s.refused(err)
+				return nil, err
 			}
 			there[sample.Tenant] = any
 		}
@@ -57,7 +57,7 @@ func (s *server) ComparePolicies(ctx context.Context,
 		resp.Candidates = true
 		change, err := s.compare(ctx, &sample)
 		if err != nil {
-			return nil, s.refused(err)
+			return nil, err
 		}
 		switch {
 		case change == nil:

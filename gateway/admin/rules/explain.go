@@ -15,13 +15,13 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	req *capgatepb.ExplainPolicyRequest) (*capgatepb.ExplainPolicyResponse, error) {
 	of, err := s.named(ctx, req.GetTenant())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	c := &call.Call{Tenant: of, User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(),
 		Tool: req.GetTool()}
 	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
 		if v == "" || v == policy.Any {
-			return nil, s.refused(invalid(field, "it is required, because one call is explained"))
+			return nil, invalid(field, "it is required, because one call is explained")
 		}
 	}
 	effect := "; force (--force) explains it all the same"
@@ -30,11 +30,11 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	}
 	unknown := s.known(ctx, &policy.Rule{Tenant: of, Name: policy.Name{Capability: c.Capability, Tool: c.Tool}}, effect)
 	if unknown != nil && !req.GetForce() {
-		return nil, s.refused(unknown)
+		return nil, unknown
 	}
 	set, err := s.set(req)
 	if err != nil && req.GetCandidate() {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	var rules []policy.Store
 	if set != nil {
@@ -45,7 +45,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	}
 	decision, looks, err := s.Decider.Explain(ctx, c, rules...)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	resp := &capgatepb.ExplainPolicyResponse{Policy: decision.Verdict.String(), Level: decision.Level.String()}
 	var absent *call.Refusal
@@ -70,7 +70,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 		resp.CandidatePolicy, resp.CandidateLevel = decision.Verdict.String(), decision.Level.String()
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return resp, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -25,8 +24,7 @@ func TestAfterAFault(t *testing.T) {
 		decider, err := policy.New(policy.Options{Store: b})
 		check.Must(t, err)
 		decider.Synced()
-		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider,
-			Status: gateway.GRPCStatus}))
+		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider}))
 		of := &call.Call{Tenant: "default", Capability: "weather", Tool: "x"}
 		if got, refusal := decider.Fetch(t.Context(), of); refusal != nil || got.Verdict != call.Allow {
 			t.Fatalf("%+v, %v", got, refusal)

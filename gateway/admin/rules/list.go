@@ -23,15 +23,15 @@ func (s *server) ListPolicies(ctx context.Context,
 	req *capgatepb.ListPoliciesRequest) (*capgatepb.ListPoliciesResponse, error) {
 	set, err := s.set(req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, "POLICY_INVALID")
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	page, err := s.list(ctx, set, req, after, size)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	resp := &capgatepb.ListPoliciesResponse{NextPageToken: paging.Token(page.next)}
 	for i := range page.rules {

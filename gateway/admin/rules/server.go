@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -43,9 +42,8 @@ type Config struct {
 	RuleTenants RuleTenants
 	// Recent has the recent calls, to which candidates are applied; nil: none are known.
 	Recent  Recent
-	Catalog Catalog                            // nil: names of capabilities and tools are not checked
-	Status  func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
-	Audit   *audit.Log                         // of changes; nil: none
+	Catalog Catalog    // nil: names of capabilities and tools are not checked
+	Audit   *audit.Log // of changes; nil: none
 	// Approvers says in words who may answer the approvals of a call; nil: unknown.
 	Approvers func(tenant, capability, tool string) string
 }
@@ -58,9 +56,10 @@ type RuleTenants func(ctx context.Context) ([]string, error)
 
 // New returns the service.
 func New(cfg Config) admin.Service {
-	s := &server{Config: cfg}
-	return admin.NewService[capgatepb.PoliciesServer](s, capgatepb.RegisterPoliciesServer,
+	service := admin.NewService[capgatepb.PoliciesServer](&server{Config: cfg}, capgatepb.RegisterPoliciesServer,
 		capgatepb.RegisterPoliciesHandlerServer)
+	service.Fault = fault
+	return service
 }
 
 // server is capgate.v1.Policies.
@@ -89,7 +88,7 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 	p := req.GetPolicy()
 	set, err := s.set(p)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	r, err := s.ruleOf(ctx, p)
 	if err == nil {
@@ -107,14 +106,14 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 		err = s.known(ctx, &r, "; force (--force) sets the rule all the same")
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	r.By = operator.Authenticated(ctx)
 	err = set.Set(ctx, r)
 	// also after an error, because the rule may have been set
 	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	s.record(ctx, "set", &r, p.GetCandidate())
 	return &capgatepb.SetPolicyResponse{Policy: policyOf(&r, p.GetCandidate())}, nil
@@ -125,19 +124,19 @@ func (s *server) DeletePolicy(ctx context.Context,
 	req *capgatepb.DeletePolicyRequest) (*capgatepb.DeletePolicyResponse, error) {
 	set, err := s.set(req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	r, err := s.ruleOf(ctx, req)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	was, err := set.Delete(ctx, r.Tenant, r.Name)
 	s.Decider.Invalidate(policy.Change{Tenant: r.Tenant, Name: r.Name})
 	switch {
 	case err != nil:
-		return nil, s.refused(err)
+		return nil, err
 	case !was:
-		return nil, s.refused(s.noRule(ctx, set, &r, req.GetCandidate()))
+		return nil, s.noRule(ctx, set, &r, req.GetCandidate())
 	}
 	s.record(ctx, "deleted", &r, req.GetCandidate())
 	return new(capgatepb.DeletePolicyResponse), nil
@@ -147,14 +146,14 @@ func (s *server) DeletePolicy(ctx context.Context,
 func (s *server) AcceptLoss(ctx context.Context, _ *capgatepb.AcceptLossRequest) (*capgatepb.AcceptLossResponse,
 	error) {
 	if s.Rules == nil {
-		return nil, s.refused(refusedOff)
+		return nil, refusedOff
 	}
 	was, err := s.Config.AcceptLoss(ctx)
 	switch {
 	case err != nil:
-		return nil, s.refused(err)
+		return nil, err
 	case !was:
-		return nil, s.refused(refusedNotLost)
+		return nil, refusedNotLost
 	}
 	s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, operator.Authenticated(ctx)), What: "rules.loss_accepted"})
 	return new(capgatepb.AcceptLossResponse), nil
@@ -178,18 +177,13 @@ func (s *server) record(ctx context.Context, what string, r *policy.Rule, candid
 	}})
 }
 
-// refused converts an error to a gRPC status.
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	switch {
-	case errors.As(err, &refusal):
-	case errors.Is(err, policy.ErrFull):
-		refusal = &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
-	default:
-		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE",
-			Message: "the store of rules is unavailable; repeat the request: " + err.Error()}
+// fault returns the refusal for an error of the store.
+func fault(err error) *call.Refusal {
+	if errors.Is(err, policy.ErrFull) {
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "POLICIES_FULL", Message: err.Error()}
 	}
-	return s.Status(refusal).Err()
+	return &call.Refusal{Kind: call.Unavailable, Reason: "POLICIES_UNAVAILABLE",
+		Message: "the store of rules is unavailable; repeat the request: " + err.Error()}
 }
 
 func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {

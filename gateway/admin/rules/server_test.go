@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
@@ -108,7 +107,7 @@ func serve(t *testing.T, b *book) *port {
 	decider, err := policy.New(o)
 	check.Must(t, err)
 	services := gatewaytest.ServeOperators(t,
-		rules.New(rules.Config{Rules: own, Candidates: candidates, Decider: decider, Status: gateway.GRPCStatus}))
+		rules.New(rules.Config{Rules: own, Candidates: candidates, Decider: decider}))
 	return &port{services, capgatepb.NewPoliciesClient(services.Conn), second}
 }
 
@@ -198,8 +197,7 @@ func TestExplainsUnknownTools(t *testing.T) {
 	t.Parallel()
 	decider, err := policy.New(policy.Options{})
 	check.Must(t, err)
-	services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Decider: decider, Catalog: oneTool{},
-		Status: gateway.GRPCStatus}))
+	services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Decider: decider, Catalog: oneTool{}}))
 	for query, want := range map[string]string{
 		"capability=weather&tool=forecast":          `"level":"default"`,
 		"capability=weather&tool=nope":              `TOOL_UNKNOWN`,
@@ -317,7 +315,7 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	decider, err := policy.New(policy.Options{Store: b})
 	check.Must(t, err)
 	web := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.Admin, Tenants: []string{"default"}},
-		rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider, Status: gateway.GRPCStatus}))
+		rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider}))
 	for _, test := range []struct {
 		line, body string
 		status     int

@@ -2,15 +2,12 @@ package summary
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -28,10 +25,9 @@ type Pending struct {
 	Oldest time.Time
 }
 
-// Config has the sources of a summary. Status and Recent are required. The functions must not take long.
+// Config has the sources of a summary. Recent is required. The functions must not take long.
 type Config struct {
 	Recent *recent.Log
-	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals
 	Fleets func() []Fleet
 	// Pending returns the pending approvals of tenants; nil: of all. An error means that they are not known.
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
@@ -57,10 +53,6 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 	error) {
 	tenants, err := operator.Tenants(ctx, req.GetTenant())
 	if err != nil {
-		var refusal *call.Refusal
-		if errors.As(err, &refusal) {
-			err = s.Status(refusal).Err()
-		}
 		return nil, err
 	}
 	narrow := operator.AllTenants(ctx) != nil

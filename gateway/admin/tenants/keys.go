@@ -62,22 +62,22 @@ func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest)
 	error) {
 	h, err := s.keyAccess(ctx, req.GetTenantId(), true)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	k, err := parseKey(req.GetKey())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	own, err := s.own(ctx, &h)
 	if err == nil {
 		err = h.checkGrant(k, own)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	credential := s.issue(&h, k, own)
 	if err = s.changedKey(ctx, "made", &h, k.ID, s.Store.CreateKey(ctx, k)); err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.CreateKeyResponse{Key: keyOf(k, inRedis), Credential: credential}, nil
 }
@@ -130,11 +130,11 @@ func (s *server) issue(h *keyAccess, k, own *tenant.Key) (credential string) {
 func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*capgatepb.GetKeyResponse, error) {
 	h, err := s.keyAccessByID(ctx, req.GetTenantId(), req.GetKeyId(), false)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	k, source, err := s.find(ctx, &h, req.GetKeyId())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.GetKeyResponse{Key: keyOf(k, source)}, nil
 }
@@ -170,18 +170,18 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	error) {
 	grace, err := graceOf(req.GetGrace())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	h, old, err := s.change(ctx, req.GetTenantId(), req.GetKeyId())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	own, err := s.own(ctx, &h)
 	if err == nil {
 		err = h.checkGrant(old, own)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	next := &tenant.Key{Name: old.Name, Scopes: old.Scopes, Asserts: old.Asserts, Expires: old.Expires,
 		KeyHistory: tenant.KeyHistory{Replaces: old.ID, First: old.Line(), Makers: old.Makers}}
@@ -189,7 +189,7 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	err = s.Store.RotateKey(ctx, old.ID, next, grace)
 	s.Changed(tenant.Change{Key: next.ID})
 	if err = s.changedKey(ctx, "rotated", &h, old.ID, err); err != nil {
-		return nil, s.refused(s.explainRotated(ctx, err, &h, old.ID))
+		return nil, s.explainRotated(ctx, err, &h, old.ID)
 	}
 	return &capgatepb.RotateKeyResponse{Key: keyOf(next, inRedis), Credential: credential}, nil
 }
@@ -229,7 +229,7 @@ func (s *server) RevokeKey(ctx context.Context, req *capgatepb.RevokeKeyRequest)
 		k, _, err = s.find(ctx, &h, k.ID)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.RevokeKeyResponse{Key: keyOf(k, inRedis)}, nil
 }

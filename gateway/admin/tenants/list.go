@@ -13,11 +13,11 @@ import (
 func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (*capgatepb.ListKeysResponse, error) {
 	by, err := s.authenticate(ctx)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	everyone := by.operator && req.GetTenantId() == tenant.All
 	if everyone && s.Roster == nil { // the gateway has no tenants
@@ -38,7 +38,7 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 		keys, next, err = s.listKeys(ctx, req.GetTenantId(), after, size)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.ListKeysResponse{Keys: keys, NextPageToken: paging.Token(next)}, nil
 }

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -282,7 +281,7 @@ func TestWithoutAStore(t *testing.T) {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(map[string]*tenant.Settings{"filed": {ID: "filed"}})
 	port := gatewaytest.ServeOperators(t,
-		tenants.New(tenants.Config{Tenants: directory, Keys: tenant.NewKeys(nil), Status: gateway.GRPCStatus}).Operators())
+		tenants.New(tenants.Config{Tenants: directory, Keys: tenant.NewKeys(nil)}).Operators())
 	client, ctx := capgatepb.NewTenantsClient(port.Conn), t.Context()
 	if all, err := client.ListTenants(ctx, &capgatepb.ListTenantsRequest{}); err != nil || len(all.GetTenants()) != 1 {
 		t.Errorf("%v, %v", all, err)

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
@@ -69,7 +68,7 @@ func newRig(t *testing.T, wraps ...func(tenants.Store) tenants.Store) *rig {
 		Store: r.store, Tenants: r.stored.Directory(),
 		Roster: &tenant.Roster{Directory: r.stored.Directory(), Store: store}, Keys: keys,
 		Pepper:  func() []byte { return pepper },
-		Changed: r.stored.Changed, Log: slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
+		Changed: r.stored.Changed, Log: slog.New(slog.NewTextHandler(r.log, nil)),
 	})
 	r.port = gatewaytest.ServeOperators(t, r.service.Operators())
 	r.operator = capgatepb.NewTenantsClient(r.port.Conn)

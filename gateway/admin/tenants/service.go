@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
@@ -47,8 +47,6 @@ type Config struct {
 	Changed func(tenant.Change) // called before a change is answered; required with a store
 	Log     *slog.Logger        // changes; required
 	Audit   *audit.Log          // changes; nil: no audit log
-
-	Status func(*call.Refusal) *status.Status // the gateway's table of gRPC codes for refusals; required
 }
 
 // Service is capgate.v1.Tenants at both ports.
@@ -62,12 +60,16 @@ func New(cfg Config) *Service {
 
 // Operators returns the service of the admin API.
 func (s *Service) Operators() admin.Service {
-	return admin.NewService[capgatepb.TenantsServer](s.operators, capgatepb.RegisterTenantsServer,
+	service := admin.NewService[capgatepb.TenantsServer](s.operators, capgatepb.RegisterTenantsServer,
 		capgatepb.RegisterTenantsHandlerServer)
+	service.Fault = s.operators.fault
+	return service
 }
 
 // Register adds the service of the public port.
-func (s *Service) Register(g grpc.ServiceRegistrar) { capgatepb.RegisterTenantsServer(g, s.callers) }
+func (s *Service) Register(g grpc.ServiceRegistrar) {
+	capgatepb.RegisterTenantsServer(status.Registrar(g, s.callers.fault), s.callers)
+}
 
 // server is the service at one port.
 type server struct {
@@ -98,24 +100,8 @@ func (s *server) changedKey(ctx context.Context, what string, h *keyAccess, id s
 	return err
 }
 
-// refused returns an error as a gRPC status.
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	if errors.As(err, &refusal) {
-		return s.Status(refusal).Err()
-	}
-	if refusal = refusalOf(err); refusal == nil {
-		if refusal = refusedUnavailable; s.detailed {
-			refusal = &call.Refusal{Kind: call.Unavailable, Reason: refusedUnavailable.Reason,
-				Message:    refusedUnavailable.Message + ": " + err.Error(),
-				RetryAfter: refusedUnavailable.RetryAfter}
-		}
-	}
-	return s.Status(refusal).Err()
-}
-
-// refusalOf returns a store's error as a refusal; nil: the store is unavailable.
-func refusalOf(err error) *call.Refusal {
+// fault returns the refusal for an error of the store.
+func (s *server) fault(err error) *call.Refusal {
 	for _, known := range [...]struct {
 		err    error
 		kind   call.Kind
@@ -134,7 +120,11 @@ func refusalOf(err error) *call.Refusal {
 			return &call.Refusal{Kind: known.kind, Reason: known.reason, Message: known.err.Error()}
 		}
 	}
-	return nil
+	refusal := *refusedUnavailable
+	if s.detailed {
+		refusal.Message += ": " + err.Error()
+	}
+	return &refusal
 }
 
 func invalid(field, text string) error { return call.InvalidField("TENANT_INVALID", field, text) }

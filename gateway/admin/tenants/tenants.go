@@ -17,7 +17,7 @@ func (s *server) CreateTenant(ctx context.Context,
 	req *capgatepb.CreateTenantRequest) (*capgatepb.CreateTenantResponse, error) {
 	t, err := s.createTenant(ctx, req.GetTenant())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.CreateTenantResponse{Tenant: t}, nil
 }
@@ -58,15 +58,15 @@ func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest)
 	error) {
 	by, err := s.authenticate(ctx)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	id, err := by.tenant(req.GetTenantId())
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	t, err := s.getTenant(ctx, id)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return &capgatepb.GetTenantResponse{Tenant: t}, nil
 }
@@ -111,11 +111,11 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 		err = by.requireOperator()
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	if ids := by.some(); ids != nil {
 		return s.listSome(ctx, ids, after, size)
@@ -124,7 +124,7 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	var next string
 	if s.Store != nil {
 		if stored, next, err = s.Store.ListTenants(ctx, after, size); err != nil {
-			return nil, s.refused(err)
+			return nil, err
 		}
 	}
 	p := page[*capgatepb.Tenant]{after: after, upTo: next}
@@ -157,7 +157,7 @@ func (s *server) listSome(ctx context.Context, ids []string, after string, size 
 		resp.Tenants = append(resp.Tenants, t)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return resp, nil
 }
@@ -187,7 +187,7 @@ func (s *server) UpdateTenant(ctx context.Context,
 	req *capgatepb.UpdateTenantRequest) (*capgatepb.UpdateTenantResponse, error) {
 	by, err := s.operator(ctx)
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	for try := 1; ; try++ {
 		err := s.updateTenant(ctx, by, req)
@@ -195,11 +195,11 @@ func (s *server) UpdateTenant(ctx context.Context,
 			continue
 		}
 		if err != nil {
-			return nil, s.refused(err)
+			return nil, err
 		}
 		t, err := s.getTenant(ctx, req.GetTenant().GetId())
 		if err != nil {
-			return nil, s.refused(err)
+			return nil, err
 		}
 		return &capgatepb.UpdateTenantResponse{Tenant: t}, nil
 	}
@@ -247,7 +247,7 @@ func (s *server) DeleteTenant(ctx context.Context,
 		err = s.changedTenant(ctx, "deleted", by, req.GetTenantId(), err)
 	}
 	if err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	return new(capgatepb.DeleteTenantResponse), nil
 }

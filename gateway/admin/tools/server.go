@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
@@ -29,13 +28,14 @@ type Discoverer interface {
 	Discover(ctx context.Context, capability string) error
 }
 
-// New makes the service. toStatus is the gateway's table of gRPC codes for refusals. The log has accepted tools and
-// discoveries; nil: none. Without v, which may be nil, drifted tools are shown without their accepted versions.
-func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, toStatus func(*call.Refusal) *status.Status,
-	log *audit.Log) admin.Service {
-	s := &server{catalog: c, discoverer: d, versions: v, status: toStatus, audit: log}
-	return admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
+// New returns the service. The log has accepted tools and discoveries; nil: none. Without v, which may be nil, drifted
+// tools are shown without their accepted versions.
+func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, log *audit.Log) admin.Service {
+	s := &server{catalog: c, discoverer: d, versions: v, audit: log}
+	service := admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
 		capgatepb.RegisterCatalogAdminHandlerServer)
+	service.Fault = fault
+	return service
 }
 
 // server is capgate.v1.CatalogAdmin.
@@ -44,7 +44,6 @@ type server struct {
 	catalog    *catalog.Catalog
 	discoverer Discoverer
 	versions   catalog.Versions
-	status     func(*call.Refusal) *status.Status
 	audit      *audit.Log
 }
 
@@ -53,7 +52,7 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 	error) {
 	size, after, refusal := paging.Read(req, defaultPage, maxPage, "CATALOG_INVALID")
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, refusal
 	}
 	all := s.catalog.Capabilities()
 	from, found := slices.BinarySearch(all, after)
@@ -88,11 +87,11 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	}
 	hash, ok := toolschema.ParseHash(req.GetHash())
 	if !ok {
-		return nil, s.refused(call.InvalidField("CATALOG_INVALID", "hash",
-			"must be the tool's hash as shown, 64 hexadecimal digits"))
+		return nil, call.InvalidField("CATALOG_INVALID", "hash",
+			"must be the tool's hash as shown, 64 hexadecimal digits")
 	}
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
-		return nil, s.refused(err)
+		return nil, err
 	}
 	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tool.accepted",
 		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}, {Name: "tool", Value: req.GetTool()},
@@ -108,9 +107,11 @@ func (s *server) DiscoverTools(ctx context.Context,
 		return nil, err
 	}
 	var refusal *call.Refusal
-	if err := s.discoverer.Discover(ctx, req.GetCapability()); err != nil &&
-		(errors.As(err, &refusal) || ctx.Err() != nil) {
-		return nil, s.refused(err)
+	switch err := s.discoverer.Discover(ctx, req.GetCapability()); {
+	case errors.As(err, &refusal):
+		return nil, refusal
+	case err != nil && ctx.Err() != nil:
+		return nil, fault(err)
 	}
 	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tools.discovered",
 		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}}})
@@ -121,8 +122,8 @@ func (s *server) DiscoverTools(ctx context.Context,
 func (s *server) show(ctx context.Context, capability string) (*capgatepb.CatalogEntry, error) {
 	listing, there := s.catalog.Inspect(capability)
 	if !there {
-		return nil, s.refused(&call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
-			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"})
+		return nil, &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
+			Message: "no capability of that name is configured; GET /v1/capabilities (capgate catalog list) has all"}
 	}
 	entry := entryOf(&listing, true)
 	if s.versions != nil {
@@ -137,14 +138,10 @@ func (s *server) show(ctx context.Context, capability string) (*capgatepb.Catalo
 	return entry, nil
 }
 
-// refused is an error as gRPC has it.
-func (s *server) refused(err error) error {
-	var refusal *call.Refusal
-	if !errors.As(err, &refusal) {
-		refusal = &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE",
-			Message: "the store of tools is unavailable; repeat the request: " + err.Error()}
-	}
-	return s.status(refusal).Err()
+// fault returns the refusal for an error of the store.
+func fault(err error) *call.Refusal {
+	return &call.Refusal{Kind: call.Unavailable, Reason: "CATALOG_UNAVAILABLE",
+		Message: "the store of tools is unavailable; repeat the request: " + err.Error()}
 }
 
 func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/tools"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/manifest"
@@ -100,7 +99,7 @@ func TestCatalogByJSON(t *testing.T) {
 	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
 		return []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`), nil
 	})
-	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), gateway.GRPCStatus, nil))
+	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")
 	other, _ := c.Describe("weather", "other")
 	accepted := tool.Schema.Hash("one", output(t, "one"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/session"
 )
@@ -87,7 +88,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refu
 		h.problem(w, r, refusal)
 		return
 	}
-	p := problem.Of(h.cfg.Status(refusal).Err())
+	p := problem.Of(status.Err(refusal))
 	if refusal.RetryAfter > 0 {
 		w.Header().Set("Retry-After", retryAfter(refusal))
 	}
@@ -98,7 +99,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refu
 
 func (h *Handler) problem(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 	w.Header().Set("Cache-Control", "no-store")
-	problem.Write(w, r, problem.Of(h.cfg.Status(refusal).Err()))
+	problem.Write(w, r, problem.Of(status.Err(refusal)))
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, c content) {

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/session"
@@ -141,7 +140,7 @@ func open(t *testing.T, r rig) *port {
 		},
 		URL: func() string { return r.url }, Limiter: session.NewLimiter(nil),
 		Network: func(r *http.Request) string { return r.Header.Get("X-Test-Network") },
-		Log:     slog.New(slog.NewTextHandler(r.log, nil)), Status: gateway.GRPCStatus,
+		Log:     slog.New(slog.NewTextHandler(r.log, nil)),
 	})
 	for pattern, serve := range p.handler.Routes() {
 		mux.Handle(pattern, serve)

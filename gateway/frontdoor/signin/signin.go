@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc/status"
-
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/session"
@@ -52,8 +50,6 @@ type Config struct {
 	Groups   func(group string) bool    // groups that the configuration names; nil: none
 	Audit    *audit.Log                 // nil: none
 	Log      *slog.Logger
-	// Tables of gRPC codes for refusals, and of HTTP statuses for these.
-	Status func(*call.Refusal) *status.Status
 }
 
 // Handler serves the pages of a port. It is safe for concurrent use and has nothing to close.

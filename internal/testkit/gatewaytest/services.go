@@ -49,12 +49,12 @@ func ServeOperators(t testing.TB, all ...admin.Service) *Services {
 // ServeGuarded serves them until the test ends, to the operators that by knows.
 func ServeGuarded(t testing.TB, by guard.Authenticator, all ...admin.Service) *Services {
 	t.Helper()
-	return serveOperators(t, guard.New(guard.Config{Authenticators: []guard.Authenticator{by}, Status: gateway.GRPCStatus}), all)
+	return serveOperators(t, guard.New(guard.Config{Authenticators: []guard.Authenticator{by}}), all)
 }
 
 func serveOperators(t testing.TB, by *guard.Guard, all []admin.Service) *Services {
 	t.Helper()
-	services, err := admin.NewServices(gateway.GRPCStatus, all...)
+	services, err := admin.NewServices(all...)
 	check.Must(t, err)
 	routes, err := gateway.NewAdmin(gateway.AdminConfig{API: services.Mount, Guard: by})
 	check.Must(t, err)
