@@ -73,6 +73,8 @@ var mistakes = []mistake{
 	{"the public port in place of the admin API", "capgate status --admin $OPEN", exitRefused,
 		[]string{"$OPEN is the public port of a gateway", "CAPGATE_ADMIN"}},
 	{"a page of the admin API", "curl -s $OPEN/metrics", -1, []string{"a path of the admin API, which listens at another port"}},
+	{"MCP with a slash", "curl -s $OPEN/mcp/", -1, []string{"MCP is served at /mcp, without a slash at its end"}},
+	{"MCP's older transport", "curl -s $OPEN/sse", -1, []string{"MCP is served at /mcp", "HTTP with SSE, is not served"}},
 	{"TLS to cleartext", "capgate invoke --addr $OPEN --tls caps echo", exitUnreachable,
 		[]string{"$OPEN does not speak TLS: ask it without --tls"}},
 	{"cleartext to TLS", "capgate invoke --addr $SECURE caps echo", exitUnreachable,

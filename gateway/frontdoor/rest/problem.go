@@ -22,15 +22,19 @@ func noSuchPath() *call.Refusal {
 		Message: "there is nothing at this path; GET /openapi.json lists the paths, and /docs shows them"}
 }
 
-// ofAdminAPI reports whether a path is one of the admin API, which listens at another port.
-func ofAdminAPI(path string) bool {
-	for _, prefix := range []string{"/metrics", "/readyz", "/livez", "/debug/", "/v1/fleets", "/v1/backends", "/v1/limits"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
+// elsewhere describes what a path is that is right for another port, another server, or but for its spelling.
+var elsewhere = []struct{ prefix, text string }{ //nolint:gochecknoglobals // a table
+	{"/metrics", adminPath}, {"/readyz", adminPath}, {"/livez", adminPath}, {"/debug/", adminPath},
+	{"/v1/fleets", adminPath}, {"/v1/backends", adminPath}, {"/v1/limits", adminPath},
+	{"/mcp/", mcpPath}, {"/v1/mcp", mcpPath}, {"/MCP", mcpPath}, {"/.well-known/mcp", mcpPath},
+	{"/sse", mcpNoSSE}, {"/mcp/sse", mcpNoSSE}, {"/message", mcpNoSSE},
 }
+
+const (
+	adminPath = "this is a path of the admin API, which listens at another port: admin in the configuration"
+	mcpPath   = "MCP is served at /mcp, without a slash at its end"
+	mcpNoSSE  = "MCP is served at /mcp, as Streamable HTTP; its older transport, HTTP with SSE, is not served"
+)
 
 // noRoute answers a request that no route takes.
 func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
@@ -49,8 +53,10 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 			Message: "the path must begin with a slash"})
 	default:
 		refused := noSuchPath()
-		if ofAdminAPI(r.URL.Path) {
-			refused.Message = "this is a path of the admin API, which listens at another port: admin in the configuration"
+		for _, e := range elsewhere {
+			if strings.HasPrefix(r.URL.Path, e.prefix) {
+				refused.Message = e.text // the last one is the most specific
+			}
 		}
 		WriteProblem(w, r, refused)
 	}
