@@ -15,7 +15,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/frontdoor/health"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -122,6 +125,9 @@ func TestDrainDelay(t *testing.T) {
 	if ready, _ := g.Admin(t, "/readyz"); ready != http.StatusServiceUnavailable {
 		t.Errorf("/readyz: %d", ready)
 	}
+	if got := healthOf(t, g, g.HTTP2(t), http.MethodGet); got != "503 leaving\n" {
+		t.Errorf("the health at the public port: %q", got)
+	}
 	proceeds()
 	g.Stop(t)
 }
@@ -147,4 +153,38 @@ func TestDrainTimeout(t *testing.T) {
 		t.Errorf("logged %v", lines)
 	}
 	g.Log.Wait(t, "calls were cut off")
+}
+
+// TestHealthOfAReplica: load balancers ask at the public port, by its address, without a credential.
+func TestHealthOfAReplica(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.Start(t, gatewaytest.Options{
+		Fleets: []gatewaytest.Fleet{{Capability: "caps",
+			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
+		Authenticator: newKeyring().authenticator(), Hosts: web.Names{Public: hosts.New([]string{"capgate.example.com"})},
+	})
+	for name, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {
+		for method, want := range map[string]string{http.MethodGet: "200 ok\n", http.MethodHead: "200 "} {
+			if got := healthOf(t, g, client, method); got != want {
+				t.Errorf("%s over %s: %q, want %q", method, name, got, want)
+			}
+		}
+		if got := healthOf(t, g, client, http.MethodPost); !strings.HasPrefix(got, "4") {
+			t.Errorf("POST over %s: %q", name, got)
+		}
+	}
+}
+
+// healthOf returns status and body of the public port's health.
+func healthOf(t *testing.T, g *gatewaytest.Gateway, client *http.Client, method string) string {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, g.URL(health.Path), http.NoBody)
+	check.Must(t, err)
+	q.Host = "10.0.0.7"
+	resp, err := client.Do(q)
+	check.Must(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	check.Must(t, err)
+	return fmt.Sprintf("%d %s", resp.StatusCode, body)
 }

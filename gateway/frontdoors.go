@@ -44,7 +44,7 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 		Stall: cfg.Clients.Stall,
 	})
 	g.doors, err = frontdoor.New(frontdoor.Config{Web: g.web, Conn: inside, Inbox: cfg.Doors.Inbox, MCP: g.mcp, REST: api,
-		Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS})
+		Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS, Leaving: g.leaving})
 	if err != nil {
 		return nil, fmt.Errorf("front doors: %w", err)
 	}

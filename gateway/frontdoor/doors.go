@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/health"
 	"github.com/capgate/capgate/gateway/frontdoor/inbox"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
@@ -16,7 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Config is for Doors. Web, Conn and MCP are required.
+// Config is for Doors. Web, Conn, MCP and Leaving are required.
 type Config struct {
 	Web     *web.Server
 	Conn    *localgrpc.Conn // makes the calls of the doors
@@ -25,6 +26,7 @@ type Config struct {
 	REST    rest.Config
 	Connect connect.Config
 	CORS    cors.Config
+	Leaving func() bool // whether clients should use another replica
 }
 
 // Doors is the handler of all HTTP requests other than gRPC.
@@ -53,6 +55,7 @@ func New(cfg Config) (*Doors, error) {
 	outer := []middleware{
 		web.Recover("http"),
 		problem.WithRequestID,
+		health.New(cfg.Leaving),
 		s.Client,
 		s.Authenticate,
 		s.Stall,
