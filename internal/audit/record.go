@@ -40,6 +40,15 @@ type Change struct {
 // Target is an object of a change. Names are constants that need no escapes.
 type Target struct{ Name, Value string }
 
+// Targets returns targets, whose names and values take turns.
+func Targets(pairs ...string) []Target {
+	all := make([]Target, len(pairs)/2)
+	for i := range all {
+		all[i] = Target{Name: pairs[2*i], Value: pairs[2*i+1]}
+	}
+	return all
+}
+
 const (
 	// maxValue bounds a text in a record, in bytes. Most texts are callers'.
 	maxValue = 256

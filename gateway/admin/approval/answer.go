@@ -20,19 +20,13 @@ const unnamed = operator.Unnamed
 // Approve implements capgatepb.ApprovalsServer.
 func (s *server) Approve(ctx context.Context, req *capgatepb.ApproveRequest) (*capgatepb.ApproveResponse, error) {
 	shown, err := s.answer(ctx, req, s.Approvals.Approve)
-	if err != nil {
-		return nil, err
-	}
-	return &capgatepb.ApproveResponse{Approval: shown}, nil
+	return &capgatepb.ApproveResponse{Approval: shown}, err
 }
 
 // Deny implements capgatepb.ApprovalsServer.
 func (s *server) Deny(ctx context.Context, req *capgatepb.DenyRequest) (*capgatepb.DenyResponse, error) {
 	shown, err := s.answer(ctx, req, s.Approvals.Deny)
-	if err != nil {
-		return nil, err
-	}
-	return &capgatepb.DenyResponse{Approval: shown}, nil
+	return &capgatepb.DenyResponse{Approval: shown}, err
 }
 
 // answering is the common part of both requests.
@@ -102,11 +96,8 @@ func (s *server) record(ctx context.Context, a *approvals.Approval, answer *appr
 	s.Log.InfoContext(ctx, "approval answered", "approval", a.ID, "answer", state, "remember",
 		answer.Remember.String(), "by", answer.By,
 		"tenant", a.Tenant, "user", a.User, "agent", a.Agent, "capability", a.Capability, "tool", a.Tool)
-	targets := []audit.Target{
-		{Name: "approval", Value: a.ID}, {Name: "remember", Value: answer.Remember.String()},
-		{Name: "capability", Value: a.Capability}, {Name: "tool", Value: a.Tool},
-		{Name: "user", Value: a.User}, {Name: "agent", Value: a.Agent},
-	}
+	targets := audit.Targets("approval", a.ID, "remember", answer.Remember.String(), "capability", a.Capability,
+		"tool", a.Tool, "user", a.User, "agent", a.Agent)
 	if by != "" {
 		targets = append(targets, audit.Target{Name: "covered_by", Value: by})
 	}

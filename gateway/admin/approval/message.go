@@ -2,10 +2,8 @@ package approval
 
 import (
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
@@ -21,20 +19,21 @@ func JSON(a *approvals.Approval) ([]byte, error) {
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{
-		Name: paging.Name("tenants", shown(a.Tenant), "approvals", a.ID), UpdateTime: timeOf(a.Updated()),
+		Name: paging.Name("tenants", shown(a.Tenant), "approvals", a.ID), UpdateTime: restjson.Time(a.Updated()),
 		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent),
 		Capability: shown(a.Capability), Tool: shown(a.Tool),
 		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why,
 		ToolChange: a.Change,
 		RequestId:  a.RequestID,
-		CreateTime: timeOf(a.Created), ExpireTime: timeOf(a.Expires), AnswerTime: timeOf(a.Answered),
+		CreateTime: restjson.Time(a.Created), ExpireTime: restjson.Time(a.Expires),
+		AnswerTime: restjson.Time(a.Answered),
 		AnsweredBy: a.By, Comment: a.Comment, Link: a.Link,
 	}
 	if a.State != 0 { // the approval is forgotten
 		p.State = a.State.String()
 	}
 	if !a.Answered.IsZero() {
-		p.Remember, p.ValidUntil = a.Remember.String(), timeOf(a.ValidUntil())
+		p.Remember, p.ValidUntil = a.Remember.String(), restjson.Time(a.ValidUntil())
 	}
 	p.ArgumentsJson, p.Policy, p.ArgumentsExcerpt = a.Value, policyOf(a), a.Excerpt
 	if a.State == approvals.Pending && a.Level != approvals.Elsewhere && !a.Seen() {
@@ -43,11 +42,11 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	for i := range a.Answers {
 		g := &a.Answers[i]
 		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User), Answer: g.State.String(),
-			Comment: g.Comment, Time: timeOf(g.Time), Remember: g.Remember.String()})
+			Comment: g.Comment, Time: restjson.Time(g.Time), Remember: g.Remember.String()})
 	}
 	if t := a.Terms; t != nil && a.ID != "" && a.State != 0 {
 		p.RequiredAnswers, p.Groups = int32(t.Answers), t.Groups
-		p.EscalateTime, p.EscalateGroups = timeOf(t.Escalates), t.EscalateGroups
+		p.EscalateTime, p.EscalateGroups = restjson.Time(t.Escalates), t.EscalateGroups
 		p.ReasonRequired, p.ReasonRequiredToApprove = t.Reason != approvals.ReasonNever, t.Reason == approvals.ReasonAlways
 		if t.MaxValidity > 0 {
 			p.MaxValidity = durationpb.New(t.MaxValidity)
@@ -102,13 +101,6 @@ func policyOf(a *approvals.Approval) string {
 
 // shown returns a name of a caller, which may be any bytes, as UTF-8.
 func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
-
-func timeOf(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
-}
 
 func (s *server) eventOf(e *approvals.Event, v *caller) *capgatepb.WatchApprovalsResponse {
 	resp := &capgatepb.WatchApprovalsResponse{Id: e.ID, Event: string(e.Kind)}

@@ -21,11 +21,12 @@ import (
 )
 
 const (
-	defaultPage = 50
-	maxPage     = 100
-	maxName     = 256  // bytes of a name
-	maxComment  = 1024 // bytes
+	maxName    = 256  // bytes of a name
+	maxComment = 1024 // bytes
 )
+
+// pages bounds the pages of approvals.
+var pages = paging.Bounds{Standard: 50, Most: 100, Reason: "APPROVAL_INVALID"}
 
 // Approvals stores the approvals. Its errors are *call.Refusal and those of package approvals.
 type Approvals interface {
@@ -110,9 +111,13 @@ func (s *server) ListApprovals(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	f, size, after, err := query(req)
+	f, err := filterOf(req)
 	if err != nil {
 		return nil, err
+	}
+	asked, refusal := pages.Read(req)
+	if refusal != nil {
+		return nil, refusal
 	}
 	resp := new(capgatepb.ListApprovalsResponse)
 	if v.user != "" && f.User != "" && f.User != v.user {
@@ -121,7 +126,7 @@ func (s *server) ListApprovals(ctx context.Context,
 	if v.user != "" {
 		f.User = v.user
 	}
-	page, next, err := s.list(ctx, &v, f, after, size)
+	page, next, err := s.list(ctx, &v, f, asked.After, asked.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -134,20 +139,16 @@ func (s *server) ListApprovals(ctx context.Context,
 	return resp, nil
 }
 
-// query parses the filter and the position of a list.
-func query(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, size int, after string, err error) {
+// filterOf parses the filter of a list.
+func filterOf(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, err error) {
 	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
 	if name := req.GetState(); name != "" {
 		var ok bool
 		if f.State, ok = approvals.ParseState(name); !ok {
-			return f, 0, "", invalid("state", "it must be pending, approved, denied, expired or used")
+			return f, invalid("state", "it must be pending, approved, denied, expired or used")
 		}
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "APPROVAL_INVALID")
-	if refusal != nil {
-		return f, 0, "", refusal
-	}
-	return f, size, after, nil
+	return f, nil
 }
 
 // GetApproval implements capgatepb.ApprovalsServer.

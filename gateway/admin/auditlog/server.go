@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	defaultPage = 100
-	maxPage     = 1000
-	maxName     = 256 // bytes of a filter
-	invalid     = "AUDIT_INVALID"
+	maxName = 256 // bytes of a filter
+	invalid = "AUDIT_INVALID"
 )
+
+// pages bounds the pages of changes.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: invalid}
 
 // New returns the service.
 func New(log *recent.Log) admin.Service {
@@ -46,23 +47,15 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 	if f.Tenants, err = operator.Tenants(ctx, req.GetTenant()); err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
 	all, partial := s.log.Changes(ctx)
-	resp, last := &capgatepb.ListChangesResponse{Partial: partial}, ""
-	for i := range all {
-		c := &all[i]
-		if after != "" && position(c) >= after || !f.Matches(c) {
-			continue
-		}
-		if len(resp.GetChanges()) == size {
-			resp.NextPageToken = paging.Token(last)
-			break
-		}
+	listed, next := paging.Newest(page, all, position, f.Matches)
+	resp := &capgatepb.ListChangesResponse{Partial: partial, NextPageToken: paging.Token(next)}
+	for _, c := range listed {
 		resp.Changes = append(resp.Changes, message(c))
-		last = position(c)
 	}
 	return resp, nil
 }

@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	defaultPage = 100
-	maxPage     = 500
-	maxName     = 256 // bytes of a filter
-	invalid     = "CALLS_INVALID"
+	maxName = 256 // bytes of a filter
+	invalid = "CALLS_INVALID"
 )
+
+// pages bounds the pages of calls.
+var pages = paging.Bounds{Standard: 100, Most: 500, Reason: invalid}
 
 // Config has the dependencies of a Service. All but Link are required.
 type Config struct {
@@ -102,23 +103,15 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	if f.Query = req.GetQuery(); len(f.Query) > maxName {
 		return nil, call.InvalidField(invalid, "query", "it must have at most 256 bytes")
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
 	all, partial := s.Recent.Calls(ctx)
-	resp, last := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica()}, ""
-	for i := range all {
-		c := &all[i]
-		if after != "" && position(c) >= after || !f.Matches(c) {
-			continue
-		}
-		if len(resp.GetCalls()) == size {
-			resp.NextPageToken = paging.Token(last)
-			break
-		}
+	listed, next := paging.Newest(page, all, position, f.Matches)
+	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(), NextPageToken: paging.Token(next)}
+	for _, c := range listed {
 		resp.Calls = append(resp.Calls, s.message(c))
-		last = position(c)
 	}
 	return resp, nil
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/operator"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
@@ -64,8 +65,7 @@ func (s *server) set(ctx context.Context, addr, capability string, drained, forc
 		what = "backend.drained"
 	}
 	for _, k := range keys {
-		s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: what,
-			Targets: []audit.Target{{Name: "capability", Value: k.Capability}, {Name: "backend", Value: addr}}})
+		admin.Record(ctx, s.Audit, what, "", "capability", k.Capability, "backend", addr)
 	}
 	after := s.backend(addr, fleets)
 	after.Shared = shared
@@ -96,10 +96,10 @@ func (s *server) backend(addr string, fleets []*router.Fleet) *capgatepb.Backend
 	state := &capgatepb.BackendState{Addr: addr, Shared: true}
 	for _, f := range fleets {
 		left := s.Drains.Remaining(drains.Key{Capability: f.Capability, Addr: addr})
-		d := &capgatepb.DrainState{Capability: f.Capability, Drained: left.Drained, InFlight: small(left.Calls),
-			Replicas: small(left.Replicas)}
+		d := &capgatepb.DrainState{Capability: f.Capability, Drained: left.Drained, InFlight: restjson.Int32(left.Calls),
+			Replicas: restjson.Int32(left.Replicas)}
 		if left.Drained {
-			d.Since, d.By, d.Unheard = seconds(left.Since), left.By, small(left.Unacknowledged)
+			d.Since, d.By, d.Unheard = seconds(left.Since), left.By, restjson.Int32(left.Unacknowledged)
 		}
 		state.Shared = state.GetShared() && left.Shared
 		state.Drains = append(state.Drains, d)

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
 )
@@ -19,19 +20,15 @@ import (
 // maxNamedFleets bounds the fleets that an error names.
 const maxNamedFleets = 20
 
-// Page sizes of fleets.
-const (
-	DefaultPage = 100
-	MaxPage     = 1000
-)
+// MaxPage is the maximum number of fleets on a page.
+const MaxPage = 1000
+
+// pages bounds the pages of fleets.
+var pages = paging.Bounds{Standard: 100, Most: MaxPage}
 
 // ListFleets implements capgatepb.FleetsServer.
 func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest) (*capgatepb.ListFleetsResponse, error) {
-	size, refusal := paging.Size(req, DefaultPage, MaxPage)
-	if refusal != nil {
-		return nil, refusal
-	}
-	after, refusal := paging.After(req)
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -48,33 +45,26 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 		}
 	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
-	page := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: small(len(fleets))}
-	first, found := slices.BinarySearchFunc(fleets, after,
-		func(f *router.Fleet, name string) int { return strings.Compare(f.Capability, name) })
-	if found {
-		first++
+	listed, next := paging.Cut(page, fleets, func(f *router.Fleet) string { return f.Capability })
+	resp := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: restjson.Int32(len(fleets)),
+		NextPageToken: paging.Token(next)}
+	for _, f := range listed {
+		resp.Fleets = append(resp.Fleets, s.fleet(f))
 	}
-	for i, f := range fleets[first:] {
-		if i == size {
-			page.NextPageToken = paging.Token(fleets[first+i-1].Capability)
-			break
-		}
-		page.Fleets = append(page.Fleets, s.fleet(f))
-	}
-	return page, nil
+	return resp, nil
 }
 
 func (s *server) fleet(f *router.Fleet) *capgatepb.Fleet {
 	stats := f.Stats()
 	fleet := &capgatepb.Fleet{Name: "fleets/" + url.PathEscape(f.Capability), Capability: f.Capability,
-		Usable: small(stats.Usable), Panic: stats.Panic, Waiting: small(stats.Waiting)}
+		Usable: restjson.Int32(stats.Usable), Panic: stats.Panic, Waiting: restjson.Int32(stats.Waiting)}
 	var updated time.Time
 	for _, of := range f.Statuses() {
 		b := &capgatepb.Backend{
 			Name: fleet.GetName() + "/backends/" + url.PathEscape(of.Addr),
 			Addr: of.Addr, State: of.State, Why: of.Reason, Usable: of.Usable, ProbedBy: of.Health.By,
-			Zone: of.Config.Zone, Weight: small(of.Weight), Session: of.Session, Tenant: of.Tenant,
-			MaxConcurrent: small(of.Limit), InFlight: small(of.InFlight),
+			Zone: of.Config.Zone, Weight: restjson.Int32(of.Weight), Session: of.Session, Tenant: of.Tenant,
+			MaxConcurrent: restjson.Int32(of.Limit), InFlight: restjson.Int32(of.InFlight),
 			LatencyMs: float64(of.Latency.Microseconds()) / 1000, Source: s.Source(f.Capability, of.Addr),
 		}
 		if f.Protocol().Traits().Dialects {

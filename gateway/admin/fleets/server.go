@@ -2,7 +2,6 @@ package fleets
 
 import (
 	"context"
-	"math"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
@@ -50,6 +49,3 @@ func New(cfg Config) admin.Service {
 	service.Query, service.Body = paging.Unreadable, maxBody
 	return service
 }
-
-// small returns a number as JSON has it without quotes.
-func small[N int | int64](n N) int32 { return int32(min(max(int64(n), math.MinInt32), math.MaxInt32)) }

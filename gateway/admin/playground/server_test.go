@@ -37,7 +37,8 @@ func service(t *testing.T) admin.Service {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(settings)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"mail": {Fleet: call.Allow}, "weather": {Fleet: call.Allow}})
+	tools.Replace(map[string]catalog.Declaration{"mail": {Fleet: call.Allow}, "weather": {Fleet: call.Allow},
+		"weather-eu": {Fleet: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
 	return playground.New(playground.Config{Tools: tools, Decider: decider, Tenants: &tenant.Roster{Directory: directory},
@@ -80,6 +81,27 @@ func TestWhoseToolsAreCalled(t *testing.T) {
 			!strings.Contains(tools, test.list) || strings.Contains(body+tools, test.hides) {
 			t.Errorf("operator of %q, tenant %q: %d %s; %d %s", test.of, test.tenant, code, body, listed, tools)
 		}
+	}
+}
+
+// TestPagesOfTools: the pages of a list have every capability once, also one whose name begins with that of another.
+func TestPagesOfTools(t *testing.T) {
+	t.Parallel()
+	client := capgatepb.NewPlaygroundClient(gatewaytest.ServeOperators(t, service(t)).Conn)
+	var all []string
+	for token := ""; ; {
+		page, err := client.ListPlaygroundTools(t.Context(), &capgatepb.ListPlaygroundToolsRequest{Tenant: "globex",
+			PageSize: 1, PageToken: token})
+		check.Must(t, err)
+		for _, tool := range page.GetTools() {
+			all = append(all, tool.GetCapability())
+		}
+		if token = page.GetNextPageToken(); token == "" || len(all) > 3 {
+			break
+		}
+	}
+	if got := strings.Join(all, " "); got != "mail weather weather-eu" {
+		t.Error(got)
 	}
 }
 

@@ -3,6 +3,7 @@ package playground
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,10 +17,14 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
+// pages bounds the pages of tools.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: invalid}
+
+// item is a tool of a capability. It has no name if the tools of the capability are not known.
+type item struct {
+	catalog.Tool
+	capability string
+}
 
 // ListPlaygroundTools implements capgatepb.PlaygroundServer.
 func (s *server) ListPlaygroundTools(ctx context.Context,
@@ -28,68 +33,52 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, invalid)
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
-	resp, last := &capgatepb.ListPlaygroundToolsResponse{}, ""
+	var all []item
 	for _, id := range s.Tools.Capabilities() {
 		if of := req.GetCapability(); of != "" && of != id || !who.Sees(id) {
 			continue
 		}
-		for _, t := range s.toolsOf(id) {
-			position := paging.Name(id, t.Name)
-			if position <= after {
-				continue
-			}
-			if len(resp.GetTools()) == size {
-				resp.NextPageToken = paging.Token(last)
-				return resp, nil
-			}
-			m, err := s.message(ctx, &who, id, &t)
-			if err != nil {
-				return nil, err
-			}
-			resp.Tools = append(resp.Tools, m)
-			last = position
+		all = append(all, s.toolsOf(id)...)
+	}
+	listed, next := paging.Cut(page, all, func(i item) string { return i.capability + "\x00" + i.Name })
+	resp := &capgatepb.ListPlaygroundToolsResponse{NextPageToken: paging.Token(next)}
+	for i := range listed {
+		m, err := s.message(ctx, &who, &listed[i])
+		if err != nil {
+			return nil, err
 		}
+		resp.Tools = append(resp.Tools, m)
 	}
 	return resp, nil
 }
 
-// toolsOf returns the tools of a capability by their positions, or one without a name if they are not known.
-func (s *server) toolsOf(capability string) []catalog.Tool {
+// toolsOf returns the tools of a capability by name, or one without a name if they are not known.
+func (s *server) toolsOf(capability string) []item {
 	tools, known := s.Tools.Tools(capability)
 	if !known {
-		return []catalog.Tool{{}}
+		return []item{{capability: capability}}
 	}
-	tools = slices.Clone(tools)
-	slices.SortFunc(tools, func(a, b catalog.Tool) int {
-		return compare(paging.Name(capability, a.Name), paging.Name(capability, b.Name))
-	})
-	return tools
+	items := make([]item, len(tools))
+	for i := range tools {
+		items[i] = item{tools[i], capability}
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.Name, b.Name) })
+	return items
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-func (s *server) message(ctx context.Context, who *tenant.Identity, capability string,
-	t *catalog.Tool) (*capgatepb.PlaygroundTool, error) {
+func (s *server) message(ctx context.Context, who *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
 	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: who.Tenant, User: who.User, Agent: who.Agent,
-		Method: call.Invoke, Capability: capability, Tool: t.Name})
+		Method: call.Invoke, Capability: t.capability, Tool: t.Name})
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := &capgatepb.PlaygroundTool{Capability: capability, Tool: t.Name, Description: t.Description,
+	m := &capgatepb.PlaygroundTool{Capability: t.capability, Tool: t.Name, Description: t.Description,
 		Policy: d.Verdict.String(), Level: d.Level.String(), Drifted: t.Drifted,
-		Class: s.Tools.Class(capability).String()}
+		Class: s.Tools.Class(t.capability).String()}
 	if t.Schema != nil {
 		m.InputSchema = new(structpb.Struct)
 		if err := protojson.Unmarshal(t.Schema.JSON(), m.GetInputSchema()); err != nil {

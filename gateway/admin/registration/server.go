@@ -6,9 +6,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/registry"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -24,12 +24,6 @@ type server struct {
 	capgatepb.UnimplementedRegistryServer
 	registry Registry
 	audit    *audit.Log
-}
-
-// record writes a change of a registration to the audit log.
-func (s *server) record(ctx context.Context, what, capability, addr string) {
-	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "backend." + what,
-		Targets: []audit.Target{{Name: "capability", Value: capability}, {Name: "backend", Value: addr}}})
 }
 
 // RegisterBackend implements capgatepb.RegistryServer.
@@ -56,7 +50,7 @@ func (s *server) RegisterBackend(ctx context.Context,
 		return nil, err
 	}
 	if req.GetLease() == "" { // else it renews its lease
-		s.record(ctx, "registered", g.Capability, g.Addr)
+		admin.Record(ctx, s.audit, "backend.registered", "", "capability", g.Capability, "backend", g.Addr)
 	}
 	resp := &capgatepb.RegisterBackendResponse{Lease: g.Lease, Ttl: durationpb.New(g.TTL)}
 	for _, addr := range g.Pinned {
@@ -72,6 +66,6 @@ func (s *server) WithdrawBackend(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	s.record(ctx, "withdrawn", req.GetCapability(), req.GetAddr())
+	admin.Record(ctx, s.audit, "backend.withdrawn", "", "capability", req.GetCapability(), "backend", req.GetAddr())
 	return new(capgatepb.WithdrawBackendResponse), nil
 }

@@ -13,10 +13,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
+// pages bounds the pages of rules.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "POLICY_INVALID"}
 
 // ListPolicies implements capgatepb.PoliciesServer.
 func (s *server) ListPolicies(ctx context.Context,
@@ -25,11 +23,11 @@ func (s *server) ListPolicies(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "POLICY_INVALID")
+	asked, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
-	page, err := s.list(ctx, set, req, after, size)
+	page, err := s.list(ctx, set, req, asked.After, asked.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func (s *server) unknown(ctx context.Context) ([]string, error) {
 	}
 	for after := ""; len(others) > 0; {
 		var ids []string
-		if ids, after, err = s.Tenants.Page(ctx, after, maxPage); err != nil {
+		if ids, after, err = s.Tenants.Page(ctx, after, pages.Most); err != nil {
 			return nil, err
 		}
 		others = slices.DeleteFunc(others, func(id string) bool {

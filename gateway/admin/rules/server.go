@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy"
@@ -155,7 +156,7 @@ func (s *server) AcceptLoss(ctx context.Context, _ *capgatepb.AcceptLossRequest)
 	case !was:
 		return nil, refusedNotLost
 	}
-	s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, operator.Authenticated(ctx)), What: "rules.loss_accepted"})
+	admin.Record(ctx, s.Audit, "rules.loss_accepted", "")
 	return new(capgatepb.AcceptLossResponse), nil
 }
 
@@ -171,10 +172,8 @@ func (s *server) record(ctx context.Context, what string, r *policy.Rule, candid
 	if what == "set" {
 		verdict = r.Verdict.String()
 	}
-	s.Audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, r.By), What: kind + what, Tenant: r.Tenant, Targets: []audit.Target{
-		{Name: "user", Value: r.User}, {Name: "agent", Value: r.Agent}, {Name: "capability", Value: r.Capability},
-		{Name: "tool", Value: r.Tool}, {Name: "policy", Value: verdict},
-	}})
+	admin.Record(ctx, s.Audit, kind+what, r.Tenant, "user", r.User, "agent", r.Agent, "capability", r.Capability,
+		"tool", r.Tool, "policy", verdict)
 }
 
 // fault returns the refusal for an error of the store.
@@ -192,10 +191,7 @@ func policyOf(r *policy.Rule, candidate bool) *capgatepb.Policy {
 		Tool: r.Tool, Policy: r.Verdict.String(),
 		SetBy: r.By, Candidate: candidate, Name: nameOf(r, candidate),
 	}
-	if !r.Expires.IsZero() {
-		p.ExpireTime = timestamppb.New(r.Expires)
-	}
-	if !r.At.IsZero() {
+	if p.ExpireTime = restjson.Time(r.Expires); !r.At.IsZero() {
 		p.UpdateTime, p.CreateTime = timestamppb.New(r.At), timestamppb.New(r.Since)
 	}
 	return p

@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -42,7 +40,7 @@ func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, r
 			}
 			if troubles++; troubles <= maxTroubles {
 				to.Attention = append(to.Attention, &attention{Kind: t.Kind, Text: text, Link: "#/",
-					Subject: replicas[i].ID, Time: timeOf(t.At)})
+					Subject: replicas[i].ID, Time: restjson.Time(t.At)})
 			}
 		}
 	}
@@ -97,7 +95,7 @@ func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryRespons
 		to.Partial = true
 		return
 	}
-	if to.PendingApprovals = small(int64(p.Count)); p.Count == 0 {
+	if to.PendingApprovals = restjson.Int32(p.Count); p.Count == 0 {
 		return
 	}
 	text := "one call waits for approval"
@@ -105,7 +103,7 @@ func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryRespons
 		text = fmt.Sprintf("%d calls wait for approval", p.Count)
 	}
 	to.Attention = append(to.Attention, &attention{Kind: "approvals", Text: text, Link: "#/inbox",
-		Count: to.GetPendingApprovals(), Time: timeOf(p.Oldest)})
+		Count: to.GetPendingApprovals(), Time: restjson.Time(p.Oldest)})
 }
 
 func (s *server) addLetters(ctx context.Context, to *capgatepb.GetSummaryResponse) {
@@ -140,11 +138,4 @@ func (s *server) addDrift(to *capgatepb.GetSummaryResponse) {
 		to.Attention = append(to.Attention, &attention{Kind: "drift", Text: text, Link: "#/tools", Subject: id,
 			Count: int32(drifted[id])})
 	}
-}
-
-func timeOf(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

@@ -2,12 +2,12 @@ package summary
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -72,11 +72,12 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 	for i := range minutes {
 		m := &minutes[i]
 		resp.Minutes = append(resp.Minutes, &capgatepb.GetSummaryResponse_Minute{Time: timestamppb.New(m.Began),
-			Calls: small(m.Calls), Refusals: small(m.Refusals), Errors: small(m.Errors), Asked: small(m.Asked), ToolErrors: small(m.ToolErrors)})
+			Calls: restjson.Int32(m.Calls), Refusals: restjson.Int32(m.Refusals), Errors: restjson.Int32(m.Errors),
+			Asked: restjson.Int32(m.Asked), ToolErrors: restjson.Int32(m.ToolErrors)})
 		t := resp.GetTotals()
-		t.Calls, t.Refusals = small(int64(t.GetCalls())+m.Calls), small(int64(t.GetRefusals())+m.Refusals)
-		t.Errors, t.Asked = small(int64(t.GetErrors())+m.Errors), small(int64(t.GetAsked())+m.Asked)
-		t.ToolErrors = small(int64(t.GetToolErrors()) + m.ToolErrors)
+		t.Calls, t.Refusals = restjson.Int32(int64(t.GetCalls())+m.Calls), restjson.Int32(int64(t.GetRefusals())+m.Refusals)
+		t.Errors, t.Asked = restjson.Int32(int64(t.GetErrors())+m.Errors), restjson.Int32(int64(t.GetAsked())+m.Asked)
+		t.ToolErrors = restjson.Int32(int64(t.GetToolErrors()) + m.ToolErrors)
 	}
 	s.attend(ctx, resp, replicas, tenants, narrow)
 	return resp, nil
@@ -84,9 +85,6 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 
 func replicaOf(r *recent.Replica) *capgatepb.GetSummaryResponse_Replica {
 	return &capgatepb.GetSummaryResponse_Replica{Id: r.ID, Version: r.Version, StartTime: timestamppb.New(r.Started),
-		Ready: r.Ready, Redis: r.Redis, InFlight: small(int64(r.InFlight)), SeenTime: timestamppb.New(r.Seen),
+		Ready: r.Ready, Redis: r.Redis, InFlight: restjson.Int32(r.InFlight), SeenTime: timestamppb.New(r.Seen),
 		Draining: r.Draining}
 }
-
-// small returns a number as JSON has it without quotes.
-func small(n int64) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

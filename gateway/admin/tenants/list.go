@@ -15,7 +15,7 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	if err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -33,9 +33,9 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 				return ids, "", err
 			}
 		}
-		keys, next, err = all.Page(ctx, after, size)
+		keys, next, err = all.Page(ctx, page.After, page.Size)
 	} else {
-		keys, next, err = s.listKeys(ctx, req.GetTenantId(), after, size)
+		keys, next, err = s.listKeys(ctx, req.GetTenantId(), page.After, page.Size)
 	}
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys
 			return nil, "", err
 		}
 	}
-	p := page[*capgatepb.Key]{after: after, upTo: next}
+	p := merged[*capgatepb.Key]{after: after, upTo: next}
 	for _, k := range stored {
 		if s.Keys.Find(k.ID) == nil {
 			p.all = append(p.all, keyOf(k, inRedis))

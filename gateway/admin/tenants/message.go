@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -80,11 +81,11 @@ func tenantInFile(s *tenant.Settings) *capgatepb.Tenant {
 func keyOf(k *tenant.Key, source string) *capgatepb.Key {
 	return &capgatepb.Key{
 		Id: k.ID, Tenant: k.Tenant, Name: k.Name, Scopes: k.Scopes.Names(), Asserts: k.Asserts.Names(),
-		ExpireTime: at(k.Expires), State: stateOf(k),
-		CreateTime: at(k.Created), CreatedBy: k.CreatedBy, Replaces: k.Replaces, ReplacedBy: k.ReplacedBy,
-		EndTime:    at(k.Until),
-		RevokeTime: at(k.Revoked), Source: source,
-		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: at(updated(k)),
+		ExpireTime: restjson.Time(k.Expires), State: stateOf(k),
+		CreateTime: restjson.Time(k.Created), CreatedBy: k.CreatedBy, Replaces: k.Replaces, ReplacedBy: k.ReplacedBy,
+		EndTime:    restjson.Time(k.Until),
+		RevokeTime: restjson.Time(k.Revoked), Source: source,
+		ResourceName: paging.Name("tenants", k.Tenant, "keys", k.ID), UpdateTime: restjson.Time(updated(k)),
 	}
 }
 
@@ -109,13 +110,6 @@ func stateOf(k *tenant.Key) string {
 		return "replaced"
 	}
 	return "active"
-}
-
-func at(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
 
 func limitsOf(m *capgatepb.Limits) tenant.Limits {

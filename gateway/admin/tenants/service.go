@@ -12,15 +12,16 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-	maxName     = 256 // bytes
-)
+// maxName bounds names, in bytes.
+const maxName = 256
+
+// pages bounds the pages of tenants and of keys.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "TENANT_INVALID"}
 
 // Store stores tenants and keys. Its errors are those of package tenant; all others mean that it is unavailable.
 type Store interface {
@@ -95,7 +96,7 @@ func (s *server) changedKey(ctx context.Context, what string, h *keyAccess, id s
 	if err == nil {
 		s.Log.InfoContext(ctx, "API key "+what, "tenant", h.of, "key", id, "by", h.name)
 		s.Audit.RecordChange(&audit.Change{Actor: h.name, What: "key." + what, Tenant: h.of,
-			Targets: []audit.Target{{Name: "key", Value: id}}})
+			Targets: audit.Targets("key", id)})
 	}
 	return err
 }

@@ -16,10 +16,7 @@ import (
 func (s *server) CreateTenant(ctx context.Context,
 	req *capgatepb.CreateTenantRequest) (*capgatepb.CreateTenantResponse, error) {
 	t, err := s.createTenant(ctx, req.GetTenant())
-	if err != nil {
-		return nil, err
-	}
-	return &capgatepb.CreateTenantResponse{Tenant: t}, nil
+	return &capgatepb.CreateTenantResponse{Tenant: t}, err
 }
 
 func (s *server) createTenant(ctx context.Context, t *capgatepb.Tenant) (*capgatepb.Tenant, error) {
@@ -65,10 +62,7 @@ func (s *server) GetTenant(ctx context.Context, req *capgatepb.GetTenantRequest)
 		return nil, err
 	}
 	t, err := s.getTenant(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return &capgatepb.GetTenantResponse{Tenant: t}, nil
+	return &capgatepb.GetTenantResponse{Tenant: t}, err
 }
 
 func (s *server) getTenant(ctx context.Context, id string) (*capgatepb.Tenant, error) {
@@ -113,21 +107,21 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	if err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "TENANT_INVALID")
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
 	if ids := by.some(); ids != nil {
-		return s.listSome(ctx, ids, after, size)
+		return s.listSome(ctx, ids, page)
 	}
 	var stored []*tenant.Record
 	var next string
 	if s.Store != nil {
-		if stored, next, err = s.Store.ListTenants(ctx, after, size); err != nil {
+		if stored, next, err = s.Store.ListTenants(ctx, page.After, page.Size); err != nil {
 			return nil, err
 		}
 	}
-	p := page[*capgatepb.Tenant]{after: after, upTo: next}
+	p := merged[*capgatepb.Tenant]{after: page.After, upTo: next}
 	for _, r := range stored {
 		if s.Tenants.InFile(r.ID) == nil {
 			p.all = append(p.all, tenantOf(r))
@@ -138,28 +132,21 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 			p.all = append(p.all, tenantInFile(of))
 		}
 	}
-	all, next := p.truncate(size)
+	all, next := p.truncate(page.Size)
 	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
 }
 
 // listSome lists the tenants that an operator sees, as far as they exist.
-func (s *server) listSome(ctx context.Context, ids []string, after string, size int) (*capgatepb.ListTenantsResponse,
-	error) {
-	resp := new(capgatepb.ListTenantsResponse)
-	ids, err := s.known(ctx, ids, after)
+func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (*capgatepb.ListTenantsResponse, error) {
+	ids, err := s.known(ctx, ids, page.After)
+	ids, next := paging.Cut(page, ids, paging.ID)
+	resp := &capgatepb.ListTenantsResponse{NextPageToken: paging.Token(next)}
 	for i := 0; i < len(ids) && err == nil; i++ {
-		if i == size {
-			resp.NextPageToken = paging.Token(ids[i-1])
-			break
-		}
 		var t *capgatepb.Tenant
 		t, err = s.getTenant(ctx, ids[i])
 		resp.Tenants = append(resp.Tenants, t)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return resp, nil
+	return resp, err
 }
 
 // known returns the tenants after one, of some, that exist. The roles of an operator may name others.
@@ -198,10 +185,7 @@ func (s *server) UpdateTenant(ctx context.Context,
 			return nil, err
 		}
 		t, err := s.getTenant(ctx, req.GetTenant().GetId())
-		if err != nil {
-			return nil, err
-		}
-		return &capgatepb.UpdateTenantResponse{Tenant: t}, nil
+		return &capgatepb.UpdateTenantResponse{Tenant: t}, err
 	}
 }
 
@@ -246,8 +230,5 @@ func (s *server) DeleteTenant(ctx context.Context,
 		err = s.Store.DeleteTenant(ctx, req.GetTenantId(), version, req.GetForce())
 		err = s.changedTenant(ctx, "deleted", by, req.GetTenantId(), err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return new(capgatepb.DeleteTenantResponse), nil
+	return new(capgatepb.DeleteTenantResponse), err
 }

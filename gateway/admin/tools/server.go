@@ -3,25 +3,19 @@ package tools
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
-	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
+// pages bounds the pages of capabilities.
+var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "CATALOG_INVALID"}
 
 // Discoverer asks capabilities for their tools.
 type Discoverer interface {
@@ -50,21 +44,13 @@ type server struct {
 // ListCatalog implements capgatepb.CatalogAdminServer.
 func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogRequest) (*capgatepb.ListCatalogResponse,
 	error) {
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "CATALOG_INVALID")
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
 	}
-	all := s.catalog.Capabilities()
-	from, found := slices.BinarySearch(all, after)
-	if found {
-		from++
-	}
-	resp := &capgatepb.ListCatalogResponse{}
-	for i, id := range all[from:] {
-		if i == size {
-			resp.NextPageToken = paging.Token(all[from+i-1])
-			break
-		}
+	ids, next := paging.Cut(page, s.catalog.Capabilities(), paging.ID)
+	resp := &capgatepb.ListCatalogResponse{NextPageToken: paging.Token(next)}
+	for _, id := range ids {
 		if listing, there := s.catalog.Inspect(id); there {
 			resp.Capabilities = append(resp.Capabilities, entryOf(&listing, false))
 		}
@@ -93,9 +79,8 @@ func (s *server) AcceptTool(ctx context.Context, req *capgatepb.AcceptToolReques
 	if err := s.catalog.Accept(ctx, req.GetCapability(), req.GetTool(), hash); err != nil {
 		return nil, err
 	}
-	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tool.accepted",
-		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}, {Name: "tool", Value: req.GetTool()},
-			{Name: "hash", Value: hash.String()}}})
+	admin.Record(ctx, s.audit, "tool.accepted", "", "capability", req.GetCapability(), "tool", req.GetTool(),
+		"hash", hash.String())
 	entry, err := s.show(ctx, req.GetCapability())
 	return &capgatepb.AcceptToolResponse{Capability: entry}, err
 }
@@ -113,8 +98,7 @@ func (s *server) DiscoverTools(ctx context.Context,
 	case err != nil && ctx.Err() != nil:
 		return nil, fault(err)
 	}
-	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "tools.discovered",
-		Targets: []audit.Target{{Name: "capability", Value: req.GetCapability()}}})
+	admin.Record(ctx, s.audit, "tools.discovered", "", "capability", req.GetCapability())
 	entry, err := s.show(ctx, req.GetCapability())
 	return &capgatepb.DiscoverToolsResponse{Capability: entry}, err
 }
@@ -148,7 +132,7 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 	e := &capgatepb.CatalogEntry{
 		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source),
 		Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
-		LastSuccess: moment(l.Last.Succeeded), LastFailure: moment(l.Last.Failed), LastError: l.Last.Error,
+		LastSuccess: restjson.Time(l.Last.Succeeded), LastFailure: restjson.Time(l.Last.Failed), LastError: l.Last.Error,
 		Pending: l.Pending,
 	}
 	for i := range l.Tools {
@@ -173,11 +157,4 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 		e.Tools = append(e.Tools, shown)
 	}
 	return e
-}
-
-func moment(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

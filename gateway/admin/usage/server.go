@@ -3,20 +3,19 @@ package usage
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/ratelimit"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxPage is the default and maximum number of tenants on a page.
-const maxPage = 1000
+// pages bounds the pages of tenants.
+var pages = paging.Bounds{Standard: 1000, Most: 1000}
 
 // Quotas returns the usage of tenants' limits.
 type Quotas interface {
@@ -42,7 +41,7 @@ type server struct {
 
 // ListUsage implements capgatepb.UsageServer.
 func (s *server) ListUsage(ctx context.Context, req *capgatepb.ListUsageRequest) (*capgatepb.ListUsageResponse, error) {
-	page := &capgatepb.ListUsageResponse{Gateway: s.gateway()}
+	resp := &capgatepb.ListUsageResponse{Gateway: s.gateway()}
 	named := req.GetTenant()
 	ids, err := operator.Tenants(ctx, named)
 	switch {
@@ -50,53 +49,37 @@ func (s *server) ListUsage(ctx context.Context, req *capgatepb.ListUsageRequest)
 		return nil, refusalOf(err)
 	case len(ids) == 1 && ids[0] == named:
 		if err = s.tenants().Check(ctx, named); err == nil {
-			err = s.add(ctx, page, named, true)
+			err = s.add(ctx, resp, named, true)
 		}
 	default:
-		size, refusal := paging.Size(req, maxPage, maxPage)
+		page, refusal := pages.Read(req)
 		if refusal != nil {
 			return nil, refusal
 		}
-		after, refusal := paging.After(req)
-		if refusal != nil {
-			return nil, refusal
-		}
-		err = s.fill(ctx, page, ids, after, size)
+		err = s.fill(ctx, resp, ids, page)
 	}
 	if err != nil {
 		return nil, refusalOf(err)
 	}
-	return page, nil
+	return resp, nil
 }
 
-// fill adds the tenants with limits among some ids, after one; nil: among all. It looks at size tenants at most.
-func (s *server) fill(ctx context.Context, page *capgatepb.ListUsageResponse, ids []string, after string,
-	size int) (err error) {
-	var next string
-	if ids == nil {
-		if ids, next, err = s.tenants().Page(ctx, after, size); err != nil {
-			return err
-		}
-	} else {
-		ids = slices.DeleteFunc(slices.Sorted(slices.Values(ids)), func(id string) bool { return id <= after })
-		if len(ids) > size {
-			ids = ids[:size]
-			next = ids[size-1]
-		}
+// fill adds the tenants of a page that have limits, among some ids, which are sorted; nil: among all.
+func (s *server) fill(ctx context.Context, to *capgatepb.ListUsageResponse, ids []string, page paging.Page) error {
+	among := s.tenants().Page
+	if ids != nil {
+		among = paging.Among(ids)
 	}
-	for _, id := range ids {
-		if err = s.add(ctx, page, id, false); err != nil {
-			return err
-		}
+	ids, next, err := among(ctx, page.After, page.Size)
+	for i := 0; i < len(ids) && err == nil; i++ {
+		err = s.add(ctx, to, ids[i], false)
 	}
-	if next != "" {
-		page.NextPageToken = paging.Token(next)
-	}
-	return nil
+	to.NextPageToken = paging.Token(next)
+	return err
 }
 
 // add adds a tenant to a page. One without limits is left out, unless it is the only one.
-func (s *server) add(ctx context.Context, page *capgatepb.ListUsageResponse, id string, only bool) error {
+func (s *server) add(ctx context.Context, to *capgatepb.ListUsageResponse, id string, only bool) error {
 	var settings *tenant.Settings
 	if tenants := s.tenants(); tenants != nil {
 		found, refusal := tenants.Directory.Settings(ctx, id)
@@ -113,7 +96,7 @@ func (s *server) add(ctx context.Context, page *capgatepb.ListUsageResponse, id 
 	}
 	if only || len(u.Limits) > 0 {
 		u.Tenant = id
-		page.Tenants = append(page.Tenants, usageOf(&u))
+		to.Tenants = append(to.Tenants, usageOf(&u))
 	}
 	return nil
 }
@@ -136,11 +119,8 @@ func usageOf(u *ratelimit.Usage) *capgatepb.TenantInUse {
 	t := &capgatepb.TenantInUse{Tenant: u.Tenant, Shadow: u.Shadow}
 	for _, l := range u.Limits {
 		t.Limits = append(t.Limits, &capgatepb.LimitInUse{Limit: l.Limit.String(), Per: l.Name.Per,
-			Capability: l.Name.Capability, Tool: l.Name.Tool, Max: small(l.Most), Burst: small(l.Burst), Used: l.Used,
-			Held: small(l.Held), Apart: small(int64(l.Apart))})
+			Capability: l.Name.Capability, Tool: l.Name.Tool, Max: restjson.Int32(l.Most), Burst: restjson.Int32(l.Burst), Used: l.Used,
+			Held: restjson.Int32(l.Held), Apart: restjson.Int32(int64(l.Apart))})
 	}
 	return t
 }
-
-// small returns a number as JSON has it without quotes.
-func small(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

@@ -10,13 +10,12 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
-	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxPage is the default and maximum number of dead letters on a page.
-const maxPage = 100
+// pages bounds the pages of dead letters.
+var pages = paging.Bounds{Standard: 100, Most: 100}
 
 // Letters has the events that could not be delivered.
 type Letters interface {
@@ -44,7 +43,7 @@ type server struct {
 // ListDeadLetters implements capgatepb.WebhooksServer.
 func (s *server) ListDeadLetters(ctx context.Context,
 	req *capgatepb.ListDeadLettersRequest) (*capgatepb.ListDeadLettersResponse, error) {
-	size, refusal := paging.Size(req, maxPage, maxPage)
+	size, refusal := pages.Size(req)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -81,8 +80,7 @@ func (s *server) RetryDeadLetter(ctx context.Context,
 	case !found:
 		return nil, refusedUnknown
 	}
-	s.audit.RecordChange(&audit.Change{Actor: operator.NameOf(ctx, ""), What: "letter.retried",
-		Targets: []audit.Target{{Name: "letter", Value: req.GetId()}}})
+	admin.Record(ctx, s.audit, "letter.retried", "", "letter", req.GetId())
 	return new(capgatepb.RetryDeadLetterResponse), nil
 }
 

@@ -15,15 +15,15 @@ func (s *Server) Page(ctx context.Context, req paging.Request,
 	if err != nil {
 		return nil, "", err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "LIST_INVALID")
+	asked, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, "", s.refused(refusal)
 	}
-	next := visible(all(caller), caller, after)
+	next := visible(all(caller), caller, asked.After)
 	for ids := next(); len(ids) > 0; ids = next() {
 		for _, id := range ids {
-			if len(page) == size {
-				return page, paging.Token(page[size-1]), nil
+			if len(page) == asked.Size {
+				return page, paging.Token(page[asked.Size-1]), nil
 			}
 			page = append(page, id)
 		}

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	defaultPage = 50
-	maxPage     = 200
-	maxTools    = 1000
+	maxTools = 1000
 	// batchSize is the number of capabilities that are evaluated at the same time.
 	batchSize = 16
 )
+
+// pages bounds the pages of capabilities.
+var pages = paging.Bounds{Standard: 50, Most: 200, Reason: "LIST_INVALID"}
 
 // Tools has the known capabilities and tools. It answers from memory.
 type Tools interface {
@@ -60,12 +61,12 @@ func (s *Server) ListCapabilities(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	size, after, refusal := paging.Read(req, defaultPage, maxPage, "LIST_INVALID")
+	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListCapabilitiesResponse{}
-	for next := visible(s.tools.Capabilities(), caller, after); ; {
+	for next := visible(s.tools.Capabilities(), caller, page.After); ; {
 		ids := next()
 		if len(ids) == 0 {
 			return resp, Tag(resp, &resp.Etag)
@@ -78,8 +79,8 @@ func (s *Server) ListCapabilities(ctx context.Context,
 			if c == nil {
 				continue
 			}
-			if len(resp.GetCapabilities()) == size {
-				resp.NextPageToken = paging.Token(resp.GetCapabilities()[size-1].GetId())
+			if len(resp.GetCapabilities()) == page.Size {
+				resp.NextPageToken = paging.Token(resp.GetCapabilities()[page.Size-1].GetId())
 				return resp, Tag(resp, &resp.Etag)
 			}
 			c.Id = ids[i]
@@ -147,19 +148,19 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 		return nil, err
 	}
 	tools := e.tools
-	size, after, refusal := paging.Read(req, max(len(tools), 1), maxTools, "LIST_INVALID")
+	page, refusal := paging.Bounds{Standard: max(len(tools), 1), Most: maxTools, Reason: pages.Reason}.Read(req)
 	if refusal != nil {
 		return nil, s.refused(refusal)
 	}
 	resp := &capgatepb.ListToolsResponse{}
 	resp.Reason, resp.Notice = e.empty.explain()
 	// the order is their author's, so a token names the last tool; if that tool is gone, the list begins anew
-	if after != "" {
-		tools = tools[1+slices.IndexFunc(tools, func(t UsableTool) bool { return t.Name == after }):]
+	if page.After != "" {
+		tools = tools[1+slices.IndexFunc(tools, func(t UsableTool) bool { return t.Name == page.After }):]
 	}
-	if len(tools) > size {
-		tools = tools[:size]
-		resp.NextPageToken = paging.Token(tools[size-1].Name)
+	if len(tools) > page.Size {
+		tools = tools[:page.Size]
+		resp.NextPageToken = paging.Token(tools[page.Size-1].Name)
 	}
 	for _, t := range tools {
 		said, err := toolOf(&t)

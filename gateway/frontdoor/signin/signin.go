@@ -119,7 +119,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Sessi
 func (h *Handler) record(s *session.Session, what string) {
 	h.cfg.Log.Info("a person's session", "what", what, "name", s.Title(), "at", string(h.cfg.Kind), "session", s.ID)
 	h.cfg.Audit.RecordChange(&audit.Change{Actor: s.Title(), What: what, Tenant: s.Tenant,
-		Targets: []audit.Target{{Name: "session", Value: s.ID}, {Name: "at", Value: string(h.cfg.Kind)}}})
+		Targets: audit.Targets("session", s.ID, "at", string(h.cfg.Kind))})
 }
 
 // attempt counts an attempt to sign in.

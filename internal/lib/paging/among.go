@@ -1,20 +1,14 @@
 package paging
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // Among returns the Owners of an Across over some owners, which are sorted.
 func Among(ids []string) func(ctx context.Context, after string, most int) ([]string, string, error) {
-	return func(_ context.Context, after string, most int) ([]string, string, error) {
-		from, found := slices.BinarySearch(ids, after)
-		if found {
-			from++
-		}
-		if rest := ids[from:]; len(rest) > most {
-			return rest[:most], rest[most-1], nil
-		}
-		return ids[from:], "", nil
+	return func(_ context.Context, after string, most int) (owners []string, next string, err error) {
+		owners, next = Cut(Page{most, after}, ids, ID)
+		return owners, next, nil
 	}
 }
+
+// ID is the position of an item that is its id.
+func ID(id string) string { return id }
