@@ -14,13 +14,13 @@
 //	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals), and passes on answers to questions that
 //	                 the gateway has not seen. Published engines name no id: their questions are shown only (elsewhere.go).
 //
-// All knowledge of OpenParallax is in this folder and its subfolders; internal/app and gateway/chain.go register
-// it:
+// All knowledge of OpenParallax is in this folder and its subfolders; internal/app, gateway/chain.go and
+// gateway/upstream/protocols register it:
 //
 //	filter   filters only for these calls           probe    health checks
 //	turns    exclusive access to an engine          metrics  counters
-//	config   fields of the configuration            rest     JSON routes
-//	listing  the engines of a caller                shield   client of OpenParallax Shield
+//	listing  the engines of a caller                rest     JSON routes
+//	shield   client of OpenParallax Shield
 //
 // The engine_*.go files of internal/redisstore store the state that replicas share.
 //

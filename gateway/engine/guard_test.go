@@ -17,9 +17,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	guard "github.com/capgate/capgate/gateway/engine"
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
 	"github.com/capgate/capgate/gateway/engine/turns"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/config"
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
@@ -154,9 +154,11 @@ type guarded struct {
 }
 
 func newGuarded() *guarded {
+	var settings guard.Settings
+	config.SetDefaults(&settings)
 	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{Acts: func() {},
 		Tenant: "acme", MultiTenant: true, Fleet: "assistant", Backend: "b:1", MaxDuration: time.Hour,
-		Settings: engineconfig.Settings(), Failed: func(bool) {},
+		Settings: &settings, Failed: func(bool) {},
 	}}
 }
 

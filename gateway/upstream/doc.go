@@ -2,7 +2,6 @@
 //
 //	relay ─► Protocols.Serve ─► Backends of the protocol ─► Fleets.Lookup ─► the backend
 //
-// A protocol is a folder with its settings, a function Open that returns its Backends, and a folder config with its
-// words in the configuration. Package protocols lists them. What callers need to know of a fleet's protocol, they read
-// in router.Traits.
+// A protocol is a folder with its settings and a function Open that returns its Backends. Package protocols lists them,
+// with their words in the configuration. What callers need to know of a fleet's protocol, they read in router.Traits.
 package upstream

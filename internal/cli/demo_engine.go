@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/examples/openparallax"
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
@@ -35,7 +35,9 @@ func (d *demoEngine) fleets() []config.Fleet {
 		return nil
 	}
 	fleet := config.DefaultFleet("engine-1", d.process.Addr().String())
-	fleet.Settings, fleet.Policy = engineconfig.Settings(), call.Allow
+	var settings engine.Settings
+	config.SetDefaults(&settings)
+	fleet.Settings, fleet.Policy = &settings, call.Allow
 	fleet.Affinity.Sessions = true
 	for _, s := range []grpc.ServiceDesc{
 		openparallaxv1.AgentService_ServiceDesc, openparallaxv1.ClientService_ServiceDesc,

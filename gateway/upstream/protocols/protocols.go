@@ -2,21 +2,23 @@
 package protocols
 
 import (
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"time"
+
+	"github.com/capgate/capgate/gateway/engine"
 	engineprobe "github.com/capgate/capgate/gateway/engine/probe"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
-	grpcconfig "github.com/capgate/capgate/gateway/upstream/grpcservice/config"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
-	mcpconfig "github.com/capgate/capgate/gateway/upstream/mcp/config"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
 )
 
 // Protocol is a protocol of backends. The zero value is Selu's: the relay reaches the backends, and Healthcheck probes
 // them.
 type Protocol struct {
-	*config.Protocol // how the configuration writes it
+	config.Protocol // how the configuration writes it
 
 	// Probe returns the health check of backends that the relay reaches, for a value of health.probe.
 	Probe func(word string) health.Question
@@ -30,10 +32,45 @@ type Protocol struct {
 // All returns the protocols.
 func All() []Protocol {
 	return []Protocol{
-		{Protocol: engineconfig.Protocol(), Probe: engineprobe.Of},
-		{Protocol: mcpconfig.Protocol(), Open: mcp.Open, Read: mcp.Read},
-		{Protocol: grpcconfig.Protocol(), Open: grpcservice.Open, Read: grpcservice.Read},
+		{Protocol: config.Protocol{
+			Name: engine.Name, Field: "engine", New: func() router.Protocol { return new(engine.Settings) },
+			Probes: []string{engineprobe.StatusWord, engineprobe.ShieldWord}, Sole: "an engine", Fleet: engineFleet,
+			Foreign: []string{"dialect", "class", "affinity", "artifacts", "artifact_ttl", "idempotency", "idempotent",
+				"policy", "manifest", "discovery", "drift_guard", "validate_arguments", "enforce_credentials", "shield",
+				"event_source", "retry"},
+		}, Probe: engineprobe.Of},
+		{Protocol: config.Protocol{
+			Name: mcp.Name, Field: "mcp_server", New: func() router.Protocol { return new(mcp.Settings) },
+			URLs: true, Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(),
+		}, Open: mcp.Open, Read: mcp.Read},
+		{Protocol: config.Protocol{
+			Name: grpcservice.Name, Field: "grpc_service", New: func() router.Protocol { return new(grpcservice.Settings) },
+			Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(),
+			Needs: "the list of methods that are tools; write grpc_service: {methods: [package.Service/Method]}",
+		}, Open: grpcservice.Open, Read: grpcservice.Read},
 	}
+}
+
+// foreignToTools returns the fields of a fleet that have no effect where backends list tools.
+func foreignToTools() []string {
+	return []string{"dialect", "services", "methods", "artifacts", "artifact_ttl", "manifest", "enforce_credentials"}
+}
+
+// toolsFleet sets the fixed fields of fleets whose backends list tools: they know no artifacts.
+func toolsFleet(f *config.Fleet, _ func(string) bool) {
+	f.Dialect, f.Affinity.SharedArtifacts = call.Doc, true
+}
+
+// engineSessionTTL is how long an idle session stays pinned to its engine, which alone has it.
+const engineSessionTTL = 720 * time.Hour
+
+// engineFleet sets the defaults of fleets of engines: each engine keeps its sessions and has a Shield of its own.
+func engineFleet(f *config.Fleet, given func(field string) bool) {
+	f.Affinity.Sessions, f.Affinity.SharedArtifacts, f.Shield = true, true, config.NoShield
+	if !given("session_ttl") {
+		f.Affinity.SessionTTL = engineSessionTTL
+	}
+	f.Policy, f.Own.Affinity, f.Own.Class, f.Own.Discovery = call.Allow, true, true, true
 }
 
 // Of returns the protocol of a fleet.
@@ -49,7 +86,7 @@ func Of(f *config.Fleet) Protocol {
 // Config returns the protocols as config.Parse takes them.
 func Config() (all []*config.Protocol) {
 	for _, p := range All() {
-		all = append(all, p.Protocol)
+		all = append(all, &p.Protocol)
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func TestProtocols(t *testing.T) {
 			t.Errorf("%s: a fleet has the protocol %s", p.Name, of.Name)
 		}
 	}
-	if of := protocols.Of(&config.Fleet{Protocol: "selu"}); of.Protocol != nil {
+	if of := protocols.Of(&config.Fleet{Protocol: "selu"}); of.Name != "" || of.New != nil {
 		t.Errorf("a fleet of Selu's has the protocol %s", of.Name)
 	}
 }

@@ -1,4 +1,4 @@
-package config_test
+package protocols_test
 
 import (
 	"reflect"
@@ -7,17 +7,20 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine"
-	engineconfig "github.com/capgate/capgate/gateway/engine/config"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
+// parse reads a configuration that may have engines.
 func parse(text string) (*config.Config, error) {
-	return config.Parse("f", []byte(text), engineconfig.Protocol())
+	of := protocols.Of(&config.Fleet{Protocol: engine.Name})
+	return config.Parse("f", []byte(text), &of.Protocol)
 }
 
-func TestFleet(t *testing.T) {
+// TestEngines: fleets of engines have the fields of the file, and the defaults of engines.
+func TestEngines(t *testing.T) {
 	t.Parallel()
 	got, err := parse(`
 fleets:
@@ -52,7 +55,8 @@ fleets:
 	}
 }
 
-func TestErrorsOfFields(t *testing.T) {
+// TestErrorsOfEngines: a mistake in a fleet of engines is named with its place.
+func TestErrorsOfEngines(t *testing.T) {
 	t.Parallel()
 	const an = "fleets: [{capability: e, backends: ['a:1'], protocol: openparallax"
 	for name, test := range map[string]struct{ file, want string }{
