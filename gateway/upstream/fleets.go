@@ -1,9 +1,11 @@
 package upstream
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
@@ -45,6 +47,8 @@ type Fleets[B Backend] struct {
 type Key struct{ Capability, Addr string }
 
 const (
+	defaultSessionTTL = time.Hour
+
 	atOnce     = 2   // discoveries that compile what backends list; a fleet has one of them at most
 	maxWaiting = 100 // discoveries of a fleet that wait for that; one of a backend at most
 )
@@ -64,6 +68,7 @@ func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 	s.fleets = make(map[string]*Fleet, len(fleets))
 	for i := range fleets {
 		f := fleets[i]
+		f.SessionTTL = cmp.Or(f.SessionTTL, defaultSessionTTL)
 		if old := before[f.Capability]; old != nil && !s.same(old, &f) {
 			changed = append(changed, f.Capability)
 		}

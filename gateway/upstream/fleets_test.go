@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
@@ -71,6 +72,12 @@ func TestFleets(t *testing.T) {
 		}
 		release()
 		check.Received(t, before.closed, "the end of the backend of before")
+	}
+	fleet.SessionTTL = 0
+	fleets.Replace([]upstream.Fleet{fleet})
+	fleet.SessionTTL = time.Hour
+	if changed := fleets.Replace([]upstream.Fleet{fleet}); len(changed) > 0 {
+		t.Errorf("the default in words is another fleet: %v", changed)
 	}
 	last := get("a")
 	fleet.Backends = []string{"b"}

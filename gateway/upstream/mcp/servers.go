@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -81,6 +80,3 @@ func (v *server) Close() {
 	v.closeAll(ctx)
 	v.transport.base.CloseIdleConnections()
 }
-
-// sessionTTL is how long a session without calls stays open.
-func (v *server) sessionTTL() time.Duration { return cmp.Or(v.fleet.SessionTTL, time.Hour) }

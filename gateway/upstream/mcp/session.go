@@ -180,7 +180,7 @@ func (v *server) sweep(now time.Time) {
 	}
 	v.swept = now
 	for key, s := range v.sessions {
-		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.sessionTTL() {
+		if s.calls == 0 && key != (sessionKey{}) && now.Sub(s.used) > v.fleet.SessionTTL {
 			v.remove(key, s)
 		}
 	}
