@@ -1,8 +1,6 @@
 package app
 
 import (
-	"fmt"
-
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/engine"
@@ -28,10 +26,7 @@ func enginesFeature() feature {
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterCatalogServer(g, enginelisting.New(p.tools.listing, p.engineIDs))
 			})
-			if err := p.metrics.Register(counts); err != nil {
-				return fmt.Errorf("metrics: %w", err)
-			}
-			return nil
+			return p.metrics.Add(counts)
 		},
 		run: func(p *App, w *work) {
 			w.loop("engine turns", p.parts.Routing.Engines.Turns.Run)

@@ -3,7 +3,7 @@ package telemetry
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/capgate/capgate/internal/lib/metric"
 )
 
 // Histogram counts durations in the buckets of all of the gateway's durations. The zero value works. It is safe
@@ -13,9 +13,13 @@ type Histogram struct{ counted latencies }
 // Observe counts a duration.
 func (h *Histogram) Observe(d time.Duration) { h.counted.count(d, bucketOf(d)) }
 
-// Metric returns the counts since a time.
-func (h *Histogram) Metric(desc *prometheus.Desc, since time.Time, labels ...string) prometheus.Metric {
+// Write writes the counts. A scrape also gets them as a native histogram.
+func (h *Histogram) Write(w metric.Writer, d *metric.Desc, labels ...string) {
 	var sum latency
 	sum.add(&h.counted)
-	return sum.metric(desc, since, labels...)
+	if s, ok := w.(scrape); ok {
+		s.to <- sum.metric(s.of.descs[d], s.of.since, valid(labels)...)
+		return
+	}
+	w.Histogram(d, sum.count(), time.Duration(sum.nanos).Seconds(), nil, labels...)
 }

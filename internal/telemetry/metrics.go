@@ -65,9 +65,6 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	return m, m.Add(panics())
 }
 
-// Register adds a collector of a feature with counters of its own.
-func (m *Metrics) Register(c prometheus.Collector) error { return m.registry.Register(c) }
-
 // Describe implements prometheus.Collector for all metrics.
 func (m *Metrics) Describe(descs chan<- *prometheus.Desc) { m.registry.Describe(descs) }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,7 +15,7 @@ func (m *Metrics) Add(sources ...metric.Source) error {
 	var failed []error
 	for _, s := range sources {
 		set := s.Metrics()
-		c := &source{set: set, metrics: metrics{}, descs: make(map[*metric.Desc]*prometheus.Desc, len(set.Descs))}
+		c := &source{set: set, since: m.since, metrics: metrics{}, descs: make(map[*metric.Desc]*prometheus.Desc, len(set.Descs))}
 		for _, d := range set.Descs {
 			c.descs[d] = c.add(d.Name, d.Help, d.Labels...)
 		}
@@ -27,6 +28,7 @@ func (m *Metrics) Add(sources ...metric.Source) error {
 type source struct {
 	metrics
 	set   *metric.Set
+	since time.Time // start of the counters
 	descs map[*metric.Desc]*prometheus.Desc
 }
 

@@ -1,5 +1,4 @@
-// Package metrics has the metrics of fleets of OpenParallax engines at this replica. It is a separate collector,
-// because internal/telemetry knows only calls.
+// Package metrics has the metrics of fleets of OpenParallax engines at this replica.
 package metrics
 
 import (
@@ -8,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/capgate/capgate/gateway/engine"
+	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -19,37 +17,16 @@ import (
 type Metrics struct {
 	fleets  func() []string
 	tenants *telemetry.Metrics
-	since   time.Time // start of the counters
-
-	waiting, running, agents, turns, waited, cutOff, ofTenant *prometheus.Desc
 
 	mu       sync.Mutex
 	byFleet  map[string]*fleet
 	byTenant map[string]*results // by label; telemetry bounds their number
 }
 
-// New returns Metrics, to be registered. fleets returns the ids of the configured fleets of engines; only they
-// have series. tenants has the labels of tenants.
+// New returns Metrics. fleets returns the ids of the configured fleets of engines; only they have series. tenants has
+// the labels of tenants.
 func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
-	one := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("capgate_"+name, help, labels, nil)
-	}
-	return &Metrics{
-		fleets: fleets, tenants: tenants, since: time.Now(), byFleet: map[string]*fleet{}, byTenant: map[string]*results{},
-
-		waiting: one("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.",
-			"capability"),
-		running: one("engine_messages_running",
-			"Messages of this replica that engines work on, also if their callers have left.", "capability"),
-		agents: one("engine_agents", "Agents that are connected to engines by way of this replica.", "capability"),
-		turns: one("engine_turns_total", "Messages by how waiting for their turn ended: came, full: too many waited, "+
-			"left: the caller did, unknown: Redis was unavailable.", "capability", "result"),
-		waited: one("engine_turn_wait_seconds", "Time that messages waited whose turn came.", "capability"),
-		cutOff: one("engine_cut_off_total", "Callers that did not get all events: reader_slow: they were too far behind, "+
-			"stream_lost: the engine's stream broke.", "capability", "reason"),
-		ofTenant: one("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn ended; "+
-			"see capgate_engine_turns_total. Tenants without a label of their own are other.", "tenant", "result"),
-	}
+	return &Metrics{fleets: fleets, tenants: tenants, byFleet: map[string]*fleet{}, byTenant: map[string]*results{}}
 }
 
 // fleet has the counters of one fleet.
@@ -119,27 +96,44 @@ func (m meter) TurnEnded(how engine.TurnOutcome, after time.Duration) {
 // CutOff implements engine.Meter.
 func (m meter) CutOff(why engine.CutOff) { m.cutOff[why].Add(1) }
 
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{m.waiting, m.running, m.agents, m.turns, m.waited, m.cutOff, m.ofTenant} {
-		ch <- desc
-	}
-}
-
-// Collect implements prometheus.Collector. Fleets that are no longer configured and tenants that lost their label
-// are dropped.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	fleets, tenants := m.current()
-	for name, f := range fleets {
-		m.tell(ch, name, f)
-	}
-	for label, turns := range tenants {
-		for how := range engine.NumTurnOutcomes {
-			if n := turns[how].Load(); n > 0 {
-				ch <- count(m.ofTenant, n, label, how.String())
+// Metrics implements metric.Source. Fleets that are no longer configured and tenants that lost their label are dropped.
+func (m *Metrics) Metrics() *metric.Set {
+	set := metric.New("capgate_")
+	waiting := set.Add("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.",
+		"capability")
+	running := set.Add("engine_messages_running",
+		"Messages of this replica that engines work on, also if their callers have left.", "capability")
+	agents := set.Add("engine_agents", "Agents that are connected to engines by way of this replica.", "capability")
+	turns := set.Add("engine_turns_total", "Messages by how waiting for their turn ended: came, full: too many waited, "+
+		"left: the caller did, unknown: Redis was unavailable.", "capability", "result")
+	waited := set.Add("engine_turn_wait_seconds", "Time that messages waited whose turn came.", "capability")
+	cutOff := set.Add("engine_cut_off_total", "Callers that did not get all events: reader_slow: they were too far behind, "+
+		"stream_lost: the engine's stream broke.", "capability", "reason")
+	ofTenant := set.Add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn "+
+		"ended; see capgate_engine_turns_total. Tenants without a label of their own are other.", "tenant", "result")
+	set.Read = func(w metric.Writer) {
+		fleets, tenants := m.current()
+		for name, f := range fleets {
+			w.Gauge(waiting, float64(f.waiting.Load()), name)
+			w.Gauge(running, float64(f.running.Load()), name)
+			w.Gauge(agents, float64(f.agents.Load()), name)
+			for how := range engine.NumTurnOutcomes {
+				w.Count(turns, f.turns[how].Load(), name, how.String())
+			}
+			for why := range engine.NumCutOff {
+				w.Count(cutOff, f.cutOff[why].Load(), name, why.String())
+			}
+			f.waited.Write(w, waited, name)
+		}
+		for label, turns := range tenants {
+			for how := range engine.NumTurnOutcomes {
+				if n := turns[how].Load(); n > 0 {
+					w.Count(ofTenant, n, label, how.String())
+				}
 			}
 		}
 	}
+	return set
 }
 
 // current returns the counters of configured fleets and of current tenant labels.
@@ -159,24 +153,4 @@ func (m *Metrics) current() (map[string]*fleet, map[string]*results) {
 	}
 	m.byFleet, m.byTenant = maps.Clone(fleets), maps.Clone(tenants)
 	return fleets, tenants
-}
-
-func (m *Metrics) tell(ch chan<- prometheus.Metric, name string, f *fleet) {
-	gauge := func(desc *prometheus.Desc, n int64) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), name)
-	}
-	gauge(m.waiting, f.waiting.Load())
-	gauge(m.running, f.running.Load())
-	gauge(m.agents, f.agents.Load())
-	for how := range engine.NumTurnOutcomes {
-		ch <- count(m.turns, f.turns[how].Load(), name, how.String())
-	}
-	for why := range engine.NumCutOff {
-		ch <- count(m.cutOff, f.cutOff[why].Load(), name, why.String())
-	}
-	ch <- f.waited.Metric(m.waited, m.since, name)
-}
-
-func count(desc *prometheus.Desc, n int64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }

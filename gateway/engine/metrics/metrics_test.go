@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	check.Must(t, err)
 	configured := []string{"atlas"}
 	m := metrics.New(func() []string { return configured }, all)
-	check.Must(t, all.Register(m))
+	check.Must(t, all.Add(m))
 	all.Capability("no engine")
 	const full = `capgate_engine_turns_total{capability="atlas",result="full"}`
 	if got := scrape(t, all); got[full] != "0" ||

@@ -108,7 +108,7 @@ type Handler struct {
 	approvals    capgatepb.ApprovalsClient
 	settings     atomic.Pointer[Settings]
 	running      running
-	operations   *operations
+	operations   operations
 	self         *sdk.Implementation
 	about        []byte            // JSON of _meta with self
 	direct       sdk.MethodHandler // answers a call that the SDK does not see
@@ -121,7 +121,7 @@ func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
 	h := &Handler{cfg: cfg, capabilities: docpb.NewCapabilityClient(cfg.Conn),
-		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn), operations: newOperations()}
+		files: capgatepb.NewArtifactsClient(cfg.Conn), approvals: capgatepb.NewApprovalsClient(cfg.Conn)}
 	h.Set(Settings{})
 	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if cfg.Tasks != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/capgate/capgate/internal/lib/metric"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -20,37 +20,15 @@ const maxSeries = 2000
 // otherTool is the label of tools that have no series of their own.
 const otherTool = "other"
 
-// operations are the durations of requests by OpenTelemetry's conventions of MCP (mcp.server.operation.duration). It is
-// a prometheus.Collector, and safe for concurrent use.
+// operations are the durations of requests by OpenTelemetry's conventions of MCP (mcp.server.operation.duration). They
+// are safe for concurrent use.
 type operations struct {
-	since time.Time
-	desc  *prometheus.Desc
-
 	mu  sync.Mutex
 	all map[operation]*telemetry.Histogram
 }
 
 // operation is the labels of a series.
 type operation struct{ method, tool, failure string }
-
-func newOperations() *operations {
-	return &operations{since: time.Now(), all: map[operation]*telemetry.Histogram{},
-		desc: prometheus.NewDesc("mcp_server_operation_duration_seconds", "Requests over MCP, by method, tool and error: "+
-			"tool_error, or a JSON-RPC code. Unknown tools have no name; tools without a series of their own are other.",
-			[]string{"mcp_method_name", "gen_ai_tool_name", "error_type"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (o *operations) Describe(to chan<- *prometheus.Desc) { to <- o.desc }
-
-// Collect implements prometheus.Collector.
-func (o *operations) Collect(to chan<- prometheus.Metric) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for of, h := range o.all {
-		to <- h.Metric(o.desc, o.since, of.method, of.tool, of.failure)
-	}
-}
 
 // observe counts an operation. There are few methods and errors; tools are known ones.
 func (o *operations) observe(of operation, d time.Duration) {
@@ -62,6 +40,9 @@ func (o *operations) observe(of operation, d time.Duration) {
 		}
 		if h = o.all[of]; h == nil {
 			h = new(telemetry.Histogram)
+			if o.all == nil {
+				o.all = map[operation]*telemetry.Histogram{}
+			}
 			o.all[of] = h
 		}
 	}
@@ -69,8 +50,21 @@ func (o *operations) observe(of operation, d time.Duration) {
 	h.Observe(d)
 }
 
-// Metrics returns the metrics of the front door, to be registered.
-func (h *Handler) Metrics() prometheus.Collector { return h.operations }
+// Metrics implements metric.Source.
+func (h *Handler) Metrics() *metric.Set {
+	set, o := metric.New("mcp_server_"), &h.operations
+	took := set.Add("operation_duration_seconds", "Requests over MCP, by method, tool and error: tool_error, or a JSON-RPC "+
+		"code. Unknown tools have no name; tools without a series of their own are other.",
+		"mcp_method_name", "gen_ai_tool_name", "error_type")
+	set.Read = func(w metric.Writer) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for of, durations := range o.all {
+			durations.Write(w, took, of.method, of.tool, of.failure)
+		}
+	}
+	return set
+}
 
 // measured is the SDK's middleware that counts requests.
 func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {

@@ -197,7 +197,7 @@ func (g *Gateway) build(o Options) error {
 		return err
 	}
 	counted := enginemetrics.New(func() []string { return engine.Fleets(routing.Table()) }, metrics)
-	if err := metrics.Register(counted); err != nil {
+	if err := metrics.Add(counted); err != nil {
 		return err
 	}
 	o.Engines.Meters = counted.Of

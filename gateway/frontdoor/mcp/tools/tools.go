@@ -132,7 +132,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	})
 	d := &Door{Handler: h, tools: tools, stop: stop}
 	d.Set(cfg.Settings)
-	if err := deps.Metrics.Register(h.Metrics()); err != nil {
+	if err := deps.Metrics.Add(h); err != nil {
 		stop()
 		return nil, fmt.Errorf("metrics of mcp: %w", err)
 	}
