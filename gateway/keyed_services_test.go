@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/approval"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/internal/call"
@@ -40,7 +39,7 @@ func services(t *testing.T, ring *keyring, approver *approvals.Service) *gateway
 		Authenticator: ring.authenticator(),
 		Leaving:       answers.Leave,
 		Services: func(g grpc.ServiceRegistrar) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider))
 			answers.Register(g)
 		},
 	})

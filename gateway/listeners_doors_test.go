@@ -186,7 +186,7 @@ func TestListsOfListeners(t *testing.T) {
 		p := startPorted(t, single, all, func(o *gatewaytest.Options) {
 			o.Policy = options
 			o.Services = func(g grpc.ServiceRegistrar) {
-				capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+				capgatepb.RegisterCatalogServer(g, listing.New(known, decider))
 			}
 		})
 		for name, want := range wanted {

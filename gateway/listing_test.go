@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	enginelisting "github.com/capgate/capgate/gateway/engine/listing"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
@@ -59,7 +58,7 @@ func catalogedFor(t testing.TB, callers authenticate.Authenticator, rules policy
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{b.Addr}}},
 		Policy: options, Authenticator: callers,
 		Services: func(g grpc.ServiceRegistrar) {
-			all := listing.New(known, decider, gateway.GRPCStatus)
+			all := listing.New(known, decider)
 			capgatepb.RegisterCatalogServer(g, enginelisting.New(all, func() []string { return engines }))
 		},
 	})

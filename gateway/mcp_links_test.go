@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/call"
@@ -26,7 +25,7 @@ func TestMCPFiles(t *testing.T) {
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)
 	signed := startSigned(t, func(o *gatewaytest.Options) {
-		o.MCP = tools.Config{Usable: listing.New(known, decider, gateway.GRPCStatus)}
+		o.MCP = tools.Config{Usable: listing.New(known, decider)}
 	})
 	f := &mcpFront{gateway: signed.gateway, capability: signed.capability}
 	up := transfer(t, f.gateway.HTTP1(t), http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"),

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/call"
@@ -172,7 +171,7 @@ func TestFingerprintsOfHiddenTools(t *testing.T) {
 			tools = append(tools, tool(t, name))
 		}
 		known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
-		sum, err := listing.New(known, decider, gateway.GRPCStatus).Fingerprint(t.Context(), &tenant.Identity{Tenant: "default"},
+		sum, err := listing.New(known, decider).Fingerprint(t.Context(), &tenant.Identity{Tenant: "default"},
 			func(string, string) byte { return 0 })
 		check.Must(t, err)
 		return sum

@@ -13,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
@@ -68,7 +67,7 @@ func startMCP(t *testing.T, change ...func(*gatewaytest.Options)) *mcpFront {
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
 			Idempotent: []string{gatewaytest.Echo}}},
 		Policy: options,
-		MCP: tools.Config{Usable: listing.New(known, decider, gateway.GRPCStatus), Changes: changes,
+		MCP: tools.Config{Usable: listing.New(known, decider), Changes: changes,
 			Describe: known.Describe},
 	}
 	for _, c := range change {

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
@@ -90,7 +89,7 @@ func startSigned(t *testing.T, change ...func(*gatewaytest.Options)) *signedFile
 		Signed:        signatures, Store: redis.Open(t).Sessions(),
 		Services: func(s grpc.ServiceRegistrar) {
 			capgatepb.RegisterArtifactsServer(s, signing.New(signing.Config{
-				Signer: signatures, Finder: func() signing.Finder { return f.gateway }, Status: gateway.GRPCStatus,
+				Signer: signatures, Finder: func() signing.Finder { return f.gateway },
 				MaxTTL: time.Hour, Now: f.clock,
 			}))
 		},

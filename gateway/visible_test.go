@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/listing"
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/call"
@@ -78,7 +77,7 @@ func startVisibility(t *testing.T) *visibility {
 		Policy:        options,
 		Authenticator: v.keys,
 		Services: func(g grpc.ServiceRegistrar) {
-			capgatepb.RegisterCatalogServer(g, listing.New(known, decider, gateway.GRPCStatus))
+			capgatepb.RegisterCatalogServer(g, listing.New(known, decider))
 		},
 	})
 	return v

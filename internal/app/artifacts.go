@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/internal/tenant"
@@ -24,7 +23,7 @@ func artifactsFeature() feature {
 			signatures.Replace(p.started.SigningKeys)
 			cfg := p.started.Config.Artifacts
 			signer := signing.New(signing.Config{
-				Signer: signatures, Finder: func() signing.Finder { return p.gateway }, Status: gateway.GRPCStatus,
+				Signer: signatures, Finder: func() signing.Finder { return p.gateway },
 				MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
 			})
 			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}

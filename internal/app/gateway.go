@@ -43,7 +43,7 @@ func buildGateway(p *App) (err error) {
 	if p.gateway, err = gateway.New(of.Config); err != nil {
 		return err
 	}
-	p.fleets.room.Charge(p.gateway.Sessions(), gateway.GRPCStatus)
+	p.fleets.room.Charge(p.gateway.Sessions())
 	p.gateway.Single(p.started.Single(cfg.Multi))
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/rules"
 	"github.com/capgate/capgate/gateway/builtin/listing"
@@ -64,7 +63,7 @@ func buildRules(p *App) (err error) {
 	}
 	p.parts.Policy.Decider = p.rules.decider
 	p.parts.services = append(p.parts.services, p.rulesService())
-	p.tools.listing = listing.New(p.tools.catalog, p.rules.decider, gateway.GRPCStatus)
+	p.tools.listing = listing.New(p.tools.catalog, p.rules.decider)
 	p.parts.Routing.Discovery.Tools = p.tools.listing.Discovered
 	return nil
 }

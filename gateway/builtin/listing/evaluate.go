@@ -3,6 +3,7 @@ package listing
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
@@ -105,7 +106,7 @@ func (s *Server) Absent(ctx context.Context, caller *tenant.Identity, capability
 func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability, tool string) (policy.Decision, error) {
 	d, refusal := s.fetch(ctx, &caller, capability, tool)
 	if refusal != nil {
-		return d, s.refused(refusal)
+		return d, status.Answer(refusal).Err()
 	}
 	return d, nil
 }

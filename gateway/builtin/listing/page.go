@@ -3,6 +3,7 @@ package listing
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -17,7 +18,7 @@ func (s *Server) Page(ctx context.Context, req paging.Request,
 	}
 	asked, refusal := pages.Read(req)
 	if refusal != nil {
-		return nil, "", s.refused(refusal)
+		return nil, "", status.Answer(refusal).Err()
 	}
 	next := visible(all(caller), caller, asked.After)
 	for ids := next(); len(ids) > 0; ids = next() {

@@ -6,8 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -46,13 +47,10 @@ type Server struct {
 	capgatepb.UnimplementedCatalogServer
 	tools   Tools
 	decider Decider
-	status  func(*call.Refusal) *status.Status
 }
 
-// New returns a Server. toStatus is the gateway's table of gRPC codes for refusals.
-func New(tools Tools, decider Decider, toStatus func(*call.Refusal) *status.Status) *Server {
-	return &Server{tools: tools, decider: decider, status: toStatus}
-}
+// New returns a Server.
+func New(tools Tools, decider Decider) *Server { return &Server{tools: tools, decider: decider} }
 
 // ListCapabilities implements capgatepb.CatalogServer.
 func (s *Server) ListCapabilities(ctx context.Context,
@@ -63,7 +61,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 	}
 	page, refusal := pages.Read(req)
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, status.Answer(refusal).Err()
 	}
 	resp := &capgatepb.ListCapabilitiesResponse{}
 	for next := visible(s.tools.Capabilities(), caller, page.After); ; {
@@ -128,7 +126,7 @@ func (s *Server) GetCapability(ctx context.Context,
 	req *capgatepb.GetCapabilityRequest) (*capgatepb.GetCapabilityResponse, error) {
 	e, err := s.find(ctx, req.GetCapabilityId())
 	if err == nil && e.capability == nil {
-		err = s.refused(call.UnknownCapability(req.GetCapabilityId(), ""))
+		err = status.Answer(call.UnknownCapability(req.GetCapabilityId(), "")).Err()
 	}
 	if err != nil {
 		return nil, err
@@ -142,7 +140,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	error) {
 	e, err := s.find(ctx, req.GetCapabilityId())
 	if err == nil && e.capability == nil && e.empty == unsaid {
-		err = s.refused(call.UnknownCapability(req.GetCapabilityId(), ""))
+		err = status.Answer(call.UnknownCapability(req.GetCapabilityId(), "")).Err()
 	}
 	if err != nil {
 		return nil, err
@@ -150,7 +148,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	tools := e.tools
 	page, refusal := paging.Bounds{Standard: max(len(tools), 1), Most: maxTools, Reason: pages.Reason}.Read(req)
 	if refusal != nil {
-		return nil, s.refused(refusal)
+		return nil, status.Answer(refusal).Err()
 	}
 	resp := &capgatepb.ListToolsResponse{}
 	resp.Reason, resp.Notice = e.empty.explain()
@@ -165,7 +163,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	for _, t := range tools {
 		said, err := toolOf(&t)
 		if err != nil {
-			return nil, status.Error(codes.Internal, "the schema of a tool cannot be written as JSON")
+			return nil, grpcstatus.Error(codes.Internal, "the schema of a tool cannot be written as JSON")
 		}
 		resp.Tools = append(resp.Tools, said)
 	}
@@ -179,9 +177,7 @@ func (s *Server) find(ctx context.Context, id string) (evaluated, error) {
 		return evaluated{}, err
 	}
 	if _, there := slices.BinarySearch(s.tools.Capabilities(), id); !there || !caller.Sees(id) {
-		return evaluated{}, s.refused(call.UnknownCapability(id, ""))
+		return evaluated{}, status.Answer(call.UnknownCapability(id, "")).Err()
 	}
 	return s.evaluate(ctx, caller, id)
 }
-
-func (s *Server) refused(r *call.Refusal) error { return s.status(r).Err() }

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/status"
-
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -38,7 +37,6 @@ type Finder interface {
 type Config struct {
 	Signer    Signer
 	Finder    func() Finder // called for each request
-	Status    func(*call.Refusal) *status.Status
 	MaxTTL    time.Duration
 	PublicURL string           // prefix of URLs; "": URLs have neither scheme nor host
 	Now       func() time.Time // nil: the system's clock
@@ -83,7 +81,7 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 		signature, refusal = s.cfg.Signer.Sign(ctx, grant)
 	}
 	if refusal != nil {
-		return nil, s.cfg.Status(refusal).Err()
+		return nil, status.Answer(refusal).Err()
 	}
 	return &capgatepb.SignUrlResponse{
 		Url: s.cfg.PublicURL + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" +

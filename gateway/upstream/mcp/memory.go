@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
@@ -24,7 +25,7 @@ func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	}
 	for !account.Reserve(sessionCost) {
 		if !v.removeOldest(key.tenant) {
-			return nil, v.all.Room.Full(refusedSession)
+			return nil, status.Answer(refusedSession).Err()
 		}
 	}
 	return account, nil

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/mcp"
 	"github.com/capgate/capgate/internal/call"
@@ -148,7 +147,7 @@ func TestSessionsAreCharged(t *testing.T) {
 	pool := fairshare.New("sessions", 10*each)
 	room := &upstream.Room{}
 	servers := mcp.Open(upstream.Options{Room: room})
-	room.Charge(pool, gateway.GRPCStatus)
+	room.Charge(pool)
 	count := tenantsOf(t, newRemote(t, true), true, servers)
 	want := func(of, session, result string) {
 		if got, err := count(of, session); err != nil || got != result {
@@ -167,7 +166,7 @@ func TestSessionsAreCharged(t *testing.T) {
 		t.Errorf("%d bytes are held", used)
 	}
 	none := fairshare.New("sessions", each/2)
-	room.Charge(none, gateway.GRPCStatus)
+	room.Charge(none)
 	_, err := count("acme", "more")
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(fmt.Sprint(s.Details()), "SESSIONS_FULL") {
 		t.Errorf("without any memory: %v %v", err, s.Details())
