@@ -43,14 +43,14 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		if wrong != "" {
 			return nil, fmt.Errorf("tool %d, %.40q: %s", i+1, found.Name, wrong)
 		}
-		schema, err := toolschema.Compile(found.Schema)
+		schema, err := toolschema.Accept(found.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("tool %d, %q: input_schema %w", i+1, found.Name, err)
 		}
 		seen[found.Name] = true
 		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal}
 		if len(found.Output) > 0 && string(found.Output) != "null" {
-			if t.Output, err = toolschema.Compile(found.Output); err != nil {
+			if t.Output, err = toolschema.Accept(found.Output); err != nil {
 				return nil, fmt.Errorf("tool %d, %q: output_schema %w", i+1, found.Name, err)
 			}
 		}

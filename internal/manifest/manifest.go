@@ -37,6 +37,17 @@ type Tool struct {
 // Hash identifies what an agent learns of the tool.
 func (t *Tool) Hash() toolschema.Hash { return t.Schema.Hash(t.Description, t.Output) }
 
+// Unchecked returns the parts of the tool's schemas that calls are not checked against, each with the reason.
+func (t *Tool) Unchecked() (notes []string) {
+	for _, note := range t.Schema.Unchecked() {
+		notes = append(notes, "arguments: "+note)
+	}
+	for _, note := range t.Output.Unchecked() {
+		notes = append(notes, "result: "+note)
+	}
+	return notes
+}
+
 // Network is the network access of the capability.
 type Network struct {
 	Mode  NetworkMode

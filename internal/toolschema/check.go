@@ -43,6 +43,9 @@ func (s *Schema) Check(ctx context.Context, args []byte) error {
 	if err := r.Read(args, strictjson.Options{Keep: true, Fold: true, Values: MaxValues}); err != nil {
 		return err
 	}
+	if s.compiled == nil {
+		return nil
+	}
 	c := &checker{ctx: ctx, graph: s.graph, left: maxSteps + min(len(args), stepsForSize)}
 	valid := c.check(s.compiled, r.Root(), nil)
 	switch {
@@ -61,7 +64,7 @@ func (s *Schema) Check(ctx context.Context, args []byte) error {
 func (s *Schema) CheckResult(ctx context.Context, result []byte) *Violation {
 	r := strictjson.Get()
 	defer r.Release()
-	if r.Read(result, strictjson.Options{Keep: true, Values: MaxValues}) != nil {
+	if s.compiled == nil || r.Read(result, strictjson.Options{Keep: true, Values: MaxValues}) != nil {
 		return nil
 	}
 	c := &checker{ctx: ctx, graph: s.graph, left: maxSteps + min(len(result), stepsForSize), exactNames: true}
@@ -94,6 +97,9 @@ type checker struct {
 	quiet     int // more than 0: violations are not recorded
 	found     []Violation
 	path      []segment
+	// assumed counts matches of patterns that are not checked. A rule that turns on validity, such as not, says nothing
+	// where the count changes.
+	assumed int
 
 	exactNames bool // names that differ only in case are different names
 
@@ -224,8 +230,8 @@ func (c *checker) refs(s *jsonschema.Schema, v strictjson.Value, m *evaluated) b
 
 // combined checks not, allOf, anyOf, oneOf and if.
 func (c *checker) combined(s *jsonschema.Schema, v strictjson.Value, m *evaluated) bool {
-	ok := true
-	if s.Not != nil && c.valid(s.Not, v, nil) {
+	ok, before := true, c.assumed
+	if s.Not != nil && c.valid(s.Not, v, nil) && c.assumed == before {
 		ok = c.fail(&kind.Not{})
 	}
 	for _, sub := range s.AllOf {
@@ -238,21 +244,25 @@ func (c *checker) combined(s *jsonschema.Schema, v strictjson.Value, m *evaluate
 		ok = c.noneValid(s.AnyOf[0], v, &kind.AnyOf{})
 	}
 	if len(s.OneOf) > 0 {
-		switch c.matching(s.OneOf, v, m, false) {
-		case 0:
+		before = c.assumed
+		switch n := c.matching(s.OneOf, v, m, false); {
+		case n == 0:
 			ok = c.noneValid(s.OneOf[0], v, &kind.OneOf{})
-		case 1:
-		default:
+		case n > 1 && c.assumed == before:
 			ok = c.fail(&kind.OneOf{Subschemas: c.firstTwo(s.OneOf, v)})
 		}
 	}
 	if s.If == nil || !ok && c.quiet > 0 {
 		return ok
 	}
+	before = c.assumed
 	c.quiet++
 	then := c.sub(s.If, v, m)
 	c.quiet--
 	switch {
+	case then && c.assumed != before:
+		m.setAll()
+		return ok
 	case then && s.Then != nil:
 		return c.sub(s.Then, v, m) && ok
 	case !then && s.Else != nil:
@@ -333,6 +343,15 @@ func newEvaluated(v strictjson.Value) *evaluated {
 func (m *evaluated) set(i int) {
 	if m != nil {
 		m.bits[i/64] |= 1 << (i % 64)
+	}
+}
+
+// setAll records all members or elements. m may be nil.
+func (m *evaluated) setAll() {
+	if m != nil {
+		for i := range m.bits {
+			m.bits[i] = ^uint64(0)
+		}
 	}
 }
 

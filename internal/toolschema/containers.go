@@ -67,7 +67,9 @@ func (c *checker) member(s *jsonschema.Schema, name, v strictjson.Value) (applie
 		c.checkCase(s, name, declared)
 	}
 	for re, sub := range s.PatternProperties {
-		if c.matches(re, text) {
+		if _, is := re.(anything); is { // the member may be one of those, which is all that is known
+			applies = true
+		} else if c.matches(re, text) {
 			applies, valid = true, c.at(at, sub, v) && valid
 		}
 	}
@@ -252,6 +254,7 @@ func (c *checker) contains(s *jsonschema.Schema, v strictjson.Value, m *evaluate
 		return true
 	}
 	var matched []int
+	before := c.assumed
 	for i, e := range v.Elements() {
 		if c.stopped != nil {
 			return false
@@ -269,7 +272,7 @@ func (c *checker) contains(s *jsonschema.Schema, v strictjson.Value, m *evaluate
 	case s.MinContains == nil && len(matched) == 0:
 		ok = c.fail(&kind.Contains{})
 	}
-	if s.MaxContains != nil && len(matched) > *s.MaxContains {
+	if s.MaxContains != nil && len(matched) > *s.MaxContains && c.assumed == before {
 		ok = c.fail(&kind.MaxContains{Got: matched, Want: *s.MaxContains})
 	}
 	return ok

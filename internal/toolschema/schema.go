@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -29,50 +31,113 @@ func ParseHash(text string) (h Hash, ok bool) {
 
 // Schema is the compiled schema of one tool's arguments, or of its results. It is immutable.
 type Schema struct {
-	compiled  *jsonschema.Schema
+	compiled  *jsonschema.Schema // nil: nothing is checked
 	graph     *graph
 	canonical []byte
 	secrets   *Secrets
+	unchecked []string
 }
 
-// Compile parses a JSON Schema (draft 2020-12 unless it names another). The error has the problem and its place in
-// the schema. A schema that is too costly to check is rejected: a value would be checked against thousands of
-// subschemas, a subschema applies itself without end, or a pattern is too large.
+// Compile parses the JSON Schema of an author who reads the error, which has the problem and its place in the schema. A
+// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema. A schema that is
+// too costly to check is rejected: a value would be checked against thousands of subschemas, a subschema applies itself
+// without end, or a pattern is too large.
 func Compile(text []byte) (*Schema, error) {
-	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxBytes)
-	}
-	doc, err := Decode(text)
+	s, doc, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := doc.(map[string]any); !ok {
-		return nil, errors.New("must be an object, as in {type: object}")
+	return s, s.compile(doc)
+}
+
+// Accept parses the JSON Schema of a server, whose tool is of use even if its schema cannot be checked: Unchecked then
+// says why. The error is of a text that is no JSON object, or too large.
+func Accept(text []byte) (*Schema, error) {
+	s, doc, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compile(doc); err != nil {
+		s.compiled, s.unchecked = nil, []string{err.Error()}
+	}
+	return s, nil
+}
+
+// Unchecked returns the parts of the schema that arguments are not checked against, each with the reason; nil of a
+// schema that is checked as a whole. The caller must not change it.
+func (s *Schema) Unchecked() []string {
+	if s == nil {
+		return nil
+	}
+	return s.unchecked
+}
+
+// parse returns a schema that checks nothing yet, and its text as a document.
+func parse(text []byte) (s *Schema, doc map[string]any, err error) {
+	if len(text) > MaxBytes {
+		return nil, nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(text), MaxBytes)
+	}
+	value, err := Decode(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, ok := value.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("must be an object, as in {type: object}")
 	}
 	canonical, err := canonicalize(text)
 	if err != nil {
-		return nil, fmt.Errorf("has no canonical form: %w", err)
+		return nil, nil, fmt.Errorf("has no canonical form: %w", err)
 	}
+	return &Schema{canonical: canonical, secrets: secretsOf(doc, canonical)}, doc, nil
+}
+
+// older are the drafts that a schema may be of which is no valid schema of draft 2020-12, and names none.
+var older = []*jsonschema.Draft{jsonschema.Draft7, jsonschema.Draft4} //nolint:gochecknoglobals // a table
+
+func (s *Schema) compile(doc map[string]any) error {
+	err := s.compileAs(doc, jsonschema.Draft2020)
+	name, named := doc["$schema"].(string)
+	if remote := remoteOf(err); named && remote != nil && remote.url == strings.TrimSuffix(name, "#") { // of no draft
+		doc, named = maps.Clone(doc), false
+		delete(doc, "$schema")
+		err = s.compileAs(doc, jsonschema.Draft2020)
+	}
+	var invalid *jsonschema.SchemaValidationError
+	for _, draft := range older {
+		if named || !errors.As(err, &invalid) {
+			break
+		}
+		if s.compileAs(doc, draft) == nil {
+			return nil
+		}
+	}
+	return explain(err)
+}
+
+func (s *Schema) compileAs(doc map[string]any, draft *jsonschema.Draft) error {
 	const self = "tool:///input_schema"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	c.DefaultDraft(draft)
 	var expressions patterns
 	c.UseRegexpEngine(expressions.compile)
 	if err := c.AddResource(self, doc); err != nil {
-		return nil, explain(err)
+		return err
 	}
 	compiled, err := c.Compile(self)
 	if expressions.costly != nil {
-		return nil, expressions.costly
+		return expressions.costly
 	}
 	if err != nil {
-		return nil, explain(err)
+		return err
 	}
 	graph, err := survey(compiled)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Schema{compiled: compiled, graph: graph, canonical: canonical, secrets: secretsOf(doc, canonical)}, nil
+	s.compiled, s.graph, s.unchecked = compiled, graph, expressions.unchecked
+	return nil
 }
 
 // JSON is the schema as canonical JSON; nil of no schema. The caller must not change it.
@@ -85,6 +150,9 @@ func (s *Schema) JSON() []byte {
 
 // IsOfObject reports whether the type at the top of the schema is object, and no other.
 func (s *Schema) IsOfObject() bool {
+	if s.compiled == nil {
+		return false
+	}
 	types := s.compiled.Types
 	return types != nil && slices.Equal(types.ToStrings(), []string{"object"})
 }
@@ -115,10 +183,22 @@ func (e *remoteError) Error() string {
 	return fmt.Sprintf("%q is another document; copy the needed definitions into $defs", e.url)
 }
 
+// remoteOf returns the error of noLoader that a schema did not compile by; nil: another.
+func remoteOf(err error) (remote *remoteError) {
+	var failed *jsonschema.LoadURLError // does not unwrap
+	if errors.As(err, &failed) {
+		errors.As(failed.Err, &remote)
+	}
+	return remote
+}
+
 // explain returns a one-line error for a schema that does not compile.
 func explain(err error) error {
-	var remote *remoteError
-	if errors.As(err, &remote) {
+	var costly *costlyError
+	if err == nil || errors.As(err, &costly) {
+		return err
+	}
+	if remote := remoteOf(err); remote != nil {
 		return fmt.Errorf("refers to another document: %w", remote)
 	}
 	var invalid *jsonschema.SchemaValidationError

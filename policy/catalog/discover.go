@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/manifest"
@@ -248,7 +249,18 @@ func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *
 		c.logRemoved(id, withRules)
 		if added := missing(found.tools, before); len(added) > 0 {
 			c.opts.Log.Info("new tools were discovered", "capability", id, "tools", added)
+			c.logUnchecked(id, found.tools, added)
 		}
 	}
 	return nil
+}
+
+// logUnchecked names what of new tools the gateway does not check.
+func (c *Catalog) logUnchecked(id string, tools []Tool, added []string) {
+	for i := range tools {
+		if notes := tools[i].Unchecked(); len(notes) > 0 && slices.Contains(added, tools[i].Name) {
+			c.opts.Log.Warn("a tool's schema cannot be checked as a whole", "capability", id, "tool", tools[i].Name,
+				"unchecked", notes)
+		}
+	}
 }

@@ -154,6 +154,7 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 			shown.InputSchema = string(t.Schema.JSON())
 		}
 		shown.OutputSchema = string(t.Output.JSON())
+		shown.Unchecked = t.Unchecked()
 		e.Tools = append(e.Tools, shown)
 	}
 	return e

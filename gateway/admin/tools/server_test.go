@@ -122,7 +122,7 @@ func TestCatalogByJSON(t *testing.T) {
 			`{"name":"get.it-now_1","description":"another","recommended_policy":"ask","hash":"` +
 				tool.Hash.String() + `","drifted":true,"input_schema":"{\"type\":\"object\"}","accepted":{"hash":"` +
 				accepted.String() + `","description":"one","input_schema":"{\"type\":\"object\"}",` +
-				`"output_schema":"{\"title\":\"one\"}"},"output_schema":"{\"title\":\"another\"}"}`},
+				`"output_schema":"{\"title\":\"one\"}"},"output_schema":"{\"title\":\"another\"}","unchecked":[]}`},
 		{"POST", path, `{"hash":"` + other.Hash.String() + `"}`, 400, "TOOL_CHANGED"},
 		{"POST", path, `{"hash":"12"}`, 400, "CATALOG_INVALID"},
 		{"POST", path, `{}`, 400, "CATALOG_INVALID"},

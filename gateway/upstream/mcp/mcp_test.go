@@ -184,8 +184,9 @@ func TestDiscovery(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, old)
-			r.mcp.AddTool(&sdk.Tool{Name: "bad", Description: "has no schema of JSON Schema",
-				InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"https://example.com/x"}}}`)}, nil)
+			schema := json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"https://example.com/x"}}}`)
+			r.mcp.AddTool(&sdk.Tool{Name: "bound", Description: "has a schema that cannot be checked", InputSchema: schema}, nil)
+			r.mcp.AddTool(&sdk.Tool{Name: strings.Repeat("a", 129), Description: "has too long a name", InputSchema: schema}, nil)
 			w := start(t, nil, r.URL)
 			names := func() string {
 				got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
@@ -201,14 +202,14 @@ func TestDiscovery(t *testing.T) {
 				}
 				return strings.Join(names, " ")
 			}
-			if got := names(); got != "count echo fail image progress structured{\"type\":\"object\"} wait" {
+			if got := names(); got != "bound count echo fail image progress structured{\"type\":\"object\"} wait" {
 				t.Errorf("%s", got)
 			}
 			r.mcp.RemoveTools("count", "wait")
 			if got := check.Received(t, w.changes, "the change"); got != id {
 				t.Errorf("%s has changed", got)
 			}
-			if got := names(); got != "echo fail image progress structured{\"type\":\"object\"}" {
+			if got := names(); got != "bound echo fail image progress structured{\"type\":\"object\"}" {
 				t.Errorf("%s", got)
 			}
 		})

@@ -570,7 +570,9 @@ type CatalogEntry_Tool struct {
 	// Of a drifted tool: the version that was accepted. Unset if it is not known any more. Not in lists.
 	Accepted *CatalogEntry_Version `protobuf:"bytes,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	// JSON Schema of the result, as JSON text; empty: none. Not in lists.
-	OutputSchema  string `protobuf:"bytes,9,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	OutputSchema string `protobuf:"bytes,9,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
+	// Parts of the schemas that calls are not checked against, each with the reason. Not in lists.
+	Unchecked     []string `protobuf:"bytes,10,rep,name=unchecked,proto3" json:"unchecked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -666,6 +668,13 @@ func (x *CatalogEntry_Tool) GetOutputSchema() string {
 		return x.OutputSchema
 	}
 	return ""
+}
+
+func (x *CatalogEntry_Tool) GetUnchecked() []string {
+	if x != nil {
+		return x.Unchecked
+	}
+	return nil
 }
 
 // Version is a tool at some time.
@@ -775,7 +784,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\x9d\a\n" +
+	"capability\"\xbb\a\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -794,7 +803,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\apending\x18\n" +
 	" \x01(\tR\apending\x123\n" +
 	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
-	"\x04name\x18\f \x01(\tR\x04name\x1a\xcf\x02\n" +
+	"\x04name\x18\f \x01(\tR\x04name\x1a\xed\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +
@@ -804,7 +813,9 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x13terminal_on_success\x18\x06 \x01(\bR\x11terminalOnSuccess\x12!\n" +
 	"\finput_schema\x18\a \x01(\tR\vinputSchema\x12<\n" +
 	"\baccepted\x18\b \x01(\v2 .capgate.v1.CatalogEntry.VersionR\baccepted\x12#\n" +
-	"\routput_schema\x18\t \x01(\tR\foutputSchema\x1a\x87\x01\n" +
+	"\routput_schema\x18\t \x01(\tR\foutputSchema\x12\x1c\n" +
+	"\tunchecked\x18\n" +
+	" \x03(\tR\tunchecked\x1a\x87\x01\n" +
 	"\aVersion\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
