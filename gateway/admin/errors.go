@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"path"
 	"regexp"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -28,14 +27,11 @@ func refused(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 func failed(services map[string]*Service) runtime.ErrorHandlerFunc {
 	return func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
 		err error) {
-		method, _ := runtime.RPCMethod(ctx)
-		of := services[path.Dir(method)]
-		if of == nil { // the mux has failed before it found a method
-			of = new(Service)
-		}
+		of := serviceOf(ctx, services)
+		of.setHeaders(w.Header())
 		err = status.ErrOf(err, of.Fault)
 		if st := grpcstatus.Convert(err); st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
-			err = status.Err(unreadable(st.Message(), of.Query))
+			err = status.Err(unreadable(st.Message(), of.Unreadable))
 		}
 		rest.WriteProblem(w, r, err)
 	}
@@ -58,14 +54,19 @@ func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w
 // ofQuery finds the parameter in an error of grpc-gateway.
 var ofQuery = regexp.MustCompile(`^parsing field "([a-z_]+)": `)
 
-// unreadable is the refusal of a request that grpc-gateway cannot read, by its error. query may be nil.
-func unreadable(why string, query func(string) *call.Refusal) *call.Refusal {
-	if field := ofQuery.FindStringSubmatch(why); field != nil {
-		if query != nil {
-			if refusal := query(field[1]); refusal != nil {
-				return refusal
-			}
+// unreadable is the refusal of a request that grpc-gateway cannot read, by its error. own may be nil.
+func unreadable(why string, own func(parameter string) *call.Refusal) *call.Refusal {
+	field := ofQuery.FindStringSubmatch(why)
+	if own != nil {
+		parameter := ""
+		if field != nil {
+			parameter = field[1]
 		}
+		if refusal := own(parameter); refusal != nil {
+			return refusal
+		}
+	}
+	if field != nil {
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
 			Message: "the query is invalid: the value of " + field[1] + " has the wrong type"}
 	}

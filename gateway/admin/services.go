@@ -13,6 +13,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/status"
@@ -31,8 +32,10 @@ type Service struct {
 	Serve map[string]runtime.HandlerFunc
 	Body  int            // bound of the bodies of its JSON routes, in bytes; default 16 KiB
 	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
-	// Query returns the refusal of a parameter of the query that cannot be read, or nil: the standard one. Optional.
-	Query func(parameter string) *call.Refusal
+	// Unreadable returns the refusal of a parameter of the query or, for "", of a body that cannot be read; nil: the
+	// standard one. Optional.
+	Unreadable func(parameter string) *call.Refusal
+	NoStore    bool // the responses of its JSON routes must not be stored, because they have secrets
 	// Fault returns the refusal for an error that is neither a refusal nor a status. Optional.
 	Fault func(error) *call.Refusal
 }
@@ -43,6 +46,23 @@ func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	return Service{
 		GRPC: func(g grpc.ServiceRegistrar) { register(g, of) },
 		JSON: func(ctx context.Context, mux *runtime.ServeMux) error { return handle(ctx, mux, of) },
+	}
+}
+
+// serviceOf returns the service of a JSON request, by the path of its method; an empty one if the mux has not found one.
+func serviceOf(ctx context.Context, services map[string]*Service) *Service {
+	method, _ := runtime.RPCMethod(ctx)
+	if s := services[path.Dir(method)]; s != nil {
+		return s
+	}
+	return new(Service)
+}
+
+// setHeaders sets the headers of responses of the service's JSON routes.
+func (s *Service) setHeaders(head http.Header) {
+	if s.NoStore {
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Cache-Control", "no-store")
 	}
 }
 
@@ -76,6 +96,10 @@ func NewServices(all ...Service) (*Services, error) {
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
 		runtime.WithErrorHandler(failed(of)),
+		runtime.WithForwardResponseOption(func(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+			serviceOf(ctx, of).setHeaders(w.Header())
+			return nil
+		}),
 		runtime.WithRoutingErrorHandler(unrouted),
 		runtime.WithMiddlewares(guard.JSON(methods, refused)),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),

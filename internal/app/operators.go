@@ -63,6 +63,7 @@ func buildOperators(p *App) error {
 	p.parts.Admin.Guard, p.parts.Admin.TLS = o.guard, p.adminTLSConfig()
 	p.parts.Doors.Inbox = p.persons.inbox
 	p.parts.mounts = append(p.parts.mounts, p.persons.admin.Mount)
+	p.parts.services = append(p.parts.services, p.persons.admin.Service())
 	return nil
 }
 

@@ -70,8 +70,8 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 
 // operatorsOnly are the services that no caller reaches. The answers of all others are compared.
 var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry",
-	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.Playground", "capgate.v1.Summary",
-	"capgate.v1.Usage", "capgate.v1.Webhooks"}
+	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.Operators", "capgate.v1.Playground",
+	"capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
 // operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
 // maker was given: other ids are given in another world.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 )
 
 // Roles are the permissions of an operator.
@@ -66,6 +67,14 @@ type Identity struct {
 	Issuer  string        // the issuer that vouched for User; "" without one
 	Groups  []string      // groups of the person, by the issuer's claims
 	Via     string        // how it was authenticated: one of the constants Via…
+	Session *Session      // of a browser; nil: none
+}
+
+// Session is the session of a person's browser.
+type Session struct {
+	ID      string
+	CSRF    string // that requests with effects repeat
+	Expires time.Time
 }
 
 // Ways of authentication.

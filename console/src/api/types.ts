@@ -6,7 +6,7 @@ type Schemas = components["schemas"];
 /** Known is a shape whose fields are always there. */
 type Known<T, K extends keyof T> = T & { [F in K]-?: NonNullable<T[F]> };
 
-export type Me = Schemas["Operator"];
+export type Me = Schemas["GetMeResponse"];
 export type FleetsPage = Schemas["ListFleetsResponse"];
 export type Fleet = Schemas["Fleet"];
 export type Backend = Schemas["Backend"];
@@ -33,7 +33,7 @@ export type LettersPage = Schemas["ListDeadLettersResponse"];
 export type Change = Known<Schemas["Change"], "id">;
 export type ChangesPage = Schemas["ListChangesResponse"];
 export type SessionRecord = Schemas["Session"];
-export type SessionsPage = Schemas["Sessions"];
+export type SessionsPage = Schemas["ListSessionsResponse"];
 export type CatalogEntry = Known<Schemas["CatalogEntry"], "capability">;
 export type CatalogTool = Schemas["CatalogEntry_Tool"];
 export type PlaygroundTool = Known<Schemas["PlaygroundTool"], "capability">;

@@ -13,7 +13,7 @@ function rolesFor(me: Me, tenant: string | undefined): string[] {
   if (tenant === undefined) return me.roles;
   if (me.tenant) return tenant === me.tenant ? me.roles : [];
   if (!me.tenants?.length) return me.roles;
-  return [...(me.all_roles ?? []), ...(me.tenants.find((t) => t.tenant === tenant)?.roles ?? [])];
+  return [...((me.all_roles ?? []) as string[]), ...(me.tenants.find((t) => t.tenant === tenant)?.roles ?? [])];
 }
 
 /** can reports whether the roles for a tenant permit what a role permits; undefined: those for any tenant. */
@@ -53,7 +53,7 @@ const mostTenants = 5;
 /** RolesOfPerson is what the person's roles are, in words. */
 export function RolesOfPerson() {
   const { me } = useSession();
-  const of = me.tenants ?? [], all = me.all_roles ?? [];
+  const of = me.tenants ?? [], all = (me.all_roles ?? []) as string[];
   if (me.tenant) return <>{me.roles.join(", ") || "no roles"} of <Untrusted text={me.tenant} mono most={40} /></>;
   if (of.length === 0) return <>{me.roles.join(", ") || "no roles"}</>;
   return (

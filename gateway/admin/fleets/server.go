@@ -46,6 +46,6 @@ func New(cfg Config) admin.Service {
 	}
 	service := admin.NewService[capgatepb.FleetsServer](&server{Config: cfg}, capgatepb.RegisterFleetsServer,
 		capgatepb.RegisterFleetsHandlerServer)
-	service.Query, service.Body = paging.Unreadable, maxBody
+	service.Unreadable, service.Body = paging.Unreadable, maxBody
 	return service
 }

@@ -28,10 +28,9 @@ type Access struct {
 
 // Rows of the table.
 var (
-	open     = Access{}
-	view     = Access{Role: operator.View}
-	viewAll  = Access{Role: operator.View, All: true}
-	adminAll = Access{Role: operator.Admin, All: true}
+	open    = Access{}
+	view    = Access{Role: operator.View}
+	viewAll = Access{Role: operator.View, All: true}
 )
 
 // routes has the rows of what is no method of a service in proto/capgate: pages, files, probes, the sign-in, and
@@ -57,9 +56,6 @@ var routes = map[string]Access{
 	"POST /cli/token":           open,
 	"POST /cli/end":             open,
 	"POST /signout":             open,
-	"GET /v1/me":                view,
-	"GET /v1/sessions":          adminAll,
-	"POST /v1/sessions:revoke":  adminAll,
 	"GET /debug/pprof/":         viewAll,
 	"GET /debug/pprof/cmdline":  viewAll,
 	"GET /debug/pprof/profile":  viewAll,

@@ -48,10 +48,11 @@ func newGuard(t *testing.T, cfg guard.Config) (*guard.Guard, http.Handler) {
 			_, _ = w.Write([]byte(who.Rights()))
 		}
 	}
-	for _, pattern := range []string{"GET /livez", "GET /readyz", "GET /metrics", "GET /{$}", "GET /docs", "GET /v1/sessions"} {
+	for _, pattern := range []string{"GET /livez", "GET /readyz", "GET /metrics", "GET /{$}", "GET /docs"} {
 		mux.HandleFunc(pattern, rights)
 	}
 	for pattern, method := range map[string]string{"GET /v1/fleets": capgatepb.Fleets_ListFleets_FullMethodName,
+		"GET /v1/sessions":            capgatepb.Operators_ListSessions_FullMethodName,
 		"GET /v1/limits":              capgatepb.Usage_ListUsage_FullMethodName,
 		"POST /v1/backends/{segment}": capgatepb.Fleets_DrainBackend_FullMethodName} {
 		mux.HandleRPC(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -84,6 +84,9 @@ func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 		return nil, true, refusal
 	}
 	who, refusal := p.identity(r.Context(), s)
+	if refusal == nil {
+		who.Session = &operator.Session{ID: s.ID, CSRF: s.CSRF, Expires: s.Expires}
+	}
 	return who, true, refusal
 }
 

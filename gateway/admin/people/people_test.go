@@ -3,6 +3,7 @@ package people_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
 // tenants are those of a configuration; away cannot be read.
@@ -138,6 +141,46 @@ func TestKeysThatBeginASession(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%.12s…: %q, want %q", key, got, want)
+		}
+	}
+}
+
+// TestMe: a browser gets the secret of its session in a response that nothing stores, and a program gets none.
+func TestMe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, operator.NewStartToken())
+	services := gatewaytest.ServeGuarded(t, r, r.Service())
+	of := &session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp"}
+	program, refusal := r.sessions.Issue(t.Context(), session.Program, of)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	browser, refusal := r.sessions.Issue(t.Context(), session.Admin, of)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	for name, test := range map[string]struct{ header, value, csrf, session string }{
+		"a browser": {"Cookie", "capgate=" + browser, of.CSRF, of.ID},
+		"a program": {"Authorization", "Bearer " + operator.SessionPrefix + program, "", ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, services.URL+"/v1/me", http.NoBody)
+		check.Must(t, err)
+		req.Header.Set(test.header, test.value)
+		resp, err := clienttest.HTTP.Do(req)
+		check.Must(t, err)
+		defer resp.Body.Close()
+		var me struct {
+			Name    string `json:"name"`
+			CSRF    string `json:"csrf_token"`
+			Session string `json:"session"`
+		}
+		check.Must(t, json.NewDecoder(resp.Body).Decode(&me))
+		if me.Name != "ann, issuer corp" || me.CSRF != test.csrf || me.Session != test.session {
+			t.Errorf("%s: %+v", name, me)
+		}
+		if h := resp.Header; h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("ETag") != "" {
+			t.Errorf("%s: %v", name, h)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Quotas interface {
 func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.RespondingReplica) admin.Service {
 	service := admin.NewService[capgatepb.UsageServer](&server{quotas: q, tenants: tenants, gateway: gateway},
 		capgatepb.RegisterUsageServer, capgatepb.RegisterUsageHandlerServer)
-	service.Query = paging.Unreadable
+	service.Unreadable = paging.Unreadable
 	return service
 }
 

@@ -28,7 +28,7 @@ type Letters interface {
 func New(letters Letters, destinations func() []string, log *audit.Log) admin.Service {
 	service := admin.NewService[capgatepb.WebhooksServer](&server{letters: letters, destinations: destinations, audit: log},
 		capgatepb.RegisterWebhooksServer, capgatepb.RegisterWebhooksHandlerServer)
-	service.Query = paging.Unreadable
+	service.Unreadable = paging.Unreadable
 	return service
 }
 

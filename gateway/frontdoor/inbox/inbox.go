@@ -14,8 +14,10 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // Path is the path of the page of approvals at the public port. Nothing else has a path below it.
@@ -129,12 +131,13 @@ func (d *Door) approvals(api http.Handler) http.Handler {
 func (d *Door) me(w http.ResponseWriter, r *http.Request) {
 	d.known(func(w http.ResponseWriter, r *http.Request, who *person) {
 		of := &web.Of(r).Identity
-		me := signin.Me{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
+		me := &capgatepb.GetMeResponse{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
 			Via: "session", Issuer: who.session.Issuer, Roles: rolesAtInbox(of.Scopes)}
 		if several := of.Several(); several != nil {
-			me.Tenant, me.AllRoles = "", rolesAtInbox(several.All)
+			me.Tenant, me.AllRoles = "", restjson.Strings(rolesAtInbox(several.All))
 			for _, t := range several.Tenants {
-				me.Tenants = append(me.Tenants, signin.TenantRoles{Tenant: t.Settings.ID, Roles: rolesAtInbox(t.Scopes)})
+				me.Tenants = append(me.Tenants,
+					&capgatepb.TenantRoles{Tenant: t.Settings.ID, Roles: rolesAtInbox(t.Scopes)})
 			}
 		}
 		d.cfg.SignIn.WriteMe(w, r, me, who.session)

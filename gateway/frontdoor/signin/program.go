@@ -45,12 +45,15 @@ type programContent struct {
 	Code    string // "": not yet
 }
 
+// maxState bounds the state of a program's request, in bytes.
+const maxState = 64
+
 // parseWanted reads the parameters of a program; false: they are invalid.
 func parseWanted(v url.Values) (w wanted, ok bool) {
 	w = wanted{v.Get("port"), v.Get("challenge"), v.Get("state")}
 	port, err := strconv.ParseUint(w.Port, 10, 16)
 	digest, wrong := base64.RawURLEncoding.Strict().DecodeString(w.Challenge)
-	named := w.State != "" && len(w.State) <= maxID && !strings.ContainsFunc(w.State, func(c rune) bool {
+	named := w.State != "" && len(w.State) <= maxState && !strings.ContainsFunc(w.State, func(c rune) bool {
 		return (c < 'A' || c > 'Z') && (c < '2' || c > '7')
 	})
 	return w, err == nil && strconv.FormatUint(port, 10) == w.Port && wrong == nil && len(digest) == sha256.Size && named

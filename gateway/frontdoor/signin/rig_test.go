@@ -27,6 +27,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 func TestMain(m *testing.M) {
@@ -151,7 +152,7 @@ func open(t *testing.T, r rig) *port {
 			http.Error(w, refusal.Reason, http.StatusUnauthorized)
 			return
 		}
-		p.handler.WriteMe(w, r, signin.Me{Name: s.Name(), User: s.User, Groups: s.Groups}, s)
+		p.handler.WriteMe(w, r, &capgatepb.GetMeResponse{Name: s.Name(), User: s.User, Groups: s.Groups}, s)
 	}
 	mux.HandleFunc(r.mount+"/v1/me", who)
 	mux.HandleFunc("GET "+r.mount+"/{$}", p.handler.ToSignIn)

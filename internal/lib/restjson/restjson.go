@@ -29,7 +29,7 @@ func appendMessage(b *bytes.Buffer, msg protoreflect.Message) error {
 	fields, first := msg.Descriptor().Fields(), true
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !f.IsList() && !msg.Has(f) && !required(f) {
+		if !msg.Has(f) && !always(f) {
 			continue
 		}
 		if !first {
@@ -71,9 +71,12 @@ func appendField(b *bytes.Buffer, msg protoreflect.Message, f protoreflect.Field
 	return compact(b, alone, true)
 }
 
-// required reports whether a field that is no message is always present.
-func required(f protoreflect.FieldDescriptor) bool {
+// always reports whether an empty field is present.
+func always(f protoreflect.FieldDescriptor) bool {
 	behavior, _ := proto.GetExtension(f.Options(), annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	if f.IsList() {
+		return !slices.Contains(behavior, annotations.FieldBehavior_OPTIONAL)
+	}
 	return f.Kind() != protoreflect.MessageKind && slices.Contains(behavior, annotations.FieldBehavior_REQUIRED)
 }
 

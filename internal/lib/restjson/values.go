@@ -4,8 +4,18 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+// Strings returns a list of texts that JSON has also when it is empty.
+func Strings(all []string) *structpb.ListValue {
+	list := new(structpb.ListValue)
+	for _, text := range all {
+		list.Values = append(list.Values, structpb.NewStringValue(text))
+	}
+	return list
+}
 
 // Time returns a time of a message; nil for the zero time.
 func Time(t time.Time) *timestamppb.Timestamp {

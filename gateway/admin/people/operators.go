@@ -1,0 +1,123 @@
+package people
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/capgate/capgate/gateway/admin"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+)
+
+const (
+	maxBody = 8 << 10 // bytes of a request to revoke sessions, and of a name
+	maxID   = 64      // exceeds the length of any session's id, in bytes
+)
+
+// pages bounds the pages of sessions.
+var pages = paging.Bounds{Standard: 100, Most: 500}
+
+// server is capgate.v1.Operators.
+type server struct {
+	capgatepb.UnimplementedOperatorsServer
+	*People
+}
+
+// Service returns the service of the admin API.
+func (p *People) Service() admin.Service {
+	service := admin.NewService[capgatepb.OperatorsServer](server{People: p}, capgatepb.RegisterOperatorsServer,
+		capgatepb.RegisterOperatorsHandlerServer)
+	service.Unreadable, service.Body, service.NoStore = unreadable, maxBody, true
+	return service
+}
+
+// unreadable returns the refusal of a parameter or of a body that cannot be read.
+func unreadable(parameter string) *call.Refusal {
+	switch parameter {
+	case "":
+		return refusedBody
+	case "page_size":
+		return refusedSize
+	}
+	return nil
+}
+
+var (
+	refusedBody = &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
+		Message: `the body must be JSON with either session, an id, or name, as GET /v1/sessions has them`}
+	refusedSize = call.InvalidField("INVALID_PAGE_SIZE", "page_size", "it must be a non-negative number")
+)
+
+// GetMe implements capgatepb.OperatorsServer. It returns the operator however it was authenticated.
+func (s server) GetMe(ctx context.Context, _ *capgatepb.GetMeRequest) (*capgatepb.GetMeResponse, error) {
+	who := operator.FromContext(ctx)
+	if who == nil { // the guard lets nobody else in
+		who = &operator.Identity{Name: operator.Unnamed}
+	}
+	me := &capgatepb.GetMeResponse{Name: who.Name, User: who.User, Tenant: who.Only(), Roles: who.Any().Names(),
+		Groups: who.Groups, Via: who.Via, Issuer: who.Issuer, Insecure: s.cfg.Insecure}
+	if of := who.Session; of != nil {
+		me.ExpireTime, me.CsrfToken, me.Session = restjson.Time(of.Expires), of.CSRF, of.ID
+	}
+	if len(who.Tenants) > 0 && me.GetTenant() == "" {
+		me.AllRoles = restjson.Strings(who.Roles.Names())
+		for _, t := range who.Tenants {
+			me.Tenants = append(me.Tenants, &capgatepb.TenantRoles{Tenant: t.Tenant, Roles: t.Roles.Names()})
+		}
+	}
+	return me, nil
+}
+
+// ListSessions implements capgatepb.OperatorsServer. The list has the sessions of all ports that were issued and have
+// not ended.
+func (s server) ListSessions(ctx context.Context,
+	req *capgatepb.ListSessionsRequest) (*capgatepb.ListSessionsResponse, error) {
+	all, refusal := s.cfg.SignIn.Sessions.List(ctx)
+	if refusal != nil {
+		return nil, refusal
+	}
+	size, refusal := pages.Size(req)
+	if refusal != nil {
+		return nil, refusedSize
+	}
+	listed, next := paging.Newest(paging.Page{Size: size, After: req.GetPageToken()}, all, position,
+		func(*session.Record) bool { return true })
+	resp := &capgatepb.ListSessionsResponse{NextPageToken: next}
+	for _, r := range listed {
+		resp.Sessions = append(resp.Sessions, &capgatepb.Session{Id: r.ID, Kind: string(r.Kind), Name: r.Name, User: r.User,
+			Issuer: r.Issuer, Key: r.Key, KeyName: r.KeyName, Tenant: r.Tenant, Via: r.Via,
+			CreateTime: timestamppb.New(r.Issued), ExpireTime: timestamppb.New(r.Expires)})
+	}
+	return resp, nil
+}
+
+// position orders sessions, the newest last.
+func position(r *session.Record) string { return fmt.Sprintf("%020d-%s", r.Issued.UnixMilli(), r.ID) }
+
+// RevokeSessions implements capgatepb.OperatorsServer. It ends one session, or those of a person or key, at all
+// replicas.
+func (s server) RevokeSessions(ctx context.Context,
+	req *capgatepb.RevokeSessionsRequest) (*capgatepb.RevokeSessionsResponse, error) {
+	if (req.GetSession() == "") == (req.GetName() == "") || len(req.GetSession()) > maxID || len(req.GetName()) > maxBody {
+		return nil, refusedBody
+	}
+	ended, refusal := req.GetSession(), (*call.Refusal)(nil)
+	if ended != "" {
+		refusal = s.cfg.SignIn.Sessions.End(ctx, ended, time.Time{})
+	} else {
+		ended = req.GetName()
+		refusal = s.cfg.SignIn.Sessions.EndAll(ctx, ended)
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	admin.Record(ctx, s.cfg.SignIn.Audit, "session.revoked", "", "session", ended)
+	return new(capgatepb.RevokeSessionsResponse), nil
+}
