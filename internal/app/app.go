@@ -67,17 +67,22 @@ type parts struct {
 // New makes a process that listens but does not serve yet.
 func New(s *settings.Settings, o Options) (*App, error) {
 	p := &App{options: o, started: s, replica: replicaID(s.Config.Replicas.ID)}
-	for _, f := range features() {
+	return p, p.build(features())
+}
+
+// build builds features. After an error it closes those that are built, and the one that failed.
+func (p *App) build(all []feature) error {
+	for _, f := range all {
 		p.features = append(p.features, f)
 		if f.build == nil {
 			continue
 		}
 		if err := f.build(p); err != nil {
 			p.Close()
-			return p, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // Run serves until ctx ends and everything is drained. Calls that arrive before all features have started wait in the
