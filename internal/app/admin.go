@@ -5,6 +5,7 @@ import (
 	adminfleets "github.com/capgate/capgate/gateway/admin/fleets"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/fleetplan"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	"github.com/capgate/capgate/router"
 )
@@ -68,7 +69,7 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 
 // sourceOf returns the source of a backend: dns, registration or config.
 func (p *App) sourceOf(capability, addr string) string {
-	for _, m := range membersOf(p.fleets.registry.Members(), capability) {
+	for _, m := range fleetplan.MembersOf(p.fleets.registry.Members(), capability) {
 		if m.Addr == addr {
 			return m.Source.String()
 		}

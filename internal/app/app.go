@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/settings"
@@ -57,7 +58,7 @@ type Options struct {
 // parts are what features add to the gateway while they are built.
 type parts struct {
 	gateway.Config
-	first    *plan                         // of the settings of the start
+	first    *fleetplan.Plan               // of the settings of the start
 	services []admin.Service               // of the admin API
 	mounts   []func(*guard.Mux)            // of the admin API, besides services
 	builtins []func(grpc.ServiceRegistrar) // for callers

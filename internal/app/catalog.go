@@ -24,7 +24,7 @@ type toolset struct {
 func catalogFeature() feature {
 	return feature{
 		build: buildCatalog,
-		apply: func(p *App, c *change) { p.tools.catalog.Replace(c.tools) },
+		apply: func(p *App, c *change) { p.tools.catalog.Replace(c.Tools) },
 		run: func(p *App, w *work) {
 			p.tools.catalog.Read(w.start) // no call finds a tool that has drifted, and is not known to have
 			w.watch(p.tools.catalog.Run)
@@ -37,7 +37,7 @@ func catalogFeature() feature {
 func buildCatalog(p *App) error {
 	all := catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
 		Changed: func(capability string) { p.tools.changed.Send(mcptools.ViewChange{Capability: capability}) }})
-	all.Replace(p.parts.first.tools)
+	all.Replace(p.parts.first.Tools)
 	p.tools.catalog = all
 	p.tools.discovery = catalog.NewDiscoverer(all, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 		return p.gateway.AskForTools(ctx, q)

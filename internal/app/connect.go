@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/settings"
 )
@@ -32,10 +33,10 @@ func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 	defer others.Close()
 	members, problems := membersOfNames(ctx, s)
 	c.Problems = problems
-	next := (&planner{ejected: newEjections(), others: others}).plan(s, members)
-	others.Set(next.served)
-	for i := range next.probes {
-		f := &next.probes[i]
+	next := (&fleetplan.Planner{Others: others}).Plan(s, members)
+	others.Set(next.Served)
+	for i := range next.Probes {
+		f := &next.Probes[i]
 		results := make([]health.Result, len(f.Backends))
 		permits := make(chan struct{}, connectsAtOnce)
 		var probing sync.WaitGroup

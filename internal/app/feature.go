@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
@@ -26,7 +27,7 @@ type feature struct {
 // change is a new state of the configuration, or of the backends that DNS and registrations add to it.
 type change struct {
 	*settings.Settings
-	*plan
+	*fleetplan.Plan
 	table    *router.Table
 	reloaded bool // the settings are new; false: only backends have changed
 }

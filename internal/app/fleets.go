@@ -5,7 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/announced"
+	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/router"
 )
@@ -18,7 +18,7 @@ type fleets struct {
 	limits    *router.Limits
 	upstreams upstream.Protocols
 	room      upstream.Room // of their sessions
-	planner   planner
+	planner   *fleetplan.Planner
 	reloader  *reloader
 }
 
@@ -27,16 +27,16 @@ func fleetsFeature() feature {
 	ejected := newEjections()
 	return feature{
 		build: func(p *App) error {
-			p.fleets.planner = planner{ejected: ejected, limits: p.fleets.limits, others: p.fleets.upstreams,
-				brought: announced.Manifests{Text: p.fleets.registry.Manifest, Log: p.log}}
-			first := p.fleets.planner.plan(p.started, nil)
-			table, err := router.NewTable(first.routes, nil)
+			p.fleets.planner = &fleetplan.Planner{Ejected: ejected.report, Limits: p.fleets.limits,
+				Others: p.fleets.upstreams, Text: p.fleets.registry.Manifest, Log: p.log}
+			first := p.fleets.planner.Plan(p.started, nil)
+			table, err := router.NewTable(first.Routes, nil)
 			if err != nil {
 				return err
 			}
-			p.fleets.upstreams.Set(first.served)
+			p.fleets.upstreams.Set(first.Served)
 			p.fleets.routing, p.parts.first = router.New(table), first
-			p.parts.Routing.Router, p.parts.Routing.TLS, p.parts.Routing.Expedite = p.fleets.routing, first.tlsOf, p.expedite
+			p.parts.Routing.Router, p.parts.Routing.TLS, p.parts.Routing.Expedite = p.fleets.routing, first.TLS, p.expedite
 			return nil
 		},
 		run: func(p *App, w *work) {

@@ -17,10 +17,10 @@ func gatewayFeature() feature {
 		if c.reloaded {
 			p.gateway.Single(c.Single(p.started.Config.Multi)) // until a restart
 		}
-		p.gateway.Swap(c.table, c.tlsOf)
+		p.gateway.Swap(c.table, c.TLS)
 		p.gateway.SetDrain(gateway.Drain(c.Config.Drain))
 		p.gateway.SetHosts(hostsOf(c.Config))
-		p.gateway.SetMCP(mcpOf(c.Config, c.plan))
+		p.gateway.SetMCP(mcpOf(c.Config, c.Plan))
 		p.tools.changed.Send(mcptools.ViewChange{}) // the names of tools, or what a tenant may use, may be others
 	}}
 }

@@ -16,7 +16,7 @@ func healthFeature() feature {
 	first := newFirstProbes()
 	return feature{
 		build: func(p *App) error {
-			p.fleets.prober = health.New(p.parts.first.probes, health.Options{Logger: p.log,
+			p.fleets.prober = health.New(p.parts.first.Probes, health.Options{Logger: p.log,
 				Shared: p.shared(p.started.Config.Replicas), Changed: func(s *health.Snapshot) {
 					p.fleets.routing.SetHealth(s)
 					first.probed(s)
@@ -24,9 +24,9 @@ func healthFeature() feature {
 				}})
 			return p.metrics.Add(p.fleets.prober)
 		},
-		apply: func(p *App, c *change) { p.fleets.prober.Set(c.probes) },
+		apply: func(p *App, c *change) { p.fleets.prober.Set(c.Probes) },
 		run: func(p *App, w *work) {
-			first.begin(p.fleets.planner.probes())
+			first.begin(p.fleets.planner.Probes())
 			w.watch(p.fleets.prober.Run)
 			first.wait(w.start) // before, the dialects of backends are unknown
 		},

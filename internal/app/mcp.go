@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/fleetplan"
 )
 
 // mcpFeature has the front door of MCP.
@@ -24,7 +25,7 @@ func mcpFeature() feature {
 }
 
 // mcp returns what the front door of MCP needs.
-func (p *App) mcp(cfg *config.Config, first *plan) mcptools.Config {
+func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first),
 		Version: p.options.Version, Keys: p.parts.Doors.MCP.Keys, // set by artifactsFeature
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
@@ -36,8 +37,8 @@ func (p *App) mcp(cfg *config.Config, first *plan) mcptools.Config {
 }
 
 // mcpOf returns the settings of MCP.
-func mcpOf(cfg *config.Config, of *plan) mcp.Settings {
-	s := mcp.Settings{Names: mcp.NewNames(of.names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL,
+func mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
+	s := mcp.Settings{Names: mcp.NewNames(of.Names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL,
 		Search: cfg.MCP.Search}
 	if cfg.Multi {
 		for i := range cfg.Issuers {

@@ -153,10 +153,10 @@ func (r *reloader) apply(s *settings.Settings) error {
 		p.fleets.registry.Set(registrySettings(s.Config))
 		p.awaitNames()
 	}
-	next := p.fleets.planner.plan(s, p.fleets.registry.Members())
-	table, err := router.NewTable(next.routes, p.fleets.routing.Table())
+	next := p.fleets.planner.Plan(s, p.fleets.registry.Members())
+	table, err := router.NewTable(next.Routes, p.fleets.routing.Table())
 	if err == nil {
-		err = p.apply(&change{Settings: s, plan: next, table: table, reloaded: reloaded})
+		err = p.apply(&change{Settings: s, Plan: next, table: table, reloaded: reloaded})
 	}
 	if err != nil {
 		if reloaded {

@@ -159,3 +159,15 @@ func TestShieldsBeforeFleets(t *testing.T) {
 		t.Error("the fleet has no Shield yet")
 	}
 }
+
+// TestNudge: of many nudges one is left to be handled.
+func TestNudge(t *testing.T) {
+	t.Parallel()
+	r := newReloader(&App{}, &settings.Settings{})
+	for range 3 {
+		r.nudge()
+	}
+	if n := len(r.wake); n != 1 {
+		t.Errorf("%d notes", n)
+	}
+}

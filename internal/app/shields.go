@@ -17,10 +17,10 @@ func shieldsFeature() feature {
 			if err := p.metrics.Add(shields); err != nil {
 				return err
 			}
-			return shields.Replace(shieldConfigs(p.started), p.parts.first.shields)
+			return shields.Replace(shieldConfigs(p.started), p.parts.first.Shields)
 		},
 		// before a fleet that they judge gets calls
-		prepare: func(_ *App, c *change) error { return shields.Replace(shieldConfigs(c.Settings), c.shields) },
+		prepare: func(_ *App, c *change) error { return shields.Replace(shieldConfigs(c.Settings), c.Shields) },
 		close: func(*App) {
 			if shields != nil {
 				shields.Close()

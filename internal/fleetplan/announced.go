@@ -1,8 +1,6 @@
-// Package announced chooses among the manifests that registered backends announce.
-package announced
+package fleetplan
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,48 +9,41 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// Manifests are the manifests of registered backends. At most one for each capability is in effect: the
-// most frequent one. A tool that only another manifest has is not considered removed, because the most frequent
-// manifest may change several times while backends are replaced.
-type Manifests struct {
-	Text func(registry.Sum) string // "" for one that is not known
-	Log  *slog.Logger
-
-	known, next map[registry.Sum]*manifest.Manifest // brought, and in the plan that is being made
-	force       map[string]registry.Sum             // by capability, the one that was last in force
+// manifests are those that registered backends announce. At most one for each capability is in effect: the most frequent
+// one. A tool that only another manifest has is not considered removed, because the most frequent manifest may change
+// several times while backends are replaced.
+type manifests struct {
+	known, next map[registry.Sum]*manifest.Manifest // of the last plan, and of the one that is being made
+	inEffect    map[string]registry.Sum             // by capability
 }
 
-// Begin begins a plan, and End ends it.
-func (b *Manifests) Begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
+// begin begins a plan, and end ends it.
+func (b *manifests) begin() { b.next = map[registry.Sum]*manifest.Manifest{} }
 
-// End drops the manifests that the plan does not use.
-func (b *Manifests) End() {
+// end drops the manifests that the plan does not use.
+func (b *manifests) end() {
 	b.known, b.next = b.next, nil
-	maps.DeleteFunc(b.force, func(_ string, sum registry.Sum) bool { return b.known[sum] == nil })
+	maps.DeleteFunc(b.inEffect, func(_ string, sum registry.Sum) bool { return b.known[sum] == nil })
 }
 
-// Held returns how many manifests are kept, and for how many capabilities one was in effect.
-func (b *Manifests) Held() (manifests, capabilities int) { return len(b.known), len(b.force) }
-
-// Of is the manifest that counts for the members of one capability, or nil, and the tools that
-// only others have which members bring, one a line. A manifest that was there is the same as
-// before.
-func (b *Manifests) Of(members []registry.Member) (m *manifest.Manifest, elsewhere string) {
+// of returns the manifest in effect for the members of one capability, or nil, and the tools that only other manifests of
+// these members have, one a line. An unchanged manifest is the same pointer as before.
+func (b *manifests) of(p *Planner, members []registry.Member) (m *manifest.Manifest, elsewhere string) {
 	votes := votesOf(members)
 	sum := mostFrequent(votes)
 	if sum == (registry.Sum{}) {
 		return nil, ""
 	}
 	capability := members[0].Capability
-	if m = b.parsed(sum, capability); m == nil {
+	if m = b.parsed(p, sum, capability); m == nil {
 		return nil, ""
 	}
-	if b.force[capability] != sum {
-		if b.force == nil {
-			b.force = map[string]registry.Sum{}
+	if b.inEffect[capability] != sum {
+		if b.inEffect == nil {
+			b.inEffect = map[string]registry.Sum{}
 		}
-		b.force[capability] = sum
-		b.Log.Info("manifest of registered backends in effect", "capability", capability, "sha256", sum.String())
+		b.inEffect[capability] = sum
+		p.Log.Info("manifest of registered backends in effect", "capability", capability, "sha256", sum.String())
 	}
 	own := map[string]bool{}
 	for i := range m.Tools {
@@ -60,7 +51,7 @@ func (b *Manifests) Of(members []registry.Member) (m *manifest.Manifest, elsewhe
 	}
 	others := map[string]bool{}
 	for other := range votes {
-		if o := b.parsed(other, capability); other != sum && o != nil {
+		if o := b.parsed(p, other, capability); other != sum && o != nil {
 			for i := range o.Tools {
 				if name := o.Tools[i].Name; !own[name] {
 					others[name] = true
@@ -71,15 +62,15 @@ func (b *Manifests) Of(members []registry.Member) (m *manifest.Manifest, elsewhe
 	return m, strings.Join(slices.Sorted(maps.Keys(others)), "\n")
 }
 
-// parsed is nil for a manifest that was just withdrawn: the registry takes none that is bad.
-func (b *Manifests) parsed(sum registry.Sum, capability string) *manifest.Manifest {
+// parsed returns nil for a manifest that was just withdrawn: the registry accepts no invalid one.
+func (b *manifests) parsed(p *Planner, sum registry.Sum, capability string) *manifest.Manifest {
 	m := b.known[sum]
 	if m == nil {
 		m = b.next[sum]
 	}
 	if m == nil {
 		var err error
-		if m, err = manifest.Parse("manifest of "+capability, []byte(b.Text(sum))); err != nil {
+		if m, err = manifest.Parse("manifest of "+capability, []byte(p.Text(sum))); err != nil {
 			return nil
 		}
 	}
@@ -87,7 +78,7 @@ func (b *Manifests) parsed(sum registry.Sum, capability string) *manifest.Manife
 	return m
 }
 
-// votesOf is how many members bring each manifest.
+// votesOf returns how many members announce each manifest.
 func votesOf(members []registry.Member) map[registry.Sum]int {
 	var votes map[registry.Sum]int
 	for i := range members {

@@ -1,6 +1,11 @@
-package app
+package fleetplan
 
 import (
+	"crypto/tls"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/gateway/upstream/protocols"
+	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/credentials"
@@ -26,8 +31,7 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 	return &f
 }
 
-// credentialsOf are those that calls of a fleet may bring: while its manifest is not known none,
-// and nil where they may bring anything.
+// credentialsOf returns the credentials that calls of a fleet may have: none while its manifest is not known; nil: all.
 func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 	if !f.Enforce {
 		return nil
@@ -47,4 +51,25 @@ func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
 		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: !f.DriftGuard,
 		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
 	}
+}
+
+// listed is the manifest of a fleet whose backends list their tools. It is the same as before where it does not differ.
+func (p *Planner) listed(f *config.Fleet) *manifest.Manifest {
+	if old := p.fleets[f.Capability]; old != nil && old.from.Tools && old.manifest.Class == f.Class {
+		return old.manifest
+	}
+	return &manifest.Manifest{ID: f.Capability, Class: f.Class, Dynamic: true, DiscoveryTool: upstream.DiscoveryTool}
+}
+
+// servedFleet completes a fleet that the process serves. Its backends are those that are probed, unless they are URLs,
+// which cannot register. secure is TLS as the file has it.
+func servedFleet(f upstream.Fleet, from *config.Fleet, probed *health.Fleet, secure *tls.Config) upstream.Fleet {
+	f.Backends, f.Hosts, f.TLS = probed.Backends, probed.Hosts, secure
+	if protocols.Of(from).URLs {
+		f.Backends, f.Hosts = from.Addrs(), nil
+	}
+	if from.Settings.Traits().OwnSessions {
+		f.Sessions, f.SessionTTL = from.Affinity.Sessions, from.Affinity.SessionTTL
+	}
+	return f
 }

@@ -1,8 +1,11 @@
-package app
+// Package fleetplan derives what router, health, catalog and gateway have of fleets: from a configuration, the backends
+// that DNS and registrations add to it, and the manifests that those announce.
+package fleetplan
 
 import (
 	"cmp"
 	"crypto/tls"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,7 +14,6 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/announced"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
@@ -22,26 +24,30 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// plan has the settings of router, gateway and health that follow from a configuration and the current members.
-type plan struct {
-	routes router.Config
-	probes []health.Fleet
-	secure map[string]*tls.Config         // by capability; absent: cleartext
-	tools  map[string]catalog.Declaration // by capability
-	served []upstream.Fleet               // those that the process serves
+// Plan has the settings of router, gateway and health that follow from a configuration and the current members.
+type Plan struct {
+	Routes router.Config
+	Probes []health.Fleet
+	Tools  map[string]catalog.Declaration // by capability
+	Served []upstream.Fleet               // those that the process serves
 
-	shields map[string]string // by capability, the name of the one that judges its calls
-	names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
+	Shields map[string]string // by capability, the name of the one that judges its calls
+	Names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
+
+	secure map[string]*tls.Config // by capability
 }
 
-// planner makes plans. Unchanged parts are the same slices and pointers as in its previous plan, so that users
+// Planner makes plans. Unchanged parts are the same slices and pointers as in its previous plan, so that users
 // detect changes by comparing pointers.
-type planner struct {
-	ejected ejections
-	limits  *router.Limits
-	brought announced.Manifests
-	others  upstream.Protocols       // of backends that the process serves
-	fleets  map[string]*plannedFleet // by capability
+type Planner struct {
+	Ejected func(*router.Backend, router.Class, time.Duration)
+	Limits  *router.Limits
+	Others  upstream.Protocols        // of backends that the process serves
+	Text    func(registry.Sum) string // of an announced manifest; "" for one that is not known
+	Log     *slog.Logger
+
+	announced manifests
+	fleets    map[string]*plannedFleet // by capability
 }
 
 // plannedFleet is a fleet of the previous plan, with its inputs.
@@ -55,28 +61,28 @@ type plannedFleet struct {
 	author   catalog.Declaration
 }
 
-// plan takes members in the order of Registry.Members.
-func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
-	next := &plan{
-		routes: router.Config{Domains: s.Config.Domains, Zone: s.Config.Zone, Ejected: p.ejected.report, Limits: p.limits},
-		probes: make([]health.Fleet, 0, len(s.Config.Fleets)),
+// Plan takes members in the order of Registry.Members.
+func (p *Planner) Plan(s *settings.Settings, members []registry.Member) *Plan {
+	next := &Plan{
+		Routes: router.Config{Domains: s.Config.Domains, Zone: s.Config.Zone, Ejected: p.Ejected, Limits: p.Limits},
+		Probes: make([]health.Fleet, 0, len(s.Config.Fleets)),
 		secure: map[string]*tls.Config{},
-		tools:  make(map[string]catalog.Declaration, len(s.Config.Fleets)),
+		Tools:  make(map[string]catalog.Declaration, len(s.Config.Fleets)),
 
-		shields: map[string]string{},
-		names:   map[string]string{},
+		Shields: map[string]string{},
+		Names:   map[string]string{},
 	}
-	next.routes.Fleets = make([]router.FleetConfig, 0, len(s.Config.Fleets))
+	next.Routes.Fleets = make([]router.FleetConfig, 0, len(s.Config.Fleets))
 	fleets := make(map[string]*plannedFleet, len(s.Config.Fleets))
-	p.brought.Begin()
+	p.announced.begin()
 	for _, from := range fleetsFor(s.Config, members) {
 		secure, m := s.Backends[from.TLS], s.ManifestOf(from)
 		if from.Tools {
 			m = p.listed(from)
 		}
-		dynamic, elsewhere := membersOf(members, from.Capability), ""
+		dynamic, elsewhere := MembersOf(members, from.Capability), ""
 		if m == nil {
-			m, elsewhere = p.brought.Of(dynamic)
+			m, elsewhere = p.announced.of(p, dynamic)
 		}
 		f := p.fleets[from.Capability]
 		if f == nil || f.secure != secure || f.manifest != m || !slices.Equal(f.members, dynamic) ||
@@ -84,32 +90,32 @@ func (p *planner) plan(s *settings.Settings, members []registry.Member) *plan {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.ToolsElsewhere = elsewhere
 		}
-		p.others.SetProbe(from.Settings, &f.probe)
+		p.Others.SetProbe(from.Settings, &f.probe)
 		fleets[from.Capability] = f
-		next.routes.Fleets = append(next.routes.Fleets, f.route)
-		next.probes = append(next.probes, f.probe)
+		next.Routes.Fleets = append(next.Routes.Fleets, f.route)
+		next.Probes = append(next.Probes, f.probe)
 		if from.HasTools() {
-			next.tools[from.Capability] = f.author
+			next.Tools[from.Capability] = f.author
 		}
 		if from.MCP.Name != "" {
-			next.names[from.Capability] = from.ToolPrefix()
+			next.Names[from.Capability] = from.ToolPrefix()
 		}
 		if from.Shield != "" {
-			next.shields[from.Capability] = from.Shield
+			next.Shields[from.Capability] = from.Shield
 		}
 		if served := s.Upstreams[from.Capability]; served != nil {
-			next.served = append(next.served, servedFleet(*served, from, &f.probe, secure))
+			next.Served = append(next.Served, servedFleet(*served, from, &f.probe, secure))
 		} else if secure != nil {
 			next.secure[from.Capability] = secure
 		}
 	}
 	p.fleets = fleets
-	p.brought.End()
+	p.announced.end()
 	return next
 }
 
-// probes are those of the last plan, in no order.
-func (p *planner) probes() []health.Fleet {
+// Probes returns the fleets of the last plan, in no order.
+func (p *Planner) Probes() []health.Fleet {
 	var all []health.Fleet
 	for _, f := range p.fleets {
 		all = append(all, f.probe)
@@ -117,8 +123,8 @@ func (p *planner) probes() []health.Fleet {
 	return all
 }
 
-// fleetsFor are the configuration's fleets, and one with every default for each capability
-// besides that members serve: the registry lets only those through that may have one.
+// fleetsFor returns the configuration's fleets, and one with every default for each capability
+// that only members serve: the registry lets only those through that may have one.
 func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 	all := make([]*config.Fleet, 0, len(cfg.Fleets))
 	known := make(map[string]bool, len(cfg.Fleets))
@@ -137,11 +143,11 @@ func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 	return all
 }
 
-// tlsOf returns the TLS configuration for a capability's backends; nil: cleartext.
-func (p *plan) tlsOf(capability string) *tls.Config { return p.secure[capability] }
+// TLS returns the TLS configuration for a capability's backends; nil: cleartext.
+func (p *Plan) TLS(capability string) *tls.Config { return p.secure[capability] }
 
-// membersOf are the members of one capability.
-func membersOf(members []registry.Member, capability string) []registry.Member {
+// MembersOf returns the members of one capability.
+func MembersOf(members []registry.Member, capability string) []registry.Member {
 	first, _ := slices.BinarySearchFunc(members, capability,
 		func(m registry.Member, c string) int { return strings.Compare(m.Capability, c) })
 	end := first

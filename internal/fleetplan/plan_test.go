@@ -1,4 +1,4 @@
-package app
+package fleetplan
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/announced"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/router"
 )
@@ -32,9 +33,9 @@ func settingsOf(n, backends int) *settings.Settings {
 // A plan has the backends of the file and those that came since, each once.
 func TestPlanTakesMembers(t *testing.T) {
 	t.Parallel()
-	p := &planner{}
+	p := &Planner{}
 	s := settingsOf(3, 1)
-	next := p.plan(s, []registry.Member{
+	next := p.Plan(s, []registry.Member{
 		{Capability: "another", Addr: "10.9.9.9:1"},
 		{Capability: "capability-00001", Addr: "10.0.1.0:50051", Weight: 7}, // in the file
 		{Capability: "capability-00001", Addr: "10.1.1.1:1", Weight: 50, Zone: "z"},
@@ -42,14 +43,14 @@ func TestPlanTakesMembers(t *testing.T) {
 	})
 	want := []router.BackendConfig{{Addr: "10.0.1.0:50051", Weight: 100},
 		{Addr: "10.1.1.1:1", Weight: 50, Zone: "z"}, {Addr: "10.1.1.2:1", Weight: -1}}
-	if got := next.routes.Fleets[1].Backends; !slices.Equal(got, want) {
+	if got := next.Routes.Fleets[1].Backends; !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if got := next.probes[1].Backends; !slices.Equal(got, []string{"10.0.1.0:50051", "10.1.1.1:1", "10.1.1.2:1"}) {
+	if got := next.Probes[1].Backends; !slices.Equal(got, []string{"10.0.1.0:50051", "10.1.1.1:1", "10.1.1.2:1"}) {
 		t.Errorf("%v", got)
 	}
 	for _, i := range []int{0, 2} {
-		if n := len(next.routes.Fleets[i].Backends); n != 1 {
+		if n := len(next.Routes.Fleets[i].Backends); n != 1 {
 			t.Errorf("fleet %d has %d backends", i, n)
 		}
 	}
@@ -65,8 +66,7 @@ func TestPlanTakesManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: capability, Manifest: m.Sum}
 	}
-	p := &planner{brought: announced.Manifests{Text: func(sum registry.Sum) string { return texts[sum] },
-		Log: slog.New(slog.DiscardHandler)}}
+	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
 	s := settingsOf(3, 0)
 	s.Config.Fleets[1].Manifest = "own"
 	s.Manifests = map[string]*manifest.Manifest{"own": {}}
@@ -81,7 +81,7 @@ func TestPlanTakesManifests(t *testing.T) {
 		deadline time.Duration // the default, whatever max_cpu_seconds is
 	}
 	plan := func() (got []limits) {
-		for _, f := range p.plan(s, members).routes.Fleets {
+		for _, f := range p.Plan(s, members).Routes.Fleets {
 			got = append(got, limits{f.Limit.PerBackend, f.Deadlines.Default})
 		}
 		return got
@@ -102,7 +102,7 @@ func TestPlanTakesManifests(t *testing.T) {
 	}
 	clear(texts)
 	members = members[:1] // what is in force needs its text no more
-	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || held(p) != 1 {
+	if got := plan(); !slices.Equal(got[2:], []limits{{5, 2 * time.Minute}, want[3]}) || len(p.announced.known) != 1 {
 		t.Errorf("%v; p %+v", got, p)
 	}
 }
@@ -120,8 +120,7 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		texts[m.Sum] = m.Text
 		return registry.Member{Capability: "caps", Addr: addr, Manifest: m.Sum}
 	}
-	p := &planner{brought: announced.Manifests{Text: func(sum registry.Sum) string { return texts[sum] },
-		Log: slog.New(slog.DiscardHandler)}}
+	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
 	before, also, after := bring("a:1", "x", "y", "w"), bring("b:1", "x", "y", "w"), bring("c:1", "x", "z")
 	for _, test := range []struct {
 		members   []registry.Member
@@ -134,45 +133,69 @@ func TestPlanKeepsToolsOfOtherManifests(t *testing.T) {
 		{nil, ""},
 	} {
 		s := settingsOf(0, 0)
-		if got := p.plan(s, test.members).tools["caps"].ToolsElsewhere; got != test.elsewhere {
+		if got := p.Plan(s, test.members).Tools["caps"].ToolsElsewhere; got != test.elsewhere {
 			t.Errorf("%+v: %q", test.members, got)
 		}
 	}
-	if _, inEffect := p.brought.Held(); inEffect != 0 {
+	if len(p.announced.inEffect) != 0 {
 		t.Error("remembered although nobody brings any")
 	}
 }
 
-// Of many nudges one is left to be answered.
-func TestNudge(t *testing.T) {
+// TestFleetsOfMembers: a fleet that only members serve has the registration's policy and the default Shield, and the
+// session of a member belongs to a tenant.
+func TestFleetsOfMembers(t *testing.T) {
 	t.Parallel()
-	r := newReloader(&App{}, settingsOf(1, 1))
-	for range 3 {
-		r.nudge()
+	s := settingsOf(0, 0)
+	s.Config.Registration.Policy, s.Config.Shield = call.Ask, "main"
+	next := (&Planner{}).Plan(s, []registry.Member{{Capability: "a", Addr: "10.1.1.1:1", Session: "s"},
+		{Capability: "a", Addr: "10.1.1.2:1", Session: "s", Tenant: "acme"}, {Capability: "a", Addr: "10.1.1.3:1"}})
+	if got := next.Tools["a"].Fleet; got != call.Ask {
+		t.Errorf("policy %v", got)
 	}
-	if n := len(r.wake); n != 1 {
-		t.Errorf("%d notes", n)
+	if got := next.Shields["a"]; got != "main" {
+		t.Errorf("shield %q", got)
+	}
+	var owners []string
+	for _, b := range next.Routes.Fleets[0].Backends {
+		owners = append(owners, b.Tenant)
+	}
+	if !slices.Equal(owners, []string{tenant.Default, "acme", ""}) {
+		t.Errorf("owners %q", owners)
+	}
+}
+
+// TestCredentialsOfAFleet: a fleet that enforces the credentials of its manifest allows none while it has no manifest.
+func TestCredentialsOfAFleet(t *testing.T) {
+	t.Parallel()
+	const text = `{"TOKEN":"x"}`
+	declared := &manifest.Manifest{Credentials: []manifest.Credential{{Name: "TOKEN"}}}
+	for _, test := range []struct {
+		enforce bool
+		m       *manifest.Manifest
+		want    bool
+	}{{false, nil, true}, {true, nil, false}, {true, &manifest.Manifest{}, false}, {true, declared, true}} {
+		f := config.DefaultFleet("a")
+		f.Enforce = test.enforce
+		names := credentialsOf(&f, test.m)
+		if got := names == nil || names.Check([]byte(text)) == nil; got != test.want {
+			t.Errorf("%+v: allowed %t", test, got)
+		}
 	}
 }
 
 // One backend joins one of 10,000 fleets: what its plan and its table cost.
 func BenchmarkOneOf10000(b *testing.B) {
-	p := &planner{}
+	p := &Planner{}
 	s := settingsOf(10_000, 10)
-	table, err := router.NewTable(p.plan(s, nil).routes, nil)
+	table, err := router.NewTable(p.Plan(s, nil).Routes, nil)
 	check.Must(b, err)
 	r := router.New(table)
 	members := []registry.Member{{Capability: "capability-05000", Addr: "10.200.0.1:1", Weight: 100}}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		next, err := router.NewTable(p.plan(s, members[:i%2]).routes, r.Table())
+		next, err := router.NewTable(p.Plan(s, members[:i%2]).Routes, r.Table())
 		check.Must(b, err)
 		r.Swap(next)
 	}
-}
-
-// held returns how many announced manifests a planner keeps.
-func held(p *planner) int {
-	n, _ := p.brought.Held()
-	return n
 }
