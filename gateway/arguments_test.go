@@ -47,7 +47,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 				{gatewaytest.Echo, `{"n": 1, "n": 2}`, codes.InvalidArgument, "AMBIGUOUS_ARGUMENTS", ""},
 				{gatewaytest.Echo, strings.Repeat("[", 200), codes.InvalidArgument, "ARGUMENTS_INVALID", ""},
 				{"blocked", `{"n": "secret"}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
-				{"other", `{"n": "secret"}`, codes.FailedPrecondition, "SCHEMA_UNKNOWN", ""},
+				{"other", `{"n": "secret"}`, codes.NotFound, "TOOL_UNKNOWN", ""},
 			} {
 				for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
 					_, unary := f.client.Invoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)

@@ -84,11 +84,24 @@ func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front 
 	}
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}},
-		Policy: policy.Options{Store: rules, Source: source, Timeout: check.Patience},
+		Policy: policy.Options{Store: rules, Source: source, Timeout: check.Patience}, ToolNames: namesIn(source),
 	})
 	f.conn = f.gateway.Conn(t)
 	f.client = gatewaytest.NewClient(f.conn, call.Doc)
 	return f
+}
+
+// namesIn returns the names of the tools that a catalog knows.
+func namesIn(source policy.Source) func(string) []string {
+	return func(capability string) (names []string) {
+		if known, is := source.(*catalog.Catalog); is {
+			tools, _ := known.Tools(capability)
+			for i := range tools {
+				names = append(names, tools[i].Name)
+			}
+		}
+		return names
+	}
 }
 
 func on(capability, tool string) policy.Name {

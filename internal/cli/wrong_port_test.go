@@ -112,8 +112,8 @@ func TestToolTypo(t *testing.T) {
 		"policy: allow, validate_arguments: true, manifest: "+manifest, 1))
 	_, public, _ := serve(t, nil, "--config", file)
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", "ecoh")
-	if exit != exitRefused || !strings.Contains(errs, "SCHEMA_UNKNOWN") ||
-		!strings.Contains(errs, `did you mean "echo"?; it has echo`) || strings.Contains(errs, "erase") {
+	if exit != exitRefused || !strings.Contains(errs, "TOOL_UNKNOWN") ||
+		!strings.Contains(errs, `did you mean "echo"?; you may call echo`) || strings.Contains(errs, "erase") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "caps", "echo", `{"a": 1, "b": "x"}`)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
@@ -37,29 +39,40 @@ func (f *Filter) turn(ctx context.Context, tenant string) (done func(), refusal 
 // ToolNames returns the names of the tools that a capability is known to have, from memory.
 type ToolNames func(capability string) []string
 
-// toolsFor are the tools of the called capability that the caller may call, perhaps after an approval.
-func (f *Filter) toolsFor(ctx context.Context, c *call.Call) (names []string) {
-	if f.cfg.Tools == nil {
+// unknown returns the refusal of a call of a tool that its capability does not have; nil: it has the tool, or its tools
+// are not known.
+func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
+	if f.cfg.Tools == nil || c.Method != call.Invoke && c.Method != call.StreamInvoke {
 		return nil
 	}
 	all := f.cfg.Tools(c.Capability)
+	if len(all) == 0 || slices.Contains(all, c.Tool) {
+		return nil
+	}
+	var callable []string
+	if near := nearest.To(c.Tool, all); near != "" && f.callable(ctx, c, near) {
+		callable = append(callable, near)
+	}
 	for _, name := range all[:min(len(all), maxLooked)] {
-		other := *c
-		other.Tool = name
-		decision, known := f.cfg.Decider.Decide(&other)
-		if !known {
-			var refusal *call.Refusal
-			if decision, refusal = f.cfg.Decider.Fetch(ctx, &other); refusal != nil {
-				continue
-			}
-		}
-		if decision.Verdict != call.Block {
-			if names = append(names, name); len(names) > maxNamed {
-				break
-			}
+		if !slices.Contains(callable, name) && f.callable(ctx, c, name) {
+			callable = append(callable, name)
 		}
 	}
-	return names
+	return toolUnknown(c, callable)
+}
+
+// callable reports whether the caller may call another tool of the capability, perhaps after an approval.
+func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
+	other := *c
+	other.Tool = tool
+	decision, known := f.cfg.Decider.Decide(&other)
+	if !known {
+		var refusal *call.Refusal
+		if decision, refusal = f.cfg.Decider.Fetch(ctx, &other); refusal != nil {
+			return false
+		}
+	}
+	return decision.Verdict != call.Block
 }
 
 // check says what is wrong with a call's arguments and credentials.
@@ -71,7 +84,10 @@ func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
 	case !m.brought.Read:
 		return rejectedUnread
 	case m.checked && m.schema == nil:
-		return schemaUnknown(&m.call, f.toolsFor(ctx, &m.call))
+		if unknown := f.unknown(ctx, &m.call); unknown != nil {
+			return unknown
+		}
+		return schemaUnknown(&m.call)
 	}
 	done, refusal := f.turn(ctx, m.call.Tenant)
 	if refusal != nil {

@@ -50,7 +50,7 @@ func (m *request) isToolCall() bool {
 
 // settled says that nothing more has to be found out.
 func (m *request) settled() bool {
-	return m.known && (m.decision.Verdict == call.Block ||
+	return m.known && (m.decision.Verdict == call.Block && m.decision.Level != policy.Default ||
 		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded && !m.unnamed)
 }
 
@@ -124,6 +124,10 @@ func (f *Filter) decide(ctx context.Context, m *request) (o result) {
 		}
 	}
 	o.decision, o.decided = m.decision, true
+	if o.decision.Verdict == call.Block && o.decision.Level == policy.Default {
+		o.refusal = f.unknown(ctx, &m.call)
+		return o
+	}
 	if o.decision.Verdict != call.Block {
 		if o.refusal = f.check(ctx, m); o.refusal != nil {
 			return o

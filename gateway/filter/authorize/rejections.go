@@ -1,6 +1,7 @@
 package authorize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -72,19 +73,23 @@ func invalidArguments(c *call.Call, err error) *call.Refusal {
 	return r
 }
 
-// schemaUnknown is the end of a call whose arguments are to be checked against what nobody
-// has said, or not yet.
-func schemaUnknown(c *call.Call, tools []string) *call.Refusal {
-	r := &call.Refusal{
+// schemaUnknown is the end of a call whose arguments have to be checked before the tools of the capability are known.
+func schemaUnknown(c *call.Call) *call.Refusal {
+	return &call.Refusal{
 		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
 		Message:  "the arguments cannot be checked: it is not known that the capability has this tool, nor what it takes",
 		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
-	if len(tools) > 0 {
-		r.Message = fmt.Sprintf("the capability has no tool %q%s; it has %s", call.Quote(c.Tool),
-			nearest.Hint(c.Tool, tools), nearest.List(tools, maxNamed))
+}
+
+// toolUnknown is the end of a call of a tool that the capability does not have. It names those that the caller may call.
+func toolUnknown(c *call.Call, tools []string) *call.Refusal {
+	return &call.Refusal{
+		Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
+		Message: fmt.Sprintf("the capability has no tool %q%s; you may call %s", call.Quote(c.Tool),
+			nearest.Hint(c.Tool, tools), cmp.Or(nearest.List(tools, maxNamed), "none of its tools")),
+		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
-	return r
 }
 
 // invalidConfig is the end of a call whose config_json names what it may not. err repeats

@@ -101,7 +101,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 // tools that are listed for them, and get the reason.
 func (h *Handler) hides(i *invocation, err error) bool {
 	switch ownInfo(err).GetReason() {
-	case toolBlocked, "SCHEMA_UNKNOWN":
+	case toolBlocked, "SCHEMA_UNKNOWN", "TOOL_UNKNOWN":
 		return !h.cfg.Catalog.Has(i.exchange.r.Context(), i.req.GetCapabilityId(), i.req.GetToolName())
 	}
 	return false

@@ -86,11 +86,12 @@ type Options struct {
 
 	Listeners []gateway.Listener // besides the public port; default none
 
-	Approver authorize.Approver   // default nobody
-	Describe authorize.Describe   // of tools, for approvers; default: nothing is known
-	Answers  *idempotency.Service // of calls with idempotency keys; default none
-	Leaving  func()               // as in gateway.Config; default nobody
-	Unread   func() []string      // as in gateway.Config; default none
+	Approver  authorize.Approver   // default nobody
+	Describe  authorize.Describe   // of tools, for approvers; default: nothing is known
+	ToolNames authorize.ToolNames  // default: the tools are not known
+	Answers   *idempotency.Service // of calls with idempotency keys; default none
+	Leaving   func()               // as in gateway.Config; default nobody
+	Unread    func() []string      // as in gateway.Config; default none
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
@@ -217,7 +218,8 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Clients: gateway.Clients{Addr: o.ClientAddr, Exempt: o.Exempt, Hosts: o.Hosts, Listeners: o.Listeners,
 			OpenCalls: o.OpenCalls, Stall: o.Stall},
 		Callers: gateway.Callers{Authenticator: o.Authenticator, Signed: o.Signed, Limits: o.Limits},
-		Policy:  authorize.Config{Decider: decider, Shield: o.Shield, Approver: o.Approver, Describe: o.Describe},
+		Policy: authorize.Config{Decider: decider, Shield: o.Shield, Approver: o.Approver, Describe: o.Describe,
+			Tools: o.ToolNames},
 		Routing: gateway.Routing{Router: routing, Local: o.Local, Affinity: g.affinity, Expedite: o.expedite(g.prober),
 			Discovery: o.Discovery, Idempotency: o.Answers, Engines: o.Engines},
 		Doors: gateway.Doors{REST: withEngines(o.REST), Connect: o.Connect, MCP: o.MCP, CORS: o.CORS,
