@@ -37,6 +37,9 @@ func merge(doc, proto object) {
 		for method := range at(proto, "paths", path) {
 			operation := at(proto, "paths", path, method)
 			splitSummary(operation)
+			if strings.HasSuffix(path, "/events") {
+				operation["responses"] = eventStream()
+			}
 			maps.Copy(operation, at(paths, to, method))
 			at(paths, to)[method] = operation
 		}
@@ -48,6 +51,16 @@ func merge(doc, proto object) {
 		at(doc, "components", "schemas")[identifier(name)] = schema
 	}
 	doc["tags"] = append(list(doc, "tags"), list(proto, "tags")...)
+}
+
+// eventStream returns the responses of a method that sends its messages as server-sent events. The proto says only what
+// one message is.
+func eventStream() object {
+	return object{"200": object{
+		"description": "Server-sent events, until the client closes the stream. `event` is the kind of change, `id` is for " +
+			"Last-Event-ID, `data` is the call or the approval as JSON.",
+		"content": object{"text/event-stream": object{"schema": object{"type": "string"}}},
+	}}
 }
 
 // splitSummary makes the first sentence of a comment the summary, and the rest the description.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -140,18 +141,12 @@ func JSONRoutes(services []string) (map[string]string, error) {
 	return all, nil
 }
 
+// route returns the HTTP method, whose name is that of the field, and the path template of a rule.
 func route(rule *annotations.HttpRule) (verb, path string) {
-	switch p := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		return http.MethodGet, p.Get
-	case *annotations.HttpRule_Put:
-		return http.MethodPut, p.Put
-	case *annotations.HttpRule_Post:
-		return http.MethodPost, p.Post
-	case *annotations.HttpRule_Delete:
-		return http.MethodDelete, p.Delete
-	case *annotations.HttpRule_Patch:
-		return http.MethodPatch, p.Patch
+	m := rule.ProtoReflect()
+	pattern := m.WhichOneof(m.Descriptor().Oneofs().ByName("pattern"))
+	if pattern == nil || pattern.Kind() != protoreflect.StringKind { // a custom one
+		return "", ""
 	}
-	return "", ""
+	return strings.ToUpper(string(pattern.Name())), m.Get(pattern).String()
 }
