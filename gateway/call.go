@@ -1,50 +1,22 @@
 package gateway
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/filter/affinity"
-	"github.com/capgate/capgate/gateway/filter/authenticate"
-	"github.com/capgate/capgate/gateway/filter/authorize"
-	"github.com/capgate/capgate/gateway/filter/bandwidth"
-	"github.com/capgate/capgate/gateway/filter/forward"
-	"github.com/capgate/capgate/gateway/filter/idempotency"
-	"github.com/capgate/capgate/gateway/filter/open"
-	"github.com/capgate/capgate/gateway/filter/overload"
-	"github.com/capgate/capgate/gateway/filter/peek"
-	"github.com/capgate/capgate/gateway/filter/pick"
-	"github.com/capgate/capgate/gateway/filter/protocol"
-	"github.com/capgate/capgate/gateway/filter/ratelimit"
-	"github.com/capgate/capgate/gateway/filter/ready"
-	"github.com/capgate/capgate/gateway/filter/retry"
-	"github.com/capgate/capgate/gateway/filter/warm"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
-// callState is a call while it passes: what its filters share, and the state of each. It is the Value of the call's
+// callState is a call while it passes: what its filters share, and what each remembers. It is the Value of the call's
 // stream, belongs to it from Headers to Done, and is used again after that.
 type callState struct {
 	filter.Call
 	walk walk // along the filters
-
-	authenticate authenticate.State
-	open         open.State
-	overload     overload.State
-	bandwidth    bandwidth.State
-	peek         peek.State
-	idempotency  idempotency.State
-	ratelimit    ratelimit.State
-	authorize    authorize.State
-	retry        retry.State
-	pick         pick.State
-	forward      forward.State
-	affinity     affinity.State
-	ready        ready.State
-	warm         warm.State
-	protocol     protocol.State
+	states
 }
 
 type callPool struct{ pool sync.Pool }
@@ -65,7 +37,7 @@ func (p *callPool) get(s *relay.Stream) *callState {
 
 func (p *callPool) put(t *callState) {
 	t.Reset()
-	*t = callState{Call: t.Call, forward: t.forward.Keep()}
+	*t = callState{Call: t.Call, states: states{forward: t.forward.Keep()}}
 	p.pool.Put(t)
 }
 
@@ -86,4 +58,39 @@ func (t *callState) readMethod(path string) {
 		return
 	}
 	t.Info.Service = service
+}
+
+// of is the list of a call, by its path.
+func (c *chain) of(t *callState) *list {
+	switch t.Info.Method {
+	case call.Invoke, call.StreamInvoke:
+		return c.call
+	case call.Healthcheck:
+		return c.healthcheck
+	case call.UploadInputArtifact:
+		return c.upload
+	case call.DownloadOutputArtifact:
+		return c.download
+	case call.Other:
+	}
+	switch path := t.Info.Path; {
+	case enginefilter.Owns(path):
+		return c.engine
+	case t.Info.Service == "":
+		return c.other
+	case strings.HasPrefix(path, "/capgate.v1."):
+		return c.builtin
+	// Load balancers have no credential, and what these tell is in the published protos.
+	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
+		return c.open
+	}
+	return c.other
+}
+
+// ofGateway is the list of a call that the gateway itself makes.
+func (c *chain) ofGateway(t *callState) *list {
+	if enginefilter.Owns(t.Info.Path) {
+		return c.internalEngine
+	}
+	return c.internal
 }

@@ -1,9 +1,32 @@
 package gateway
 
 import (
-	"strings"
+	"fmt"
+	"slices"
 
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/affinity"
+	"github.com/capgate/capgate/gateway/filter/audit"
+	"github.com/capgate/capgate/gateway/filter/authenticate"
+	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/gateway/filter/bandwidth"
+	"github.com/capgate/capgate/gateway/filter/checks"
+	"github.com/capgate/capgate/gateway/filter/discovery"
+	"github.com/capgate/capgate/gateway/filter/forward"
+	"github.com/capgate/capgate/gateway/filter/idempotency"
+	"github.com/capgate/capgate/gateway/filter/open"
+	"github.com/capgate/capgate/gateway/filter/overload"
+	"github.com/capgate/capgate/gateway/filter/peek"
+	"github.com/capgate/capgate/gateway/filter/pick"
+	"github.com/capgate/capgate/gateway/filter/protocol"
+	"github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/filter/ready"
+	"github.com/capgate/capgate/gateway/filter/resolve"
+	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/filter/scope"
+	"github.com/capgate/capgate/gateway/filter/translate"
+	"github.com/capgate/capgate/gateway/filter/warm"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -18,7 +41,7 @@ type chain struct {
 	late                                *list // that code in the process continues when their client has gone
 }
 
-// newChain is the only place that knows the order of filters. Those after attempt run for each try.
+// newChain is the only place that knows the order of filters. Those after begin run for each attempt.
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a list of tools is answered and a
@@ -26,73 +49,114 @@ type chain struct {
 // permit in one; forward writes the headers that only a backend gets. Where idempotency, translate or guard have code in
 // the process serve a call, that code continues the call at the filter after them.
 func newChain(h *handler) *chain {
-	c, f := &chain{}, newFilters(h)
+	cfg, d, fleets := h.cfg, h.driver, resolve.New(h.cfg.Routing.Router)
+	stored := idempotency.NewServer(idempotency.ServerConfig{
+		Service: cfg.Routing.Idempotency, Queue: h.fairQueue, MaxMessage: maxMessage, Refuse: refuse})
 
-	c.call = f.list("call", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed, f.overload,
-		f.memory, f.bandwidth, f.peek, f.resolve, f.capability, f.deadline, f.session, f.artifacts, f.key, f.audit,
-		f.ratelimit, f.authorize, f.discovery, f.idempotency,
-		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.upload = f.list("upload", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformed,
-		f.overload, f.memory, f.bandwidth, f.resolve, f.capability, f.deadline, f.session, f.key, f.audit, f.ratelimit,
-		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.download = f.list("download", f.accesslog, f.trace, f.host, f.authenticate, f.scopeDownload, f.listener,
-		f.wellformed, f.overload, f.memory, f.bandwidth, f.peekDownload, f.resolve, f.capability, f.deadline, f.restrict,
-		f.session, f.artifacts, f.audit, f.ratelimit,
-		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.warm, f.protocol, f.forward)
-	c.healthcheck = f.list("healthcheck", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener,
-		f.wellformed, f.overload, f.memory, f.bandwidth, f.await, f.resolve, f.deadline, f.session, f.audit, f.health)
-	c.other = f.list("other", f.accesslog, f.trace, f.host, f.authenticate, f.scope, f.listener, f.wellformedAny,
-		f.overload, f.memory, f.bandwidth, f.resolveOther, f.capability, f.method, f.deadline, f.session, f.audit,
-		f.ratelimit, f.authorize,
-		f.attempt, f.backoff, f.ready, f.affinity, f.pick, f.forwardAsIs)
-	c.engine = f.list("engine", f.accesslog, f.trace, f.host, f.authenticate, f.scopeEngine, f.listener, f.wellformed,
-		f.overload, f.memory, f.bandwidth, f.peekSession, f.resolve, f.engine, f.engineDeadline, f.session,
-		f.newSession, f.oneEngine, f.audit, f.ratelimit,
-		f.attempt, f.ready, f.affinity, f.pick, f.guard, f.forwardAsIs).once()
-	c.internal = f.list("internal", f.accesslogInternal, f.trace, f.self, f.wellformed, f.peek, f.resolve,
-		f.deadline, f.forgetSession, f.audit,
-		f.attempt, f.backoff, f.affinity, f.pick, f.warm, f.protocol, f.translate, f.forward)
-	c.internalEngine = f.list("internal engine", f.accesslogInternal, f.trace, f.self, f.wellformed, f.resolve,
-		f.sentTo, f.engineDeadline, f.audit,
-		f.attempt, f.affinity, f.pick, f.forwardAsIs).once()
-	c.builtin = f.list("builtin", f.host, f.authenticateBuiltin, f.scopeBuiltin, f.wellformedAny, f.overload, f.memory,
-		f.serve)
-	c.open = f.list("open", f.host, f.open, f.wellformedAny, f.serve)
-	c.late = f.list("late", f.late)
-	return c
+	host, invoke := check("host", h.hosts.CheckCall), bind("peek", h.reader.With(peek.ReadInvoke))
+	resolve, capability := check("resolve", fleets.Check), check("capability", enginefilter.Foreign)
+	deadline, engineDeadline := note("deadline", checks.Deadline), note("deadline", enginefilter.Deadline)
+	session, artifacts := check("session", checks.Session), check("artifacts", checks.Artifacts)
+	key := bind("key", idempotency.NewKeyFilter(stored))
+	audit := check("audit", audit.New(orNil[audit.Log](cfg.Observe.Audit)).Check)
+	ratelimit := bind("ratelimit", ratelimit.New(orNil[ratelimit.Limiter](cfg.Callers.Limits), h.shares.deciding))
+	authorize, discovery := bind("authorize", h.authorize), bind("discovery", discovery.New(discovery.Config{
+		Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
+		Queue: h.fairQueue, MaxMessage: maxMessage, Refuse: refuse}))
+
+	begin, backoff, ready := rows{{}}, bind("backoff", retry.Filter{}), bind("ready", h.ready)
+	affinity, pick := bind("affinity", affinity.New(cfg.Routing.Affinity)), bind("pick", pick.Filter{})
+	attempt := slices.Concat(begin, backoff, ready, affinity, pick)
+	protocol := slices.Concat(bind("warm", warm.Filter{}), bind("protocol", protocol.Filter{}))
+	translate := bind("translate", translate.New(h.translator))
+	forwardAsIs := bind("forward", forward.New(cfg.Observe.Recorder, cfg.Routing.Affinity, false))
+	forward := bind("forward", forward.New(cfg.Observe.Recorder, cfg.Routing.Affinity, true))
+	own := slices.Concat(bind("accesslog", h.accesslog(true)), note("trace", h.trace.Note),
+		note("self", authenticate.Self), check("wellformed", checks.WellFormed))
+	serve := rows{{name: "serve", admit: h.serve}}
+
+	return &chain{
+		call: d.list("call", h.entry(scope.Invoke, checks.WellFormed), invoke, resolve, capability, deadline, session,
+			artifacts, key, audit, ratelimit, authorize, discovery, bind("idempotency", idempotency.New(stored)),
+			attempt, protocol, translate, forward),
+		upload: d.list("upload", h.entry(scope.Invoke, checks.WellFormed), resolve, capability, deadline, session, key,
+			audit, ratelimit, attempt, protocol, translate, forward),
+		download: d.list("download", h.entry(scope.Download, checks.WellFormed),
+			bind("peek", h.reader.With(peek.ReadDownload)), resolve, capability, deadline,
+			check("restrict", checks.Restrict), session, artifacts, audit, ratelimit, attempt, protocol, forward),
+		healthcheck: d.list("healthcheck", h.entry(scope.Invoke, checks.WellFormed), bind("await", peek.Await{}), resolve,
+			deadline, session, audit, rows{{name: "health", admit: h.answerHealth}}),
+		other: d.list("other", h.entry(scope.Invoke, checks.WellFormedAny), check("resolve", fleets.CheckOther),
+			capability, check("method", checks.Method), deadline, session, audit, ratelimit, authorize,
+			attempt, forwardAsIs),
+		engine: d.list("engine", h.entry(enginefilter.Scope, checks.WellFormed),
+			bind("peek", peek.If{Filter: h.reader.With(enginefilter.ReadSession), Wanted: enginefilter.NamesSession}),
+			resolve, check("engine", enginefilter.Fleet), engineDeadline, session, note("session", enginefilter.NewSession),
+			check("session", enginefilter.Routed), audit, ratelimit,
+			begin, ready, affinity, pick, bind("guard", enginefilter.NewGuard(h.guard)), forwardAsIs).once(),
+		internal: d.list("internal", own, invoke, resolve, deadline, note("session", checks.ForgetSession), audit,
+			begin, backoff, affinity, pick, protocol, translate, forward),
+		internalEngine: d.list("internal engine", own, resolve, check("engine", enginefilter.Directed), engineDeadline,
+			audit, begin, affinity, pick, forwardAsIs).once(),
+		builtin: d.list("builtin", host, bind("authenticate", h.authenticate(nil)), check("scope", scope.Builtin),
+			check("wellformed", checks.WellFormedAny), bind("overload", h.overload), check("memory", h.bandwidth.Charge),
+			serve),
+		open: d.list("open", host, bind("open", open.New(h.callers.Drop, cfg.Clients.OpenCalls)),
+			check("wellformed", checks.WellFormedAny), serve),
+		late: d.list("late", check("late", func(*filter.Call) *call.Refusal { return filter.ShuttingDown })),
+	}
 }
 
-// of is the list of a call, by its path.
-func (c *chain) of(t *callState) *list {
-	switch t.Info.Method {
-	case call.Invoke, call.StreamInvoke:
-		return c.call
-	case call.Healthcheck:
-		return c.healthcheck
-	case call.UploadInputArtifact:
-		return c.upload
-	case call.DownloadOutputArtifact:
-		return c.download
-	case call.Other:
-	}
-	switch path := t.Info.Path; {
-	case enginefilter.Owns(path):
-		return c.engine
-	case t.Info.Service == "":
-		return c.other
-	case strings.HasPrefix(path, "/capgate.v1."):
-		return c.builtin
-	// Load balancers have no credential, and what these tell is in the published protos.
-	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
-		return c.open
-	}
-	return c.other
+// entry begins the lists of calls that callers make: who calls, and what the gateway has room for.
+func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows {
+	return slices.Concat(bind("accesslog", h.accesslog(false)), note("trace", h.trace.Note),
+		check("host", h.hosts.CheckCall), bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant)),
+		check("scope", scope), check("listener", checks.Listener), check("wellformed", wellformed),
+		bind("overload", h.overload), check("memory", h.bandwidth.Charge), bind("bandwidth", h.bandwidth))
 }
 
-// ofGateway is the list of a call that the gateway itself makes.
-func (c *chain) ofGateway(t *callState) *list {
-	if enginefilter.Owns(t.Info.Path) {
-		return c.internalEngine
+// states is what filters remember of a call, each its own.
+type states struct {
+	authenticate authenticate.State
+	open         open.State
+	overload     overload.State
+	bandwidth    bandwidth.State
+	peek         peek.State
+	idempotency  idempotency.State
+	ratelimit    ratelimit.State
+	authorize    authorize.State
+	retry        retry.State
+	pick         pick.State
+	forward      forward.State
+	affinity     affinity.State
+	ready        ready.State
+	warm         warm.State
+	protocol     protocol.State
+}
+
+// stateOf finds what a filter remembers of calls, by its type.
+func stateOf[S any]() func(*states) *S {
+	for _, of := range [...]any{
+		func(*states) *filter.Stateless { return nil },
+		func(s *states) *authenticate.State { return &s.authenticate },
+		func(s *states) *open.State { return &s.open },
+		func(s *states) *overload.State { return &s.overload },
+		func(s *states) *bandwidth.State { return &s.bandwidth },
+		func(s *states) *peek.State { return &s.peek },
+		func(s *states) *idempotency.State { return &s.idempotency },
+		func(s *states) *ratelimit.State { return &s.ratelimit },
+		func(s *states) *authorize.State { return &s.authorize },
+		func(s *states) *retry.State { return &s.retry },
+		func(s *states) *pick.State { return &s.pick },
+		func(s *states) *forward.State { return &s.forward },
+		func(s *states) *affinity.State { return &s.affinity },
+		func(s *states) *ready.State { return &s.ready },
+		func(s *states) *warm.State { return &s.warm },
+		func(s *states) *protocol.State { return &s.protocol },
+	} {
+		if found, ok := of.(func(*states) *S); ok {
+			return found
+		}
 	}
-	return c.internal
+	panic(fmt.Sprintf("no field of a call is a %T", *new(S)))
 }

@@ -3,12 +3,13 @@
 //	accept ─► authenticate ─► resolve ─► authorize ─► pick ─► forward ─► access log
 //	 relay       tenant        router     policy     router    relay      telemetry
 //
-//	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order
-//	filters.go       binds each filter to its state of a call
+//	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order, and
+//	                 what the filters remember of a call
+//	list.go          a list and its rows, each bound to what its filter remembers of a call
 //	driver.go        walks the lists; it alone rejects, answers and assigns upstreams
 //	served.go        calls that code in the process serves and continues, and how far a call has come
-//	call.go          the pooled per-call struct: the shared part, and the state of each filter
-//	handler.go       makes the filters, and connects them and the driver to the relay
+//	call.go          the pooled per-call struct: the shared part, the states of filters, and the list that is a call's
+//	handler.go       connects filters and driver to the relay
 //	config.go        what a Gateway is made of, in groups
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
 //	admin.go         the admin API's port

@@ -7,58 +7,6 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// row is a filter in a list.
-type row struct {
-	name  string
-	admit func(*callState) filter.Step
-	done  func(*callState, *filter.Result) // nil: the filter has nothing to give back
-	// continued is called when a stream has ended that continues the call which the filter serves; nil: it need not know.
-	continued func(*callState, *relay.Result)
-}
-
-// continuer is a filter that serves calls, and has to know what became of what continues them: how the stream at the
-// backend has ended, or the one that never got there.
-type continuer[S any] interface {
-	Continued(*filter.Call, *S, *relay.Result)
-}
-
-// bind makes a row of a filter. state finds what it remembers of a call.
-func bind[S any](name string, f filter.Filter[S], state func(*callState) *S) row {
-	bound := row{
-		name:  name,
-		admit: func(t *callState) filter.Step { return f.Admit(&t.Call, state(t)) },
-		done:  func(t *callState, r *filter.Result) { f.Done(&t.Call, state(t), r) },
-	}
-	if c, ok := f.(continuer[S]); ok {
-		bound.continued = func(t *callState, r *relay.Result) { c.Continued(&t.Call, state(t), r) }
-	}
-	return bound
-}
-
-// check makes a row of a filter that remembers nothing, and only rejects or continues.
-func check(name string, of func(*filter.Call) *call.Refusal) row {
-	return row{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(&t.Call)) }}
-}
-
-// note makes a row of a filter that remembers nothing, and never rejects.
-func note(name string, of func(*filter.Call)) row {
-	return row{name: name, admit: func(t *callState) filter.Step {
-		of(&t.Call)
-		return filter.Continue
-	}}
-}
-
-// list is the filters of a kind of call, in order.
-type list struct {
-	name     string
-	driver   *driver
-	rows     []row
-	attempt  rowIndex // where an attempt begins; len(rows): there is only one
-	attempts int      // at most
-	// repeat says whether an attempt follows one that provably did not start, or may be carried out twice.
-	repeat func(t *callState, err error) *call.Refusal
-}
-
 // walk is where a call is in its list.
 type walk struct {
 	list   *list
@@ -73,9 +21,6 @@ type walk struct {
 	settled bool     // the caller knows that the call was not sent: it gets to no backend any more
 	over    bool
 }
-
-// rowIndex is the place of a row in its list. It is small, because each open stream has some.
-type rowIndex int16
 
 // driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
 // filter can be passed by. All of it runs with the shard of the call's stream locked.

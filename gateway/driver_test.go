@@ -98,17 +98,17 @@ func drive(all ...steps) *driven {
 	s.call, t.Stream = t, s
 	d := &driven{fakeStream: s, t: t, driver: newDriver(status.NewCache())}
 	d.driver.stream = func(*callState) stream { return s }
-	var rows []row
+	var list rows
 	for i, does := range all {
 		if does == nil {
-			rows = append(rows, row{})
+			list = append(list, row{})
 			continue
 		}
 		f := &fakeFilter{name: string(rune('a' + i)), s: s, steps: does}
-		rows = append(rows, bind(f.name, f, func(t *callState) *peek.State { return &t.peek }))
+		list = append(list, bind(f.name, f)...)
 	}
-	d.list = (&filters{driver: d.driver, repeat: func(*callState, error) *call.Refusal { return d.no }}).list("test",
-		rows...)
+	d.list = d.driver.list("test", list)
+	d.list.repeat = func(*callState, error) *call.Refusal { return d.no }
 	return d
 }
 
@@ -331,7 +331,7 @@ func TestServedInside(t *testing.T) {
 // services have no access log and no resolve.
 func TestChain(t *testing.T) {
 	t.Parallel()
-	c := newChain(&handler{cfg: &Config{}})
+	c := newChain(&handler{cfg: &Config{}, shares: &shares{}})
 	lists := []*list{c.call, c.upload, c.download, c.healthcheck, c.other, c.engine, c.internal, c.internalEngine,
 		c.builtin, c.open}
 	for _, l := range lists {
@@ -362,13 +362,13 @@ func BenchmarkDriver(b *testing.B) {
 	t := &callState{}
 	d := newDriver(status.NewCache())
 	d.stream = func(*callState) stream { return quiet{s} }
-	var rows []row
+	var all rows
 	for range 15 {
-		rows = append(rows, bind("row", nothing{}, func(t *callState) *peek.State { return &t.peek }))
+		all = append(all, bind("row", nothing{})...)
 	}
 	up := &relay.Upstream{}
-	rows = append(rows, row{name: "serve", admit: func(t *callState) filter.Step { return t.Forward(up) }})
-	l := (&filters{}).list("test", rows...)
+	all = append(all, row{name: "serve", admit: func(t *callState) filter.Step { return t.Forward(up) }})
+	l := d.list("test", all)
 	b.ReportAllocs()
 	for b.Loop() {
 		t.walk, *t.Answer() = walk{}, filter.Answer{}

@@ -10,12 +10,8 @@ import (
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/filter/bandwidth"
-	"github.com/capgate/capgate/gateway/filter/discovery"
-	"github.com/capgate/capgate/gateway/filter/idempotency"
-	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
-	"github.com/capgate/capgate/gateway/filter/ratelimit"
 	"github.com/capgate/capgate/gateway/filter/ready"
 	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/trace"
@@ -26,7 +22,6 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/fairshare"
 	overloads "github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -34,19 +29,15 @@ import (
 // handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
 // shard locked, so nothing in it blocks.
 type handler struct {
-	cfg         *Config
-	callers     *authenticate.Callers
-	idempotency *idempotency.Server // nil: no call may have an idempotency key
-	translator  *localgrpc.Server   // between the dialects
-	services    *localgrpc.Server   // the gateway's own gRPC services
-	guard       *localgrpc.Server   // of OpenParallax engines
+	cfg        *Config
+	callers    *authenticate.Callers
+	translator *localgrpc.Server // between the dialects
+	services   *localgrpc.Server // the gateway's own gRPC services
+	guard      *localgrpc.Server // of OpenParallax engines
 
 	authorize *authorize.Filter
-	discovery *discovery.Filter
 	bandwidth *bandwidth.Filter
-	open      *open.Filter
 	overload  *overload.Filter
-	ratelimit *ratelimit.Filter
 	reader    *peek.Reader
 	ready     *ready.Filter
 	trace     trace.Filter
@@ -61,40 +52,42 @@ type handler struct {
 	relay     *relay.Relay // that calls the handler
 }
 
-// newHandler makes the filters and their chain. guard serves calls of engines. The relay comes later.
+// newHandler makes the filters that the rest of the Gateway knows, too, and the chain. guard serves calls of engines. The
+// relay comes later.
 func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.Server) *handler {
+	cfg.Policy.Memory = own.deciding
+	statuses := status.NewCache()
 	h := &handler{
 		cfg:        cfg,
 		callers:    authenticate.NewCallers(cfg.Callers.Authenticator, cfg.Callers.Signed),
 		translator: translate.NewServer(q, maxMessage, refuse),
 		services:   &localgrpc.Server{Name: "services", Unknown: status.UnknownMethod, MaxMessage: maxMessage},
 		guard:      guard,
-		authorize:  newAuthorize(cfg, own.deciding),
+		authorize:  authorize.New(cfg.Policy),
 		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,
 			Replicas: cfg.Callers.Replicas}),
-		overload:  newOverload(cfg),
-		ratelimit: newRatelimit(cfg, own),
+		overload:  overload.New(orNil[overload.Shedder](cfg.Capacity.Overload)),
 		trace:     trace.New(cfg.Observe.Tracer),
 		ready:     ready.New(cfg.Routing.Expedite, own.unready),
-		statuses:  status.NewCache(),
+		driver:    newDriver(statuses),
+		statuses:  statuses,
 		shares:    own,
 		fairQueue: q,
 	}
 	h.hosts = web.NewHosts(h.callers, cfg.Clients.Hosts)
-	h.discovery = discovery.New(discovery.Config{Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
-		Queue: q, MaxMessage: maxMessage, Refuse: refuse})
-	h.open = open.New(h.callers.Drop, cfg.Clients.OpenCalls)
 	h.reader = peek.NewReader(peek.Config{
 		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router, ReadsMessages: h.authorize.ReadsMessages,
 	})
-	if cfg.Routing.Idempotency != nil {
-		h.idempotency = idempotency.NewServer(idempotency.ServerConfig{
-			Service: cfg.Routing.Idempotency, Queue: q, MaxMessage: maxMessage, Refuse: refuse,
-		})
-	}
-	h.driver = newDriver(h.statuses)
 	h.chain = newChain(h)
 	return h
+}
+
+// orNil returns a pointer as an interface, which is nil if the pointer is.
+func orNil[I, T any](p *T) (i I) {
+	if p != nil {
+		i = any(p).(I)
+	}
+	return i
 }
 
 // accesslog makes the filter that records calls: of callers, or of the gateway itself.
@@ -117,28 +110,6 @@ func (h *handler) use(tenant string) overloads.Use {
 		Doors: own.bodies.Held(tenant) + own.results.Held(tenant),
 		Held:  own.memory.Held(tenant), Moved: h.bandwidth.Moved(tenant),
 	}
-}
-
-// newRatelimit makes the filter of tenants' limits. Without a limiter it limits nothing.
-func newRatelimit(cfg *Config, own *shares) *ratelimit.Filter {
-	var by ratelimit.Limiter
-	if cfg.Callers.Limits != nil {
-		by = cfg.Callers.Limits
-	}
-	return ratelimit.New(by, own.deciding)
-}
-
-func newAuthorize(cfg *Config, memory *fairshare.Pool) *authorize.Filter {
-	c := cfg.Policy
-	c.Memory = memory
-	return authorize.New(c)
-}
-
-func newOverload(cfg *Config) *overload.Filter {
-	if cfg.Capacity.Overload == nil {
-		return overload.New(nil)
-	}
-	return overload.New(cfg.Capacity.Overload)
 }
 
 // Headers begins a call, or goes on with one that code in the process continues.

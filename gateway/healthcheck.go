@@ -17,6 +17,13 @@ func (h *handler) answerHealth(t *callState) filter.Step {
 	return t.Reply(healthReply(t.Fleet, t.Info.Dialect))
 }
 
+// serve answers a call of the gateway's own services.
+func (h *handler) serve(t *callState) filter.Step {
+	step := t.ServeBy(h.services, nil)
+	t.Answer().Served.SetProgress(call.Answered)
+	return step
+}
+
 // healthReply returns the answer of a Healthcheck. Its bytes are the same in the dialects Doc and Live, ready=1 and
 // message=2; Legacy has only the first field.
 func healthReply(f *router.Fleet, d call.Dialect) []byte {

@@ -21,9 +21,9 @@ import (
 // replayedHeader is metadata of an answer that the first call with its key got.
 const replayedHeader = "idempotency-replayed"
 
-// ServerConfig is for a Server. All of it is needed.
+// ServerConfig is for a Server. All of it but Service is required.
 type ServerConfig struct {
-	Service    *idempotency.Service
+	Service    *idempotency.Service // nil: no call may have a key
 	Queue      filter.Queue
 	MaxMessage int                                        // bytes
 	Refuse     func(context.Context, *call.Refusal) error // makes the error by which a call is refused
@@ -38,8 +38,11 @@ type Server struct {
 	onward grpc.ClientConnInterface
 }
 
-// NewServer returns a Server.
+// NewServer returns a Server, which is nil if there is no Service.
 func NewServer(cfg ServerConfig) *Server {
+	if cfg.Service == nil {
+		return nil
+	}
 	s := &Server{cfg: cfg, onward: localgrpc.Continue(cfg.MaxMessage)}
 	s.server = localgrpc.NewBytesServer(s.serve, cfg.MaxMessage)
 	return s
