@@ -53,6 +53,7 @@ func TestWhoMayAnswerForWhom(t *testing.T) {
 		entry("two", "acme", operator.Approve), entry("two", "globex", operator.Approve|operator.Admin),
 		entry("off", "initech", operator.Approve), entry("on", "initech", operator.Approve),
 		entry("on", "acme", operator.Approve), entry("viewer", "acme", operator.View),
+		entry("mix", "globex", operator.Approve),
 		{Issuer: "corp", Group: "board", Tenant: "acme", Roles: operator.Approve}})
 	for _, test := range []struct {
 		name    string
@@ -65,6 +66,7 @@ func TestWhoMayAnswerForWhom(t *testing.T) {
 		{"claims, by name", person("ann", "acme", "approve"), "acme", "acme approve,read", ""},
 		{"claims, another tenant", person("ann", "acme", "approve"), "globex", "APPROVER_REQUIRED", ""},
 		{"claims without the scope", person("ann", "acme", "read", "policy"), "", "APPROVER_REQUIRED", ""},
+		{"claims without the scope beside a role", person("mix", "acme", "read"), "", "globex approve,read", ""},
 		{"no tenant", person("ann", "", "approve"), "", "APPROVER_REQUIRED", ""},
 		{"viewer", person("viewer", ""), "", "APPROVER_REQUIRED", ""},
 		{"a group of others", person("bob", ""), "", "APPROVER_REQUIRED", ""},

@@ -156,7 +156,7 @@ func TestCredentialStaysPrivate(t *testing.T) {
 		"status --admin http://192.0.2.1:1":                         "--insecure-cleartext",
 		"policy list --admin gateway.invalid:1":                     "use --admin https://gateway.invalid:1",
 		"status --admin http://127.0.0.1:1 --tls-ca /nowhere":       "is cleartext",
-		"status --admin 127.0.0.1:1 --tls-ca /nowhere":              "/nowhere cannot be read",
+		"status --admin 127.0.0.1:1 --tls-ca /nowhere":              "--tls-ca: /nowhere: cannot be read",
 		"status --admin 127.0.0.1:1 --tls-cert /nowhere":            "--tls-cert, --tls-key",
 		"register --admin 192.0.2.1:1 weather localhost:1 --ttl 9s": "without TLS",
 	} {

@@ -44,7 +44,7 @@ func startAsking(t *testing.T, more string, top ...string) (c *cluster, callers 
 // desk is where people answer, at one gateway.
 func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	t.Helper()
-	conn, err := dialAdmin(admin, "test")
+	conn, err := dialAdmin(admin)
 	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return capgatepb.NewApprovalsClient(conn)

@@ -71,7 +71,7 @@ func whyNot(e *capgatepb.CatalogEntry) string {
 
 func (c *catalogCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewCatalogAdminClient(conn).ShowCatalog(cmd.Context(),
-		&capgatepb.ShowCatalogRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+		&capgatepb.ShowCatalogRequest{Capability: args[0]})
 	if err != nil {
 		return err
 	}
@@ -102,8 +102,7 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 
 func (c *catalogCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewCatalogAdminClient(conn).AcceptTool(cmd.Context(),
-		&capgatepb.AcceptToolRequest{Capability: args[0], Tool: args[1], Hash: args[2]},
-		grpc.MaxCallRecvMsgSize(maxResponse))
+		&capgatepb.AcceptToolRequest{Capability: args[0], Tool: args[1], Hash: args[2]})
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (c *catalogCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterfac
 
 func (c *catalogCommand) discover(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewCatalogAdminClient(conn).DiscoverTools(cmd.Context(),
-		&capgatepb.DiscoverToolsRequest{Capability: args[0]}, grpc.MaxCallRecvMsgSize(maxResponse))
+		&capgatepb.DiscoverToolsRequest{Capability: args[0]})
 	if err != nil {
 		return err
 	}

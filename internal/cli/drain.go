@@ -23,7 +23,7 @@ const drainPoll = 250 * time.Millisecond
 
 // drainCommand is the command line of capgate drain and capgate undrain.
 type drainCommand struct {
-	port    *adminClient
+	port    *gatewayPort
 	backend string
 	request capgatepb.DrainBackendRequest
 	timeout time.Duration
@@ -34,7 +34,7 @@ type drainCommand struct {
 func newDrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls", Long: drainHelp}
-	connect := d.addTo(c)
+	d.addTo(c)
 	c.Flags().BoolVar(&d.request.Force, "force", false,
 		"drain even the last backend of a fleet; its calls are then rejected")
 	c.Flags().DurationVar(&d.timeout, "timeout", 2*time.Minute,
@@ -43,9 +43,7 @@ func newDrainCommand(std stdio) *cobra.Command {
 		if d.timeout < 0 {
 			return usageError("--timeout must not be negative")
 		}
-		if err := connect(args[0]); err != nil {
-			return err
-		}
+		d.backend = args[0]
 		return d.drain(c.Context())
 	}
 	return exits(c, "0 success; 1 the gateway rejected the request, or calls are left after --timeout (the\n"+
@@ -57,28 +55,21 @@ func newUndrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "undrain HOST:PORT", Short: "end the drain of a backend",
 		Long: "The command ends the drain of the backend at all replicas of the gateway. The backend gets new calls\nagain."}
-	connect := d.addTo(c)
+	d.addTo(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := connect(args[0]); err != nil {
-			return err
-		}
+		d.backend = args[0]
 		return d.undrain(c.Context())
 	}
 	return exits(c, "0 success, also if the backend was not drained; 1 the gateway rejected the request;\n"+
 		"2 wrong command line; 3 "+gatewayAway+".")
 }
 
-// addTo adds what both commands have. The result of it takes the backend, once the command line is known.
-func (d *drainCommand) addTo(c *cobra.Command) (connect func(backend string) error) {
-	admin := addAdmin(c)
+// addTo adds the flags that both commands have.
+func (d *drainCommand) addTo(c *cobra.Command) {
+	d.port = addAdmin(c)
 	d.addFlags(c.Flags())
 	c.Flags().StringVar(&d.request.Capability, "capability", "",
 		"only in the fleet of the capability with this `name`; default all fleets with the backend")
-	return func(backend string) (err error) {
-		d.backend = backend
-		d.port, err = newAdminClient(admin)
-		return err
-	}
 }
 
 func (d *drainCommand) path() string { return "/v1/backends/" + url.PathEscape(d.backend) }

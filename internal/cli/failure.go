@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -20,19 +18,6 @@ import (
 
 // diagnosisTime bounds the connection that finds out why another failed.
 const diagnosisTime = 2 * time.Second
-
-// explainCall describes the error of a call to what is at target, with the exit status that follows from it. The
-// argument flag sets the address.
-func explainCall(ctx context.Context, what string, target container.Target, flag string, err error) error {
-	switch {
-	case !away(err):
-		return exitError{exitRefused, errors.New(describeStatus(err))}
-	case status.InfoOf(err) != nil:
-		return exitError{exitUnreachable, errors.New(describeStatus(err))}
-	}
-	text := unreachable(ctx, what, target, err) + "; the flag " + flag + " sets its address"
-	return exitError{exitUnreachable, errors.New(text)}
-}
 
 // unreachable says why no answer came from target. It connects once more to find out.
 func unreachable(ctx context.Context, what string, target container.Target, err error) string {
@@ -67,20 +52,6 @@ func ofTransport(err error) bool {
 		}
 	}
 	return false
-}
-
-// targetOf is the address of a URL's host, with the TLS settings of https; nil: the defaults.
-func targetOf(u *url.URL, secure *tls.Config) container.Target {
-	t, port := container.Target{}, "80"
-	if u.Scheme == "https" {
-		if t.TLS, port = secure.Clone(), "443"; secure == nil {
-			t.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-	}
-	if t.Addr = u.Host; u.Port() == "" {
-		t.Addr += ":" + port
-	}
-	return t
 }
 
 // away reports whether a retry may succeed.

@@ -34,7 +34,7 @@ type invocation struct {
 	req     *docpb.InvokeRequest
 	stream  bool
 	timeout time.Duration
-	from    *caller
+	from    *gatewayPort
 
 	configFile string // of config_json
 
@@ -58,7 +58,7 @@ func newInvokeCommand(std stdio) *cobra.Command {
 		Example: invokeExample}
 	c.Args = inv.checkArgs
 	fs := c.Flags()
-	inv.from = addCaller(fs)
+	inv.from = addPublic(c)
 	fs.BoolVar(&inv.stream, "stream", false, "use StreamInvoke, and print chunks as they arrive")
 	fs.DurationVar(&inv.timeout, "timeout", 30*time.Second, "give up after this `duration`; 0: never")
 	fs.StringVar(&inv.req.SessionId, "session", "", "session `id` of the call")
@@ -86,7 +86,7 @@ func (inv *invocation) explained(ctx context.Context, err error) error {
 	case errors.As(err, &failed):
 		return exitError{exitRefused, plainError{fmt.Errorf("%s: %w", inv.req.GetToolName(), failed)}}
 	}
-	return explainedBy(err, func(err error) error { return inv.from.explain(ctx, err) })
+	return inv.from.explained(ctx, err)
 }
 
 // take reads the command line, and the files and the standard input that it names.
@@ -156,12 +156,12 @@ func isObject(text []byte) bool {
 
 // run makes the call and prints the answer.
 func (inv *invocation) run(ctx context.Context, stdout io.Writer) error {
-	conn, err := inv.from.dial("capgate-invoke")
+	conn, err := inv.from.dial("")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx = metadata.AppendToOutgoingContext(inv.from.shown(ctx), inv.said...)
+	ctx = metadata.AppendToOutgoingContext(ctx, inv.said...)
 	client := docpb.NewCapabilityClient(conn)
 	err = inv.once(ctx, client, stdout)
 	if id := askedIn(err); id != "" && inv.wait {

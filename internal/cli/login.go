@@ -32,7 +32,7 @@ const stdinFile = "-"
 // loginCommand is capgate login.
 type loginCommand struct {
 	stdio
-	access  *adminAccess
+	access  *gatewayPort
 	keyFile string
 }
 
@@ -98,19 +98,15 @@ func (l *loginCommand) readKey() (string, error) {
 }
 
 // ask returns the operator that a credential makes of its holder.
-func (l *loginCommand) ask(ctx context.Context, key string) (who operatorOf, err error) {
+func (l *loginCommand) ask(ctx context.Context, key string) (who operatorOf, _ error) {
 	l.access.given, l.access.anonymous = key, false
-	client, err := newAdminClient(l.access)
-	if err == nil {
-		err = client.do(ctx, http.MethodGet, "/v1/me", nil, &who)
-	}
-	return who, err
+	return who, l.access.do(ctx, http.MethodGet, "/v1/me", nil, &who)
 }
 
 // store writes the credential for later commands.
 func (l *loginCommand) store(c storedCredential, who operatorOf) error {
-	if l.access.caFile != "" {
-		if file, err := filepath.Abs(l.access.caFile); err == nil {
+	if l.access.tls.caFile != "" {
+		if file, err := filepath.Abs(l.access.tls.caFile); err == nil {
 			c.CAFile = file
 		}
 	}
@@ -143,11 +139,12 @@ func (o operatorOf) String() string {
 // newLogoutCommand is capgate logout.
 func newLogoutCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "logout", Short: "delete the stored credential for a gateway's admin API", Long: logoutHelp}
-	admin := c.Flags().String("admin", envOr("CAPGATE_ADMIN", "127.0.0.1:8081"),
-		"`address` of the gateway's admin API, or its URL (CAPGATE_ADMIN)")
-	ca := c.Flags().String("tls-ca", "", "PEM `file` of the certificate authorities to trust; default that of the login")
+	p := &gatewayPort{operators: true, command: c}
+	p.addAddress()
+	c.Flags().StringVar(&p.tls.caFile, "tls-ca", "",
+		"PEM `file` of the certificate authorities to trust; default that of the login")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		base, err := adminURL(*admin)
+		base, err := p.url()
 		if err != nil {
 			return err
 		}
@@ -161,8 +158,8 @@ func newLogoutCommand(std stdio) *cobra.Command {
 			return nil
 		}
 		if of.Session {
-			access := &adminAccess{addr: *admin, caFile: *ca, given: of.Credential, command: c}
-			if err := endSession(c.Context(), access); err != nil {
+			p.given = of.Credential
+			if err := p.do(c.Context(), http.MethodPost, "/cli/end", struct{}{}, &struct{}{}); err != nil {
 				fmt.Fprintf(std.err, "warning: the session goes on until it expires: %v\n", err)
 			}
 		}
@@ -173,13 +170,4 @@ func newLogoutCommand(std stdio) *cobra.Command {
 		return nil
 	}
 	return c
-}
-
-// endSession ends the session of a credential at the gateway.
-func endSession(ctx context.Context, access *adminAccess) error {
-	client, err := newAdminClient(access)
-	if err == nil {
-		err = client.do(ctx, http.MethodPost, "/cli/end", struct{}{}, &struct{}{})
-	}
-	return err
 }

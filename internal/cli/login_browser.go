@@ -25,8 +25,7 @@ const signInTime = 10 * time.Minute
 // signIn lets a person sign in with a browser, which gives this program a code (RFC 8252, RFC 7636).
 func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 	l.access.anonymous = true
-	client, err := newAdminClient(l.access)
-	if err != nil {
+	if err := l.access.read(); err != nil {
 		return err
 	}
 	if l.access.secure == nil && !l.access.cleartext && !isLoopback(l.access.base.Hostname()) {
@@ -36,7 +35,7 @@ func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 	ctx, cancel := context.WithTimeout(ctx, signInTime)
 	defer cancel()
 	verifier, state := rand.Text()+rand.Text(), rand.Text()[:8]
-	code, err := l.codeOf(ctx, client.base, verifier, state, remote)
+	code, err := l.codeOf(ctx, strings.TrimSuffix(l.access.base.String(), "/"), verifier, state, remote)
 	if err != nil {
 		return refused("%w", err)
 	}
@@ -44,7 +43,7 @@ func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 		Credential string    `json:"credential"`
 		Expires    time.Time `json:"expire_time"`
 	}
-	if err := client.do(ctx, http.MethodPost, "/cli/token", map[string]string{"code": code, "verifier": verifier},
+	if err := l.access.do(ctx, http.MethodPost, "/cli/token", map[string]string{"code": code, "verifier": verifier},
 		&made); err != nil {
 		return err
 	}

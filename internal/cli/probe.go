@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,16 +26,14 @@ type subject struct {
 	target   container.Target
 	manifest *manifest.Manifest // nil: none is given
 
-	tls           *bool
-	ca, manifests *string
+	tls       tlsFlags
+	manifests *string
 }
 
 // addSubject adds the flags for the connection.
 func addSubject(c *cobra.Command, std stdio) *subject {
 	a, fs := &subject{output: output{stdio: std}}, c.Flags()
-	a.tls = fs.Bool("tls", false, "connect with TLS")
-	a.ca = fs.String("tls-ca", "",
-		"PEM `file` of the certificate authorities to trust instead of the system's; implies --tls")
+	a.tls.add(fs, "")
 	a.manifests = fs.String("manifest", "", "manifest.yaml `file` of the capability, or its directory")
 	a.addFlags(fs)
 	completeOutput(c)
@@ -49,15 +46,11 @@ func (a *subject) take(addr string) error {
 		return usageError("%q is not HOST:PORT", addr)
 	}
 	a.target.Addr = addr
-	if *a.tls || *a.ca != "" {
-		a.target.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if *a.ca != "" {
-		pool, err := settings.CertPool(*a.ca, settings.Files{})
-		if err != nil {
-			return usageError("--tls-ca: %w", err)
+	if a.tls.given() {
+		var err error
+		if a.target.TLS, err = a.tls.config(); err != nil {
+			return err
 		}
-		a.target.TLS.RootCAs = pool
 	}
 	if *a.manifests == "" {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -31,35 +32,27 @@ type registerCommand struct {
 
 // newRegisterCommand is capgate register.
 func newRegisterCommand(std stdio) *cobra.Command {
-	c := &cobra.Command{Use: "register CAPABILITY HOST:PORT",
-		Short: "register a backend at a gateway, and keep it registered", Long: registerHelp}
 	r := &registerCommand{output: output{stdio: std}, req: new(capgatepb.RegisterBackendRequest)}
-	admin := addAdmin(c)
-	r.registrationFlags(c.Flags())
-	r.addFlags(c.Flags())
-	completeOutput(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := r.take(args[0], args[1]); err != nil {
-			return err
-		}
-		conn, err := admin.dial("capgate-register")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = conn.Close() }()
-		lease := &registrar{client: capgatepb.NewRegistryClient(conn), req: r.req, ttl: r.ttl,
-			tell: r.teller()}
-		if err := lease.run(c.Context()); err != nil {
-			return explainedBy(err, func(err error) error { return explainAdmin(c.Context(), admin, err) })
-		}
-		if err := lease.withdraw(); err != nil {
-			return exitError{exitUnreachable, fmt.Errorf("not withdrawn; the registration expires within %v: %s", r.ttl,
-				describeStatus(err))}
-		}
-		return nil
-	}
+	c := overAdmin("register CAPABILITY HOST:PORT", "register a backend at a gateway, and keep it registered", 0, r.run,
+		r.registrationFlags, r.addFlags)
+	c.Long = registerHelp
 	return exits(c, "0 success; 1 the gateway rejected the registration, or another process took it over;\n"+
 		"2 wrong command line; 3 the withdrawal failed.")
+}
+
+func (r *registerCommand) run(c *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
+	if err := r.take(args[0], args[1]); err != nil {
+		return err
+	}
+	lease := &registrar{client: capgatepb.NewRegistryClient(conn), req: r.req, ttl: r.ttl, tell: r.teller()}
+	if err := lease.run(c.Context()); err != nil {
+		return err
+	}
+	if err := lease.withdraw(); err != nil {
+		return exitError{exitUnreachable, fmt.Errorf("not withdrawn; the registration expires within %v: %s", r.ttl,
+			describeStatus(err))}
+	}
+	return nil
 }
 
 func (r *registerCommand) registrationFlags(fs *pflag.FlagSet) {

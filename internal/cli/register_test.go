@@ -328,7 +328,7 @@ func TestRegisterRefused(t *testing.T) {
 		{2, "--ttl must be at least 1s", []string{"caps", "127.0.0.1:1", "--ttl", "20ms"}},
 		{2, "--weight or --max-concurrent is too large",
 			[]string{"caps", "127.0.0.1:1", "--weight", "4294967296"}},
-		{2, "want host:port or a URL", []string{"caps", "127.0.0.1:1", "--admin", "localhost"}},
+		{2, "want host:port, http://host:port or https://host:port", []string{"caps", "127.0.0.1:1", "--admin", "localhost"}},
 		{2, `unexpected argument "extra"`, []string{"caps", "127.0.0.1:1", "extra"}},
 		{1, "no fleet is configured for others", []string{"others", "127.0.0.1:1"}},
 		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)",

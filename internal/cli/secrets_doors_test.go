@@ -67,7 +67,7 @@ func (g *secretive) makeKeys(t *testing.T) {
 	made = append(made, string(text))
 	g.keyMade(t, "key in a file", made[2])
 
-	conn, err := dialAdmin(g.admin, "test")
+	conn, err := dialAdmin(g.admin)
 	check.Must(t, err)
 	defer conn.Close()
 	client := capgatepb.NewTenantsClient(conn)
@@ -151,7 +151,7 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 	}
 	public := connectTo(t, g.public)
 	defer public.Close()
-	operators, err := dialAdmin(g.admin, "test")
+	operators, err := dialAdmin(g.admin)
 	check.Must(t, err)
 	defer operators.Close()
 	query := "?token=" + g.plant("query of a method")

@@ -184,7 +184,7 @@ func (g *secretive) secretOf(door string) string {
 // askOperators calls every method that reflection lists at the admin API.
 func (g *secretive) askOperators(t *testing.T) {
 	t.Helper()
-	conn, err := dialAdmin(g.admin, "test")
+	conn, err := dialAdmin(g.admin)
 	check.Must(t, err)
 	defer conn.Close()
 	listed, err := askReflection(t.Context(), conn,

@@ -22,7 +22,7 @@ has the tenants with limits and their usage instead. -o json prints the object o
 // statusCommand is capgate status, as the command line describes it.
 type statusCommand struct {
 	output
-	port       *adminClient
+	port       *gatewayPort
 	capability string // "": all
 	tenants    bool   // instead of fleets
 }
@@ -33,13 +33,13 @@ func newStatusCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "status [CAPABILITY]", Short: "show the state of a gateway's fleets and backends",
 		Long: statusHelp}
 	fs := c.Flags()
-	admin := addAdmin(c)
+	s.port = addAdmin(c)
 	s.addFlags(fs)
 	completeOutput(c)
 	fs.BoolVar(&s.tenants, "tenants", false, "show tenants that called recently, and the usage of their limits")
 	watch := fs.Bool("watch", false, "repeat until Ctrl-C")
 	every := fs.Duration("every", 2*time.Second, "`interval` of --watch")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
+	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case *every <= 0:
 			return usageError("--every must be more than 0s")
@@ -50,9 +50,6 @@ func newStatusCommand(std stdio) *cobra.Command {
 		}
 		if len(args) == 1 {
 			s.capability = args[0]
-		}
-		if s.port, err = newAdminClient(admin); err != nil {
-			return err
 		}
 		if !*watch {
 			return s.show(c.Context(), s.data)

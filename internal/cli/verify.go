@@ -49,8 +49,7 @@ type verifyCommand struct {
 	args, otherArgs string
 	config, replica string
 	wait            time.Duration
-	from            *caller
-	admin           *adminAccess
+	from, admin     *gatewayPort
 }
 
 // verified is the result as data.
@@ -71,7 +70,7 @@ func newVerifyCommand(std stdio) *cobra.Command {
 	v := &verifyCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "verify", Short: "check the guarantees of approvals against a running gateway",
 		Long: verifyHelp, Example: verifyExample}
-	v.from, v.admin = addCaller(c.Flags()), addPrefixedAdmin(c, "admin-")
+	v.from, v.admin = addPublic(c), addPort(c, true, "admin-")
 	v.verifyFlags(c.Flags())
 	v.addFlags(c.Flags())
 	completeOutput(c)
@@ -159,7 +158,7 @@ func (v *verifyCommand) addressesOf(fs *pflag.FlagSet) error {
 		}
 		*of.to = net.JoinHostPort(host, port)
 	}
-	v.from.useTLS = v.from.useTLS || cfg.TLS.CertFile != "" && !fs.Changed("addr")
+	v.from.tls.on = v.from.tls.on || cfg.TLS.CertFile != "" && !fs.Changed("addr")
 	return nil
 }
 
@@ -191,7 +190,7 @@ func changedArgs(args []byte) []byte {
 }
 
 func (v *verifyCommand) run(ctx context.Context) error {
-	operators, err := v.admin.dial("capgate-verify")
+	operators, err := v.admin.dial("")
 	if err != nil {
 		return err
 	}
@@ -203,13 +202,8 @@ func (v *verifyCommand) run(ctx context.Context) error {
 		return err
 	}
 	callers := []docpb.CapabilityClient{}
-	for _, addr := range []string{v.from.addr, v.replica} {
-		if addr == "" {
-			continue
-		}
-		from := *v.from
-		from.addr = addr
-		conn, err := from.dial("capgate-verify")
+	for _, addr := range slices.Compact([]string{"", v.replica}) { // "": of --addr
+		conn, err := v.from.dial(addr)
 		if err != nil {
 			return err
 		}
@@ -217,14 +211,14 @@ func (v *verifyCommand) run(ctx context.Context) error {
 		callers = append(callers, docpb.NewCapabilityClient(conn))
 	}
 	found, err := verify.Run(ctx, verify.Config{Callers: callers, Approvals: capgatepb.NewApprovalsClient(operators),
-		Call: v.call, Credential: v.from.shown, WaitExpiry: v.wait, Waiting: func(d time.Duration) {
+		Call: v.call, WaitExpiry: v.wait, Waiting: func(d time.Duration) {
 			fmt.Fprintf(v.err, "waiting %v for approvals to expire…\n", d.Round(time.Second))
 		}})
 	if err != nil {
 		if len(found.Left) > 0 {
 			fmt.Fprintln(v.err, madeOf(found))
 		}
-		return explainedBy(err, func(err error) error { return v.from.explain(ctx, err) })
+		return v.from.explained(ctx, err)
 	}
 	return v.print(found)
 }
@@ -269,7 +263,7 @@ func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterfa
 		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Capability: v.call.Capability, Tool: v.call.Tool})
 	switch {
 	case err != nil:
-		return explainedBy(err, func(err error) error { return explainAdmin(ctx, v.admin, err) })
+		return v.admin.explained(ctx, err)
 	case answer.GetPolicy() != "ask":
 		return refused("policy does not ask about %s of %s: it is %s, by %s; nothing was called. capgate policy set %[2]s "+
 			"%[1]s ask lets a person approve each call", v.call.Tool, v.call.Capability, word(answer.GetPolicy()),
@@ -292,7 +286,7 @@ func madeOf(found verify.Report) string {
 
 // print shows the results. The exit status is that of a refusal if a guarantee is broken, or none was checked.
 func (v *verifyCommand) print(found verify.Report) error {
-	all := verified{Gateway: v.from.addr, Capability: v.call.Capability, Tool: v.call.Tool, Checks: found.Checks,
+	all := verified{Gateway: v.from.target().Addr, Capability: v.call.Capability, Tool: v.call.Tool, Checks: found.Checks,
 		Approvals: found.Approvals, Left: append([]string{}, found.Left...)}
 	for _, c := range found.Checks {
 		switch c.Result {

@@ -128,12 +128,12 @@ func TestVerifyAddresses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(file, []byte("listen: ':8443'\nadmin: '127.0.0.1:9999'\n"+
 		"fleets: [{capability: a, backends: []}]\n"), 0o600))
-	v := &verifyCommand{config: file, from: &caller{}, admin: &adminAccess{}, wait: time.Second}
+	v := &verifyCommand{config: file, from: &gatewayPort{}, admin: &gatewayPort{operators: true}, wait: time.Second}
 	c := newVerifyCommand(stdio{})
 	check.Must(t, c.Flags().Set("admin", "other:1"))
 	v.admin.addr = "other:1"
 	check.Must(t, v.addressesOf(c.Flags()))
-	if v.from.addr != "127.0.0.1:8443" || v.admin.addr != "other:1" || v.from.useTLS {
+	if v.from.addr != "127.0.0.1:8443" || v.admin.addr != "other:1" || v.from.tls.on {
 		t.Errorf("%s %s", v.from.addr, v.admin.addr)
 	}
 }

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
+)
+
+const (
+	requestTimeout = 10 * time.Second // timeout of one request
+	maxResponse    = 64 << 20         // bytes of the admin API
+)
+
+// calls runs a command with a connection to a port.
+type calls func(c *cobra.Command, conn grpc.ClientConnInterface, args []string) error
+
+// overAdmin returns a command that calls the admin API over gRPC, for at most so long; 0: no limit. Every function of
+// flags adds some. overPublic returns one that calls the port for callers.
+func overAdmin(use, about string, most time.Duration, run calls, flags ...func(*pflag.FlagSet)) *cobra.Command {
+	return over(addAdmin, use, about, most, run, flags)
+}
+
+func overPublic(use, about string, most time.Duration, run calls, flags ...func(*pflag.FlagSet)) *cobra.Command {
+	return over(addPublic, use, about, most, run, flags)
+}
+
+func over(addPort func(*cobra.Command) *gatewayPort, use, about string, most time.Duration, run calls,
+	flags []func(*pflag.FlagSet)) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: about}
+	to := addPort(c)
+	for _, add := range flags {
+		add(c.Flags())
+	}
+	completeOutput(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		conn, err := to.dial("")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		whole := c.Context()
+		if most > 0 {
+			ctx, cancel := context.WithTimeout(whole, most)
+			defer cancel()
+			c.SetContext(ctx)
+		}
+		return to.explained(whole, run(c, conn, args))
+	}
+	return c
+}
+
+// do sends a request over HTTP and decodes the response. A gateway's refusal becomes an error with its message.
+func (p *gatewayPort) do(ctx context.Context, method, path string, body, answer any) error {
+	if err := p.read(); err != nil {
+		return err
+	}
+	var text io.Reader = http.NoBody
+	if body != nil {
+		data, err := asJSON(body)
+		if err != nil {
+			return err
+		}
+		text = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(p.base.String(), "/")+path, text)
+	if err != nil {
+		return err
+	}
+	if header := p.header(); header != "" {
+		req.Header.Set("Authorization", header)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return exitError{exitUnreachable, errors.New(unreachable(ctx, p.name(), p.target(), err) + "; " + p.setting())}
+	}
+	defer resp.Body.Close()
+	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
+	if resp.StatusCode == http.StatusOK {
+		var text json.RawMessage
+		if decoder.Decode(&text) != nil || decode(text, answer) != nil {
+			return refused("%s answers, but not as the admin API of a capgate gateway; %s", req.URL.Host, p.setting())
+		}
+		return nil
+	}
+	exit := exitRefused
+	if resp.StatusCode >= http.StatusBadGateway {
+		exit = exitUnreachable
+	}
+	var problem problem.Problem
+	switch err := decoder.Decode(&problem); {
+	case err != nil || problem.Detail == "":
+		return exitError{exit, fmt.Errorf("%s: %s is not the admin API of a capgate gateway; %s", resp.Status, req.URL.Host,
+			p.setting())}
+	case problem.Reason == "NO_SUCH_PATH" && p.isOther(ctx):
+		return p.otherPort()
+	}
+	return exitError{exit, fmt.Errorf("%s (%s)", p.explainRefusal(problem.Reason, problem.Detail), problem.Reason)}
+}
+
+// decode decodes a message, or a value of encoding/json.
+func decode(text []byte, to any) error {
+	if m, ok := to.(proto.Message); ok {
+		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, m)
+	}
+	return json.Unmarshal(text, to)
+}
+
+// isOther reports whether the address is that of a gateway's other port. Only the admin API has readiness.
+func (p *gatewayPort) isOther(ctx context.Context) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.base.String(), "/")+"/readyz",
+		http.NoBody)
+	if err != nil {
+		return false
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Ready  *bool  `json:"ready"`
+		Reason string `json:"reason"`
+	}
+	if json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(&answer) != nil {
+		return false
+	}
+	public := answer.Reason == "NO_SUCH_PATH" || resp.StatusCode == http.StatusUnauthorized && answer.Reason != ""
+	return p.operators && answer.Ready == nil && public || !p.operators && answer.Ready != nil
+}
+
+// otherPort returns the error for a command that called the other port of a gateway.
+func (p *gatewayPort) otherPort() error {
+	if p.operators {
+		return refused("%s is the public port of a gateway; this command needs its admin API, the address admin in its "+
+			"configuration (--admin or CAPGATE_ADMIN)", p.base.Host)
+	}
+	return refused("%s is the admin API of a gateway; calls go to its public port, the address listen in its "+
+		"configuration (--addr)", p.target().Addr)
+}
+
+// explained turns the error of a call into one that says what to do. Other errors stay.
+func (p *gatewayPort) explained(ctx context.Context, err error) error {
+	if _, isStatus := grpcstatus.FromError(err); err == nil || !isStatus {
+		return err
+	}
+	reason := status.InfoOf(err).GetReason()
+	switch code := grpcstatus.Code(err); {
+	case p.operators && (code == codes.Unauthenticated || code == codes.PermissionDenied) ||
+		code == codes.Unimplemented && (p.operators || reason == ""):
+		if p.isOther(ctx) {
+			return p.otherPort()
+		}
+	case !p.operators && reason == "CREDENTIAL_MISSING":
+		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)",
+			p.target().Addr)
+	}
+	switch {
+	case p.operators && reason != "" && !away(err):
+		return refused("%s (%s)", p.explainRefusal(reason, grpcstatus.Convert(err).Message()), reason)
+	case !away(err):
+		return exitError{exitRefused, errors.New(describeStatus(err))}
+	case reason != "":
+		return exitError{exitUnreachable, errors.New(describeStatus(err))}
+	}
+	return exitError{exitUnreachable, errors.New(unreachable(ctx, p.name(), p.target(), err) + "; " + p.setting())}
+}
+
+// explainRefusal adds to the admin API's refusal of an operator what to do about it. Other texts stay.
+func (p *gatewayPort) explainRefusal(reason, text string) string {
+	_, source, _ := p.credential()
+	signIn := "sign in with capgate login" + p.loginFlag() + ", or give an operator's key with --" + p.prefix + "key-file"
+	if p.prefix == "" {
+		signIn += " or CAPGATE_KEY"
+	}
+	switch reason {
+	case "OPERATOR_UNKNOWN", "CREDENTIAL_MISSING", "CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED":
+		if source == "" {
+			return p.base.Host + " needs an operator's credential: " + signIn
+		}
+		if source == storedSource {
+			signIn += "; capgate logout deletes the stored one"
+		}
+		return source + " is not accepted by " + p.base.Host + ", or not any more: " + signIn
+	case "LAST_BACKEND":
+		return text + " (--force)"
+	case "ROLE_MISSING", "OPERATOR_TENANT":
+		if source == "" {
+			source = "the client certificate"
+		}
+		return text + "; used was " + source + ". To be somebody else, " + signIn
+	}
+	return text
+}
+
+// loginFlag is the flag that lets capgate login reach the same admin API.
+func (p *gatewayPort) loginFlag() string {
+	if p.addr == defaultAdmin() {
+		return ""
+	}
+	return " --admin " + p.addr
+}
