@@ -40,7 +40,7 @@ type App struct {
 	operators operators // of the admin API
 	persons   persons   // who sign in with a browser
 	rules     decisions
-	approvals asks
+	approvals approvalService
 	parts     parts
 	gateway   *gateway.Gateway
 }
@@ -112,7 +112,8 @@ func (p *App) Run(ctx context.Context) error {
 	return err
 }
 
-// apply puts a change into effect in all features. After an error nothing has changed.
+// apply puts a change into effect in all features. After an error no feature has applied it, but those before the one
+// that failed keep what they have prepared.
 func (p *App) apply(c *change) error {
 	for _, f := range p.features {
 		if f.prepare != nil {

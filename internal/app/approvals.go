@@ -9,15 +9,15 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// asks are the approvals of calls, and who is told of them.
-type asks struct {
+// approvalService has the approvals of calls, and the destinations of notices about them.
+type approvalService struct {
 	service  *approvals.Service
 	api      *approval.Service
 	pending  approvals.Backlogs // for metrics
 	webhooks *webhook.Group     // and other destinations of notices
 }
 
-// approvalsFeature asks people about calls.
+// approvalsFeature lets people decide about calls.
 func approvalsFeature() feature {
 	return feature{
 		build: buildApprovals,

@@ -12,14 +12,13 @@ import (
 
 // artifactsFeature signs URLs of files, and knows its signatures.
 func artifactsFeature() feature {
-	var signatures *tenant.Signatures
 	return feature{
 		build: func(p *App) error {
 			var tenants tenant.Tenants
 			if p.started.Config.Multi {
 				tenants = p.auth.directory
 			}
-			signatures = tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
+			signatures := tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
 			signatures.Replace(p.started.SigningKeys)
 			cfg := p.started.Config.Artifacts
 			signer := signing.New(signing.Config{
@@ -27,15 +26,15 @@ func artifactsFeature() feature {
 				MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
 			})
 			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}
-			p.parts.Doors.MCP.Keys = signatures.Keys
+			p.auth.signatures = signatures
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterArtifactsServer(g, signer)
 			})
 			return nil
 		},
-		apply: func(_ *App, c *change) {
+		apply: func(p *App, c *change) {
 			if c.reloaded {
-				signatures.Replace(c.SigningKeys)
+				p.auth.signatures.Replace(c.SigningKeys)
 			}
 		},
 	}

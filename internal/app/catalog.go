@@ -20,7 +20,7 @@ type toolset struct {
 	changed mcptools.ViewChanges
 }
 
-// catalogFeature knows the tools of capabilities, and asks backends for them.
+// catalogFeature has the tools of capabilities, and discovers those that backends list.
 func catalogFeature() feature {
 	return feature{
 		build: buildCatalog,

@@ -33,7 +33,7 @@ func healthFeature() feature {
 	}
 }
 
-// expedite asks for early probes of a capability's backends, for which calls wait.
+// expedite requests early probes of a capability's backends, for which calls wait.
 func (p *App) expedite(capability string) {
 	p.fleets.prober.Expedite(capability)
 	p.fleets.registry.Expedite(capability)

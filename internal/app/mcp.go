@@ -27,7 +27,7 @@ func mcpFeature() feature {
 // mcp returns what the front door of MCP needs.
 func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first),
-		Version: p.options.Version, Keys: p.parts.Doors.MCP.Keys, // set by artifactsFeature
+		Version: p.options.Version, Keys: p.auth.signatures.Keys,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 		Cancel: func(ctx context.Context, request string) {

@@ -85,7 +85,7 @@ func (p *App) newStartToken(cfg *guard.Config) error {
 	addr := p.ports.admin.Addr().String()
 	if at, ok := p.ports.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin API; "+
-			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it ask nobody with operators: "+
+			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it need no credential with operators: "+
 			"{insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)
 	}
 	p.operators.token = operator.NewStartToken()

@@ -24,7 +24,7 @@ import (
 type persons struct {
 	sessions  *session.Manager
 	admin     *people.People
-	inbox     *inbox.Config // nil: nobody could answer there
+	inbox     *inbox.Config // nil: no person or key could answer there
 	approvers *approver.Approvers
 	now       atomic.Pointer[personSettings]
 }

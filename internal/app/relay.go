@@ -1,9 +1,7 @@
 package app
 
 import (
-	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
 )
 
@@ -15,8 +13,4 @@ func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config 
 		c.Limits.ReservedConns = -1 // none
 	}
 	return c
-}
-
-func openCallsOf(of *config.ClientLimits) open.Limits {
-	return open.Limits{All: of.OpenCalls, Network: of.NetworkOpenCalls, Connection: of.ConnectionOpenCalls}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// shieldsFeature asks Shields about calls.
+// shieldsFeature requests the verdicts of Shields.
 func shieldsFeature() feature {
 	var shields *extauthz.Shields
 	return feature{

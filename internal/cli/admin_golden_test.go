@@ -46,7 +46,7 @@ type goldenRequest struct {
 	// messages bounds the messages of a stream, and call is a tool that is called after the first of them.
 	messages int
 	call     string
-	open     bool // the route asks nobody, so that refusals are not tried
+	open     bool // the route needs no credential, so that refusals are not tried
 }
 
 // TestAdminResponses compares the responses of all routes of the admin API with the golden file: status, content type

@@ -123,7 +123,7 @@ func tryBlocks(t *testing.T, document, public, admin string, replace ...string) 
 		switch b.info {
 		case "sh test":
 			env := []string{"CAPGATE_ADMIN=" + admin}
-			if strings.Contains(b.text, "$CAPGATE_KEY") { // the demo's admin API accepts any, as it asks nobody
+			if strings.Contains(b.text, "$CAPGATE_KEY") { // the demo's admin API accepts any, as it needs none
 				key, _ := makeKey(t)
 				env = append(env, "CAPGATE_KEY="+key)
 			}

@@ -129,7 +129,7 @@ func (o operatorOf) String() string {
 	}
 	switch {
 	case o.Insecure:
-		text += " (the admin API is insecure: it asks nobody for a credential)"
+		text += " (the admin API is insecure: it needs no credential)"
 	case o.Tenant != "":
 		text += " of tenant " + word(o.Tenant)
 	}

@@ -103,7 +103,7 @@ var gatewayRoutes = []string{"GET /livez", "GET /readyz", "GET /readyz?verbose",
 	"GET /console/", "GET /docs/errors", "GET /debug/pprof/", "GET /debug/pprof/cmdline", "GET /debug/pprof/symbol",
 	"POST /debug/pprof/symbol", "GET /debug/pprof/profile?seconds=1", "GET /debug/pprof/trace?seconds=1"}
 
-// openRoute are the routes that ask nobody.
+// openRoute are the routes that need no credential.
 var openRoute = regexp.MustCompile(`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
 
 // ofOneTenant are the routes that an operator of one tenant reaches.

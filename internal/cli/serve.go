@@ -27,7 +27,7 @@ func addOverrides(fs *pflag.FlagSet) settings.Overrides {
 			"`address` of the Redis that replicas share, or embedded; do not put a password here, because "+
 				"a command line is visible to other users (CAPGATE_REDIS)"),
 		Insecure: fs.Bool("admin-insecure", isOn(os.Getenv("CAPGATE_ADMIN_INSECURE")),
-			"let the admin API ask nobody who they are (CAPGATE_ADMIN_INSECURE)"),
+			"let the admin API work without credentials (CAPGATE_ADMIN_INSECURE)"),
 		Level: fs.String("log-level", os.Getenv("CAPGATE_LOG_LEVEL"), "debug, info, warn or error (CAPGATE_LOG_LEVEL)"),
 	}
 }

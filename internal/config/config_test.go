@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -113,7 +114,7 @@ max_connection_age_grace: 1h
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
 		ClientLimits: config.ClientLimits{
 			Limits:    accept.Limits{MaxConns: 100, MaxNetworkConns: 30, MaxHandshakes: 7},
-			OpenCalls: 50, NetworkOpenCalls: 20, ConnectionOpenCalls: 5,
+			OpenCalls: open.Limits{All: 50, Network: 20, Connection: 5},
 		},
 		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:   config.Default().Traces,

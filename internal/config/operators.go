@@ -11,9 +11,9 @@ import (
 // Operators are the people and programs that may use the admin API.
 type Operators struct {
 	Given bool `yaml:",present"` // the file has the block, even an empty one
-	// true: the admin API asks nobody who they are. CAPGATE_ADMIN_INSECURE=1 and --admin-insecure do the same.
+	// true: the admin API needs no credential. CAPGATE_ADMIN_INSECURE=1 and --admin-insecure do the same.
 	Insecure bool `yaml:"insecure" default:"false" restart:"yes"`
-	// sign_in: /metrics needs the role viewer; open: it asks nobody.
+	// sign_in: /metrics needs the role viewer; open: it needs no credential.
 	OpenMetrics bool `yaml:"metrics" enum:"sign_in,open" default:"sign_in"`
 	// TLS of the admin API. Default cleartext.
 	TLS ServerTLS `yaml:"tls" restart:"switch"`
@@ -136,9 +136,9 @@ func (c *Config) Warnings() (all []string) {
 	o := &c.Operators
 	switch local := c.IsAdminLocal(); {
 	case o.Insecure && local:
-		return []string{"the admin API asks nobody who they are: every program of this machine may change everything"}
+		return []string{"the admin API needs no credential: every program of this machine may change everything"}
 	case o.Insecure:
-		return []string{"the admin API asks nobody who they are: every program that reaches " + c.Admin +
+		return []string{"the admin API needs no credential: every program that reaches " + c.Admin +
 			" may change everything"}
 	case local:
 		return nil

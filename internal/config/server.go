@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
@@ -159,12 +160,7 @@ func (t *Traces) Check(at strictyaml.At) {
 // credential.
 type ClientLimits struct {
 	accept.Limits `yaml:",inline"`
-	// Concurrent calls that need no credential, such as Health/Watch and reflection.
-	OpenCalls int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
-	// Of these, calls from one network; no more than open_calls.
-	NetworkOpenCalls int `yaml:"network_open_calls" min:"1" max:"1000000" default:"512"`
-	// Of these, calls of one connection; no more than network_open_calls.
-	ConnectionOpenCalls int `yaml:"connection_open_calls" min:"1" max:"1000000" default:"100"`
+	OpenCalls     open.Limits `yaml:",inline"`
 	// Addresses without these limits, besides trusted_proxies; []: none.
 	Exempt []netip.Prefix `yaml:"exempt" default:"[127.0.0.0/8, '::1/128']"`
 }
@@ -178,8 +174,8 @@ func (c *ClientLimits) Check(at strictyaml.At) {
 	}{
 		{"network_connections", "connections", &c.MaxNetworkConns, c.MaxConns, c.MaxConns / 4},
 		{"reserved_connections", "connections", &c.ReservedConns, c.MaxConns - 1, c.MaxConns / 8},
-		{"network_open_calls", "open_calls", &c.NetworkOpenCalls, c.OpenCalls, min(512, c.OpenCalls)},
-		{"connection_open_calls", "open_calls", &c.ConnectionOpenCalls, c.OpenCalls, 0},
+		{"network_open_calls", "open_calls", &c.OpenCalls.Network, c.OpenCalls.All, min(512, c.OpenCalls.All)},
+		{"connection_open_calls", "open_calls", &c.OpenCalls.Connection, c.OpenCalls.All, 0},
 	} {
 		switch {
 		case !at.Has(part.name):
@@ -189,7 +185,7 @@ func (c *ClientLimits) Check(at strictyaml.At) {
 		}
 	}
 	if !at.Has("connection_open_calls") {
-		c.ConnectionOpenCalls = min(100, c.NetworkOpenCalls)
+		c.OpenCalls.Connection = min(100, c.OpenCalls.Network)
 	}
 }
 

@@ -14,11 +14,14 @@ import (
 )
 
 // Limits bound the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
-// does reflection: somebody without a credential must not have all of them.
+// does reflection: clients without a credential must not have all of them. A network is an IPv4 address or a /64 of IPv6.
 type Limits struct {
-	All        int // at once; default 4096
-	Network    int // of a network, an IPv4 address or a /64 of IPv6; default 512
-	Connection int // default 100
+	// Concurrent calls that need no credential, such as Health/Watch and reflection.
+	All int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
+	// Of these, calls from one network; no more than open_calls.
+	Network int `yaml:"network_open_calls" min:"1" max:"1000000" default:"512"`
+	// Of these, calls of one connection; no more than network_open_calls.
+	Connection int `yaml:"connection_open_calls" min:"1" max:"1000000" default:"100"`
 }
 
 func (c Limits) withDefaults() Limits {
