@@ -152,7 +152,8 @@ func (p *App) logTenancy(started *config.Config) {
 		p.log.Warn(text)
 	}
 	if !started.Multi {
-		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " + tenant.Default)
+		p.log.Info("single-tenant: no credentials are configured, so all callers belong to the tenant " +
+			tenant.Default)
 		return
 	}
 	keys := 0

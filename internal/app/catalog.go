@@ -51,7 +51,8 @@ func buildCatalog(p *App) error {
 // describe returns the description of a tool, for approvers.
 func (p *App) describe(capability, tool string) authorize.Description {
 	t, _ := p.tools.catalog.Describe(capability, tool)
-	return authorize.Description{Description: t.Description, Change: p.tools.catalog.Change(capability, tool), Schema: t.Hash}
+	return authorize.Description{Description: t.Description, Change: p.tools.catalog.Change(capability, tool),
+		Schema: t.Hash}
 }
 
 // toolNames returns the known tools of a capability.

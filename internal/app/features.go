@@ -1,7 +1,7 @@
 package app
 
-// features lists the parts of the process in the order in which they are built, apply changes and start. They are closed
-// in the opposite order.
+// features lists the parts of the process in the order in which they are built, apply changes and start. They are
+// closed in the opposite order.
 func features() []feature {
 	return []feature{
 		logsFeature(),

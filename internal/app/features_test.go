@@ -78,8 +78,8 @@ func local() *config.Config {
 	return cfg
 }
 
-// TestWorkEndsInItsOrder: what serves calls goes on until the last call has ended, and what finds new work ends when the
-// drain begins. The log of the process does not have the start token.
+// TestWorkEndsInItsOrder: what serves calls goes on until the last call has ended, and what finds new work ends when
+// the drain begins. The log of the process does not have the start token.
 func TestWorkEndsInItsOrder(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

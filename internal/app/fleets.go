@@ -36,7 +36,8 @@ func fleetsFeature() feature {
 			}
 			p.fleets.upstreams.Set(first.Served)
 			p.fleets.routing, p.parts.first = router.New(table), first
-			p.parts.Routing.Router, p.parts.Routing.TLS, p.parts.Routing.Expedite = p.fleets.routing, first.TLS, p.expedite
+			p.parts.Routing.Router, p.parts.Routing.TLS = p.fleets.routing, first.TLS
+			p.parts.Routing.Expedite = p.expedite
 			return nil
 		},
 		run: func(p *App, w *work) {

@@ -22,7 +22,8 @@ func listen(field, addr string) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", at)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program; choose another address with --%s HOST:PORT", addr, field)
+		return nil, fmt.Errorf("%s is in use by another program; choose another address with --%s HOST:PORT", addr,
+			field)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w (choose another with --%s HOST:PORT)", field, addr, err, field)

@@ -11,8 +11,9 @@ import (
 // metricsFeature has the metrics, and records what ends a call.
 func metricsFeature() feature {
 	return feature{build: func(p *App) (err error) {
-		p.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{Version: p.options.Version,
-			Revision: p.options.Revision, Log: p.accessLog, Tenants: p.started.Config.Metrics.Tenants})
+		p.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{
+			Version: p.options.Version, Revision: p.options.Revision, Log: p.accessLog,
+			Tenants: p.started.Config.Metrics.Tenants})
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}

@@ -84,9 +84,9 @@ func (p *App) adminTLSConfig() *tls.Config {
 func (p *App) newStartToken(cfg *guard.Config) error {
 	addr := p.ports.admin.Addr().String()
 	if at, ok := p.ports.admin.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin API; "+
-			"name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it need no credential with operators: "+
-			"{insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)
+		return fmt.Errorf("admin: other machines reach %s, and the configuration does not say who may use the admin "+
+			"API; name operators (docs/run/operators.md), or listen on 127.0.0.1, or let it need no credential with "+
+			"operators: {insecure: true}, --admin-insecure or CAPGATE_ADMIN_INSECURE=1", addr)
 	}
 	p.operators.token = operator.NewStartToken()
 	cfg.Start = guard.NewStartToken(p.operators.token)

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestAnswerRules: the rules on answers are those of the file, and who may answer for oneself only where the file says so.
+// TestAnswerRules: the rules on answers are those of the file, with a setting for own calls only where the file has one.
 func TestAnswerRules(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
@@ -73,7 +73,8 @@ func TestMemoryPools(t *testing.T) {
 	t.Parallel()
 	for _, memory := range []int64{0, 1 << 20, 256 << 20, 4 << 30, 64 << 30} {
 		m := newMemoryPools(memory)
-		if m.all < 2*leastHeld || m.shard < leastHeld || m.bodies < leastHeld || m.all > 2*mostHeld || m.bodies > mostHeld {
+		if m.all < 2*leastHeld || m.all > 2*mostHeld || m.bodies < leastHeld || m.bodies > mostHeld ||
+			m.shard < leastHeld {
 			t.Errorf("%d: %+v", memory, m)
 		}
 		if memory >= 256<<20 && (m.all > memory/4*3 || m.bodies > memory/bodyFraction) {
@@ -148,14 +149,17 @@ func TestFailureInReadiness(t *testing.T) {
 	}
 }
 
-// TestTroubleOfAReplica: what other replicas show of this one is one short line, and links only where there is a template.
+// TestTroubleOfAReplica: what other replicas show of this one is one short line. Without a template
+// there are no links.
 func TestTroubleOfAReplica(t *testing.T) {
 	t.Parallel()
-	if line := shortLine(strings.Repeat("é", 300) + "\nsecond"); len(line) > 500 || strings.ContainsAny(line, "\n\uFFFD") {
+	line := shortLine(strings.Repeat("é", 300) + "\nsecond")
+	if len(line) > 500 || strings.ContainsAny(line, "\n\uFFFD") {
 		t.Errorf("%q", line)
 	}
-	if link := traceLink("https://traces.example/{trace_id}?x={trace_id}"); link("7") != "https://traces.example/7?x=7" {
-		t.Error(link("7"))
+	link := traceLink("https://traces.example/{trace_id}?x={trace_id}")
+	if got := link("7"); got != "https://traces.example/7?x=7" {
+		t.Error(got)
 	}
 	if traceLink("") != nil {
 		t.Error("a link without a template")

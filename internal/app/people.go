@@ -67,7 +67,8 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 		of.Keys = "API key with the scope approve"
 	}
 	of.URL, of.Network = func() string { return o.now.Load().publicURL }, inbox.NetworkOf
-	o.inbox = &inbox.Config{SignIn: signin.New(of), Identity: o.approvers.Identity, Page: console.Handler(console.Inbox)}
+	o.inbox = &inbox.Config{SignIn: signin.New(of), Identity: o.approvers.Identity,
+		Page: console.Handler(console.Inbox)}
 	return nil
 }
 
@@ -89,7 +90,8 @@ func (p *App) networkOfOperator(r *http.Request) string {
 // peopleOf returns the people of a configuration.
 func peopleOf(s *settings.Settings) (all operator.People) {
 	for _, p := range s.Config.Operators.People {
-		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles, Tenant: p.Tenant})
+		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles,
+			Tenant: p.Tenant})
 	}
 	return all
 }

@@ -16,8 +16,9 @@ const namesTime = 2 * time.Second
 func registryFeature() feature {
 	return feature{
 		build: func(p *App) error {
-			p.fleets.registry = registry.New(p.store.Registrations(), registrySettings(p.started.Config), registry.Options{
-				Log: p.log, Changed: func() { p.fleets.reloader.nudge() }, Manifest: registration.ReadManifest})
+			p.fleets.registry = registry.New(p.store.Registrations(), registrySettings(p.started.Config),
+				registry.Options{Log: p.log, Changed: func() { p.fleets.reloader.nudge() },
+					Manifest: registration.ReadManifest})
 			p.parts.services = append(p.parts.services,
 				registration.New(p.fleets.registry, p.audit))
 			return p.metrics.Add(p.fleets.registry)

@@ -138,7 +138,8 @@ func (r *reloader) load(because string) {
 	restart := r.process.started.NeedsRestart(s)
 	r.process.audit.RecordChange(&audit.Change{Actor: "process", What: "config.loaded",
 		Targets: []audit.Target{{Name: "because", Value: because}}})
-	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets", len(cfg.Fleets))
+	r.process.log.Info("configuration loaded", "file", r.process.options.File, "because", because, "fleets",
+		len(cfg.Fleets))
 	if len(restart) > 0 {
 		r.process.log.Warn("some of the configuration needs a restart", "fields", restart)
 	}

@@ -90,7 +90,7 @@ func TestReloadKeepsWhatWorks(t *testing.T) {
 	}
 }
 
-// TestReloadNamesWhatNeedsARestart: a field that only a restart changes is named as long as it differs from the start's.
+// TestReloadNamesWhatNeedsARestart: a field that only a restart changes is named while it differs from the start's.
 func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	t.Parallel()
 	r := newReloadRig(t, fleet("one"))
@@ -113,8 +113,8 @@ func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	r.has("invalid", "one", "capgate.yaml", "calls")
 }
 
-// TestChangedFileSettles: a changed file is loaded when two looks in a row see the same content, an invalid one once, and
-// one that never stops changing after a number of looks.
+// TestChangedFileSettles: a changed file is loaded when two looks in a row see the same content, an invalid one once,
+// and one that never stops changing after a number of looks.
 func TestChangedFileSettles(t *testing.T) {
 	t.Parallel()
 	r := newReloadRig(t, fleet("one"))

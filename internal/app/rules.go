@@ -18,8 +18,8 @@ type decisions struct {
 	store   *redisstore.Policies // nil: no stored rules
 }
 
-// rulesFeature decides about calls: by rules, where the file has a policies block, by manifests, and by fleets. It lists
-// the tools that callers may use.
+// rulesFeature decides about calls: by rules, where the file has a policies block, by manifests, and by fleets. It
+// lists the tools that callers may use.
 func rulesFeature() feature {
 	return feature{
 		build: buildRules,
@@ -40,8 +40,8 @@ func buildRules(p *App) (err error) {
 		Changed: func(c policy.Change) { p.tools.changed.Send(viewChangeOf(c)) }}
 	o.Lost = func(lost bool) {
 		if lost {
-			p.log.Error("redis has lost the rules: calls whose decision is not in memory are rejected until the rules are " +
-				"restored, or \"capgate policy accept-loss\" accepts the loss")
+			p.log.Error("redis has lost the rules: calls whose decision is not in memory are rejected until the " +
+				"rules are restored, or \"capgate policy accept-loss\" accepts the loss")
 			return
 		}
 		p.log.Info("the rules are back, or their loss was accepted")

@@ -35,7 +35,8 @@ func (p *App) redisWarnings() func() []string {
 	s := p.store
 	return func() (all []string) {
 		if p.rules.decider.Stats().Lost {
-			all = append(all, "redis has lost the rules: restore them, or accept the loss with capgate policy accept-loss")
+			all = append(all, "redis has lost the rules: restore them, or accept the loss with capgate policy "+
+				"accept-loss")
 		}
 		if !s.Replicated() {
 			all = append(all, "redis has replicas and redis.wait_replicas is not set: after a failover an "+

@@ -20,7 +20,8 @@ func (p *App) summary() summary.Config {
 		Recent: p.recent,
 		Fleets: func() (all []summary.Fleet) {
 			for _, f := range p.fleets.routing.Table().Fleets() {
-				all = append(all, summary.Fleet{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable})
+				all = append(all, summary.Fleet{Capability: f.Capability, Backends: len(f.Backends),
+					Usable: f.Stats().Usable})
 			}
 			return all
 		},

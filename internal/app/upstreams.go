@@ -9,8 +9,8 @@ import (
 func upstreamsFeature() feature {
 	return feature{
 		build: func(p *App) error {
-			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log, Room: &p.fleets.room,
-				Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
+			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
+				Room: &p.fleets.room, Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve
 			return nil
 		},

@@ -58,7 +58,8 @@ const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
 // Identity returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
 // whose claims gave a tenant and that scope, or of one who has the role approver. A request names one tenant; "" and
 // tenant.All stand for all that the person may answer for.
-func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (who tenant.Identity,
+	refusal *call.Refusal) {
 	if s.Via == session.ViaKey {
 		if a.Authenticators == nil {
 			return who, session.Refused()
@@ -89,7 +90,8 @@ func (a *Approvers) entriesOf(s *session.Session) *operator.Identity {
 }
 
 // person returns the caller that a person is, for one tenant or for several.
-func (a *Approvers) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity, refusal *call.Refusal) {
+func (a *Approvers) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity,
+	refusal *call.Refusal) {
 	if s.Via != session.ViaPerson || !a.SignsIn(s.Issuer) {
 		return who, session.Refused()
 	}

@@ -32,8 +32,8 @@ func newApprovers(people operator.People) *approver.Approvers {
 	directory, keys := tenant.NewDirectory(nil), tenant.NewKeys(nil)
 	directory.Replace(of)
 	keys.Replace([]tenant.Key{approving.Key, calling.Key}, of, nil)
-	return &approver.Approvers{Authenticators: tenant.NewAuthenticators(tenant.Sources{File: keys}), Directory: directory,
-		Roster: &tenant.Roster{Directory: directory}, People: func() operator.People { return people },
+	return &approver.Approvers{Authenticators: tenant.NewAuthenticators(tenant.Sources{File: keys}),
+		Directory: directory, Roster: &tenant.Roster{Directory: directory}, People: func() operator.People { return people },
 		SignsIn: func(issuer string) bool { return issuer == "corp" }}
 }
 
@@ -49,8 +49,8 @@ func TestWhoMayAnswerForWhom(t *testing.T) {
 	entry := func(user, of string, roles operator.Roles) operator.Person {
 		return operator.Person{Issuer: "corp", User: user, Tenant: of, Roles: roles}
 	}
-	a := newApprovers(operator.People{entry("all", "", operator.Approve), entry("admin", "", operator.Approve|operator.Admin),
-		entry("two", "acme", operator.Approve), entry("two", "globex", operator.Approve|operator.Admin),
+	a := newApprovers(operator.People{entry("all", "", operator.Approve),
+		entry("admin", "", operator.Approve|operator.Admin), entry("two", "acme", operator.Approve), entry("two", "globex", operator.Approve|operator.Admin),
 		entry("off", "initech", operator.Approve), entry("on", "initech", operator.Approve),
 		entry("on", "acme", operator.Approve), entry("viewer", "acme", operator.View),
 		entry("mix", "globex", operator.Approve),
@@ -82,9 +82,11 @@ func TestWhoMayAnswerForWhom(t *testing.T) {
 		{"two, one by name", person("two", ""), "acme", "acme approve,read", ""},
 		{"two, another", person("two", ""), "initech", "APPROVER_REQUIRED", ""},
 		{"key", &session.Session{Via: session.ViaKey, Key: approving.ID}, "", "acme approve,read", ""},
-		{"key, another tenant", &session.Session{Via: session.ViaKey, Key: approving.ID}, "globex", "APPROVER_REQUIRED", ""},
+		{"key, another tenant", &session.Session{Via: session.ViaKey, Key: approving.ID}, "globex",
+			"APPROVER_REQUIRED", ""},
 		{"key without the scope", &session.Session{Via: session.ViaKey, Key: calling.ID}, "", "APPROVER_REQUIRED", ""},
-		{"key that is gone", &session.Session{Via: session.ViaKey, Key: "abcdefghijklmnop"}, "", "CREDENTIAL_INVALID", ""},
+		{"key that is gone", &session.Session{Via: session.ViaKey, Key: "abcdefghijklmnop"}, "",
+			"CREDENTIAL_INVALID", ""},
 	} {
 		who, refusal := a.Identity(t.Context(), test.s, test.of)
 		got := who.Tenant + " " + names(who.Scopes)
@@ -143,8 +145,8 @@ func TestSignInByKey(t *testing.T) {
 	}
 }
 
-// TestRightsChangeWithTheConfiguration: streams of a session end when its rights change, which they do with the roles of
-// its person, and with the tenants that are enabled.
+// TestRightsChangeWithTheConfiguration: streams of a session end when its rights change, which they do with the roles
+// of its person, and with the tenants that are enabled.
 func TestRightsChangeWithTheConfiguration(t *testing.T) {
 	t.Parallel()
 	roles := operator.Person{Issuer: "corp", User: "ann", Roles: operator.Approve}

@@ -46,8 +46,8 @@ func newApprovalsCommand(std stdio) *cobra.Command {
 	approve.Long, deny.Long = answerHelp, answerHelp
 	watch := overAdmin("watch", "print events until Ctrl-C", 0, c.watch, c.tenantFlag, c.filterFlags, c.watchFlags,
 		c.addFlags)
-	watch.Long = "It reconnects if the connection is lost, and resumes after the last event. -o json prints a line for\n" +
-		"each event."
+	watch.Long = "It reconnects if the connection is lost, and resumes after the last event. -o json prints a line\n" +
+		"for each event."
 	return parent("approvals", "list, approve and deny calls that need approval", approvalsHelp,
 		overAdmin("list", "list approvals, the newest first", requestTimeout, c.list, c.tenantFlag, c.filterFlags,
 			c.listFlags, c.addFlags),

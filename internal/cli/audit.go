@@ -47,7 +47,8 @@ func verifyFiles(files []string, o *output) error {
 	var before *audit.Head
 	for _, name := range files {
 		s, err := verifyFile(name, before)
-		of := auditFile{File: name, Records: s.Records, First: s.First, Last: s.Last, From: s.From, To: s.To, Lost: s.Lost}
+		of := auditFile{File: name, Records: s.Records, First: s.First, Last: s.Last, From: s.From, To: s.To,
+			Lost: s.Lost}
 		if s.Records > 0 {
 			of.SHA256 = fmt.Sprint(s.Head)
 		}
@@ -66,7 +67,9 @@ func verifyFiles(files []string, o *output) error {
 			return usageError("%s cannot be read: %w", name, reasonOf(err))
 		}
 		of.Intact = true
-		if err := o.record(of, func(w io.Writer) { fmt.Fprintf(w, "%s: whole: %s\n", name, summaryOf(&s)) }); err != nil {
+		if err := o.record(of, func(w io.Writer) {
+			fmt.Fprintf(w, "%s: whole: %s\n", name, summaryOf(&s))
+		}); err != nil {
 			return err
 		}
 		before = &s.Head

@@ -48,7 +48,8 @@ func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	return c.data(all, func(w io.Writer) {
 		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
 		for _, e := range all.GetCapabilities() {
-			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()), whyNot(e))
+			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()),
+				whyNot(e))
 		}
 		t.print(w)
 	})
@@ -84,8 +85,8 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 			fmt.Fprintf(w, "not current: %s\n\n", visible(why))
 		}
 		if !e.GetKnown() {
-			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; without a "+
-				"policy of its fleet or a rule, all calls are blocked\n\n")
+			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; "+
+				"without a policy of its fleet or a rule, all calls are blocked\n\n")
 		}
 		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
 		t.color = colored(c.out)
@@ -94,7 +95,8 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 			if tool.GetDrifted() {
 				state = "drifted"
 			}
-			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(), beginning(tool.GetDescription(), 60))
+			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(),
+				beginning(tool.GetDescription(), 60))
 		}
 		t.print(w)
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-const conformHelp = `It needs no gateway. Each rule of the capability protocol passes, fails or is not tested; the output
-names the document that it comes from.
+const conformHelp = `It needs no gateway. Each rule of the capability protocol passes, fails or is not tested; the
+output names the document that it comes from.
 
 Many rules need a harmless call, which is made about fifty times. --tool and --args select it. With
 --call-tools it is the first suitable tool of --manifest, or of the list of the discovery tool: the

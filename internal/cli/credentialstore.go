@@ -84,7 +84,8 @@ func loadCredentials() (s credentialStore, err error) {
 	}
 	of, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(of.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return s, fmt.Errorf("%s has credentials, and must belong to you and be readable by no other user: chmod 600", name)
+		return s, fmt.Errorf("%s has credentials, and must belong to you and be readable by no other user: chmod 600",
+			name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxCredentials))
 	if err != nil {

@@ -54,7 +54,8 @@ func newDrainCommand(std stdio) *cobra.Command {
 func newUndrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "undrain HOST:PORT", Short: "end the drain of a backend",
-		Long: "The command ends the drain of the backend at all replicas of the gateway. The backend gets new calls\nagain."}
+		Long: "The command ends the drain of the backend at all replicas of the gateway. " +
+			"The backend gets\nnew calls again."}
 	d.addTo(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d.backend = args[0]

@@ -22,8 +22,9 @@ Flags take precedence over environment variables, so an image needs no arguments
 
 // newForwardCommand is capgate forward.
 func newForwardCommand(std stdio) *cobra.Command {
-	c := &cobra.Command{Use: "forward", Short: "stand in for a capability container, and forward its calls to a gateway",
-		Long: forwardHelp, Example: "  capgate forward --capability weather --url https://gateway.example.com"}
+	c := &cobra.Command{Use: "forward",
+		Short: "stand in for a capability container, and forward its calls to a gateway",
+		Long:  forwardHelp, Example: "  capgate forward --capability weather --url https://gateway.example.com"}
 	s := forward.FromEnvironment(os.Getenv)
 	addForward(c.Flags(), &s)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -38,10 +38,12 @@ func newInitCommand(std stdio) *cobra.Command {
 		if file != defaultConfig {
 			serve += " " + file
 		}
-		fmt.Fprintf(std.out, "%s is written. Next:\n\n  1. start the backend of the example fleet, from a clone of capgate:\n"+
+		fmt.Fprintf(std.out, "%s is written. Next:\n\n"+
+			"  1. start the backend of the example fleet, from a clone of capgate:\n"+
 			"     go run ./examples/weather/cmd/weather --listen 127.0.0.1:50051\n  2. start the gateway: %s\n"+
 			"  3. call a tool:\n     curl localhost:8080/v1/capabilities/weather/tools/get_current_weather -d "+
-			"'{\"location\":\"Berlin\"}'\n\ncapgate check %[1]s finds mistakes after you changed the file.\n", file, serve)
+			"'{\"location\":\"Berlin\"}'\n\ncapgate check %[1]s finds mistakes after you changed the file.\n",
+			file, serve)
 		return nil
 	}
 	return exits(c, "0 success; 1 the file exists or cannot be written; 2 wrong command line.")

@@ -44,8 +44,8 @@ func (inv *invocation) addApprovalFlags(fs *pflag.FlagSet) {
 	inv.explain(fs, "agent", "x-agent-id",
 		"`name` of the agent that makes the call, if the key may assert it")
 	inv.explain(fs, "approval", "x-approval-id", "`id` of the approval that permits the call")
-	fs.Var((*waitFlag)(inv), "wait", "if the call needs approval, wait for it, at most for a `duration` as in --wait=60s, "+
-		"then run the call once")
+	fs.Var((*waitFlag)(inv), "wait",
+		"if the call needs approval, wait for it, at most for a `duration` as in --wait=60s, then run the call once")
 	fs.Lookup("wait").NoOptDefVal = "true"
 	fs.DurationVar(&inv.waitTimeout, "wait-timeout", 10*time.Minute, "maximum `duration` to wait for the approval")
 }
@@ -156,7 +156,8 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 		if left <= 0 {
 			return err
 		}
-		if status.InfoOf(err).GetReason() == approvalPending { // a call that names its approval does not wait at the gateway
+		// a call that names its approval does not wait at the gateway
+		if status.InfoOf(err).GetReason() == approvalPending {
 			select {
 			case <-over.Done():
 				return err

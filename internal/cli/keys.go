@@ -19,8 +19,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const keysHelp = `Changes apply at all replicas of a gateway within a second. create and rotate print the key on standard
-output, or write it to the file --out; it cannot be shown again. For list, rotate and revoke, TENANT
+const keysHelp = `Changes apply at all replicas of a gateway within a second. create and rotate print the key on
+standard output, or write it to the file --out; it cannot be shown again. For list, rotate and revoke, TENANT
 may be "-": list shows the keys of all tenants, and the others find the tenant of the key ID.`
 
 const rotateHelp = `The successor has another id. The old key stays valid for --grace.`
@@ -66,7 +66,8 @@ func (c *keysCommand) keyFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.scopes, "scopes", "", "comma-separated `scopes`, of "+tenant.AllScopes+"; default invoke,read")
 	fs.StringVar(&c.asserts, "asserts", "",
 		"comma-separated `identities` that its holder may assert, of user, agent; default none")
-	fs.StringVar(&c.expires, "expires", "", "`time` at which the key expires, as in 2027-01-31T00:00:00Z; default never")
+	fs.StringVar(&c.expires, "expires", "",
+		"`time` at which the key expires, as in 2027-01-31T00:00:00Z; default never")
 }
 
 func (c *keysCommand) graceFlag(fs *pflag.FlagSet) {

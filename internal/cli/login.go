@@ -138,7 +138,8 @@ func (o operatorOf) String() string {
 
 // newLogoutCommand is capgate logout.
 func newLogoutCommand(std stdio) *cobra.Command {
-	c := &cobra.Command{Use: "logout", Short: "delete the stored credential for a gateway's admin API", Long: logoutHelp}
+	c := &cobra.Command{Use: "logout", Short: "delete the stored credential for a gateway's admin API",
+		Long: logoutHelp}
 	p := &gatewayPort{operators: true, command: c}
 	p.addAddress()
 	c.Flags().StringVar(&p.tls.caFile, "tls-ca", "",
@@ -163,7 +164,8 @@ func newLogoutCommand(std stdio) *cobra.Command {
 				fmt.Fprintf(std.err, "warning: the session goes on until it expires: %v\n", err)
 			}
 		}
-		if _, err = changeCredentials(func(all map[string]storedCredential) { delete(all, storeName(base)) }); err != nil {
+		_, err = changeCredentials(func(all map[string]storedCredential) { delete(all, storeName(base)) })
+		if err != nil {
 			return refused("the credential cannot be deleted: %w", err)
 		}
 		fmt.Fprintf(std.out, "signed out at %s\n", base.Host)

@@ -29,8 +29,8 @@ func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 		return err
 	}
 	if l.access.secure == nil && !l.access.cleartext && !isLoopback(l.access.base.Hostname()) {
-		return usageError("the session would come without TLS, where the network can read it; use --admin https://%s, or "+
-			"--insecure-cleartext", l.access.base.Host)
+		return usageError("the session would come without TLS, where the network can read it; use --admin https://%s, "+
+			"or --insecure-cleartext", l.access.base.Host)
 	}
 	ctx, cancel := context.WithTimeout(ctx, signInTime)
 	defer cancel()
@@ -109,7 +109,8 @@ func receiver(state string, codes chan<- string) http.Handler {
 		case codes <- code:
 		default: // there is one already
 		}
-		fmt.Fprintln(w, "Return to the terminal: capgate login says there whether you are signed in. You may close this window.")
+		fmt.Fprintln(w, "Return to the terminal: capgate login says there whether you are signed in. "+
+			"You may close this window.")
 	})
 }
 

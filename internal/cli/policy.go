@@ -39,11 +39,12 @@ func newPolicyCommand(std stdio) *cobra.Command {
 		overAdmin("list", "list rules", requestTimeout, c.list, c.callFlags, c.globalFlag, c.addFlags),
 		overAdmin("set CAPABILITY TOOL allow|ask|block", "set a rule", requestTimeout, c.set, c.callFlags, c.globalFlag,
 			c.forceFlag, c.addFlags),
-		overAdmin("rm CAPABILITY TOOL", "delete a rule", requestTimeout, c.remove, c.callFlags, c.globalFlag, c.addFlags),
+		overAdmin("rm CAPABILITY TOOL", "delete a rule", requestTimeout, c.remove, c.callFlags, c.globalFlag,
+			c.addFlags),
 		overAdmin("explain CAPABILITY TOOL", "show what decides on a call, and every rule that was looked at",
 			requestTimeout, c.explain, c.callFlags, c.forceFlag, c.addFlags),
-		overAdmin("accept-loss", "decide by the rules that Redis has, after it has lost rules", requestTimeout, c.acceptLoss,
-			c.addFlags))
+		overAdmin("accept-loss", "decide by the rules that Redis has, after it has lost rules", requestTimeout,
+			c.acceptLoss, c.addFlags))
 }
 
 func (c *policyCommand) callFlags(fs *pflag.FlagSet) {
@@ -92,7 +93,9 @@ func (c *policyCommand) acceptLoss(cmd *cobra.Command, conn grpc.ClientConnInter
 	if err != nil {
 		return err
 	}
-	return c.data(r, func(w io.Writer) { fmt.Fprintln(w, "accepted: calls are decided by the rules that Redis has now") })
+	return c.data(r, func(w io.Writer) {
+		fmt.Fprintln(w, "accepted: calls are decided by the rules that Redis has now")
+	})
 }
 
 // about describes the calls that a rule applies to.

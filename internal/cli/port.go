@@ -174,14 +174,14 @@ func (p *gatewayPort) readCredential() error {
 	case !p.operators:
 		return nil
 	case key != "" && p.secure == nil && !p.cleartext && !isLoopback(p.base.Hostname()):
-		return usageError("%s would be sent to %s without TLS, where the network can read it; use --admin https://%s, or "+
-			"--insecure-cleartext", source, p.base.Host, p.base.Host)
+		return usageError("%s would be sent to %s without TLS, where the network can read it; use --admin https://%s, "+
+			"or --insecure-cleartext", source, p.base.Host, p.base.Host)
 	}
 	if p.keyFile != "" {
 		info, err := os.Stat(p.keyFile)
 		if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
-			fmt.Fprintf(p.command.ErrOrStderr(), "warning: every user of this machine can read %s; chmod o-r protects it\n",
-				p.keyFile)
+			fmt.Fprintf(p.command.ErrOrStderr(),
+				"warning: every user of this machine can read %s; chmod o-r protects it\n", p.keyFile)
 		}
 	}
 	return nil
@@ -191,8 +191,8 @@ func (p *gatewayPort) readCredential() error {
 const storedSource = "the credential that capgate login stored"
 
 // credential returns the credential with a description of its source; "": there is none. The order is: the flag, the
-// environment, and for operators capgate login, and the token of a gateway that this user started on this machine. It is
-// evaluated for each request, because a file may change and a gateway may start again meanwhile.
+// environment, and for operators capgate login, and the token of a gateway that this user started on this machine. It
+// is evaluated for each request, because a file may change and a gateway may start again meanwhile.
 func (p *gatewayPort) credential() (key, source string, err error) {
 	if p.given != "" || p.anonymous {
 		return p.given, "the credential", nil

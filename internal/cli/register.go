@@ -17,8 +17,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const registerHelp = `The command registers the backend at a gateway's admin API and renews the registration at a third of
---ttl, until SIGTERM or Ctrl-C; then it withdraws it. It retries while the gateway is unavailable. A
+const registerHelp = `The command registers the backend at a gateway's admin API and renews the registration at a third
+of --ttl, until SIGTERM or Ctrl-C; then it withdraws it. It retries while the gateway is unavailable. A
 registration that is not renewed expires after --ttl. The gateway resolves HOST at each renewal.`
 
 // registerCommand is capgate register, as the command line describes it.

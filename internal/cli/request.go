@@ -106,8 +106,8 @@ func (p *gatewayPort) do(ctx context.Context, method, path string, body, answer 
 	var problem problem.Problem
 	switch err := decoder.Decode(&problem); {
 	case err != nil || problem.Detail == "":
-		return exitError{exit, fmt.Errorf("%s: %s is not the admin API of a capgate gateway; %s", resp.Status, req.URL.Host,
-			p.setting())}
+		return exitError{exit, fmt.Errorf("%s: %s is not the admin API of a capgate gateway; %s", resp.Status,
+			req.URL.Host, p.setting())}
 	case problem.Reason == "NO_SUCH_PATH" && p.isOther(ctx):
 		return p.otherPort()
 	}
@@ -148,8 +148,8 @@ func (p *gatewayPort) isOther(ctx context.Context) bool {
 // otherPort returns the error for a command that called the other port of a gateway.
 func (p *gatewayPort) otherPort() error {
 	if p.operators {
-		return refused("%s is the public port of a gateway; this command needs its admin API, the address admin in its "+
-			"configuration (--admin or CAPGATE_ADMIN)", p.base.Host)
+		return refused("%s is the public port of a gateway; this command needs its admin API, the address admin in "+
+			"its configuration (--admin or CAPGATE_ADMIN)", p.base.Host)
 	}
 	return refused("%s is the admin API of a gateway; calls go to its public port, the address listen in its "+
 		"configuration (--addr)", p.target().Addr)
@@ -168,8 +168,8 @@ func (p *gatewayPort) explained(ctx context.Context, err error) error {
 			return p.otherPort()
 		}
 	case !p.operators && reason == "CREDENTIAL_MISSING":
-		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY (CREDENTIAL_MISSING)",
-			p.target().Addr)
+		return refused("%s needs an API key or a token: give it with --key-file, or in CAPGATE_KEY "+
+			"(CREDENTIAL_MISSING)", p.target().Addr)
 	}
 	switch {
 	case p.operators && reason != "" && !away(err):
@@ -185,7 +185,8 @@ func (p *gatewayPort) explained(ctx context.Context, err error) error {
 // explainRefusal adds to the admin API's refusal of an operator what to do about it. Other texts stay.
 func (p *gatewayPort) explainRefusal(reason, text string) string {
 	_, source, _ := p.credential()
-	signIn := "sign in with capgate login" + p.loginFlag() + ", or give an operator's key with --" + p.prefix + "key-file"
+	signIn := "sign in with capgate login" + p.loginFlag() + ", or give an operator's key with --" + p.prefix +
+		"key-file"
 	if p.prefix == "" {
 		signIn += " or CAPGATE_KEY"
 	}

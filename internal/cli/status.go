@@ -14,8 +14,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const statusHelp = `The table has the backends of each fleet: their state with its reason and age, the replica that probes
-them, and the calls in flight and the latency that the queried replica measures. With --tenants it
+const statusHelp = `The table has the backends of each fleet: their state with its reason and age, the replica that
+probes them, and the calls in flight and the latency that the queried replica measures. With --tenants it
 has the tenants with limits and their usage instead. -o json prints the object of GET /v1/fleets or
 /v1/limits. --watch repeats the output.`
 
@@ -112,7 +112,8 @@ func (s *statusCommand) fleets(ctx context.Context) (*capgatepb.ListFleetsRespon
 	all := new(capgatepb.ListFleetsResponse)
 	err := pages(func(token string) (string, error) {
 		page := new(capgatepb.ListFleetsResponse)
-		query := url.Values{"page_size": {fmt.Sprint(fleets.MaxPage)}, "page_token": {token}, "capability": {s.capability}}
+		query := url.Values{"page_size": {fmt.Sprint(fleets.MaxPage)}, "page_token": {token},
+			"capability": {s.capability}}
 		err := s.port.do(ctx, http.MethodGet, "/v1/fleets?"+query.Encode(), nil, page)
 		all.Gateway, all.TotalSize = page.GetGateway(), page.GetTotalSize()
 		all.Fleets = append(all.Fleets, page.GetFleets()...)

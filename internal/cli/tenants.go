@@ -31,8 +31,8 @@ const standardLimits = "default"
 // newTenantsCommand is capgate tenants.
 func newTenantsCommand(std stdio) *cobra.Command {
 	c := &tenantsCommand{output: output{stdio: std}}
-	set := overAdmin("set NAME", "change the fields of a tenant that flags name", requestTimeout, c.change, c.fieldFlags,
-		c.etagFlag, c.addFlags)
+	set := overAdmin("set NAME", "change the fields of a tenant that flags name", requestTimeout, c.change,
+		c.fieldFlags, c.etagFlag, c.addFlags)
 	return parent("tenants", "create, list, change and delete tenants", tenantsHelp,
 		overAdmin("list", "list tenants", requestTimeout, c.list, c.addFlags),
 		overAdmin("show NAME", "show a tenant", requestTimeout, c.show, c.addFlags),

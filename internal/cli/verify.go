@@ -249,8 +249,8 @@ func (v *verifyCommand) needsTool(ctx context.Context, conn grpc.ClientConnInter
 		asked = append(asked, "--capability "+word(t.GetCapability())+" --tool "+word(cmp.Or(t.GetTool(), "NAME")))
 	}
 	if len(asked) == 0 {
-		return usageError("%s. Policy asks about none of the tools; capgate policy set CAPABILITY TOOL ask lets a person "+
-			"approve each call", want)
+		return usageError("%s. Policy asks about none of the tools; capgate policy set CAPABILITY TOOL ask lets a "+
+			"person approve each call", want)
 	}
 	return usageError("%s. Policy asks about:\n  %s", want, strings.Join(asked, "\n  "))
 }
@@ -260,13 +260,14 @@ func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterfa
 	within, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	answer, err := capgatepb.NewPoliciesClient(conn).ExplainPolicy(within, &capgatepb.ExplainPolicyRequest{
-		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Capability: v.call.Capability, Tool: v.call.Tool})
+		Tenant: v.call.Tenant, User: v.call.User, Agent: v.call.Agent, Capability: v.call.Capability,
+		Tool: v.call.Tool})
 	switch {
 	case err != nil:
 		return v.admin.explained(ctx, err)
 	case answer.GetPolicy() != "ask":
-		return refused("policy does not ask about %s of %s: it is %s, by %s; nothing was called. capgate policy set %[2]s "+
-			"%[1]s ask lets a person approve each call", v.call.Tool, v.call.Capability, word(answer.GetPolicy()),
+		return refused("policy does not ask about %s of %s: it is %s, by %s; nothing was called. capgate policy set "+
+			"%[2]s %[1]s ask lets a person approve each call", v.call.Tool, v.call.Capability, word(answer.GetPolicy()),
 			word(answer.GetLevel()))
 	}
 	return nil
@@ -286,8 +287,8 @@ func madeOf(found verify.Report) string {
 
 // print shows the results. The exit status is that of a refusal if a guarantee is broken, or none was checked.
 func (v *verifyCommand) print(found verify.Report) error {
-	all := verified{Gateway: v.from.target().Addr, Capability: v.call.Capability, Tool: v.call.Tool, Checks: found.Checks,
-		Approvals: found.Approvals, Left: append([]string{}, found.Left...)}
+	all := verified{Gateway: v.from.target().Addr, Capability: v.call.Capability, Tool: v.call.Tool,
+		Checks: found.Checks, Approvals: found.Approvals, Left: append([]string{}, found.Left...)}
 	for _, c := range found.Checks {
 		switch c.Result {
 		case verify.Pass:

@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// manifests are those that registered backends announce. At most one for each capability is in effect: the most frequent
-// one. A tool that only another manifest has is not considered removed, because the most frequent manifest may change
-// several times while backends are replaced.
+// manifests are those that registered backends announce. At most one for each capability is in effect: the most
+// frequent one. A tool that only another manifest has is not considered removed, because the most frequent manifest may
+// change several times while backends are replaced.
 type manifests struct {
 	known, next map[registry.Sum]*manifest.Manifest // of the last plan, and of the one that is being made
 	inEffect    map[string]registry.Sum             // by capability
@@ -26,8 +26,8 @@ func (b *manifests) end() {
 	maps.DeleteFunc(b.inEffect, func(_ string, sum registry.Sum) bool { return b.known[sum] == nil })
 }
 
-// of returns the manifest in effect for the members of one capability, or nil, and the tools that only other manifests of
-// these members have, one a line. An unchanged manifest is the same pointer as before.
+// of returns the manifest in effect for the members of one capability, or nil, and the tools that only other manifests
+// of these members have, one a line. An unchanged manifest is the same pointer as before.
 func (b *manifests) of(p *Planner, members []registry.Member) (m *manifest.Manifest, elsewhere string) {
 	votes := votesOf(members)
 	sum := mostFrequent(votes)

@@ -197,7 +197,8 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
 		ApprovalWait: f.ApprovalWait,
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
-		Retries:      router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor), Proxy: f.Retry.Proxied},
+		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor),
+			Proxy: f.Retry.Proxied},
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
 			Durable:   f.Settings != nil && f.Settings.Traits().Durable,

@@ -168,8 +168,8 @@ func (s *Settings) ambiguousTools() (problems []error) {
 		for j := range m.Tools {
 			name := m.Tools[j].Name
 			if other := owners[name]; other != "" {
-				problems = append(problems, fmt.Errorf("fleet %s: mcp: name: none is not possible: %s also has a tool %s, "+
-					"and its names have no prefix either", f.Capability, other, name))
+				problems = append(problems, fmt.Errorf("fleet %s: mcp: name: none is not possible: %s also has a "+
+					"tool %s, and its names have no prefix either", f.Capability, other, name))
 			}
 			owners[name] = f.Capability
 		}
@@ -186,16 +186,18 @@ func misfits(f *config.Fleet, file string, m *manifest.Manifest) (problems []err
 		wrong("manifest: %s belongs to the capability %s", file, m.ID)
 	}
 	if f.Validate && !m.Dynamic && len(m.Tools) == 0 {
-		wrong("validate_arguments: %s has no tools, so there are no schemas to check arguments against; remove it", file)
+		wrong("validate_arguments: %s has no tools, so there are no schemas to check arguments against; remove it",
+			file)
 	}
 	prefix := f.ToolPrefix()
 	for i := range m.Tools {
 		switch name := m.Tools[i].Name; {
 		case prefix == "" && strings.Contains(name, "__"):
-			wrong("mcp: name: none is not possible: the tool %s has two underscores in a row, at which MCP names are split", name)
+			wrong("mcp: name: none is not possible: the tool %s has two underscores in a row, at which "+
+				"MCP names are split", name)
 		case len(prefix)+len("__")+len(name) > maxMCPName:
-			wrong("mcp: the name of the tool %.40s… would have more than %d bytes with the prefix %s; give the fleet a shorter "+
-				"mcp.name", name, maxMCPName, prefix)
+			wrong("mcp: the name of the tool %.40s… would have more than %d bytes with the prefix %s; give the "+
+				"fleet a shorter mcp.name", name, maxMCPName, prefix)
 		}
 	}
 	if f.Own.Discovery && !m.Dynamic {

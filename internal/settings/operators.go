@@ -17,7 +17,8 @@ func (s *Settings) readSignIn() (problems []error) {
 		if c.ClientSecretFile != "" {
 			var err error
 			if of.Secret, err = readSecret(c.ClientSecretFile, s.Files); err != nil {
-				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer, err))
+				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer,
+					err))
 			}
 		}
 		s.SignIn = append(s.SignIn, of)

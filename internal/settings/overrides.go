@@ -25,8 +25,8 @@ func (o Overrides) Apply(cfg *config.Config) error {
 	}
 	if o.Insecure != nil && *o.Insecure {
 		if cfg.Authenticates() {
-			return errors.New("admin-insecure: operators in the configuration says who may use the admin API; leave out " +
-				"one of the two")
+			return errors.New("admin-insecure: operators in the configuration says who may use the admin API; leave " +
+				"out one of the two")
 		}
 		cfg.Operators.Insecure = true
 	}

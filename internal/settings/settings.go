@@ -46,7 +46,7 @@ type Settings struct {
 
 	CallLines io.Writer // where calls are logged; nil: in the log
 
-	Upstreams map[string]*upstream.Fleet // by capability, fleets that the process serves, with the content of their files
+	Upstreams map[string]*upstream.Fleet // by capability; fleets that the process serves, with the content of files
 
 	Manifests map[string]*manifest.Manifest // by file
 	found     map[string]string             // in cfg.Manifests: id → file

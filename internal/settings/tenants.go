@@ -50,7 +50,8 @@ func (s *Settings) readHash(hash tenant.Hash, file string) (tenant.Hash, error) 
 	case !ok:
 		return hash, wrongFile(file, "hash_file: %s contains no hash, as capgate keys new prints it", file)
 	case hash.Peppered() && s.Config.PepperFile == "":
-		return hash, wrongFile(file, "hash_file: the hash in %s was made with a pepper, but pepper_file is not set", file)
+		return hash, wrongFile(file, "hash_file: the hash in %s was made with a pepper, but pepper_file is not set",
+			file)
 	}
 	return hash, nil
 }
@@ -81,7 +82,8 @@ func (s *Settings) Single(multi bool) *tenant.Settings {
 func (s *Settings) Certificates() []tenant.Certificate {
 	rules := make([]tenant.Certificate, len(s.Config.Certificates))
 	for i, c := range s.Config.Certificates {
-		rules[i] = tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS, Tenant: c.Tenant, Scopes: c.Scopes, Asserts: c.Asserts}
+		rules[i] = tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS, Tenant: c.Tenant, Scopes: c.Scopes,
+			Asserts: c.Asserts}
 	}
 	return rules
 }

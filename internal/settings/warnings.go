@@ -129,12 +129,12 @@ func ListenerWarnings(c *config.Config) (all []string) {
 	for i := range c.Listeners {
 		l := &c.Listeners[i]
 		if c.Anonymous(l) && !l.IsLocal() {
-			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i, l.Address,
-				c.Everybody(l)))
+			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i,
+				l.Address, c.Everybody(l)))
 		}
 		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t config.Tenant) bool { return t.ID == l.Tenant }) {
-			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless Redis "+
-				"has it", i, l.Tenant))
+			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless "+
+				"Redis has it", i, l.Tenant))
 		}
 	}
 	return all
@@ -153,8 +153,8 @@ func answerRuleWarnings(c *config.Config) (all []string) {
 			all = append(all, at+": nobody is in a group, because no issuer has claims.groups; nobody can answer")
 		}
 		if r.Answers > 1 && !people {
-			all = append(all, fmt.Sprintf("%s: %d people have to approve, but there are no issuers; only API keys count, "+
-				"each as one", at, r.Answers))
+			all = append(all, fmt.Sprintf("%s: %d people have to approve, but there are no issuers; only API keys "+
+				"count, each as one", at, r.Answers))
 		}
 		if r.Answers > 1 && c.Operators.Insecure {
 			all = append(all, at+": operators.insecure: answers at the admin API do not count for several people")
@@ -162,7 +162,8 @@ func answerRuleWarnings(c *config.Config) (all []string) {
 		for j := range i {
 			if o := &c.Approvals.Rules[j]; covers(o.Tenant, r.Tenant) && covers(o.Capability, r.Capability) &&
 				covers(o.Tool, r.Tool) {
-				all = append(all, fmt.Sprintf("%s never applies: approvals.rules[%d] matches the same calls before it", at, j))
+				all = append(all, fmt.Sprintf("%s never applies: approvals.rules[%d] matches the same calls before it",
+					at, j))
 				break
 			}
 		}
