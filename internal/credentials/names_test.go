@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		`{"TOKEN":` + strings.Repeat(`{"a":`, 1_000_000):                        "is more than 100 levels deep",
 		strings.Repeat("[", 1_000_000):                                          "is more than 100 levels deep",
 		`{"TOKEN":{"a":1,"a":2}}`: "has a name twice in one " +
-			"object, at byte 19",
+			"object, at byte 16",
 		`{"TOKEN":"\ud800"}`: "has a lone surrogate at byte 10",
 		`{"TOKEN":1e999}`: "has a number at byte 9 that is " +
 			"out of the range of a double",

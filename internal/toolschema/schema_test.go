@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		`{"location":"Berlin","units":"secret"}`: `at "/units": value must be one of 'metric', 'imperial'`,
 		`{"location":"Berlin","secret":1}`:       `at "": has a property that is not allowed`,
 		`{"location":"Berlin","stops":[{}]}`:     `at "/stops/0": missing property 'a/b'`,
-		`{"location":"Berlin","location":"Rome"}`: "has a name twice in one object, at byte 31",
+		`{"location":"Berlin","location":"Rome"}`: "has a name twice in one object, at byte 21",
 		`{"location":"Berlin"} {}`:                "has more than one JSON value",
 		`{"location":`:                            "is not JSON from byte",
 		`{"location":"secret`:                     "is not JSON from byte",

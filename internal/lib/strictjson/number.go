@@ -17,19 +17,19 @@ func (r *Reader) number() error {
 	i, exponent, ok := scanNumber(r.text, from)
 	if !ok {
 		if word := r.text[from:]; len(word) > 1 && word[0] == '-' && word[1] == 'I' {
-			return ambiguous("has NaN or Infinity at byte %d, which JSON does not have", from)
+			return ambiguousAt(from, "has NaN or Infinity at byte %d, which JSON does not have")
 		}
 		return notJSON(i)
 	}
 	r.at = i
 	if i-from > MaxNumber {
-		return ambiguous("has a number of more than %d digits at byte %d", MaxNumber, from)
+		return ambiguousAt(from, "has a number of more than "+strconv.Itoa(MaxNumber)+" digits at byte %d")
 	}
 	if exponent || i-from > plainNumber {
 		text := r.text[from:i]
 		f, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64)
 		if err != nil || f == 0 && !isZero(text) {
-			return ambiguous("has a number at byte %d that is out of the range of a double", from)
+			return ambiguousAt(from, "has a number at byte %d that is out of the range of a double")
 		}
 	}
 	if r.inside > 0 {

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -18,8 +19,11 @@ type Error struct {
 	Ambiguous bool
 	// TooMany reports that the text has more values than Options allow.
 	TooMany bool
+	// Depth is the number of objects and arrays that are open at the place; 0: the error is of the text as a whole.
+	Depth int
 
 	text string
+	at   int // the byte that the text names; 0: none, or the first one
 }
 
 func (e *Error) Error() string { return e.text }
@@ -28,10 +32,17 @@ func ambiguous(format string, args ...any) error {
 	return &Error{Ambiguous: true, text: fmt.Sprintf(format, args...)}
 }
 
-// notJSON returns the error for a text that is not JSON from a position on.
-func notJSON(at int) error { return &Error{text: fmt.Sprintf("is not JSON from byte %d on", at)} }
+// ambiguousAt is ambiguous for a format that names a byte, and only that.
+func ambiguousAt(at int, format string) error {
+	return &Error{Ambiguous: true, text: fmt.Sprintf(format, at), at: at}
+}
 
-var errDeep = &Error{text: fmt.Sprintf("is more than %d levels deep", MaxDepth)}
+// notJSON returns the error for a text that is not JSON from a position on.
+func notJSON(at int) error {
+	return &Error{text: fmt.Sprintf("is not JSON from byte %d on", at), at: at}
+}
+
+func tooDeep() error { return &Error{text: fmt.Sprintf("is more than %d levels deep", MaxDepth)} }
 
 // Options are the options of one reading. The zero value only checks the text.
 type Options struct {
@@ -116,12 +127,25 @@ func (r *Reader) Read(text []byte, o Options) error {
 		return &Error{text: "is longer than 2 GiB"}
 	}
 	if err := r.values(); err != nil {
-		return err
+		return r.locate(err)
 	}
 	if r.space(); r.at < len(r.text) {
-		return ambiguous("has more than one JSON value")
+		return r.locate(ambiguousAt(r.at, "has more than one JSON value: it goes on at byte %d"))
 	}
 	return nil
+}
+
+// locate completes an error of the text: its depth and, in a text of several lines, its line.
+func (r *Reader) locate(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Depth = len(r.open)
+		if before := r.text[:e.at]; bytes.IndexByte(before, '\n') >= 0 {
+			e.text += fmt.Sprintf(" (line %d, column %d)", bytes.Count(before, []byte{'\n'})+1,
+				e.at-bytes.LastIndexByte(before, '\n'))
+		}
+	}
+	return err
 }
 
 // values reads one value and all values in it, without recursion.
@@ -171,7 +195,7 @@ func (r *Reader) value() (begun bool, err error) {
 	case 'n':
 		return false, r.literal("null", Null)
 	case 'N', 'I':
-		return false, ambiguous("has NaN or Infinity at byte %d, which JSON does not have", r.at)
+		return false, ambiguousAt(r.at, "has NaN or Infinity at byte %d, which JSON does not have")
 	default:
 		return false, r.number()
 	}
@@ -179,7 +203,7 @@ func (r *Reader) value() (begun bool, err error) {
 
 func (r *Reader) begin(object bool) error {
 	if len(r.open) == MaxDepth {
-		return errDeep
+		return tooDeep()
 	}
 	kind := Array
 	if object {
@@ -249,7 +273,7 @@ func (r *Reader) close() error {
 		slices.Sort(names)
 		for i := range names[1:] {
 			if names[i] == names[i+1] {
-				return r.duplicate()
+				return ambiguousAt(r.at-1, "has a name twice in one object, which ends at byte %d"+r.inWhichCase())
 			}
 		}
 	}
@@ -262,11 +286,12 @@ func (r *Reader) close() error {
 	return nil
 }
 
-func (r *Reader) duplicate() error {
+// inWhichCase ends the error of a name that is there twice.
+func (r *Reader) inWhichCase() string {
 	if r.opts.Fold {
-		return ambiguous("has a name twice in one object, at byte %d, perhaps in another case", r.at)
+		return ", perhaps in another case"
 	}
-	return ambiguous("has a name twice in one object, at byte %d", r.at)
+	return ""
 }
 
 // name reads a name and its colon.
@@ -281,7 +306,7 @@ func (r *Reader) name() error {
 	if err := r.keepString(from, to, escapes); err != nil {
 		return err
 	}
-	if err := r.addName(r.text[from:to], escapes); err != nil {
+	if err := r.addName(from, to, escapes); err != nil {
 		return err
 	}
 	r.space()
@@ -292,8 +317,9 @@ func (r *Reader) name() error {
 	return nil
 }
 
-// addName records a name of the innermost object, and rejects a duplicate.
-func (r *Reader) addName(name []byte, escapes bool) error {
+// addName records the name between two positions in the innermost object, and rejects a duplicate.
+func (r *Reader) addName(from, to int, escapes bool) error {
+	name := r.text[from:to]
 	if escapes {
 		r.folded = unescape(r.folded[:0], name)
 		name = r.folded
@@ -309,7 +335,7 @@ func (r *Reader) addName(name []byte, escapes bool) error {
 	h := maphash.Bytes(seed, name)
 	names := r.names[r.open[len(r.open)-1].names:]
 	if len(names) < linearLimit && slices.Contains(names, h) {
-		return r.duplicate()
+		return ambiguousAt(from-1, "has a name twice in one object, at byte %d"+r.inWhichCase())
 	}
 	r.names = append(r.names, h)
 	return nil

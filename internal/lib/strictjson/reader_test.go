@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 		{`0e99999`, "", false},
 		{`-1.7e308`, "", false},
 		{`4.9e-324`, "", false},
-		{`{"a":1,"b":2,"a":3}`, "has a name twice in one object, at byte 16", true},
+		{`{"a":1,"b":2,"a":3}`, "has a name twice in one object, at byte 13", true},
 		{`{"a":1,"\u0061":2}`, "has a name twice", true},
 		{`[[{"x":{"a/b":1,"a\/b":2}}]]`, "has a name twice", true},
 		{many(40, `"a7":1`), "has a name twice", true},
@@ -99,6 +99,32 @@ func TestRead(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", test.text, err, test.want)
 		case err != nil && (!errors.As(err, &e) || e.Ambiguous != test.ambiguous):
 			t.Errorf("%.60q: ambiguous is not %v", test.text, test.ambiguous)
+		}
+	}
+}
+
+// TestPlaces: an error names the byte, and in a text of several lines the line, and knows how deep it is.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		place string
+		depth int
+	}{
+		`{"a":[1e999]}`:                 {"at byte 6 that", 2},
+		`{"a":1,"a":2}`:                 {"object, at byte 7", 1},
+		"{\"a\":1,\n \"a\":2}":          {"object, at byte 9 (line 2, column 2)", 1},
+		"[\n\n\"\\ud800\"]":             {"at byte 4 (line 3, column 2)", 1},
+		`[` + many(20, `"a1":1`) + `]`:  {"object, which ends at byte 158", 2},
+		"{}\n{}":                        {"goes on at byte 3 (line 2, column 1)", 0},
+		"\ufeff{}":                      {"byte order mark", 0},
+		`{"a":` + "\n" + `x}`:           {"from byte 6 on (line 2, column 1)", 1},
+		strings.Repeat("[", 101):        {"levels deep", 100},
+		"[\n" + strings.Repeat("[", 99): {"from byte 101 on (line 2, column 100)", 100},
+	} {
+		var e *strictjson.Error
+		if err := strictjson.Check([]byte(text)); !errors.As(err, &e) || !strings.HasSuffix(want.place, "that") &&
+			!strings.HasSuffix(e.Error(), want.place) || !strings.Contains(e.Error(), want.place) || e.Depth != want.depth {
+			t.Errorf("%.60q: %v, depth %d; want %+v", text, err, e.Depth, want)
 		}
 	}
 }

@@ -84,13 +84,13 @@ func (r *Reader) escape(at int, name bool) (int, error) {
 	case !ok:
 		return 0, notJSON(at)
 	case c == 0 && name:
-		return 0, ambiguous("has a NUL in a name, at byte %d", at)
+		return 0, ambiguousAt(at, "has a NUL in a name, at byte %d")
 	case c < 0xd800 || c > 0xdfff:
 		return 6, nil
 	}
 	low, ok := hex4(rest[6:])
 	if c > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
-		return 0, ambiguous("has a lone surrogate at byte %d", at)
+		return 0, ambiguousAt(at, "has a lone surrogate at byte %d")
 	}
 	return 12, nil
 }

@@ -90,7 +90,7 @@ func (r *Reader) readNested(text []byte) error {
 	defer deeper.Release()
 	deeper.nested = r.nested + 1
 	defer func() { deeper.nested = 0 }()
-	err := error(errDeep)
+	err := tooDeep()
 	if deeper.nested <= maxNested {
 		err = deeper.Read(text, Options{Watch: r.opts.Watch})
 	}
