@@ -59,7 +59,7 @@ func TestRESTInvoke(t *testing.T) {
 				status                 int
 				want                   string // the whole body, or a part of a problem
 			}{
-				{"result", "caps", `{"tool_name":"echo","args":{"n":1e400,"ö":[]}}`, 200, `{"result":{"n":1e400,"ö":[]}}` + "\n"},
+				{"result", "caps", `{"tool_name":"echo","args":{"n":1E+300,"ö":[]}}`, 200, `{"result":{"n":1E+300,"ö":[]}}` + "\n"},
 				{"tool error", "caps", `{"tool_name":"fail"}`, 200, `{"error":"the tool failed for {}"}` + "\n"},
 				{"base64", "caps", `{"tool_name":"echo","args_json":"e30="}`, 200, `{"result":{}}` + "\n"},
 				{"backend's own error", "caps", `{"tool_name":"break"}`, 500, `"code":"DATA_LOSS","reason":"BROKE"`},

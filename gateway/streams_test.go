@@ -82,7 +82,7 @@ func TestStreamsByHTTP(t *testing.T) {
 					`{"event":"done","id":"1","error":"the tool failed for {}"}` + "\n", false},
 				{"backend's own error", "POST", "caps/stream", `{"tool_name":"break"}`, "", 500, "",
 					`"code":"DATA_LOSS","reason":"BROKE"`, false},
-				{"plainly", "POST", "caps/tools/echo", `{"n":1e400,"ö":[]}`, "", 200, "application/json", `{"n":1e400,"ö":[]}`,
+				{"plainly", "POST", "caps/tools/echo", `{"n":1E+300,"ö":[]}`, "", 200, "application/json", `{"n":1E+300,"ö":[]}`,
 					false},
 				{"plain tool error", "POST", "caps/tools/fail", ``, "", 200, "application/json",
 					`{"error":"the tool failed for {}"}` + "\n", false},

@@ -92,7 +92,7 @@ var mistakes = []mistake{
 	{"a field of a body", `curl -s $OPEN/v1/capabilities/caps/invoke -d '{"tol_name":"echo"}'`, -1,
 		[]string{`unknown field \"tol_name\"; did you mean \"tool_name\"?`}},
 	{"JSON of a body", `curl -s $OPEN/v1/capabilities/caps/tools/echo -d '{"a":'`, -1,
-		[]string{"the body is not valid JSON: syntax error in line 1"}},
+		[]string{"the body is not JSON from byte 5 on"}},
 	{"a content type", "curl -s $OPEN/v1/capabilities/caps/tools/echo -H 'Content-Type: text/plain' -d {}", -1,
 		[]string{"send it with Content-Type: application/json"}},
 	{"a body too large", "curl -s $OPEN/v1/capabilities/caps/tools/echo -d @$DIR/large", -1,

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -20,8 +21,8 @@ import (
 // maxWait bounds how long a call may wait for an approval, in seconds.
 const maxWait = 3600
 
-// invocation is the body of POST /v1/playground:invoke.
-type invocation struct {
+// callAs is the body of POST /v1/playground:invoke.
+type callAs struct {
 	Tenant     string          `json:"tenant"`
 	User       string          `json:"user"`
 	Agent      string          `json:"agent"`
@@ -33,9 +34,9 @@ type invocation struct {
 	Wait       int             `json:"wait"`
 }
 
-func (i *invocation) GetTenant() string { return i.Tenant }
-func (i *invocation) GetUser() string   { return i.User }
-func (i *invocation) GetAgent() string  { return i.Agent }
+func (i *callAs) GetTenant() string { return i.Tenant }
+func (i *callAs) GetUser() string   { return i.User }
+func (i *callAs) GetAgent() string  { return i.Agent }
 
 // serveInvoke answers as the JSON API answers the same call.
 func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[string]string) {
@@ -59,7 +60,7 @@ func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[strin
 }
 
 // readInvocation reads the body of a request. The error is a *call.Refusal.
-func readInvocation(r *http.Request) (*invocation, error) {
+func readInvocation(r *http.Request) (*callAs, error) {
 	text, err := io.ReadAll(r.Body)
 	var over *http.MaxBytesError
 	switch {
@@ -67,20 +68,22 @@ func readInvocation(r *http.Request) (*invocation, error) {
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "BODY_TOO_LARGE",
 			Message: "the body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"}
 	case err != nil:
-		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-			Message: "the body could not be read to its end"}
+		return nil, invocation.Invalid("the body could not be read to its end")
 	}
-	in := new(invocation)
-	if strictjson.UnmarshalKnown(text, in) != nil {
-		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-			Message: "the body must be a JSON object with tenant, user, agent, session, capability, tool, arguments, " +
-				"approval_id and wait, each once"}
+	in := new(callAs)
+	var strict *strictjson.Error
+	switch err := strictjson.UnmarshalKnown(text, in); {
+	case errors.As(err, &strict):
+		return nil, invocation.Invalid("the body " + strict.Error())
+	case err != nil:
+		return nil, invocation.Invalid("the body must be a JSON object with tenant, user, agent, session, capability, " +
+			"tool, arguments, approval_id and wait")
 	}
 	return in, in.check()
 }
 
 // check returns a *call.Refusal, or nil.
-func (i *invocation) check() error {
+func (i *callAs) check() error {
 	for name, v := range map[string]string{"capability": i.Capability, "tool": i.Tool} {
 		if v == "" || len(v) > maxName {
 			return call.InvalidField(invalid, name, "it is required, with at most 256 bytes")
@@ -94,14 +97,18 @@ func (i *invocation) check() error {
 	switch {
 	case i.Wait < 0 || i.Wait > maxWait:
 		return call.InvalidField(invalid, "wait", "it must be 0 to 3600 seconds")
-	case len(i.Arguments) == 0 || string(i.Arguments) == "null":
-		i.Arguments = json.RawMessage("{}")
-	case bytes.TrimSpace(i.Arguments)[0] != '{':
-		return call.InvalidField(invalid, "arguments", "it must be a JSON object")
+	case string(i.Arguments) == "null":
+		i.Arguments = nil
 	case len(i.Arguments) > maxArguments:
 		return call.InvalidField(invalid, "arguments", "it may have at most 1 MiB")
 	}
-	return nil
+	text, err := invocation.Arguments(i.Arguments, "arguments", invalid)
+	var refused *call.Refusal
+	if errors.As(err, &refused) {
+		refused.Metadata = map[string]string{"field": "arguments"}
+	}
+	i.Arguments = text
+	return err
 }
 
 func printable(v string) bool {
@@ -114,7 +121,7 @@ func printable(v string) bool {
 }
 
 // request is the same call for the JSON API.
-func (i *invocation) request(ctx context.Context, outer http.Header) (*http.Request, error) {
+func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request, error) {
 	names, err := json.Marshal(map[string]string{"tool_name": i.Tool, "session_id": i.Session})
 	if err != nil {
 		return nil, err

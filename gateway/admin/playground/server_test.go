@@ -119,6 +119,8 @@ func TestInvokeTool(t *testing.T) {
 		"a long capability":            {func(r *request) { r.Capability = strings.Repeat("a", 257) }, codes.InvalidArgument},
 		"an approval with a line feed": {func(r *request) { r.ApprovalId = "a\nb" }, codes.InvalidArgument},
 		"arguments that are a list":    {func(r *request) { r.Arguments = "[]" }, codes.InvalidArgument},
+		"arguments of two readings":    {func(r *request) { r.Arguments = `{"a":1,"a":2}` }, codes.InvalidArgument},
+		"blank arguments":              {func(r *request) { r.Arguments = " \n" }, codes.Aborted},
 		"a long wait":                  {func(r *request) { r.Wait = 3601 }, codes.InvalidArgument},
 		"a disabled tenant":            {func(r *request) { r.Tenant = "idle" }, codes.PermissionDenied},
 	} {

@@ -18,7 +18,7 @@ import (
 func (s *server) InvokeTool(req *capgatepb.InvokeToolRequest,
 	to grpc.ServerStreamingServer[capgatepb.InvokeToolResponse]) error {
 	ctx := to.Context()
-	in := &invocation{Tenant: req.GetTenant(), User: req.GetUser(), Agent: req.GetAgent(), Session: req.GetSession(),
+	in := &callAs{Tenant: req.GetTenant(), User: req.GetUser(), Agent: req.GetAgent(), Session: req.GetSession(),
 		Capability: req.GetCapability(), Tool: req.GetTool(), Arguments: []byte(req.GetArguments()),
 		Approval: req.GetApprovalId(), Wait: int(req.GetWait())}
 	if err := in.check(); err != nil {

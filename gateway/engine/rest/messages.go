@@ -20,7 +20,7 @@ func (e *engines) sendMessage(x *rest.Exchange) error {
 	if err != nil {
 		return err
 	}
-	ctx, err := x.Outgoing(openparallaxv1.ClientService_SendMessage_FullMethodName, x.Params["engine"])
+	ctx, err := x.Outgoing(x.Params["engine"])
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -217,6 +218,12 @@ func TestEngineApprovals(t *testing.T) {
 		}
 	}
 	_, before, _ := e.last()
+	for _, body := range []string{`{"session_id":"s","session_id":"t"}`, `{"session_id":"s"`, `{} {}`} {
+		if got := ask("POST", "/approvals/a/approve", body); got.Status != 400 || // as the body of a call is rejected
+			!regexp.MustCompile("^the body (has|is not JSON) .*byte [0-9]+").MatchString(resttest.ProblemOf(t, got).Detail) {
+			t.Errorf("%s: %d %s", body, got.Status, got.Body)
+		}
+	}
 	if got := ask("POST", "/approvals/a/approve", `{"approved":false}`); got.Status != 400 ||
 		resttest.ProblemOf(t, got).Reason != "INVALID_BODY" {
 		t.Errorf("%d %s", got.Status, got.Body)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
 // message is one as bytes: of protobuf, but for JSON on its way from or to the client.
@@ -71,9 +72,6 @@ func (wire) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// maxDepth is how deep messages may be nested in JSON.
-const maxDepth = 100
-
 // decode converts a client's message to protobuf.
 func (t *target) decode(m *message) error {
 	if !t.json {
@@ -87,7 +85,10 @@ func (t *target) decode(m *message) error {
 	if err != nil {
 		return err
 	}
-	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxDepth} // a client may be newer
+	if err := strictjson.Check(m.data); err != nil {
+		return refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
+	}
+	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: strictjson.MaxDepth} // a client may be newer
 	if err := options.Unmarshal(m.data, in); err != nil {
 		return refused("REQUEST_MALFORMED", call.InvalidArgument,
 			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))

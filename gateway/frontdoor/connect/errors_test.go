@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -72,6 +73,30 @@ func TestOnlyTheFirstMessageIsBeforeTheCall(t *testing.T) {
 		info := lastWords(t, got)
 		if info.GetReason() != "REQUEST_MALFORMED" || info.GetMetadata()[call.NotStarted] != test.notStarted {
 			t.Errorf("%s message is malformed: %v", name, info)
+		}
+	}
+}
+
+// TestOneReading: a message that JSON parsers read differently is rejected as a body of the JSON API is.
+func TestOneReading(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(New(&endless{over: make(chan struct{})}, Config{}))
+	t.Cleanup(srv.Close)
+	for text, want := range map[string]string{
+		`{"toolName":"a","toolName":"b"}`: "the message has a name twice in one object, at byte 16",
+		`{"toolName":"\ud800"}`:           "the message has a lone surrogate at byte 13",
+		`{"new":1e999}`:                   "the message has a number at byte 7 that is out of the range of a double",
+		`{} {}`:                           "the message has more than one JSON value: it goes on at byte 3",
+		`{"toolName":`:                    "the message is not JSON from byte 12 on",
+		"\ufeff{}":                        "the message begins with a byte order mark",
+	} {
+		resp, err := http.Post(srv.URL+docpb.Capability_Invoke_FullMethodName, "application/json", strings.NewReader(text))
+		check.Must(t, err)
+		got, err := io.ReadAll(resp.Body)
+		check.Must(t, err)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s %s; want %s", text, resp.Status, got, want)
 		}
 	}
 }

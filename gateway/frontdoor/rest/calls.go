@@ -1,33 +1,44 @@
 package rest
 
 import (
-	"context"
+	"cmp"
+	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
-	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
+	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Patterns of the routes that call tools.
+// Patterns of the routes of capgate.v1.Gateway.
 const (
 	invokePattern = "/v1/capabilities/{capability_id=*}/invoke"
 	toolPattern   = "/v1/capabilities/{capability_id=*}/tools/{tool_name=*}"
 	streamPattern = "/v1/capabilities/{capability_id=*}/stream"
+	healthPattern = "/v1/capabilities/{capability_id=*}/health"
 	toolStream    = toolPattern + "/stream"
 )
 
 const threadID = "X-Thread-Id" // thread_id in messages
 
-// routeCalls adds the routes of streams, which the generated code knows, but not how to serve.
+// MaxReply is the largest answer taken from a capability, in bytes.
+const MaxReply = 16 << 20
+
+// routeCalls adds the routes of capgate.v1.Gateway, whose messages no code needs: a call has those of capabilities.
 func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
-	h.capabilities = docpb.NewCapabilityClient(inside{conn})
+	h.capabilities = docpb.NewCapabilityClient(conn)
 	for _, route := range []struct {
 		method, pattern string
 		serve           runtime.HandlerFunc
 	}{
+		{http.MethodPost, invokePattern, h.invoked},
+		{http.MethodPost, toolPattern, h.invoked},
+		{http.MethodGet, healthPattern, h.health},
 		{http.MethodPost, streamPattern, h.streamed(h.stream)},
 		{http.MethodPost, toolStream, h.streamed(h.stream)},
 		{http.MethodGet, toolStream, h.streamGot},
@@ -39,23 +50,38 @@ func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
 	return nil
 }
 
-// choose stands behind prepare. A call that may be answered whole or as a stream goes the way that its
-// sender would rather have.
-func (h *Handler) choose(next runtime.HandlerFunc) runtime.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		pattern, _ := runtime.HTTPPattern(r.Context())
-		if p := pattern.String(); r.Method != http.MethodPost || p != invokePattern && p != toolPattern {
-			next(w, r, params)
-			return
-		}
-		w.Header().Add("Vary", "Accept")
-		if f, _ := formWanted(r.Header, whole, orWhole()); f != whole {
-			h.stream(w, r, params, f)
-			return
-		}
-		bodyOf(r.Context()).asHTTP = h.errorsAs(w.Header(), r.Header)
-		next(w, r, params)
+// invoked serves the paths whose calls are answered whole or as a stream, as the client prefers.
+func (h *Handler) invoked(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	w.Header().Add("Vary", "Accept")
+	if f, _ := formWanted(r.Header, whole, orWhole()); f != whole {
+		h.stream(w, r, params, f)
+		return
 	}
+	asHTTP := h.errorsAs(w.Header(), r.Header)
+	req, err := requestOf(r, params)
+	if err == nil {
+		err = h.serveWhole(w, r, req, &directCall{tool: params["tool_name"]}, asHTTP)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+// serveWhole makes one call of a tool and answers with its result.
+func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, req *docpb.InvokeRequest, d *directCall,
+	asHTTP bool) error {
+	var trailer metadata.MD
+	reply, err := h.capabilities.Invoke(outgoing(r), req, grpc.MaxCallRecvMsgSize(MaxReply), grpc.Trailer(&trailer))
+	if len(r.Header.Values(idempotencyKey)) > 0 && len(trailer.Get(replayed)) > 0 {
+		w.Header().Set("Idempotency-Replayed", "true")
+	}
+	switch {
+	case err != nil:
+		return err
+	case reply.GetError() != "" && asHTTP:
+		return toolFailure{reply.GetResultJson(), reply.GetError()}
+	}
+	return d.answer(r.Context(), w, reply.GetResultJson(), reply.GetError())
 }
 
 // streamed serves the paths that have nothing but streams.
@@ -95,27 +121,54 @@ func again(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
+// bodyOfCall names the body of a request in errors.
+const bodyOfCall = "the body"
+
 // requestOf reads the call of a tool out of a request by the rules of its path.
 func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest, error) {
-	b := bodyOf(r.Context())
-	if tool, ok := params["tool_name"]; ok {
-		req := &capgatepb.CallToolRequest{CapabilityId: params["capability_id"], ToolName: tool}
-		if err := decode(b, &req.Args); err != nil {
-			return nil, err
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, unread(err)
+	}
+	req := &docpb.InvokeRequest{CapabilityId: params["capability_id"], ToolName: params["tool_name"],
+		ConfigJson: invocation.EmptyObject}
+	if req.GetToolName() != "" {
+		if req.ArgsJson, err = invocation.Arguments(text, bodyOfCall, invocation.InvalidBody); err == nil {
+			err = readQuery(r, req)
 		}
-		query := r.URL.Query()
-		req.SessionId, req.ThreadId = query.Get("session_id"), query.Get("thread_id")
-		return toolCall(req, b.args, r.Header.Get(sessionID), r.Header.Get(threadID)), nil
+		req.SessionId = cmp.Or(req.GetSessionId(), r.Header.Get(sessionID))
+		req.ThreadId = cmp.Or(req.GetThreadId(), r.Header.Get(threadID))
+		return req, err
 	}
-	req := new(capgatepb.InvokeRequest)
-	if err := decode(b, req); err != nil {
-		return nil, err
-	}
-	req.CapabilityId = params["capability_id"]
-	return invocation(req), nil
+	reader := strictjson.Get()
+	defer reader.Release()
+	c, err := invocation.Read(reader, text, req.GetCapabilityId())
+	req.ToolName, req.ArgsJson, req.ConfigJson = string(c.Tool), c.Args, c.Config
+	req.SessionId, req.ThreadId = string(c.Session), string(c.Thread)
+	return req, err
 }
 
-// outgoing returns a request's context with the metadata of its headers.
-func (h *Handler) outgoing(r *http.Request, method string) (context.Context, error) {
-	return runtime.AnnotateContext(r.Context(), h.mux, r, method)
+// health answers with the health of a capability.
+func (h *Handler) health(w http.ResponseWriter, r *http.Request, params map[string]string) {
+	reply, err := h.healthOf(r, params["capability_id"])
+	var text []byte
+	if err == nil {
+		text, err = encodeMessage(reply)
+	}
+	if err != nil {
+		h.fail(w, r, err)
+		return
+	}
+	w.Header()["Content-Type"] = jsonType
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // the client may be gone; there is no way to report it
+}
+
+// healthOf requests the health of a capability, which the gateway itself knows.
+func (h *Handler) healthOf(r *http.Request, capability string) (*docpb.HealthResponse, error) {
+	if !printable(capability) { // no such capability; metadata cannot carry the name
+		return nil, noSuchPath()
+	}
+	return h.capabilities.Healthcheck(metadata.AppendToOutgoingContext(outgoing(r), "x-capability-id", capability),
+		&docpb.HealthRequest{})
 }

@@ -9,27 +9,17 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/protobuf/proto"
 )
 
 // tagged is a response message with an etag.
 type tagged interface{ GetEtag() string }
 
-// label writes headers about a response: its etag, as private, because it depends on the caller; and the outcome
-// of a call.
-func label(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
+// label writes the etag of a response, as private, because it depends on the caller.
+func label(_ context.Context, w http.ResponseWriter, m proto.Message) error {
 	if t, ok := m.(tagged); ok && t.GetEtag() != "" {
 		w.Header().Set("ETag", t.GetEtag())
 		w.Header().Set("Cache-Control", "private, no-cache")
-	}
-	bodyOf(ctx).tellReplay(w.Header())
-	if o := bodyOf(ctx).outcome; o != "" {
-		w.Header().Set("X-Capgate-Outcome", o)
-	}
-	if b, ok := m.(*httpbody.HttpBody); ok && len(b.GetData()) == 0 {
-		w.Header().Del("Content-Type")
-		w.WriteHeader(http.StatusNoContent)
 	}
 	return nil
 }

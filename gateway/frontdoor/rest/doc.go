@@ -4,11 +4,10 @@
 //
 //	rest.go      New, and a request's way: route, prepare, decode, call, encode
 //	prepare.go   what a request must be before its body is read; headers and deadline
-//	jsoncheck.go which JSON is accepted at all
-//	decode.go    JSON request → message
-//	marshaler.go grpc-gateway's view of decode, and message → JSON response
-//	server.go    the RPCs behind the routes: one call to a capability
-//	calls.go     which calls are answered as streams; accept.go, prefer.go what a client would rather have
+//	calls.go     the routes of tools, with the messages of capabilities; package invocation reads their JSON
+//	invoke.go    ordinary calls of them, past the mux; inside.go the metadata of a request
+//	marshaler.go the JSON of all other messages, which grpc-gateway serves
+//	accept.go    which calls are answered as streams; prefer.go what a client would rather have
 //	stream.go    a call's answer piece by piece; records.go how that is written
 //	eventsource.go the streams that GET may begin
 //	wing.go      routes that wings of the gateway add; pages.go their lists

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -41,17 +40,13 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	if err != nil {
 		return err
 	}
-	d := &documents{catalog: capgatepb.NewCatalogClient(inside{conn}), write: write,
+	d := &documents{catalog: capgatepb.NewCatalogClient(conn), write: write,
 		open: write.WithoutKeys(), pace: newPace(), owner: h.cfg.Owner}
 	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 				w = bodybudget.WriteTimeout(w, h.cfg.Stall)
-				ctx, err := runtime.AnnotateContext(r.Context(), h.mux, r, capgatepb.Catalog_ListTools_FullMethodName)
-				if err == nil {
-					err = d.answer(ctx, w, r, form)
-				}
-				if err != nil {
+				if err := d.answer(outgoing(r), w, r, form); err != nil {
 					WriteProblem(w, r, err)
 				}
 			}))

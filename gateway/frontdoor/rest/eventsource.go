@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -32,12 +32,11 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 		WriteProblem(w, r, notAcceptable())
 		return
 	}
-	req, refused := callInQuery(r.URL.Query())
-	if refused != nil {
-		WriteProblem(w, r, refused)
+	req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ConfigJson: invocation.EmptyObject}
+	if err := readQuery(r, req); err != nil {
+		WriteProblem(w, r, err)
 		return
 	}
-	req.CapabilityId, req.ToolName = capability, tool
 	w.Header().Add("Vary", "Accept")
 	h.serveStream(w, r, f, req)
 }
@@ -45,11 +44,7 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 // notGot answers the GET of a tool without event_source: 405 to callers that may call the capability, and to
 // others the same error as any call of it, so that they do not learn whether it exists.
 func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability string) {
-	ctx, err := h.outgoing(r, docpb.Capability_Healthcheck_FullMethodName)
-	if err == nil {
-		_, err = healthOf(ctx, h.capabilities, capability)
-	}
-	if err != nil {
+	if _, err := h.healthOf(r, capability); err != nil {
 		h.fail(w, r, err)
 		return
 	}
@@ -69,31 +64,41 @@ func ofAnotherSite(r *http.Request) *call.Refusal {
 		Message: "a page of another site may not call tools by GET"}
 }
 
-// callInQuery reads the call of a tool out of a query.
-func callInQuery(query url.Values) (*docpb.InvokeRequest, *call.Refusal) {
-	req := &docpb.InvokeRequest{ConfigJson: []byte("{}")}
+// readQuery reads the fields of a call that are in the query of its request: with GET, its arguments too. Only with GET,
+// an unknown parameter is an error.
+func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badQuery("it is not a list of names and values")
+	}
 	for name, values := range query {
-		value := values[0]
+		var to *string
+		args := r.Method == http.MethodGet && name == "args"
+		switch name {
+		case "session_id", "sessionId":
+			to = &req.SessionId
+		case "thread_id", "threadId":
+			to = &req.ThreadId
+		}
 		switch {
-		case len(values) > 1:
-			return nil, badQuery(fmt.Sprintf("%.64q is there twice", name))
-		case name == "args":
-			args, err := objectOf([]byte(value))
-			if err != nil {
-				return nil, badQuery("args: " + strings.Replace(err.Error(), "the body ", "it ", 1))
+		case r.Method != http.MethodGet && to == nil:
+		case len(values) > 1 || to != nil && *to != "":
+			return badQuery(fmt.Sprintf("%.64q is there twice", name))
+		case to != nil:
+			*to = values[0]
+		case args:
+			if req.ArgsJson, err = invocation.Arguments([]byte(values[0]), "args", invalidQuery); err != nil {
+				return err
 			}
-			req.ArgsJson = args
-		case name == "session_id":
-			req.SessionId = value
-		case name == "thread_id":
-			req.ThreadId = value
 		default:
-			return nil, badQuery(fmt.Sprintf("unknown parameter %.64q; the arguments are JSON in args", name))
+			return badQuery(fmt.Sprintf("unknown parameter %.64q; the arguments are JSON in args", name))
 		}
 	}
-	return req, nil
+	return nil
 }
 
+const invalidQuery = "INVALID_QUERY"
+
 func badQuery(why string) *call.Refusal {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY", Message: "the query is invalid: " + why}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: invalidQuery, Message: "the query is invalid: " + why}
 }

@@ -21,12 +21,7 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	// Later patterns take precedence over /v1/approvals/{id}.
 	return h.mux.HandlePath(http.MethodGet, EventsPath,
 		func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-			ctx, err := h.outgoing(r, capgatepb.Approvals_WatchApprovals_FullMethodName)
-			if err != nil {
-				WriteProblem(w, r, err)
-				return
-			}
-			events.Serve(w, r.WithContext(ctx), params)
+			events.Serve(w, r.WithContext(outgoing(r)), params)
 		})
 }
 

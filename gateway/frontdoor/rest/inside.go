@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -51,8 +52,12 @@ func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)
 }
 
+// outgoing returns a request's context with the metadata of its headers.
+func outgoing(r *http.Request) context.Context {
+	return metadata.NewOutgoingContext(withKeys(r.Context(), r.Header.Values(idempotencyKey)), metadataOf(r.Header))
+}
+
 // withMetadata forwards the metadata that grpc-gateway made from the request's headers, without its own additions.
-// The idempotency key is passed separately: as metadata it would be the caller's.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
 	for i := range forwarded {
@@ -61,8 +66,13 @@ func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 			out[name] = v
 		}
 	}
-	if keys := made.Get(keyedMetadata); len(keys) > 0 {
-		ctx = request.WithCall(ctx, request.Call{IdempotencyKeys: keys})
+	return metadata.NewOutgoingContext(withKeys(ctx, made.Get(keyedMetadata)), out)
+}
+
+// withKeys passes on idempotency keys, which as metadata would be the caller's.
+func withKeys(ctx context.Context, keys []string) context.Context {
+	if len(keys) == 0 {
+		return ctx
 	}
-	return metadata.NewOutgoingContext(ctx, out)
+	return request.WithCall(ctx, request.Call{IdempotencyKeys: keys})
 }

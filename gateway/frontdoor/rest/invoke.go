@@ -3,22 +3,26 @@ package rest
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/header"
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
-	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -26,8 +30,8 @@ import (
 type Unary func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 
 // The two routes that invoke a tool bypass the mux and the generated code, which together cost more than the call.
-// Less common requests (with a stream, a query, an encoding, a key, bad JSON, …) are left to the mux: direct then
-// returns false and has sent nothing.
+// Less common requests (with a stream, a query, an encoding, a key, …) are left to the mux: direct then returns false
+// and has neither read nor sent anything.
 
 const (
 	capabilitiesPath = "/v1/capabilities/"
@@ -59,12 +63,14 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	if !d.route(r) || !d.readHeader(r.Header) {
 		return false
 	}
-	if err := d.readBody(w, r, h); err != nil {
+	addVary(w.Header())
+	err := d.readBody(w, r, h)
+	if err == nil {
+		err = d.encode(r.Header)
+	}
+	if err != nil {
 		h.fail(w, r, err)
 		return true
-	}
-	if !d.encode(r.Header) {
-		return d.leaveBody(r)
 	}
 	h.invoke(w, r, d)
 	return true
@@ -81,13 +87,6 @@ func (d *directCall) release() {
 		d.body = nil
 	}
 	directCalls.Put(d)
-}
-
-// leaveBody gives the mux a copy of the bytes that were read of a request.
-func (d *directCall) leaveBody(r *http.Request) bool {
-	r.Body = io.NopCloser(bytes.NewReader(d.body))
-	d.body = nil
-	return false
 }
 
 // route reads the path. Names with an escape are left to the mux.
@@ -169,69 +168,30 @@ func (d *directCall) readBody(w http.ResponseWriter, r *http.Request, h *Handler
 	return nil
 }
 
-// encode makes the message of the JSON in body, behind relay.Headroom. It is false for what only the mux can say.
-func (d *directCall) encode(header http.Header) bool {
+// encode makes the message of the JSON in body, behind relay.Headroom. An error is a *call.Refusal.
+func (d *directCall) encode(header http.Header) (err error) {
 	reader := strictjson.Get()
 	defer reader.Release()
-	if reader.Read(d.body, strictjson.Options{Keep: true}) != nil {
-		return false
+	var c invocation.Call
+	if d.tool == "" {
+		c, err = invocation.Read(reader, d.body, d.capability)
+	} else {
+		c = invocation.Call{Tool: []byte(d.tool), Config: invocation.EmptyObject,
+			Session: []byte(header.Get("X-Session-Id")), Thread: []byte(header.Get(threadID))}
+		c.Args, err = invocation.Arguments(d.body, bodyOfCall, invocation.InvalidBody)
 	}
-	root := reader.Root()
-	if root.Kind() != strictjson.Object {
-		return false
-	}
-	f := invokeFields{args: emptyObject, config: emptyObject}
-	if d.tool != "" {
-		f.tool, f.args = []byte(d.tool), root.Raw()
-		f.session, f.thread = []byte(header.Get("X-Session-Id")), []byte(header.Get("X-Thread-Id"))
-	} else if !f.read(root) {
-		return false
+	if err != nil {
+		return err
 	}
 	var room [relay.Headroom]byte
 	d.msg = append(d.msg[:0], room[:]...)
-	d.msg = appendField(d.msg, 1, f.tool)
-	d.msg = appendField(d.msg, 2, f.args)
-	d.msg = appendField(d.msg, 3, f.config)
-	d.msg = appendField(d.msg, 4, f.session)
+	d.msg = appendField(d.msg, 1, c.Tool)
+	d.msg = appendField(d.msg, 2, c.Args)
+	d.msg = appendField(d.msg, 3, c.Config)
+	d.msg = appendField(d.msg, 4, c.Session)
 	d.msg = protowire.AppendString(protowire.AppendTag(d.msg, 5, protowire.BytesType), d.capability)
-	d.msg = appendField(d.msg, 6, f.thread)
-	return true
-}
-
-// emptyObject is what capabilities get where a request has no arguments or no configuration.
-var emptyObject = []byte("{}") //nolint:gochecknoglobals // a constant
-
-// invokeFields are those of an InvokeRequest.
-type invokeFields struct{ tool, args, config, session, thread []byte }
-
-// read takes the fields out of the JSON of capgate.v1.InvokeRequest, by their names in the proto.
-func (f *invokeFields) read(root strictjson.Value) bool {
-	for name, v := range root.Members() {
-		var text, object *[]byte
-		switch string(name.Bytes()) {
-		case "tool_name":
-			text = &f.tool
-		case "session_id":
-			text = &f.session
-		case "thread_id":
-			text = &f.thread
-		case "args":
-			object = &f.args
-		case "config":
-			object = &f.config
-		default:
-			return false
-		}
-		switch {
-		case text != nil && v.Kind() == strictjson.String:
-			*text = v.Bytes()
-		case object != nil && v.Kind() == strictjson.Object:
-			*object = v.Raw()
-		default:
-			return false
-		}
-	}
-	return len(f.tool) > 0
+	d.msg = appendField(d.msg, 6, c.Thread)
+	return nil
 }
 
 func appendField(msg []byte, number protowire.Number, value []byte) []byte {
@@ -250,10 +210,9 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 	if r.Context().Err() != nil {
 		return // the client has gone
 	}
-	addVary(w.Header())
 	result, toolError, err := localgrpc.Result(&d.response)
 	if err == nil && toolError != "" && h.cfg.ToolErrors == HTTPErrors {
-		err = toolFailure{&capgatepb.InvokeResponse{ResultJson: result, Error: toolError}}
+		err = toolFailure{result, toolError}
 	}
 	if err == nil {
 		err = d.answer(r.Context(), w, result, toolError)
@@ -310,4 +269,40 @@ func (d *directCall) answer(ctx context.Context, w http.ResponseWriter, result [
 	head["Content-Type"], head["Content-Length"] = typ, []string{strconv.Itoa(len(text))}
 	_, _ = w.Write(text) // the client may be gone; there is nobody left to tell
 	return nil
+}
+
+// typeOf returns the media type of a result.
+func typeOf(result []byte) string {
+	switch {
+	case isText(result):
+		return "application/json"
+	case utf8.Valid(result) && bytes.IndexByte(result, 0) < 0:
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// appendInvoke appends a result and an error as a capgate.v1.InvokeResponse in JSON, to an empty slice. The result is
+// written as JSON, or as base64 if it is not JSON.
+func appendInvoke(out, result []byte, toolError string) ([]byte, error) {
+	out = append(out, '{')
+	switch {
+	case len(result) == 0:
+	case isText(result):
+		out = append(append(out, `"result":`...), bytes.Trim(result, " \t\r\n")...)
+	default:
+		out = base64.StdEncoding.AppendEncode(append(out, `"result_json":"`...), result)
+		out = append(out, '"')
+	}
+	if toolError != "" {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		text, err := plainjson.Marshal(toolError)
+		if err != nil {
+			return nil, fmt.Errorf("encode the tool's error: %w", err)
+		}
+		out = append(append(out, `"error":`...), text...)
+	}
+	return append(out, "}\n"...), nil
 }

@@ -31,8 +31,8 @@ const (
 	apiKey         = "x-api-key"            // a key of the gateway's own; others' go nowhere
 )
 
-// forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id
-// goes no further than here: it is a field of the message.
+// forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id is not metadata, but a
+// field of the message.
 func forwardHeader(name string) (string, bool) {
 	f := header.Lookup(name)
 	switch f.Name {
@@ -44,33 +44,10 @@ func forwardHeader(name string) (string, bool) {
 	return f.Metadata, f.Has(header.ToCall)
 }
 
-// body is a request's body in grpc-gateway's generated code. It carries data that the generated code does not pass
-// on: values of the path to the decoder, and the decoder's error, which the generated code would reduce to a text.
+// body is a request's body. It passes on the decoder's error, which the generated code would reduce to a text.
 type body struct {
 	io.ReadCloser
-	capability string // from the path
-	args       []byte // where the body is the arguments of a tool: their text
-	asHTTP     bool   // a tool's own error is to be an HTTP status
-	outcome    string // of a call: success or tool_error, as the log has it
-	replayed   bool   // the answer is that of the first call with its idempotency key
-	failed     error  // of the decoder
-}
-
-// tellReplay marks a response as a replay of a stored one.
-func (b *body) tellReplay(head http.Header) {
-	if b.replayed {
-		head.Set("Idempotency-Replayed", "true")
-	}
-}
-
-type bodyKey struct{}
-
-// bodyOf is the body of the request that ctx is of.
-func bodyOf(ctx context.Context) *body {
-	if b, ok := ctx.Value(bodyKey{}).(*body); ok {
-		return b
-	}
-	return &body{ReadCloser: http.NoBody}
+	failed error
 }
 
 // prepare stands between the mux and the generated code of every route.
@@ -130,9 +107,8 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		defer func() { _ = r.Body.Close() }()
 		in = bodybudget.FromContext(ctx).Reader(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), r.ContentLength)
-		b := &body{ReadCloser: in, capability: params["capability_id"]}
-		r = r.WithContext(context.WithValue(ctx, bodyKey{}, b))
-		r.Body = b
+		r = r.WithContext(ctx)
+		r.Body = &body{ReadCloser: in}
 		next(conditionally(w, r), r, params)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
-	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 func noSuchPath() *call.Refusal {
@@ -83,7 +82,6 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 
 // fail answers a request whose call failed.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	bodyOf(r.Context()).tellReplay(w.Header())
 	var failed toolFailure
 	switch {
 	case errors.As(err, &failed):
@@ -94,16 +92,19 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // toolFailure is a tool's own error that is to be an HTTP status.
-type toolFailure struct{ resp *capgatepb.InvokeResponse }
+type toolFailure struct {
+	result []byte
+	text   string
+}
 
-func (t toolFailure) Error() string { return t.resp.GetError() }
+func (t toolFailure) Error() string { return t.text }
 
 func (t toolFailure) problem() problem.Problem {
-	p := problem.Own(http.StatusUnprocessableEntity, codes.Unknown, "TOOL_ERROR", t.resp.GetError())
-	if result := t.resp.GetResultJson(); isText(result) {
-		p.Result = result
+	p := problem.Own(http.StatusUnprocessableEntity, codes.Unknown, "TOOL_ERROR", t.text)
+	if isText(t.result) {
+		p.Result = t.result
 	} else {
-		p.ResultJSON = result
+		p.ResultJSON = t.result
 	}
 	return p
 }

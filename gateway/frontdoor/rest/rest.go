@@ -79,8 +79,8 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	conn = telling{conn}
 	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
 	h.mux = runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
-		runtime.WithMiddlewares(h.prepare, h.choose),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, new(marshaler)),
+		runtime.WithMiddlewares(h.prepare),
 		runtime.WithErrorHandler(h.callFailed),
 		runtime.WithRoutingErrorHandler(h.noRoute),
 		runtime.WithIncomingHeaderMatcher(forwardHeader),
@@ -91,10 +91,6 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 		runtime.WithDisablePathLengthFallback(),                         // curl -d sends JSON with this type
 		runtime.WithWriteContentLength(),
 	)
-	srv := &server{capabilities: docpb.NewCapabilityClient(conn)}
-	if err := capgatepb.RegisterGatewayHandlerServer(context.Background(), h.mux, srv); err != nil {
-		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
-	}
 	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux,
 		capgatepb.NewCatalogClient(inside{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
@@ -115,7 +111,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 		return nil, fmt.Errorf("register the page of errors: %w", err)
 	}
 	if err := h.routeCalls(conn); err != nil {
-		return nil, fmt.Errorf("register the routes of streams: %w", err)
+		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
 	}
 	for _, add := range h.cfg.Wings {
 		if err := add(&Routes{Mux: h.mux, Conn: conn, h: h}); err != nil {

@@ -62,13 +62,8 @@ func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(
 
 // serveStream makes one call of a tool and answers with its stream.
 func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
-	ctx, err := h.outgoing(r, docpb.Capability_StreamInvoke_FullMethodName)
-	if err != nil {
-		WriteProblem(w, r, err)
-		return
-	}
 	to := h.recordsTo(w, f)
-	serveAnswer(ctx, h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
+	serveAnswer(outgoing(r), h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
 		stream, err := h.capabilities.StreamInvoke(ctx, req, grpc.MaxCallRecvMsgSize(MaxReply))
 		return received(stream, err, tell)
 	}, &streaming{records: to})

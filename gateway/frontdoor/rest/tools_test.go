@@ -54,7 +54,7 @@ func TestToolIsCalled(t *testing.T) {
 		args             string
 		session, thread  string
 	}{
-		{"untouched", toolPath, " {\"n\": 1.10,\"z\":1e400 }\n", nil, `{"n": 1.10,"z":1e400 }`, "", ""},
+		{"untouched", toolPath, " {\"n\": 1.10,\"z\":1E+300 }\n", nil, `{"n": 1.10,"z":1E+300 }`, "", ""},
 		{"without a body", toolPath, "", nil, `{}`, "", ""},
 		{"in headers", toolPath, "{}", []string{"X-Session-Id", "s", "X-Thread-Id", "th"}, `{}`, "s", "th"},
 		{"in the query", toolPath + "?session_id=s&thread_id=th", "{}", nil, `{}`, "s", "th"},

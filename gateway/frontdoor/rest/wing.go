@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -52,25 +53,25 @@ type Exchange struct {
 }
 
 // Decode reads the body.
-func (e *Exchange) Decode(m proto.Message) error { return decode(bodyOf(e.r.Context()), m) }
+func (e *Exchange) Decode(m proto.Message) error {
+	return new(marshaler).NewDecoder(e.r.Body).Decode(m)
+}
 
-// Outgoing returns the context of a call of a capability, with the metadata of the request's headers for a gRPC
-// method.
-func (e *Exchange) Outgoing(method, capability string) (context.Context, error) {
-	ctx, err := e.h.outgoing(e.r, method)
-	if err != nil {
-		return nil, err
-	}
-	made, _ := metadata.FromOutgoingContext(ctx)
-	return Outgoing(ctx, made, capability)
+// Outgoing returns the context of a call of a capability, with the metadata of the request's headers.
+func (e *Exchange) Outgoing(capability string) (context.Context, error) {
+	return toCapability(outgoing(e.r), capability)
 }
 
 // Outgoing sends on the metadata that grpc-gateway made, to the capability that a path names.
 func Outgoing(ctx context.Context, made metadata.MD, capability string) (context.Context, error) {
+	return toCapability(withMetadata(ctx, made), capability)
+}
+
+// toCapability adds the capability that a path names to the metadata.
+func toCapability(ctx context.Context, capability string) (context.Context, error) {
 	if !printable(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
-	ctx = withMetadata(ctx, made)
 	out, _ := metadata.FromOutgoingContext(ctx)
 	out.Set("x-capability-id", capability)
 	return metadata.NewOutgoingContext(ctx, out), nil
@@ -137,9 +138,7 @@ func Members(m proto.Message) ([]byte, error) {
 }
 
 // Invalid returns the error of an invalid body.
-func Invalid(detail string) error {
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: detail}
-}
+func Invalid(detail string) error { return invocation.Invalid(detail) }
 
 // Unprocessable returns the error that a backend reported in a stream with status OK.
 func Unprocessable(reason, detail string, of map[string]string) error {

@@ -1,0 +1,42 @@
+package invocation
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictjson"
+)
+
+// InvalidBody is the reason of a body that is not what its path needs.
+const InvalidBody = "INVALID_BODY"
+
+// Arguments returns the JSON object in a text that is the arguments of a tool; {} if the text is blank. An error is a
+// *call.Refusal: subject names the text in it, and invalid is the reason of a text that is not a JSON object.
+func Arguments(text []byte, subject, invalid string) ([]byte, error) {
+	text = bytes.Trim(text, blanks)
+	if len(text) == 0 {
+		return EmptyObject, nil
+	}
+	if err := strictjson.Check(text); err != nil {
+		return nil, refuse(err, subject, invalid, 0)
+	}
+	if text[0] != '{' {
+		return nil, &call.Refusal{Kind: call.InvalidArgument, Reason: invalid,
+			Message: subject + " must be a JSON object, the arguments of the tool"}
+	}
+	return text, nil
+}
+
+const blanks = " \t\r\n"
+
+// refuse returns the refusal of a text that strictjson rejects. At this depth, arguments or a configuration begin: what
+// is ambiguous there has the reason that it has in a call of gRPC.
+func refuse(err error, subject, invalid string, depth int) error {
+	r := &call.Refusal{Kind: call.InvalidArgument, Reason: invalid, Message: subject + " " + err.Error()}
+	var e *strictjson.Error
+	if errors.As(err, &e) && e.Ambiguous && e.Depth >= depth {
+		r.Reason = "AMBIGUOUS_ARGUMENTS"
+	}
+	return r
+}
