@@ -64,6 +64,26 @@ func HTTP(code codes.Code) int {
 	return httpStatuses[code]
 }
 
+// Codes of JSON-RPC 2.0, §5.1.
+const (
+	rpcInvalidParams = -32602
+	rpcInternalError = -32603
+	// RPCRefused is the code of rejections that JSON-RPC has no code for. Its range is the server's own (MCP 2026-07-28,
+	// Base Protocol, "Error Codes").
+	RPCRefused = -32000
+)
+
+// JSONRPC returns the JSON-RPC code for a gRPC code.
+func JSONRPC(code codes.Code) int64 {
+	switch code {
+	case codes.InvalidArgument, codes.NotFound, codes.OutOfRange:
+		return rpcInvalidParams
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		return rpcInternalError
+	}
+	return RPCRefused
+}
+
 // reasonStatuses holds the HTTP statuses of reasons for which HTTP has another status than for their code.
 var reasonStatuses = map[string]int{
 	"ANSWER_CUT_OFF":         http.StatusBadGateway,

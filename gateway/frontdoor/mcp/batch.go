@@ -19,7 +19,7 @@ const (
 )
 
 // readBatch takes the messages of a batch.
-func (m *message) readBatch() *refusal {
+func (m *message) readBatch() error {
 	if m.version != "" && m.version != batchVersion {
 		return invalid("batches of messages are for the revision " + batchVersion +
 			"; send each message in a request of its own")
@@ -37,9 +37,9 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 	var all bytes.Buffer
 	for _, text := range m.batch {
 		one, answer := &message{body: text, version: m.version}, &captured{ctx: r.Context(), header: http.Header{}}
-		switch refusal := one.parse(http.Header{}); { // whose responses are no events
-		case refusal != nil:
-			h.refuse(answer, r, one, refusal)
+		switch err := one.parse(http.Header{}); { // whose responses are no events
+		case err != nil:
+			h.refuse(answer, r, one, err)
 		case one.method == "" && one.batch == nil:
 			continue // a response; nothing was asked in this revision
 		case one.batch != nil || one.method == "initialize":

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -50,22 +49,18 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	if h.searches(x.r) {
 		switch req.Params.Name {
 		case searchTools:
-			result, refused := h.search(ctx, x, req.Params)
-			if refused != nil {
-				return nil, refused.rpc(x.r)
-			}
-			return result, nil
+			return h.search(ctx, x, req.Params)
 		case callTool:
-			p, refused := inner(req.Params)
-			if refused != nil {
-				return nil, refused.rpc(x.r)
+			p, err := inner(req.Params)
+			if err != nil {
+				return nil, err
 			}
 			req.Params = p
 		}
 	}
-	i, refused := h.invocationOf(ctx, x, req)
-	if refused != nil {
-		return nil, refused.rpc(x.r)
+	i, err := h.invocationOf(ctx, x, req)
+	if err != nil {
+		return nil, err
 	}
 	problem.Called(ctx)
 	reply, asked, err := h.approve(ctx, i)
@@ -75,26 +70,17 @@ func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Resul
 	return h.answerOf(i, reply, err)
 }
 
-// answerOf returns the result of a call, or its JSON-RPC error.
+// answerOf returns the result of a call.
 func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error) (sdk.Result, error) {
-	if h.hides(i, err) {
-		return nil, hidden(i.name, i.req.GetCapabilityId()).rpc(i.exchange.r)
-	}
 	switch {
 	case err == nil:
 		return h.resultOf(i, reply)
+	case h.hides(i, err):
+		return nil, hidden(i.name, i.req.GetCapabilityId())
 	case isArgumentError(err):
 		return failed(status.Convert(err).Message(), i.stateless), nil
 	}
-	var own *refusal
-	var rpc *jsonrpc.Error
-	switch {
-	case errors.As(err, &rpc):
-		return nil, rpc
-	case errors.As(err, &own):
-		return nil, own.rpc(i.exchange.r)
-	}
-	return nil, h.refusalOf(i.exchange.r, err).rpc(i.exchange.r)
+	return nil, err
 }
 
 // hides reports whether an error would tell whether there is a tool that the caller may not call. Callers know of the
@@ -105,19 +91,6 @@ func (h *Handler) hides(i *invocation, err error) bool {
 		return !h.cfg.Catalog.Has(i.exchange.r.Context(), i.req.GetCapabilityId(), i.req.GetToolName())
 	}
 	return false
-}
-
-const toolBlocked = "TOOL_BLOCKED"
-
-// hidden is the rejection of a call of a tool that does not exist, or that policy hides from the caller.
-func hidden(name, capability string) *refusal {
-	f := refused(http.StatusForbidden, codeRefused, toolBlocked, fmt.Sprintf("no tool %.64q may be called: there is none, "+
-		"or a policy blocks it; tools/list has the tools that you may call", name))
-	p := problem.Own(f.status, codes.PermissionDenied, toolBlocked, "").NotStarted()
-	f.data.Type, f.data.Code = p.Type, p.Code
-	f.data.Metadata = p.Metadata
-	f.data.Metadata["capability"] = capability
-	return f
 }
 
 // resultOf returns the result of a call, whose copies are charged before they are made.
@@ -140,7 +113,7 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 		}
 	}
 	if err != nil {
-		return nil, h.refusalOf(x.r, err).rpc(x.r)
+		return nil, err
 	}
 	return result, nil
 }
@@ -152,7 +125,7 @@ const (
 )
 
 // invocationOf returns the call that a request asks for.
-func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, *refusal) {
+func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, error) {
 	p := req.Params
 	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, p.Name, h.cfg.Catalog)
 	if !ok || len(p.Name) > maxName {
@@ -167,12 +140,11 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	case len(args) == 0 || string(args) == "null":
 		args = []byte("{}")
 	case args[0] != '{':
-		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY",
-			"arguments is a JSON object")
+		return nil, invalidParams("arguments is a JSON object")
 	}
-	a, refusal := aboutCall(x.r.Header, &x.read.meta)
-	if refusal != nil {
-		return nil, refusal
+	a, err := aboutCall(x.r.Header, &x.read.meta)
+	if err != nil {
+		return nil, err
 	}
 	i := &invocation{about: a, exchange: x, name: p.Name, tasks: h.takesTasks(x),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),

@@ -20,7 +20,7 @@
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	stream.go    calls whose pieces are progress notifications; progress.go tells of them
 //	metrics.go   how long requests take
-//	refusal.go   every error, as a JSON-RPC error
+//	errors.go    every error, as a problem and as a JSON-RPC error
 //
 // The SDK's server is stateless: it forgets a client after each request, so that any replica answers any request.
 package mcp

@@ -99,9 +99,9 @@ func readAnswer(result strictjson.Value) *answer {
 
 // answered takes the response of a client to a request of this or another replica.
 func (h *Handler) answered(out http.ResponseWriter, r *http.Request, m *message) {
-	refusal := h.answerQuestion(r, m)
-	if refusal != nil {
-		h.refuse(out, r, nil, refusal)
+	err := h.answerQuestion(r, m)
+	if err != nil {
+		h.refuse(out, r, nil, err)
 		return
 	}
 	out.WriteHeader(http.StatusAccepted)
@@ -109,10 +109,10 @@ func (h *Handler) answered(out http.ResponseWriter, r *http.Request, m *message)
 
 // answerQuestion answers the approval that a response is about. The gateway decides on that as for any answer of the
 // caller. An error, such as of a client that cannot ask now, answers nothing: the call is held further.
-func (h *Handler) answerQuestion(r *http.Request, m *message) *refusal {
-	s, refusal := h.resume(r)
-	if refusal != nil {
-		return refusal
+func (h *Handler) answerQuestion(r *http.Request, m *message) error {
+	s, err := h.resume(r)
+	if err != nil {
+		return err
 	}
 	var of question
 	var id string
@@ -128,7 +128,7 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) *refusal {
 		return invalid("the result of elicitation/create has an action: accept, decline or cancel")
 	}
 	if err := h.answerApproval(r.Context(), of.Approval, m.answer); err != nil {
-		return h.refusalOf(r, err)
+		return err
 	}
 	return nil
 }

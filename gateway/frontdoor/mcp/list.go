@@ -42,16 +42,16 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 		var ok bool
 		if after, ok = readCursor(req.Params.Cursor); !ok {
 			return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "LIST_INVALID",
-				"cursor is not one that this server has made").rpc(r)
+				"cursor is not one that this server has made")
 		}
 	}
 	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{},
 		stateless: exchangeOf(ctx).read.isStateless()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
-		return nil, h.refusalOf(r, err).rpc(r)
+		return nil, err
 	}
 	if err := request.HoldResult(ctx, listCopies*p.bytes); err != nil {
-		return nil, h.refusalOf(r, err).rpc(r)
+		return nil, err
 	}
 	return listOf(p.tools, p.next), nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -95,8 +94,7 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
-		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY",
-			"notifications is an object with the notifications to listen to").rpc(x.r)
+		return nil, invalidParams("notifications is an object with the notifications to listen to")
 	}
 	out, meta := &events{out: x.out}, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {
@@ -113,7 +111,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 		err = begin()
 	}
 	if err != nil {
-		return nil, h.refusalOf(x.r, err).rpc(x.r)
+		return nil, err
 	}
 	return &sdk.SubscriptionsListenResult{Meta: meta}, nil
 }
@@ -161,6 +159,6 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
 	}, out.beat}
 	if err := watch.run(r.Context()); err != nil && !begun {
-		h.refuse(w, r, m, h.refusalOf(r, err))
+		h.refuse(w, r, m, err)
 	}
 }

@@ -130,7 +130,8 @@ func New(cfg Config) *Handler {
 	h.self = &sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")}
 	h.about, _ = json.Marshal(map[string]any{sdk.MetaKeyServerInfo: h.self}) // texts always have JSON
 	h.direct = h.measured(func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
-		return h.call(ctx, req.(*sdk.CallToolRequest))
+		result, err := h.call(ctx, req.(*sdk.CallToolRequest))
+		return encoded(ctx, result, err)
 	})
 	server := sdk.NewServer(h.self, &sdk.ServerOptions{
 		Capabilities:              capabilities,
@@ -189,7 +190,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.cfg.Authenticate(r); err != nil {
-		h.refuse(w, r, nil, h.refusalOf(r, err))
+		h.refuse(w, r, nil, err)
 		return
 	}
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
@@ -256,14 +257,18 @@ func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(exchangeOf(ctx).r.Context(), cancel)()
+		var result sdk.Result
+		var err error
 		switch req := req.(type) {
 		case *sdk.ListToolsRequest:
-			return h.list(ctx, req)
+			result, err = h.list(ctx, req)
 		case *sdk.CallToolRequest:
-			return h.call(ctx, req)
+			result, err = h.call(ctx, req)
 		case *sdk.SubscriptionsListenRequest:
-			return h.listen(ctx, req)
+			result, err = h.listen(ctx, req)
+		default:
+			return next(ctx, method, req)
 		}
-		return next(ctx, method, req)
+		return encoded(ctx, result, err)
 	}
 }

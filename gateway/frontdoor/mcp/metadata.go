@@ -42,7 +42,7 @@ type about struct {
 var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 
 // aboutCall reads what headers and _meta say. A value in _meta takes the place of the header's.
-func aboutCall(header http.Header, m *meta) (a about, f *refusal) {
+func aboutCall(header http.Header, m *meta) (a about, f error) {
 	for i := range forwarded {
 		name := forwarded[i].Metadata
 		value := header.Get(name)
@@ -62,7 +62,7 @@ func aboutCall(header http.Header, m *meta) (a about, f *refusal) {
 	return a, a.add("x-session-id", a.session)
 }
 
-func (a *about) add(name, value string) *refusal {
+func (a *about) add(name, value string) error {
 	if value == "" {
 		return nil
 	}

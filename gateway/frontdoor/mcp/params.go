@@ -31,7 +31,7 @@ type param struct {
 
 // checkParams compares the arguments of a call with the headers that the schema of its tool names for them. The SDK
 // checks tools that it knows, of which there are none.
-func (h *Handler) checkParams(r *http.Request, m *message) *refusal {
+func (h *Handler) checkParams(r *http.Request, m *message) error {
 	if m.tool == "" || !m.isStateless() {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) *refusal {
 }
 
 // check compares the properties with the members of an object.
-func (p *param) check(header http.Header, object json.RawMessage) *refusal {
+func (p *param) check(header http.Header, object json.RawMessage) error {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(object, &members) // of what is no object, all are absent
 	for name, property := range p.Properties {

@@ -47,27 +47,27 @@ type message struct {
 func (m *message) isStateless() bool { return m.version >= statelessVersion }
 
 // read reads the message of a request. With a refusal, the message may have the request's id.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, *refusal) {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return m, refused(http.StatusMethodNotAllowed, jsonrpc.CodeInvalidRequest, "METHOD_NOT_ALLOWED",
 			"MCP messages are sent with POST")
 	}
-	if refusal := m.checkHeader(r.Header); refusal != nil {
-		return m, refusal
+	if err := m.checkHeader(r.Header); err != nil {
+		return m, err
 	}
-	if refusal := h.readBody(w, r, m); refusal != nil {
-		return m, refusal
+	if err := h.readBody(w, r, m); err != nil {
+		return m, err
 	}
-	if refusal := m.parse(r.Header); refusal != nil {
-		return m, refusal
+	if err := m.parse(r.Header); err != nil {
+		return m, err
 	}
 	return m, m.checkVersion()
 }
 
 // checkHeader validates what a header says of its message.
-func (m *message) checkHeader(header http.Header) *refusal {
+func (m *message) checkHeader(header http.Header) error {
 	typ := header.Get("Content-Type")
 	if typ != jsonType[0] {
 		typ, _, _ = mime.ParseMediaType(typ) // "" with an error
@@ -84,7 +84,7 @@ func (m *message) checkHeader(header http.Header) *refusal {
 }
 
 // checkSingle rejects a header of the protocol that comes twice: a proxy could read the other one.
-func checkSingle(header http.Header) *refusal {
+func checkSingle(header http.Header) error {
 	for _, name := range [...]string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader} {
 		if len(header[name]) > 1 {
 			return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
@@ -95,18 +95,16 @@ func checkSingle(header http.Header) *refusal {
 }
 
 // checkVersion validates the revision in the header.
-func (m *message) checkVersion() *refusal {
+func (m *message) checkVersion() error {
 	if m.version != "" && !slices.Contains(versions(), m.version) {
-		refusal := refused(http.StatusBadRequest, sdk.CodeUnsupportedProtocolVersion, "MCP_VERSION_UNSUPPORTED",
+		return refused(http.StatusBadRequest, sdk.CodeUnsupportedProtocolVersion, "MCP_VERSION_UNSUPPORTED",
 			"the revision of MCP-Protocol-Version is not supported")
-		refusal.more = sdk.UnsupportedProtocolVersionData{Supported: versions(), Requested: fmt.Sprintf("%.32s", m.version)}
-		return refusal
 	}
 	return nil
 }
 
 // readBody reads the whole body, which counts for its tenant meanwhile.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *refusal {
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) error {
 	if r.ContentLength > h.cfg.MaxBody {
 		return h.tooLarge()
 	}
@@ -122,7 +120,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *
 	case errors.As(err, &large):
 		return h.tooLarge()
 	case own:
-		return h.refusalOf(r, err)
+		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refused(http.StatusRequestTimeout, jsonrpc.CodeInvalidRequest, "BODY_STALLED",
 			"the body did not arrive in time")
@@ -130,13 +128,13 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) *
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", "the body could not be read")
 }
 
-func (h *Handler) tooLarge() *refusal {
+func (h *Handler) tooLarge() error {
 	return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, "BODY_TOO_LARGE",
 		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)", h.cfg.MaxBody))
 }
 
 // parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same bytes after that.
-func (m *message) parse(header http.Header) *refusal {
+func (m *message) parse(header http.Header) error {
 	reader := strictjson.Get()
 	defer reader.Release()
 	if err := reader.Read(m.body, strictjson.Options{Keep: true}); err != nil {
@@ -158,8 +156,8 @@ func (m *message) parse(header http.Header) *refusal {
 		case "jsonrpc":
 			rpc, hasRPC = v, true
 		case "id":
-			if refusal := m.readID(v); refusal != nil {
-				return refusal
+			if err := m.readID(v); err != nil {
+				return err
 			}
 		case "method":
 			if v.Kind() != strictjson.String || len(v.Bytes()) == 0 || len(v.Bytes()) > maxMethod {
@@ -218,7 +216,7 @@ func (m *message) readParams(params strictjson.Value) {
 }
 
 // readID takes a request's id. MCP has no null (Base Protocol, "Requests").
-func (m *message) readID(v strictjson.Value) *refusal {
+func (m *message) readID(v strictjson.Value) error {
 	text := v.Bytes()
 	switch {
 	case len(text) > maxID:
@@ -253,7 +251,7 @@ func (m *message) isServed() bool {
 
 // checkTask compares the task that a request is about with the one in its header (Tasks, "Routing Headers"). The SDK
 // compares the names of tools.
-func (m *message) checkTask(params strictjson.Value, header http.Header) *refusal {
+func (m *message) checkTask(params strictjson.Value, header http.Header) error {
 	name := header.Get("Mcp-Name")
 	if name == "" {
 		return nil
@@ -265,17 +263,13 @@ func (m *message) checkTask(params strictjson.Value, header http.Header) *refusa
 		"the header Mcp-Name is not the taskId of the message")
 }
 
-func (m *message) unknownMethod() *refusal {
+func (m *message) unknownMethod() error {
 	httpStatus := http.StatusOK
 	if m.isStateless() {
 		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
 	}
 	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN", "this server has tools alone; it does not "+
 		"have this method")
-}
-
-func invalid(detail string) *refusal {
-	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", detail)
 }
 
 func acceptsEvents(header http.Header) bool {

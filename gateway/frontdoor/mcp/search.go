@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -52,7 +51,7 @@ func searchList() []*sdk.Tool {
 }
 
 // inner replaces the params of call_tool by those of the tool that it calls.
-func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, *refusal) {
+func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, error) {
 	q := *p
 	q.Name, q.Arguments = "", nil
 	ok := eachMember(p.Arguments, func(name string, v strictjson.Value) bool {
@@ -67,7 +66,7 @@ func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, *refusal) {
 		return true
 	})
 	if !ok || q.Name == "" {
-		return nil, badSearch("call_tool has the arguments name, a text, and arguments, an object")
+		return nil, invalidParams("call_tool has the arguments name, a text, and arguments, an object")
 	}
 	return &q, nil
 }
@@ -88,10 +87,6 @@ func eachMember(text []byte, take func(name string, v strictjson.Value) bool) bo
 	return true
 }
 
-func badSearch(detail string) *refusal {
-	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
-}
-
 // found is a tool in an answer of search_tools.
 type found struct {
 	Name        string          `json:"name"`
@@ -101,7 +96,7 @@ type found struct {
 }
 
 // search answers search_tools with the tools that the caller may use and that have the most words of the query.
-func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParamsRaw) (sdk.Result, *refusal) {
+func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParamsRaw) (sdk.Result, error) {
 	query, limit := "", defaultFound
 	ok := eachMember(p.Arguments, func(name string, v strictjson.Value) bool {
 		var err error
@@ -116,7 +111,7 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 		return err == nil
 	})
 	if !ok || len(query) > maxQuery || limit < 1 || limit > maxFound {
-		return nil, badSearch("search_tools has the arguments query, a text of at most 1 KiB, and limit, 1 to 50")
+		return nil, invalidParams("search_tools has the arguments query, a text of at most 1 KiB, and limit, 1 to 50")
 	}
 	words, all, names := wordsOf(query), []found{}, h.settings.Load().Names
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {
@@ -130,12 +125,12 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 		return true
 	})
 	if err != nil {
-		return nil, h.refusalOf(x.r, err)
+		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.score, a.score) })
 	text, err := json.Marshal(map[string]any{"tools": all[:min(len(all), limit)]})
 	if err != nil {
-		return nil, h.refusalOf(x.r, err)
+		return nil, err
 	}
 	r := newResult(text, x.read.isStateless())
 	r.structured = text

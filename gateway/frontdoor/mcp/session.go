@@ -26,7 +26,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *message) {
 }
 
 // resume reads the session of a request. A session of another caller, or a forged one, does not exist.
-func (h *Handler) resume(r *http.Request) (s session, f *refusal) {
+func (h *Handler) resume(r *http.Request) (s session, f error) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
 		return s, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -135,7 +134,8 @@ func (h *Handler) addTasks(server *sdk.Server) {
 		// Its only error is that a method is MCP's own.
 		_ = sdk.AddReceivingCustomMethod(server, method, func(ctx context.Context, _ *sdk.ServerSession,
 			p *taskParams) (sdk.Result, error) {
-			return h.aboutTask(ctx, method, p)
+			result, err := h.aboutTask(ctx, method, p)
+			return encoded(ctx, result, err)
 		})
 	}
 }
@@ -143,14 +143,14 @@ func (h *Handler) addTasks(server *sdk.Server) {
 // aboutTask answers a request about a task of its caller.
 func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (sdk.Result, error) {
 	x := exchangeOf(ctx)
-	kept, refusal := h.keptCall(x, p)
-	if refusal != nil {
-		return nil, refusal.rpc(x.r)
+	kept, err := h.keptCall(x, p)
+	if err != nil {
+		return nil, err
 	}
 	switch method {
 	case "tasks/cancel":
 		if err := h.cfg.Tasks.Cancel(x.r, p.ID); err != nil {
-			return nil, h.refusalOf(x.r, err).rpc(x.r)
+			return nil, err
 		}
 	case "tasks/get":
 		return h.getTask(ctx, x, p.ID, kept)
@@ -159,13 +159,10 @@ func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (
 }
 
 // keptCall returns the call of a task.
-func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, *refusal) {
+func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, error) {
 	if p == nil || !h.takesTasks(x) {
-		f := refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
+		return nil, refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
 			"tasks are for clients that declare the extension "+tasksExtension+" in this request")
-		f.more = sdk.MissingRequiredClientCapabilityData{RequiredCapabilities: &sdk.ClientCapabilities{
-			Extensions: map[string]any{tasksExtension: map[string]any{}}}}
-		return nil, f
 	}
 	text, err := []byte(nil), error(nil)
 	if len(p.ID) <= maxName {
@@ -174,14 +171,14 @@ func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, *refusal) {
 	var kept keptCall
 	switch {
 	case err != nil:
-		return nil, h.refusalOf(x.r, err)
+		return nil, err
 	case text == nil || json.Unmarshal(text, &kept) != nil:
 		return nil, unknownTask()
 	}
 	return &kept, nil
 }
 
-func unknownTask() *refusal {
+func unknownTask() error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "TASK_UNKNOWN",
 		"there is no such task of this caller, or it has expired")
 }
@@ -193,18 +190,18 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	state, err := h.cfg.Tasks.State(x.r, id)
 	switch {
 	case err != nil:
-		return nil, h.refusalOf(x.r, err).rpc(x.r)
+		return nil, err
 	case state == "":
-		return nil, unknownTask().rpc(x.r)
+		return nil, unknownTask()
 	case state == TaskPending:
 		return t, nil
 	case state == TaskCancelled:
 		t.Status, t.Message = "cancelled", ""
 		return t, nil
 	}
-	i, refusal := h.repeat(x, kept)
-	if refusal != nil {
-		return nil, refusal.rpc(x.r)
+	i, err := h.repeat(x, kept)
+	if err != nil {
+		return nil, err
 	}
 	t.Message = ""
 	reply, running, err := h.patiently(ctx, i, id)
@@ -212,7 +209,7 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 		return t, nil
 	}
 	if mayComeAgain(err) {
-		return nil, h.refusalOf(x.r, err).rpc(x.r)
+		return nil, err
 	}
 	used := ownInfo(err).GetReason() == "APPROVAL_USED" // another request makes the call, or something else has used it
 	result, err := h.answerOf(i, reply, err)
@@ -226,10 +223,7 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 
 // failedTask returns a task whose call was refused; an error, if it may still run. used says that its approval was used.
 func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.Result, error) {
-	var rpc *jsonrpc.Error
-	if !errors.As(cause, &rpc) {
-		return nil, cause
-	}
+	rpc := rpcOf(x.r, cause)
 	switch state, err := h.cfg.Tasks.State(x.r, t.ID); {
 	case used && (state == TaskStarts || state == TaskApproved): // given back, if the other request has left
 		return t, nil
@@ -247,19 +241,19 @@ func mayComeAgain(err error) bool {
 }
 
 // repeat returns the call of a task, for a request about the task.
-func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, *refusal) {
+func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
 	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest)}
 	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
 		return nil, unknownTask()
 	}
 	i.results = h.cfg.Catalog.Results(i.req.GetCapabilityId(), i.req.GetToolName())
-	var refusal *refusal
-	i.about, refusal = aboutCall(x.r.Header, &meta{texts: []relay.Field{ // those of the task
+	var err error
+	i.about, err = aboutCall(x.r.Header, &meta{texts: []relay.Field{ // those of the task
 		{Name: metaSession, Value: i.req.GetSessionId()}, {Name: metaThread, Value: i.req.GetThreadId()},
 		{Name: metaIdempotency},
 	}})
 	i.keys = slices.Clone(kept.Keys)
-	return i, refusal
+	return i, err
 }
 
 // patiently makes the call of a task. It returns while the call runs, if that takes long; the call goes on.

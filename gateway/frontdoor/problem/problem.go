@@ -39,7 +39,12 @@ type Problem struct {
 	TraceID    string          `json:"trace_id,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`      // of a failed tool, as in InvokeResponse
 	ResultJSON []byte          `json:"result_json,omitempty"` // the same, if it is not JSON
+
+	JSONRPC int64 `json:"-"` // the code of JSON-RPC, in MCP
 }
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Detail }
 
 // Own returns an error of the gateway. The reason is one of docs/errors.md.
 func Own(httpStatus int, c codes.Code, reason, detail string) Problem {

@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc/codes"
+
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/status"
+)
+
+// refused returns an error that this front door has found, with its JSON-RPC code.
+func refused(httpStatus int, rpc int64, reason, detail string) error {
+	grpc := codes.InvalidArgument
+	switch httpStatus {
+	case http.StatusNotFound:
+		grpc = codes.NotFound
+	case http.StatusForbidden:
+		grpc = codes.PermissionDenied
+	}
+	p := problem.Own(httpStatus, grpc, reason, detail)
+	p.JSONRPC = rpc
+	return &p
+}
+
+// invalid returns the error of a message that is not one of MCP.
+func invalid(detail string) error {
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", detail)
+}
+
+// invalidParams returns the error of a request with params that its method does not take.
+func invalidParams(detail string) error {
+	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
+}
+
+const toolBlocked = "TOOL_BLOCKED"
+
+// hidden is the rejection of a call of a tool that does not exist, or that policy hides from the caller.
+func hidden(name, capability string) error {
+	p := problem.Own(http.StatusForbidden, codes.PermissionDenied, toolBlocked, fmt.Sprintf("no tool %.64q may be called: "+
+		"there is none, or a policy blocks it; tools/list has the tools that you may call", name)).NotStarted()
+	p.JSONRPC, p.Metadata["capability"] = status.RPCRefused, capability
+	return &p
+}
+
+// problemOf returns what is wrong with a request: a problem that the front door has found, or the error of a call.
+func problemOf(r *http.Request, err error) problem.Problem {
+	var own *problem.Problem
+	if errors.As(err, &own) {
+		p := *own
+		p.RequestID = r.Header.Get(problem.RequestID)
+		return p
+	}
+	p := problem.Of(err).In(r)
+	p.JSONRPC = status.JSONRPC(codes.Code(code.Code_value[p.Code]))
+	return p
+}
+
+// errorData are the data of a JSON-RPC error: members of the problem document that the JSON API would answer with.
+type errorData struct {
+	Type       string            `json:"type,omitempty"`   // a path of the gateway that explains the reason
+	Code       string            `json:"code,omitempty"`   // gRPC code
+	Reason     string            `json:"reason,omitempty"` // of docs/errors.md, or a backend's
+	Metadata   map[string]string `json:"metadata,omitempty"`
+	RetryAfter float64           `json:"retry_after,omitempty"` // seconds
+	RequestID  string            `json:"request_id,omitempty"`
+	TraceID    string            `json:"trace_id,omitempty"`
+
+	*sdk.UnsupportedProtocolVersionData
+	*sdk.MissingRequiredClientCapabilityData
+}
+
+// rpcOf returns an error as the SDK sends it, and records that the request is rejected.
+func rpcOf(r *http.Request, err error) *jsonrpc.Error {
+	p := problemOf(r, err)
+	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
+	of := errorData{Type: p.Type, Code: p.Code, Reason: p.Reason, Metadata: p.Metadata, RetryAfter: p.RetryAfter,
+		RequestID: p.RequestID, TraceID: p.TraceID}
+	switch p.JSONRPC {
+	case sdk.CodeUnsupportedProtocolVersion:
+		of.UnsupportedProtocolVersionData = &sdk.UnsupportedProtocolVersionData{Supported: versions(),
+			Requested: fmt.Sprintf("%.32s", r.Header.Get("Mcp-Protocol-Version"))}
+	case sdk.CodeMissingRequiredClientCapabilities:
+		of.MissingRequiredClientCapabilityData = &sdk.MissingRequiredClientCapabilityData{
+			RequiredCapabilities: &sdk.ClientCapabilities{Extensions: map[string]any{tasksExtension: map[string]any{}}}}
+	}
+	data, _ := json.Marshal(of) // texts and numbers always have JSON
+	return &jsonrpc.Error{Code: p.JSONRPC, Message: p.Detail, Data: data}
+}
+
+// encoded returns the result of a request, or its error, as the SDK sends it.
+func encoded(ctx context.Context, result sdk.Result, err error) (sdk.Result, error) {
+	var rpc *jsonrpc.Error
+	if err == nil || errors.As(err, &rpc) {
+		return result, err
+	}
+	return nil, rpcOf(exchangeOf(ctx).r, err)
+}
+
+// response is a JSON-RPC response with an error.
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"` // null: the request's could not be read
+	Error   rpcError        `json:"error"`
+}
+
+type rpcError struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// refuse answers a request that the SDK does not see.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err error) {
+	p := problemOf(r, err)
+	e := rpcOf(r, &p)
+	answer := response{Version: "2.0", ID: json.RawMessage("null"), Error: rpcError{e.Code, e.Message, e.Data}}
+	if m != nil && m.id != nil {
+		answer.ID = m.id
+	}
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", h.challenge(r, status.Challenge(p.Reason)))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // the client may be gone; there is nobody left to tell
+}
