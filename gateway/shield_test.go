@@ -149,11 +149,12 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 	}
 }
 
-// TestAnEscalatedCallRunsOnceApproved, although Shield says the same of it again.
+// TestAnEscalatedCallRunsOnceApproved, although Shield says the same of it again. A verdict that is still valid is one
+// question, whether the call comes again or has waited.
 func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
-	f, _ := behindShield(t, d, call.Allow)
+	f, s := behindShield(t, d, call.Allow)
 	req := request(gatewaytest.Echo, `{"say":"ESCALATE"}`)
 	_, err := f.client.Invoke(with(t.Context()), req)
 	id := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED").GetMetadata()["approval"]
@@ -165,6 +166,18 @@ func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
 	}
 	_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), req)
 	wants(t, err, codes.PermissionDenied, "APPROVAL_USED")
+	d.next(t, approvals.EventCreated)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- second(f.client.Invoke(with(t.Context(), "x-approval-wait", "60"),
+			request(gatewaytest.Echo, `{"say":"ESCALATE","waits":true}`)))
+	}()
+	_, err = d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{By: "eve"})
+	check.Must(t, err)
+	check.Must(t, check.Received(t, ended, "the end of the call"))
+	if n := len(s.questions()); n != 2 {
+		t.Errorf("%d questions about two calls", n)
+	}
 }
 
 // TestShieldBlocksAnApprovedCall: an approval does not let a call run that the Shield blocks by now, whether the call
