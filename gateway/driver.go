@@ -13,12 +13,12 @@ type walk struct {
 	result filter.Result
 	unsent error // why the last attempt was none
 
-	serving *serving // of its innermost stream that is served; nil: there is none
-	at      rowIndex // of the row that decides
-	due     rowIndex // number of rows whose Done is due
-	shared  bool     // the call was served: others may refer to it and its strings
-	lost    bool     // a backend of an earlier attempt may have carried the call out, and did not answer
-	settled bool     // the caller knows that the call was not sent: it gets to no backend any more
+	serving *serving      // of its innermost stream that is served; nil: there is none
+	at      rowIndex      // of the row that decides
+	due     rowIndex      // number of rows whose Done is due
+	past    call.Progress // of the attempts before this one: Sent if a backend may have carried the call out
+	shared  bool          // the call was served: others may refer to it and its strings
+	settled bool          // the caller knows that the call was not sent: it gets to no backend any more
 	over    bool
 }
 
@@ -120,11 +120,11 @@ func (d *driver) end(t *callState) {
 	switch {
 	case a.Refusal != nil:
 		refusal := a.Refusal
-		if t.walk.lost { // what prevents another attempt is not what became of the call
+		if t.walk.past == call.Sent { // what prevents another attempt is not what became of the call
 			refusal = filter.AttemptLost
 		}
 		t.Reason = refusal.Reason
-		s.Refuse(d.statuses.Refusal(refusal, t.walk.before()))
+		s.Refuse(d.statuses.Refusal(refusal, t.walk.past))
 	case a.Upstream != nil:
 		t.Attempt.Progress = call.Sent
 		s.Forward(a.Upstream)
@@ -145,7 +145,7 @@ func (d *driver) again(t *callState, err error) {
 		d.reject(t, filter.ShuttingDown)
 		return
 	}
-	w.unsent, t.Attempt.Progress = err, w.before()
+	w.unsent, t.Attempt.Progress = err, w.past
 	if refusal := w.list.repeat(t, err); refusal != nil {
 		d.reject(t, refusal) // done ends the attempt, too
 		return

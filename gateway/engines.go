@@ -45,7 +45,7 @@ func guardedCall(ctx context.Context) *engine.Call {
 		Tenant: v.Call.Tenant, User: v.Call.User, Agent: v.Call.Agent, Key: v.Call.Key, RequestID: v.RequestID,
 		MultiTenant: v.Caller.Settings != nil, Fleet: v.Call.Capability, Backend: v.Endpoint.Addr, Session: v.Call.Session,
 		Settings: engine.SettingsOf(v.Fleet), MaxDuration: v.Fleet.Deadlines.For(call.StreamInvoke, 0, false),
-		Opened: v.Call.Opened, Acts: func() { v.SetProgress(call.Sent) },
+		Opened: v.Call.Opened, Sent: func() { v.SetProgress(call.Sent) },
 		Failed: func(failed bool) {
 			o := telemetry.Succeeded
 			if failed {

@@ -170,7 +170,9 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
 	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
-	t.walk.lost = t.walk.lost || again
+	if again {
+		t.walk.past = call.Sent
+	}
 	return again
 }
 

@@ -129,20 +129,12 @@ func (w *walk) servingOf(s filter.Stream) *serving {
 	return v
 }
 
-// before returns the progress of the attempts before this one.
-func (w *walk) before() call.Progress {
-	if w.lost {
-		return call.Sent
-	}
-	return call.NotSent
-}
-
 // progress returns how far a call has come that the relay ends by its stream s. If the answer is NotSent, the driver
 // keeps the call from every backend: code that serves it may not know yet that it is over.
 func (w *walk) progress(t *callState, s *relay.Stream) call.Progress {
 	switch v := w.servingOf(relayed{s}); {
 	case v == nil && !s.Sent():
-		return w.before()
+		return w.past
 	case v == nil:
 		return t.Attempt.Progress
 	case t.Attempt.Progress == call.NotSent && v.Progress() == call.NotSent:

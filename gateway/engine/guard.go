@@ -63,7 +63,7 @@ type Call struct {
 	Settings    *Settings
 	MaxDuration time.Duration     // of a message, whatever its caller's deadline
 	Failed      func(failed bool) // reports the outcome of an answer with status OK
-	Acts        func()            // reports that the guard itself begins to do what the call asks for
+	Sent        func()            // sets the call.Progress: the guard itself begins to do what the call asks for
 
 	meter Meter
 }

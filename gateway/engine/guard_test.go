@@ -156,7 +156,7 @@ type guarded struct {
 func newGuarded() *guarded {
 	var settings guard.Settings
 	config.SetDefaults(&settings)
-	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{Acts: func() {},
+	return &guarded{owners: owners{"mine": "acme", "theirs": "rival"}, call: guard.Call{Sent: func() {},
 		Tenant: "acme", MultiTenant: true, Fleet: "assistant", Backend: "b:1", MaxDuration: time.Hour,
 		Settings: &settings, Failed: func(bool) {},
 	}}

@@ -206,7 +206,7 @@ func (g *Guard) page(ctx context.Context, p *Call, path string, offset int) (pag
 	if offset > 0 {
 		req = protowire.AppendVarint(protowire.AppendTag(req, 2, protowire.VarintType), uint64(offset))
 	}
-	p.Acts()
+	p.Sent()
 	answer, err := g.subrequest(ctx, p, path, req)
 	if err != nil {
 		return nil, err

@@ -119,7 +119,7 @@ func TestADay(t *testing.T) {
 		all := turns.New(store, turns.Options{})
 		serving.Go(func() { all.Run(ctx) })
 		toEngine, toGuard := dial(t, engines), dial(t, guarded)
-		template := guard.Call{Acts: func() {}, Tenant: "default", Fleet: "engine-1", Backend: "b",
+		template := guard.Call{Sent: func() {}, Tenant: "default", Fleet: "engine-1", Backend: "b",
 			Settings:    &guard.Settings{Queue: 10, Buffer: 1 << 20},
 			MaxDuration: 2 * day, Failed: func(bool) {}}
 		onward := func(ctx context.Context) (context.Context, []grpc.CallOption) {

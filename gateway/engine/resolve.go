@@ -43,7 +43,7 @@ func (g *Guard) resolve(ctx context.Context, p *Call, path string, msg []byte) (
 	if approved {
 		answer = g.cfg.Approvals.Approve
 	}
-	p.Acts()
+	p.Sent()
 	if _, err := answer(ctx, p.Tenant, id, approvals.Answer{By: by(p), Who: approver(p)}); err != nil {
 		var refusal *call.Refusal
 		if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
