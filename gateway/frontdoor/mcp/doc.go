@@ -11,14 +11,14 @@
 //	list.go      tools/list: the caller's catalog
 //	listen.go    streams that tell clients when their list has changed; events.go writes them
 //	search.go    tools that find and call others, for callers with many
-//	call.go      tools/call: one call of a capability; result.go has its answer, links.go the files in it
+//	call.go      tools/call: one call of a capability; result.go has its result, with the files in it
 //	direct.go    calls that the SDK does not see; write.go writes their responses
 //	metadata.go  what a request says of its call, in headers and _meta, which meta.go reads
-//	approval.go  calls that a person has to approve; form.go by their caller, elicit.go in a
-//	             request of the server; task.go such calls as tasks
-//	session.go   ids of sessions, which hold what a client has declared; seal.go seals them
+//	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls as
+//	             tasks
+//	session.go   ids of sessions, which hold what a client has declared, and how they are sealed
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
-//	stream.go    calls whose pieces are progress notifications; progress.go tells of them
+//	progress.go  calls whose pieces are progress notifications
 //	metrics.go   how long requests take
 //	errors.go    every error, as a problem and as a JSON-RPC error
 //

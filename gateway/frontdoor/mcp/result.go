@@ -3,11 +3,14 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -91,4 +94,60 @@ func relayed(reply *docpb.InvokeResponse, stateless bool) *callResult {
 // so that a model can send others (2025-11-25, Tools, "Error Handling").
 func isArgumentError(err error) bool {
 	return ownInfo(err).GetReason() == "ARGUMENTS_INVALID"
+}
+
+// conforming returns a result that matches the schema of the tool's results, as far as the client was told of one
+// (2025-06-18, Tools, "Output Schema"). Any other becomes an error with the same content: a client that checks results
+// would not show it to its model, and a repetition would make the call again.
+func conforming(i *invocation, r *callResult) *callResult {
+	schema := i.results.Schema
+	if !promises(schema, i.stateless) || r.failed {
+		return r
+	}
+	wrong := "it has no structured content"
+	if r.structured != nil {
+		v := schema.CheckResult(i.exchange.r.Context(), r.structured)
+		if v == nil {
+			return r
+		}
+		wrong = v.Error()
+	}
+	return r.mismatched("The result of the tool does not match its output schema: " + wrong +
+		". The call was made; do not repeat it for this reason.")
+}
+
+// mismatched returns the result as an error. Its content begins with what is wrong with it.
+func (r *callResult) mismatched(text string) *callResult {
+	if len(r.text) > 0 {
+		r.more = append([]sdk.Content{&sdk.TextContent{Text: string(r.text)}}, r.more...)
+	}
+	r.text, r.structured, r.failed = []byte(text), nil, true
+	return r
+}
+
+// linkVersion is the first revision with links to resources.
+const linkVersion = "2025-06-18"
+
+// links returns the files that a result names, each with a signed URL at which anybody may download it for a while. A
+// file that the caller may not sign has no link. An older client gets a text.
+func (h *Handler) links(i *invocation, result []byte) (all []sdk.Content) {
+	ctx := i.exchange.r.Context() // without the idempotency key of the call
+	for _, id := range dialect.Named(result) {
+		signed, err := h.files.SignUrl(ctx, &capgatepb.SignUrlRequest{CapabilityId: i.req.GetCapabilityId(), ArtifactId: id,
+			SessionId: i.req.GetSessionId()})
+		if err != nil {
+			continue
+		}
+		address := signed.GetUrl()
+		if strings.HasPrefix(address, "/") {
+			address = h.base(i.exchange.r) + address
+		}
+		until := "until " + signed.GetExpireTime()
+		if i.exchange.read.version < linkVersion {
+			all = append(all, &sdk.TextContent{Text: "File " + id + ", " + until + ": " + address})
+			continue
+		}
+		all = append(all, &sdk.ResourceLink{URI: address, Name: id, Description: "A file of the result, " + until + "."})
+	}
+	return all
 }
