@@ -70,18 +70,18 @@ func TestToldThatItDidNotStart(t *testing.T) {
 // carried it out.
 func TestProgress(t *testing.T) {
 	t.Parallel()
-	for _, lost := range []bool{false, true} {
+	for _, past := range []call.Progress{call.NotSent, call.Sent} {
 		d := drive(steps{goOn}, attemptHere, steps{send, goOn}, steps{deny})
 		var atEnd call.Progress
 		d.list.rows[0].done = func(t *callState, _ *filter.Result) { atEnd = t.Attempt.Progress }
 		if d.begin(); d.t.Attempt.Progress != call.Sent {
 			t.Errorf("a call at a backend: %d", d.t.Attempt.Progress)
 		}
-		d.t.walk.lost = lost
+		d.t.walk.past = past
 		d.unsent()
 		d.end()
-		if (atEnd == call.Sent) != lost || atEnd == call.Answered {
-			t.Errorf("lost %t: the second attempt ends with %d", lost, atEnd)
+		if atEnd != past {
+			t.Errorf("after %d the second attempt ends with %d", past, atEnd)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestALostAttemptCounts(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
 	d.begin()
-	d.t.walk.lost = true
+	d.t.walk.past = call.Sent
 	d.driver.reject(d.t, filter.Overloaded)
 	if d.is(t, "a", "c", "forward", "refuse"); d.t.Reason != "UPSTREAM_LOST" {
 		t.Errorf("the reason is %s", d.t.Reason)
