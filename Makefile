@@ -126,6 +126,7 @@ generate: regenerate ## Go code, the OpenAPI document, the configuration's schem
 	cp bin/.generated/routes.json bin/.generated/admin.json openapi/
 	cp bin/.generated/demo.binpb internal/testkit/grpctest/
 	go run ./internal/config/generate
+	go run ./internal/redisstore/generate
 	go run ./deploy/grafana
 
 .PHONY: viewer

@@ -14,6 +14,21 @@ import (
 )
 
 // ApprovalStore holds the approvals of all tenants. It is an approvals.Store.
+//
+//	{TENANT:approvals}:record:ID    hash     its end and 1 h  an approval: its binding, its state, its preview
+//	{TENANT:approvals}:answers:ID   hash     as record        person → token, ms, JSON of that person's answer
+//	{TENANT:approvals}:call:SUM     string   its end          id of the approval that calls of that digest get
+//	{TENANT:approvals}:session:SUM  string   the answer's     "approved id" or "denied id" for calls of that digest in
+//	                                                          a session
+//	{TENANT:approvals}:open         sorted   2 TTLs and 1 h   ids that are pending or approved, by the end of that, ms
+//	{TENANT:approvals}:pending      sorted   2 TTLs and 1 h   ids that are pending, by their creation, ms
+//	{TENANT:approvals}:index        sorted   2 TTLs and 1 h   "TIME:ID" of all, the newest first, with score 0, for
+//	                                                          pages
+//	{TENANT:approvals}:events       stream   24h              kind and id of events; about the last 10,000
+//	{approvals}:key                 string   none             hash key of settings without approvals.key_file, 32
+//	                                                          bytes
+//	approvals                       channel                   tenant, id, event, digest of the session that an answer
+//	                                                          holds for: an event of an approval
 type ApprovalStore struct {
 	client
 	expired atomic.Int64

@@ -18,6 +18,16 @@ import (
 )
 
 // Catalog is the shared state of capabilities' tools. It is a catalog.Store.
+//
+//	{catalog}:state         hash     none  epoch: changes when everything was lost; version: number of changes
+//	{catalog}:changes       sorted   none  capabilities by the version of their last change
+//	{catalog}:accepted:CAP  hash     none  tool → accepted hash of its description and schema, and " gone" while the
+//	                                       tool is absent
+//	{catalog}:set:CAP       string   none  answer of the capability's discovery tool
+//	{catalog}:about:CAP     hash     none  sum: SHA-256 of set; ok, failed: ms of the last discoveries; error: cause
+//	                                       of the last failure
+//	{catalog}:turns         hash     none  capability → "lease until began", ms: the current or last discovery
+//	catalog                 channel        empty: the catalog has changed
 type Catalog struct{ client }
 
 // Catalog returns the store of the catalog.

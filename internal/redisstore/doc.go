@@ -10,6 +10,8 @@
 // the feature owns the interface; internal/app connects the two.
 //
 //	// Pins stores the backend of each session.
+//	//
+//	//	{TENANT:SESSION}:pin  string  its ttl  address of the backend
 //	type Pins struct{ client }
 //
 //	func (s *Store) Pins() *Pins { return &Pins{s.client(Session)} }
@@ -37,8 +39,9 @@
 //     called; Redis may have come back empty.
 //   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
-//   - Keys are made by key, which escapes foreign text, and are listed in keys.go. The keys of one script share
-//     one hash tag, so that they are on the same node of a Cluster.
+//   - Keys are made by key, which escapes foreign text. The comment of a store lists its keys; `make generate` collects
+//     them in docs/run/keys.md and keys.go, by which a tenant is erased. The keys of one script share one hash tag, so
+//     that they are on the same node of a Cluster.
 //   - Times are Redis' own: TIME in a script, or PX. In the embedded Redis keys may expire up to a tenth of a
 //     second early.
 //   - Malformed values are skipped, and counted with malformed.

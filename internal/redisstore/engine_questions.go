@@ -9,6 +9,8 @@ import (
 )
 
 // EngineQuestions stores the approvals of engines' own questions. It is an engine.Questions.
+//
+//	{TENANT:question:ENGINE:SUM}  string  its end  id of the approval for an engine's own question
 type EngineQuestions struct{ client }
 
 // EngineQuestions returns the store of engines' questions.

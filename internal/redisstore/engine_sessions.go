@@ -16,6 +16,9 @@ const (
 )
 
 // EngineSessions stores the tenants that own sessions of engines.
+//
+//	{engines:session:FLEET:SUM}:owner  owner  90 days, renewed by use  the tenant of an engine's session. Only with
+//	                                                                   tenants
 type EngineSessions struct{ client }
 
 // EngineSessions returns the store of the owners of sessions.

@@ -9,6 +9,18 @@ import (
 )
 
 // EngineTurns stores the turns and leases of engines. It is a turns.Store.
+//
+//	{engines:turns:ENGINE}:state    hash     1 h and 2 leases  score of the last turn, last sequence number, ms of the
+//	                                                           last step; of:ID → the ticket's member of the queue
+//	{engines:turns:ENGINE}:held     sorted   the same          the ticket that has the turn, by the end of that, ms;
+//	                                                           or "lost": Redis has lost it
+//	{engines:turns:ENGINE}:line     sorted   the same          "TENANT:SEQ:ID" of waiting tickets, with score 0
+//	{engines:turns:ENGINE}:alive    sorted   the same          the same tickets by their end without a renewal, ms
+//	{engines:turns:ENGINE}:tenants  sorted   the same          waiting tenants by their score: the least is next
+//	{engines:turns:ENGINE}:served   sorted   the same          tenants that do not wait, by their score; at most 1,000
+//	{engines:turns:ENGINE}:agent    string   its lease         "ID who": the claim that has the engine's lease
+//	turns                           channel                    id of a ticket that got the turn, or of a claim that
+//	                                                           was taken over
 type EngineTurns struct{ client }
 
 // EngineTurns returns the store of turns.

@@ -12,6 +12,13 @@ import (
 )
 
 // HealthStore is the health.Membership and the health.Store.
+//
+//	{health}:roll     sorted   24h  live replicas by their last heartbeat; dead ones are removed
+//	{health}:digests  hash     24h  replica → its last heartbeat, and the digest of its probes
+//	{health}:epoch    string   24h  changes when the membership was lost
+//	{health:N}:page   hash     24h  shard N, 0 to 15: observations of backends, and the shard's version; rewritten
+//	                                hourly
+//	health            channel       changes of shards; replicas that leave
 type HealthStore struct {
 	client
 	epoch string // for a membership without one

@@ -9,6 +9,12 @@ import (
 )
 
 // IdempotencyStore holds the idempotency keys of all tenants. It is an idempotency.Store.
+//
+//	{TENANT:idempotency}:record:SUM  hash     idempotency.ttl  state; print: keyed hash of the request; token of the
+//	                                                           claim; until: its end, ms; answer, or the call of a
+//	                                                           task over MCP, encrypted
+//	{TENANT:idempotency}:index       sorted   the longest ttl  digests of the tenant's keys by their end, ms
+//	idempotency                      channel                   digest of a key whose call has ended
 type IdempotencyStore struct{ client }
 
 // Idempotency returns the store of idempotency keys.

@@ -13,6 +13,17 @@ import (
 )
 
 // TenantLimits are the permits and budgets used by replicas. It is a ratelimit.Store.
+//
+//	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string  until full  tokens of the bucket, and their ms; with a debt 0,
+//	                                                               and when it is paid
+//	{TENANT:limits}:spills:PER:CAP:TOOL:VALUE  string  until full  tokens that did not fit into that bucket
+//	{TENANT:limits}:day:PER:CAP:TOOL           hash    the day     period: the day (UTC); value → its calls; at most
+//	                                                               10,000 values, further ones share one
+//	{TENANT:limits}:month:PER:CAP:TOOL         hash    the month   the same for the month
+//	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash    5 s         replica → permits for concurrent calls, ends of its
+//	                                                               demand and of its permits, sequence number
+//	{TENANT:limits}:UID:…                                          the same for tenants in Redis: a tenant that gets
+//	                                                               the id of a deleted one begins anew
 type TenantLimits struct {
 	client
 	replica string

@@ -17,6 +17,18 @@ import (
 )
 
 // People are the sessions of people: the key of their cookies, revocations, and a list. It is a session.Store.
+//
+//	{people}:key      string   none  key that seals cookies, unless a file has one: 32 bytes
+//	{people}:state    hash     none  epoch: changes when everything was lost; version: number of revocations
+//	{people}:revoked  sorted   none  "session UNTIL ID" and "name UNTIL BEFORE NAME": revocations by their version; at
+//	                                 most 50,000 of each kind
+//	{people}:ends     sorted   none  the same by UNTIL, ms; removed after that
+//	{people}:names    hash     none  name of a person or key → its revocation of all sessions
+//	{people}:owners   hash     none  revocation of a session → its owner
+//	{people}:shares   hash     none  owner → number of its revocations; at most four times the free part
+//	{people}:issued   hash     none  id → JSON of an issued session, without its secret; at most 2,000
+//	{people}:list     sorted   none  the same ids by the end of the session, ms; removed after that
+//	people            channel        empty: sessions of people were revoked
 type People struct {
 	client
 	keys Signing

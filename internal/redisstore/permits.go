@@ -13,6 +13,11 @@ import (
 )
 
 // PermitStore are the permits of limited fleets' backends. It is a router.PermitStore.
+//
+//	{slots:capability:addr}  hash     5 s  replica → permits at that backend, waiting calls, start of the wait, ms of
+//	                                       the report and of its end, sequence number
+//	slots                    channel       "replica capability": the replica begins to wait for a permit, or returned
+//	                                       one that others wait for
 type PermitStore struct {
 	client
 	replica string

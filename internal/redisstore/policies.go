@@ -15,6 +15,20 @@ import (
 )
 
 // Policies are the rules of all tenants. It is a policy.Store, a policy.Rules and a policy.Feed.
+//
+//	{TENANT:policy}:rules      hash     none  user, agent, capability, tool → JSON of a rule; global rules: no tenant
+//	{TENANT:policy}:names      sorted   none  the same fields, all with score 0, for pages
+//	{TENANT:policy}:about:C:T  set      none  those of the fields whose capability and tool are exactly C and T
+//	{TENANT:candidates}:…                     the same for candidate rules
+//	{policies}:tenants         set      none  tenants that have, or had, rules
+//	{policies}:version         string   none  number of changes of rules
+//	{policies}:epoch           string   none  names the rules; an emptied Redis gets another with its first change
+//	{policies}:lost            string   none  epoch whose rules a replica found lost
+//	{policies}:accepted        string   none  the last 16 epochs whose loss an operator has accepted
+//	{policies}:recent          sorted   24h   tenant, user, agent, capability, tool of the latest decisions, by about
+//	                                          their ms
+//	policies                   channel        version, tenant, user, agent, capability, tool: a rule that was set or
+//	                                          deleted
 type Policies struct {
 	client
 	set string // "policy": the rules in force; "candidates"

@@ -27,6 +27,15 @@ const (
 )
 
 // Recent has the last calls, changes and counts of all replicas. It is a recent.Store.
+//
+//	{recent}:calls     hash     24h     id → JSON of a call; as many as calls.keep
+//	{recent}:order     sorted   24h     "FLOW:TIME:ID" of the same, with score 0; a FLOW is a tenant and whether its
+//	                                    calls ended well
+//	{recent}:flows     sorted   24h     these FLOWs by the number of their calls
+//	{recent}:minute:N  hash     20 min  calls, refusals and errors that ended in a minute, of all and by tenant
+//	{recent}:replicas  hash     2 min   replica → ms, JSON of what it says of itself
+//	{recent}:changes   stream   none    JSON of changes by operators; about the last 1,000
+//	calls              channel          JSON: calls that have ended
 type Recent struct{ client }
 
 // Recent returns the store of what happened lately.

@@ -18,6 +18,15 @@ import (
 )
 
 // Registrations are the leases of backends that registered themselves. It is a registry.Leases.
+//
+//	{registry}:leases     hash     none  "capability addr" → lease, TTL in ms, JSON of one registration
+//	{registry}:ends       sorted   none  the same fields by their end, ms
+//	{registry}:ended      sorted   none  fields that ended in the last two minutes, by their end, ms
+//	{registry}:state      hash     none  epoch and version of leases; ms of their last sweep, and of the last tidying
+//	                                     of manifests
+//	{registry}:manifests  hash     none  SHA-256 → text of a manifest that leases name; deleted about a minute after
+//	                                     the last of these leases
+//	registry              channel        empty: leases have changed
 type Registrations struct {
 	client
 	epoch string // for a Redis without a version

@@ -12,6 +12,15 @@ import (
 )
 
 // Tenants are the shared tenants and API keys. It is a tenant.Store.
+//
+//	{ID:tenant}:record  hash     none                   uid, name, disabled, capabilities, limits (JSON), created,
+//	                                                    updated, version
+//	{ID:tenant}:keys    sorted   none                   ids of the tenant's API keys, all with score 0, for pages
+//	{key:ID}:record     hash     30 days after its end  tenant and its uid, hash of the secret, scopes, asserts, end,
+//	                                                    successor
+//	{tenants}:index     sorted   none                   ids of tenants, all with score 0, for pages
+//	{tenants}:version   string   none                   number of changes of tenants and keys
+//	tenants             channel                         version, tenant, key: the tenant or the key that has changed
 type Tenants struct{ client }
 
 // Tenants returns the store of tenants.

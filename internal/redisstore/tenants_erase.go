@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -13,10 +12,9 @@ import (
 // scanBatch is about the number of keys that one command visits.
 const scanBatch = 1000
 
-// erase deletes the data under a tenant's name, so that a later tenant of that name does not get it: rules and
-// candidates, approvals and their answers, stored responses of idempotency keys, the use of limits, approvals of
-// engines' questions, the locations of its sessions and artifacts, and its recent calls. Artifacts and sessions of engines that the
-// tenant owned get no new owner. The tenant's record and its list of keys stay. After an error some data may be left.
+// erase deletes the data under a tenant's name, so that a later tenant of that name does not get it: the keys whose tag
+// begins with the tenant in the table of keys, and its recent calls. What the tenant owned gets no new owner. The
+// tenant's record and its list of keys stay. After an error some data may be left.
 //
 // It scans all keys in steps, as sessions and the like are in no index.
 func (t *Tenants) erase(ctx context.Context, id string) error {
@@ -81,8 +79,8 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 	if err != nil {
 		return err
 	}
-	for _, owners := range []string{"{artifacts:*}:first", "{engines:session:*}:owner"} {
-		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+owners,
+	for _, pattern := range owners() {
+		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+pattern,
 			func(ctx context.Context, keys []string) error {
 				return clearOwner(ctx, node, keys, id)
 			})
@@ -146,13 +144,8 @@ func clearOwner(ctx context.Context, node redis.Cmdable, keys []string, id strin
 // tenant's name as their first word.
 func (t *Tenants) isTenantData(key string) bool {
 	tagged, _, _ := strings.Cut(strings.TrimPrefix(key, t.store.cfg.Prefix+"{"), "}")
-	switch all := strings.Split(tagged, ":"); len(all) {
-	case 2:
-		return slices.Contains([]string{"policy", "candidates", "approvals", "limits", "idempotency"}, all[1])
-	case 4:
-		return all[1] == "pin" || all[1] == "artifact" || all[1] == "question"
-	}
-	return false
+	all := strings.Split(tagged, ":")
+	return len(all) > 1 && ownedByTenants(all[1]) == len(all)
 }
 
 // globEscaper escapes a text for a pattern that matches only that text.

@@ -8,6 +8,8 @@ import (
 )
 
 // Signing holds the key with which replicas sign URLs, or another key that they share.
+//
+//	{signing}:key  string  none  key for signed URLs, unless a file has one: 32 bytes
 type Signing struct {
 	client
 	of tag

@@ -14,6 +14,8 @@ import (
 const versionsTTL = 90 * 24 * time.Hour
 
 // Versions stores the accepted versions of tools. It is a catalog.Versions. Whoever reads them compares their hashes.
+//
+//	{catalog}:versions:CAP  hash  90 days  tool → JSON of its accepted version, for comparison; renewed by a start
 type Versions struct{ client }
 
 // Versions returns the store of tools' versions.

@@ -17,6 +17,15 @@ import (
 )
 
 // Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
+//
+//	{webhooks}:cursors        hash    none  tenant → id of its last event that is in the outbox
+//	{webhooks}:due            sorted  none  ids of events by their due time or the end of their lease, ms; at most
+//	                                        10,000
+//	{webhooks}:entries        hash    none  the same ids → tenant, approval, kind, ms
+//	{webhooks}:claims         hash    none  the same ids → "attempts lease"
+//	{webhooks}:dead           sorted  none  ids of dead letters by their death, ms; the newest 1,000
+//	{webhooks}:letters        hash    none  these ids → the entry, attempts, reason
+//	{webhooks:DESTINATION}:…                the same keys for each of approvals.notices
 type Webhooks struct {
 	client
 	name  string        // of the destination; "": the webhook

@@ -30,7 +30,7 @@ var followed = map[string]struct {
 	"An admin method":          {generate: (*scratch).protos, build: "gateway/admin/summary"},
 	"A configuration field":    {generate: (*scratch).describe, build: "gateway/relay/accept"},
 	"A feature of the process": {build: "internal/app"},
-	"State in Redis":           {test: "internal/redisstore", run: "^TestVisits$"},
+	"State in Redis":           {generate: (*scratch).keys, test: "internal/redisstore", run: "^TestVisits$"},
 }
 
 // TestRecipes follows each recipe of the document, and counts its files.
@@ -184,6 +184,15 @@ func (s *scratch) describe() {
 	s.build("build", "-o", program, "./internal/config/generate")
 	s.run(s.dir, program)
 	s.changed("internal/config/schema.json", "docs/run/configuration.md")
+}
+
+// keys writes the table of keys, and its code.
+func (s *scratch) keys() {
+	s.Helper()
+	program := filepath.Join(filepath.Dir(s.dir), "generate")
+	s.build("build", "-o", program, "./internal/redisstore/generate")
+	s.run(s.dir, program)
+	s.changed("internal/redisstore/keys.go", "docs/run/keys.md")
 }
 
 // protos writes the Go code of the protos.
