@@ -177,10 +177,7 @@ func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
 		ValidFor: c.valid(),
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(r.GetApproval(), func(w io.Writer) {
+	return c.result(r.GetApproval(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
 		fmt.Fprint(w, covered(r.GetApproval()))
 	})

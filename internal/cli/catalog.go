@@ -42,10 +42,7 @@ func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		all.Capabilities = append(all.Capabilities, page.GetCapabilities()...)
 		return page.GetNextPageToken(), err
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
 		for _, e := range all.GetCapabilities() {
 			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()),
@@ -105,10 +102,7 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 func (c *catalogCommand) accept(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	answer, err := capgatepb.NewCatalogAdminClient(conn).AcceptTool(cmd.Context(),
 		&capgatepb.AcceptToolRequest{Capability: args[0], Tool: args[1], Hash: args[2]})
-	if err != nil {
-		return err
-	}
-	return c.data(answer, func(w io.Writer) { fmt.Fprintf(w, "accepted: %s of %s\n", args[1], args[0]) })
+	return c.result(answer, err, func(w io.Writer) { fmt.Fprintf(w, "accepted: %s of %s\n", args[1], args[0]) })
 }
 
 func (c *catalogCommand) discover(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {

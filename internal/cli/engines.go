@@ -59,10 +59,7 @@ func (c *enginesCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		all.Engines = append(all.Engines, page.GetEngines()...)
 		return page.GetNextPageToken(), err
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		t := newTable("ENGINE")
 		for _, e := range all.GetEngines() {
 			t.row(e.GetId())
@@ -91,10 +88,7 @@ func (c *enginesCommand) status(cmd *cobra.Command, conn grpc.ClientConnInterfac
 func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	all, err := openparallaxv1.NewClientServiceClient(conn).ListSessions(toEngine(cmd.Context(), args[0]),
 		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE")
 		for _, s := range all.GetSessions() {
 			mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]
@@ -110,10 +104,7 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 func (c *enginesCommand) history(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	all, err := openparallaxv1.NewClientServiceClient(conn).GetHistory(toEngine(cmd.Context(), args[0]),
 		&openparallaxv1.GetHistoryRequest{SessionId: args[1], Limit: math.MaxInt32})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		for _, m := range all.GetMessages() {
 			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), word(m.GetRole()), lines(m.GetContent(), 4))
 		}

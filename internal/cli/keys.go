@@ -174,10 +174,7 @@ func (c *keysCommand) revoke(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	}
 	r, err := capgatepb.NewTenantsClient(conn).RevokeKey(cmd.Context(),
 		&capgatepb.RevokeKeyRequest{TenantId: args[0], KeyId: args[1]})
-	if err != nil {
-		return err
-	}
-	return c.data(r.GetKey(), func(w io.Writer) {
+	return c.result(r.GetKey(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "revoked: %s of %s\n", r.GetKey().GetId(), r.GetKey().GetTenant())
 	})
 }
@@ -190,10 +187,7 @@ func (c *keysCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, ar
 		all.Keys = append(all.Keys, page.GetKeys()...)
 		return page.GetNextPageToken(), err
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		t := newTable("ID", "NAME", "STATE", "SCOPES", "ASSERTS", "ENDS", "REPLACED BY", "SOURCE", "AGE", "CREATED BY")
 		for _, k := range all.GetKeys() {
 			t.row(k.GetId(), k.GetName(), k.GetState(), strings.Join(k.GetScopes(), ","),

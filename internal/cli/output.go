@@ -72,6 +72,14 @@ func (o *output) data(v any, text func(io.Writer)) error {
 	return err
 }
 
+// result prints what a request returned, as data does, unless it failed.
+func (o *output) result(v any, err error, text func(io.Writer)) error {
+	if err != nil {
+		return err
+	}
+	return o.data(v, text)
+}
+
 // record prints one object of a sequence: as a line of JSON, or as a document of YAML.
 func (o *output) record(v any, text func(io.Writer)) error {
 	var b bytes.Buffer

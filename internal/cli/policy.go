@@ -66,10 +66,7 @@ func (c *policyCommand) set(cmd *cobra.Command, conn grpc.ClientConnInterface, a
 	c.rule.Capability, c.rule.Tool, c.rule.Policy = args[0], args[1], args[2]
 	r, err := capgatepb.NewPoliciesClient(conn).SetPolicy(cmd.Context(),
 		&capgatepb.SetPolicyRequest{Policy: &c.rule, Force: c.force})
-	if err != nil {
-		return err
-	}
-	return c.data(r.GetPolicy(), func(w io.Writer) {
+	return c.result(r.GetPolicy(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n", r.GetPolicy().GetPolicy(), about(r.GetPolicy()))
 	})
 }
@@ -82,18 +79,12 @@ func (c *policyCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface
 		Capability: r.GetCapability(), Tool: r.GetTool(),
 		Candidate: r.GetCandidate(),
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(r, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", about(r)) })
+	return c.result(r, err, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", about(r)) })
 }
 
 func (c *policyCommand) acceptLoss(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
 	r, err := capgatepb.NewPoliciesClient(conn).AcceptLoss(cmd.Context(), new(capgatepb.AcceptLossRequest))
-	if err != nil {
-		return err
-	}
-	return c.data(r, func(w io.Writer) {
+	return c.result(r, err, func(w io.Writer) {
 		fmt.Fprintln(w, "accepted: calls are decided by the rules that Redis has now")
 	})
 }
@@ -130,10 +121,7 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 		}
 		return page.GetNextPageToken(), err
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT")
 		t.color = colored(c.out)
 		for _, r := range all.GetPolicies() {
@@ -173,10 +161,7 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		Tenant: r.GetTenant(), User: r.GetUser(), Agent: r.GetAgent(), Capability: args[0], Tool: args[1],
 		Candidate: r.GetCandidate(), Force: c.force,
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(answer, func(w io.Writer) {
+	return c.result(answer, err, func(w io.Writer) {
 		fmt.Fprintf(w, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
 		if text := answer.GetUnknown(); text != "" {
 			fmt.Fprintf(w, "but %s\n", word(text))

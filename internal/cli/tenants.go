@@ -94,10 +94,7 @@ func (c *tenantsCommand) create(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	}
 	r, err := capgatepb.NewTenantsClient(conn).CreateTenant(cmd.Context(),
 		&capgatepb.CreateTenantRequest{Tenant: &c.tenant})
-	if err != nil {
-		return err
-	}
-	return c.data(r.GetTenant(), func(w io.Writer) {
+	return c.result(r.GetTenant(), err, func(w io.Writer) {
 		fmt.Fprintf(w, "created: %s; capgate keys create %[1]s creates an API key\n", r.GetTenant().GetId())
 	})
 }
@@ -112,31 +109,22 @@ func (c *tenantsCommand) change(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	}
 	r, err := capgatepb.NewTenantsClient(conn).UpdateTenant(cmd.Context(),
 		&capgatepb.UpdateTenantRequest{Tenant: &c.tenant, UpdateMask: &fieldmaskpb.FieldMask{Paths: fields}})
-	if err != nil {
-		return err
-	}
-	return c.printTenant(r.GetTenant())
+	return c.printTenant(r.GetTenant(), err)
 }
 
 func (c *tenantsCommand) remove(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	_, err := capgatepb.NewTenantsClient(conn).DeleteTenant(cmd.Context(),
 		&capgatepb.DeleteTenantRequest{TenantId: args[0], Force: c.force, Etag: c.tenant.GetEtag()})
-	if err != nil {
-		return err
-	}
-	return c.data(&capgatepb.Tenant{Id: args[0]}, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", args[0]) })
+	return c.result(&capgatepb.Tenant{Id: args[0]}, err, func(w io.Writer) { fmt.Fprintf(w, "deleted: %s\n", args[0]) })
 }
 
 func (c *tenantsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
 	r, err := capgatepb.NewTenantsClient(conn).GetTenant(cmd.Context(), &capgatepb.GetTenantRequest{TenantId: args[0]})
-	if err != nil {
-		return err
-	}
-	return c.printTenant(r.GetTenant())
+	return c.printTenant(r.GetTenant(), err)
 }
 
-func (c *tenantsCommand) printTenant(t *capgatepb.Tenant) error {
-	return c.data(t, func(w io.Writer) {
+func (c *tenantsCommand) printTenant(t *capgatepb.Tenant, err error) error {
+	return c.result(t, err, func(w io.Writer) {
 		details(w, [][2]string{
 			{"id", t.GetId()}, {"name", word(t.GetName())},
 			{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
@@ -173,10 +161,7 @@ func (c *tenantsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 		all.Tenants = append(all.Tenants, page.GetTenants()...)
 		return page.GetNextPageToken(), err
 	})
-	if err != nil {
-		return err
-	}
-	return c.data(all, func(w io.Writer) {
+	return c.result(all, err, func(w io.Writer) {
 		table := newTable("TENANT", "NAME", "CAPABILITIES", "MAY CALL", "SOURCE", "CHANGED", "CHANGED BY")
 		for _, t := range all.GetTenants() {
 			table.row(t.GetId(), t.GetName(), strings.Join(t.GetCapabilities(), ","), mayCall(t), t.GetSource(),
