@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/dialect"
-	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
@@ -58,39 +56,4 @@ func (t *callState) readMethod(path string) {
 		return
 	}
 	t.Info.Service = service
-}
-
-// of is the list of a call, by its path.
-func (c *chain) of(t *callState) *list {
-	switch t.Info.Method {
-	case call.Invoke, call.StreamInvoke:
-		return c.call
-	case call.Healthcheck:
-		return c.healthcheck
-	case call.UploadInputArtifact:
-		return c.upload
-	case call.DownloadOutputArtifact:
-		return c.download
-	case call.Other:
-	}
-	switch path := t.Info.Path; {
-	case enginefilter.Owns(path):
-		return c.engine
-	case t.Info.Service == "":
-		return c.other
-	case strings.HasPrefix(path, "/capgate.v1."):
-		return c.builtin
-	// Load balancers have no credential, and what these tell is in the published protos.
-	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
-		return c.open
-	}
-	return c.other
-}
-
-// ofGateway is the list of a call that the gateway itself makes.
-func (c *chain) ofGateway(t *callState) *list {
-	if enginefilter.Owns(t.Info.Path) {
-		return c.internalEngine
-	}
-	return c.internal
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	enginefilter "github.com/capgate/capgate/gateway/engine/filter"
 	"github.com/capgate/capgate/gateway/filter"
@@ -113,6 +114,41 @@ func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows
 		check("host", h.hosts.CheckCall), bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant)),
 		check("scope", scope), check("listener", checks.Listener), check("wellformed", wellformed),
 		bind("overload", h.overload), check("memory", h.bandwidth.Charge), bind("bandwidth", h.bandwidth))
+}
+
+// of is the list of a call, by its path.
+func (c *chain) of(t *callState) *list {
+	switch t.Info.Method {
+	case call.Invoke, call.StreamInvoke:
+		return c.call
+	case call.Healthcheck:
+		return c.healthcheck
+	case call.UploadInputArtifact:
+		return c.upload
+	case call.DownloadOutputArtifact:
+		return c.download
+	case call.Other:
+	}
+	switch path := t.Info.Path; {
+	case enginefilter.Owns(path):
+		return c.engine
+	case t.Info.Service == "":
+		return c.other
+	case strings.HasPrefix(path, "/capgate.v1."):
+		return c.builtin
+	// Load balancers have no credential, and what these tell is in the published protos.
+	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
+		return c.open
+	}
+	return c.other
+}
+
+// ofGateway is the list of a call that the gateway itself makes.
+func (c *chain) ofGateway(t *callState) *list {
+	if enginefilter.Owns(t.Info.Path) {
+		return c.internalEngine
+	}
+	return c.internal
 }
 
 // states is what filters remember of a call, each its own.

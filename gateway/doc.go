@@ -8,7 +8,7 @@
 //	list.go          a list and its rows, each bound to what its filter remembers of a call
 //	driver.go        walks the lists; it alone rejects, answers and assigns upstreams
 //	served.go        calls that code in the process serves and continues, and how far a call has come
-//	call.go          the pooled per-call struct: the shared part, the states of filters, and the list that is a call's
+//	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters
 //	handler.go       connects filters and driver to the relay
 //	config.go        what a Gateway is made of, in groups
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
