@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -183,9 +182,7 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 		t.Error("the agent thinks that it was told to go")
 	}
 
-	ln, err := net.Listen("tcp", killed.Addr)
-	check.Must(t, err)
-	back := grpc.NewServer()
+	back, ln := grpc.NewServer(), listenAt(t, killed.Addr)
 	own.Register(back)
 	go func() { _ = back.Serve(ln) }()
 	check.Cleanup(t, back.Stop)

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -27,12 +26,12 @@ import (
 type durableEngine struct {
 	t    *testing.T
 	dir  string
-	addr string // "": it has not been started
+	addr string
 	kill func() // it has no time to say goodbye
 }
 
 func newDurableEngine(t *testing.T) *durableEngine {
-	e := &durableEngine{t: t, dir: t.TempDir()}
+	e := &durableEngine{t: t, dir: t.TempDir(), addr: check.ClosedPort(t)}
 	e.start()
 	check.Cleanup(t, func() { e.kill() })
 	return e
@@ -40,14 +39,8 @@ func newDurableEngine(t *testing.T) *durableEngine {
 
 func (e *durableEngine) start() {
 	e.t.Helper()
-	if e.addr == "" {
-		e.addr = "127.0.0.1:0"
-	}
-	ln, err := net.Listen("tcp", e.addr)
-	check.Must(e.t, err)
-	e.addr = ln.Addr().String()
 	served := engine.New(engine.Config{Dir: e.dir})
-	server := grpc.NewServer()
+	server, ln := grpc.NewServer(), listenAt(e.t, e.addr)
 	served.Register(server)
 	go func() { _ = server.Serve(ln) }()
 	ctx, stop := context.WithCancel(context.Background())

@@ -205,7 +205,7 @@ func TestPanic(t *testing.T) {
 	})
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "caps", Dialect: call.Doc,
-		Backends: []string{gatewaytest.Refusing(t), notReady.Serve(t, call.Doc, says).Addr,
+		Backends: []string{check.ClosedPort(t), notReady.Serve(t, call.Doc, says).Addr,
 			notReady.Serve(t, call.Doc, says).Addr},
 	}}})
 	g.WaitHealth(t, "caps", gatewaytest.States(health.Down, health.Down, health.Down))
@@ -259,7 +259,7 @@ func TestRetryBudget(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "caps", Unprobed: true, Dialect: call.Doc, SlowStart: -1,
 		Ejection: router.Ejection{ConnectFailures: -1}, Retries: router.Retries{Floor: 1},
-		Backends: []string{gatewaytest.Refusing(t), gatewaytest.NewCapability("fine").Serve(t, call.Doc).Addr},
+		Backends: []string{check.ClosedPort(t), gatewaytest.NewCapability("fine").Serve(t, call.Doc).Addr},
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	failed, began := 0., time.Now()

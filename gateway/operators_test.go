@@ -16,7 +16,7 @@ func TestOperatorsPort(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{
 		{Capability: "alive", Backends: []string{gatewaytest.NewCapability("a").Serve(t, call.Doc).Addr,
 			gatewaytest.Unreachable(t)}},
-		{Capability: "dead", Backends: []string{gatewaytest.Refusing(t)}},
+		{Capability: "dead", Backends: []string{check.ClosedPort(t)}},
 	}})
 	for path, want := range map[string]string{
 		"/livez":                         "ok\n",

@@ -65,7 +65,7 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 		{Capability: "caps", Backends: at},
 		{Capability: "slow", Backends: at, Deadlines: router.Deadlines{Default: short, Max: short, Stream: short}},
 		{Capability: "gone", Backends: []string{gatewaytest.Unreachable(t)}, Dialect: backend, Unprobed: true},
-		{Capability: "down", Backends: []string{gatewaytest.Refusing(t)}, Dialect: backend},
+		{Capability: "down", Backends: []string{check.ClosedPort(t)}, Dialect: backend},
 		{Capability: "shut", Backends: at},
 		{Capability: "left", Backends: []string{w.left.Serve(t, backend).Addr}},
 	}

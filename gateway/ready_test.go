@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,17 +26,17 @@ import (
 // dormant is a gateway before a backend that does not run yet.
 type dormant struct {
 	*gatewaytest.Gateway
-	port  *gatewaytest.ClosedPort
+	addr  string      // of the backend
 	waits chan string // capabilities for which calls wait
 }
 
 // startLate starts a gateway whose calls wait for so long.
 func startLate(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Options)) *dormant {
 	t.Helper()
-	l := &dormant{port: gatewaytest.NewClosedPort(t), waits: make(chan string, 1000)}
+	l := &dormant{addr: check.ClosedPort(t), waits: make(chan string, 1000)}
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{
-			Capability: "caps", Services: []string{"test.Other"}, Backends: []string{l.port.Addr},
+			Capability: "caps", Services: []string{"test.Other"}, Backends: []string{l.addr},
 			Health: health.Config{WaitForReady: wait},
 		}},
 		Expedited: func(capability string) { l.waits <- capability },
@@ -45,6 +46,14 @@ func startLate(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Opt
 	}
 	l.Gateway = gatewaytest.Start(t, o)
 	return l
+}
+
+// listenAt listens at an address of check.ClosedPort.
+func listenAt(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	check.Must(t, err)
+	return ln
 }
 
 // waitForCall returns when a call waits for the backend, and fails the test if the call ends instead.
@@ -102,7 +111,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- do(t, l, c) }()
 			l.waitForCall(t, ended)
-			gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
+			gatewaytest.NewCapability("late").ServeOn(t, listenAt(t, l.addr), call.Doc)
 			if err := check.Received(t, ended, "the end of the call"); err != nil {
 				t.Error(err)
 			}
@@ -125,7 +134,7 @@ func TestAgentsWaitForTheirEngine(t *testing.T) {
 	l.waitForCall(t, ended)
 	serving, stopEngine := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- engine.New(engine.Config{}).Serve(serving, l.port.Listen(t)) }()
+	go func() { served <- engine.New(engine.Config{}).Serve(serving, listenAt(t, l.addr)) }()
 	select {
 	case <-ready:
 	case err := <-ended:
@@ -217,7 +226,7 @@ func TestFloodOfADeadFleet(t *testing.T) {
 	if n, most := l.Probes()-before, int(time.Since(began)/(100*time.Millisecond))+2; n > most {
 		t.Errorf("%d probes in %v, want at most %d", n, time.Since(began), most)
 	}
-	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
+	gatewaytest.NewCapability("late").ServeOn(t, listenAt(t, l.addr), call.Doc)
 	for range calls {
 		check.Must(t, check.Received(t, ended, "the end of the call"))
 	}
@@ -236,7 +245,7 @@ func TestHealthcheckTriggersAProbe(t *testing.T) {
 		t.Errorf("%t, %s, %v", ready, message, err)
 	}
 	check.Received(t, l.waits, "the health check to wait")
-	gatewaytest.NewCapability("late").ServeOn(t, l.port.Listen(t), call.Doc)
+	gatewaytest.NewCapability("late").ServeOn(t, listenAt(t, l.addr), call.Doc)
 	check.Until(t, "the fleet to be ready", func() (bool, string) {
 		ready, message, err := c.Healthcheck(to(t.Context(), "caps"))
 		if err != nil || !ready && !strings.HasPrefix(message, "0 of 1") {

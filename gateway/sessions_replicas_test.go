@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -69,7 +70,7 @@ func TestTheSecondLossIsTold(t *testing.T) {
 func TestAnUnusedPinIsNoLossWithReplicas(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 1, call.Doc)
-	r.addrs = append(r.addrs, gatewaytest.Refusing(t))
+	r.addrs = append(r.addrs, check.ClosedPort(t))
 	replicas := r.replicas(t, 2)
 	for i := range 40 {
 		if _, err := inSession(t.Context(), replicas[i%2], fmt.Sprint("session-", i)); err != nil {

@@ -307,7 +307,7 @@ func TestAFirstCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 1, call.Doc)
 	fleet := r.fleet(call.Doc)
-	fleet.Backends = append(fleet.Backends, gatewaytest.Refusing(t))
+	fleet.Backends = append(fleet.Backends, check.ClosedPort(t))
 	fleet.Ejection.ConnectFailures = -1
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
 	c := gatewaytest.NewClient(g.Conn(t), call.Doc)

@@ -244,7 +244,7 @@ func TestEveryDoorIsTraced(t *testing.T) {
 func TestTriesAreTraced(t *testing.T) {
 	t.Parallel()
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
-		o.Fleets[0].Backends = append(o.Fleets[0].Backends, gatewaytest.Refusing(t))
+		o.Fleets[0].Backends = append(o.Fleets[0].Backends, check.ClosedPort(t))
 		o.Fleets[0].Unprobed, o.Fleets[0].Dialect = true, call.Doc
 	})
 	for n := 1; ; n++ {

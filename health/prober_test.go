@@ -105,10 +105,7 @@ func TestFirstProbe(t *testing.T) {
 
 func TestFirstProbeOfClosedPort(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	addr := ln.Addr().String()
-	check.Must(t, ln.Close())
+	addr := check.ClosedPort(t)
 	b := first(t, health.Fleet{Capability: "c", Backends: []string{addr}, Config: health.Config{Timeout: time.Minute}})
 	if b.State != health.Down || !b.Refused || !strings.Contains(b.Reason, "connection refused") {
 		t.Errorf("%+v", b)

@@ -103,11 +103,11 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	t.Helper()
 	srv := grpc.NewServer()
 	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer())
-	back := listen(t)
+	back := check.Listen(t)
 	go func() { _ = srv.Serve(back) }()
 	check.Cleanup(t, srv.Stop)
 
-	g := &rig{t: t, handler: &attackHandler{}, tls: client, raw: listen(t)}
+	g := &rig{t: t, handler: &attackHandler{}, tls: client, raw: check.Listen(t)}
 	check.Cleanup(t, func() { _ = g.raw.Close() })
 	web := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -132,7 +132,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 		}
 	}
 	g.handler.message = func(s *relay.Stream, _ relay.Message) { s.Forward(up) }
-	front := listen(t)
+	front := check.Listen(t)
 	go func() { _ = g.relay.Serve(front) }()
 	g.addr = front.Addr().String()
 

@@ -113,7 +113,7 @@ func TestSlowHandshake(t *testing.T) {
 	r := relay.New(relay.Config{TLS: server, Timeouts: relay.Timeouts{Setup: limit}, Limits: accept.Limits{MaxConns: 1}}, h,
 		http.NotFoundHandler())
 	check.Cleanup(t, r.Close)
-	ln := listen(t)
+	ln := check.Listen(t)
 	go func() { _ = r.Serve(ln) }()
 	clientHello := []byte{22, 3, 1, 2, 0, 1, 0} // the first bytes of one
 	for _, said := range [][]byte{nil, clientHello} {

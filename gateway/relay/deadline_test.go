@@ -113,7 +113,7 @@ func TestDeadlinePasses(t *testing.T) {
 			w := newWorld(t, relay.Config{})
 			defer close(w.back.release)
 			if name == "no connection" { // the socket is open, but nobody says SETTINGS
-				ln := listen(t)
+				ln := check.Listen(t)
 				check.Cleanup(t, func() { _ = ln.Close() }) // or the garbage collector does
 				w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 			}
@@ -214,7 +214,7 @@ func TestCancelUnstarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, relay.Config{})
-			silent := listen(t)
+			silent := check.Listen(t)
 			w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: silent.Addr().String()}))
 			asked := make(chan struct{}, 1)
 			w.h.onHeaders(func(s *relay.Stream) { wait(w.h, s); asked <- struct{}{} })

@@ -198,7 +198,7 @@ func TestGracefulStop(t *testing.T) {
 			for range 5 {
 				old := backends[len(backends)-1]
 				w.h.results(t, len(w.h.results(t, 0))+200) // let it work for a while
-				ln := listen(t)
+				ln := check.Listen(t)
 				if same {
 					_ = ln.Close()
 					go old.srv.GracefulStop()
@@ -351,7 +351,7 @@ func TestRefusedTooLate(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
-	deaf := listen(t)
+	deaf := check.Listen(t)
 	go func() { // takes connections and ends them
 		for {
 			nc, err := deaf.Accept()
@@ -362,10 +362,10 @@ func TestNobodyThere(t *testing.T) {
 		}
 	}()
 	check.Cleanup(t, func() { _ = deaf.Close() })
-	silent := listen(t) // takes connections and says nothing
+	silent := check.Listen(t) // takes connections and says nothing
 	check.Cleanup(t, func() { _ = silent.Close() })
 	for name, cfg := range map[string]relay.UpstreamConfig{
-		"refused": {Addr: refusing(t), DialTimeout: time.Hour},
+		"refused": {Addr: check.ClosedPort(t), DialTimeout: time.Hour},
 		"deaf":    {Addr: deaf.Addr().String(), DialTimeout: time.Hour},
 		"silent":  {Addr: silent.Addr().String(), DialTimeout: 50 * time.Millisecond},
 	} {

@@ -50,7 +50,7 @@ func TestH2Spec(t *testing.T) {
 	})
 	r := relay.New(relay.Config{}, &forwarder{}, web)
 	check.Cleanup(t, r.Close)
-	ln := listen(t)
+	ln := check.Listen(t)
 	go func() { _ = r.Serve(ln) }()
 
 	host, port, err := net.SplitHostPort(ln.Addr().String())

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,26 +28,6 @@ import (
 )
 
 // listen opens a port.
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	return ln
-}
-
-// refusing is an address where connections are refused, until the test ends: its port
-// is taken, so that no other test gets it, but nobody listens there.
-func refusing(t testing.TB) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	check.Must(t, err)
-	check.Cleanup(t, func() { _ = syscall.Close(fd) })
-	check.Must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name, err := syscall.Getsockname(fd)
-	check.Must(t, err)
-	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
-}
-
 // forwarder is a small handler: what a test does not decide goes to its target.
 type forwarder struct {
 	mu      sync.Mutex
@@ -140,7 +119,7 @@ func serveRelay(t testing.TB, cfg relay.Config, h relay.Handler, web http.Handle
 		web = http.NotFoundHandler()
 	}
 	r := relay.New(cfg, h, web)
-	ln := listen(t)
+	ln := check.Listen(t)
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(ln) }()
 	check.Cleanup(t, func() {
@@ -235,7 +214,7 @@ type backend struct {
 }
 
 func newBackend(t testing.TB, opts ...grpc.ServerOption) *backend {
-	b := serveBackend(t, listen(t), opts...)
+	b := serveBackend(t, check.Listen(t), opts...)
 	return b
 }
 

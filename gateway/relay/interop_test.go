@@ -111,7 +111,7 @@ func serveInterop(t *testing.T) string {
 	srv := grpc.NewServer(orca.CallMetricsServerOption(nil))
 	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer(interop.NewTestServerOptions{MetricsRecorder: recorder}))
 	v3orcaservicepb.RegisterOpenRcaServiceServer(srv, &loadReporter{recorder: recorder})
-	back := listen(t)
+	back := check.Listen(t)
 	go func() { _ = srv.Serve(back) }()
 	check.Cleanup(t, srv.Stop)
 
@@ -134,7 +134,7 @@ func serveInterop(t *testing.T) string {
 			s.Refuse(relay.Status{Code: 12, Message: "unknown service " + service})
 		}
 	}
-	front := listen(t)
+	front := check.Listen(t)
 	go func() { _ = r.Serve(front) }()
 	return front.Addr().String()
 }

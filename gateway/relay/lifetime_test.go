@@ -68,7 +68,7 @@ func TestServeEnds(t *testing.T) {
 	h.onHeaders(func(s *relay.Stream) { s.Reply(nil) })
 	r := relay.New(relay.Config{}, h, http.NotFoundHandler())
 	defer r.Close()
-	ln := listen(t)
+	ln := check.Listen(t)
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(&brokenListener{ln, 3}) }()
 	if _, err := unary(t.Context(), dialRaw(t, ln.Addr().String()), "Echo", nil); err != nil {
@@ -79,7 +79,7 @@ func TestServeEnds(t *testing.T) {
 		t.Errorf("Serve: %v", err)
 	}
 	r.Close()
-	late := listen(t)
+	late := check.Listen(t)
 	if err := r.Serve(late); err != nil {
 		t.Errorf("Serve after Close: %v", err)
 	}

@@ -43,7 +43,7 @@ func TestPorts(t *testing.T) {
 	secure.SetTLS(server)
 	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	check.Must(t, err)
-	inTLS := listen(t)
+	inTLS := check.Listen(t)
 	ended := make(chan error, 2)
 	go func() { ended <- w.ServePort(socket, clear) }()
 	go func() { ended <- w.ServePort(inTLS, secure) }()

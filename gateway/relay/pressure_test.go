@@ -242,7 +242,7 @@ func TestIdleUpstream(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Ping: 2 * time.Second}})
-	ln := listen(t)
+	ln := check.Listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))
 	raw := rawBackend{ln}
@@ -296,7 +296,7 @@ func TestSetTLS(t *testing.T) {
 	server, client := tlsConfigs(t)
 	server.NextProtos = []string{"h2"}
 	var there atomic.Pointer[backend]
-	there.Store(serveBackend(t, tls.NewListener(listen(t), server)))
+	there.Store(serveBackend(t, tls.NewListener(check.Listen(t), server)))
 	up := w.NewUpstream(relay.UpstreamConfig{TLS: client,
 		Dial: func(context.Context) (net.Conn, error) { return net.Dial("tcp", there.Load().addr) }})
 	w.h.to(up)
@@ -307,7 +307,7 @@ func TestSetTLS(t *testing.T) {
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 		t.Error("by the connection that is there: ", err)
 	}
-	before := there.Swap(serveBackend(t, tls.NewListener(listen(t), server)))
+	before := there.Swap(serveBackend(t, tls.NewListener(check.Listen(t), server)))
 	var leaving sync.WaitGroup
 	leaving.Go(before.srv.GracefulStop)
 	check.Ended(t, &leaving, "the end of the connections to a backend that says goodbye")

@@ -26,7 +26,7 @@ type rawBackend struct{ net.Listener }
 
 // rawBackend makes the test play the world's backend.
 func (w *world) rawBackend(t testing.TB) rawBackend {
-	ln := listen(t)
+	ln := check.Listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))
 	return rawBackend{ln}

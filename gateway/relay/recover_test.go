@@ -63,7 +63,7 @@ func TestHandlerPanics(t *testing.T) {
 		},
 		"Resume": func(w *world) { w.h.onHeaders(resumed) },
 		"Unsent": func(w *world) {
-			up := w.NewUpstream(relay.UpstreamConfig{Addr: refusing(t)})
+			up := w.NewUpstream(relay.UpstreamConfig{Addr: check.ClosedPort(t)})
 			w.h.onHeaders(func(s *relay.Stream) { s.Forward(up) })
 			w.h.onUnsent(func(*relay.Stream, error) { boom() })
 		},

@@ -139,7 +139,7 @@ func likeServers(t *testing.T) (own, theirs string) {
 
 // netHTTP has net/http's own server answer requests over HTTP/2 in clear.
 func netHTTP(t testing.TB, h http.Handler) (addr string) {
-	ln := listen(t)
+	ln := check.Listen(t)
 	srv := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
 	srv.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = srv.Serve(ln) }()

@@ -334,7 +334,7 @@ func TestUpstreamWithoutH2(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
 	serverTLS.NextProtos = nil
-	ln := tls.NewListener(listen(t), serverTLS)
+	ln := tls.NewListener(check.Listen(t), serverTLS)
 	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = srv.Serve(ln) }()
 	check.Cleanup(t, func() { _ = srv.Close() })

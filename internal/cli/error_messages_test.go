@@ -199,13 +199,13 @@ fleets:
 		strings.TrimSpace(entry)+"]}]\n"+strings.TrimPrefix(more, "policies: {}\n")))
 	waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
 	return strings.NewReplacer("$DIR", dir, "$OPEN", open, "$ADMIN", admin, "$SECURE", secure, "$KEYEDADMIN", keyedAdmin,
-		"$KEYED", keyed, "$NOBODY", gatewaytest.Refusing(t))
+		"$KEYED", keyed, "$NOBODY", check.ClosedPort(t))
 }
 
 // TestRedisUnreachable: the gateway serves without Redis, and its log and capgate status say so.
 func TestRedisUnreachable(t *testing.T) {
 	t.Parallel()
-	nobody := gatewaytest.Refusing(t)
+	nobody := check.ClosedPort(t)
 	file := writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr))
 	p, _, admin := serve(t, nil, file, "--redis", "redis://"+nobody)
 	p.stderr.wait(t, p, `"because":"nothing listens at `+nobody+`; check redis in the configuration"`)

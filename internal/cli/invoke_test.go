@@ -174,7 +174,7 @@ func TestInvokeHelp(t *testing.T) {
 
 func TestInvokeTransportExitsWith3(t *testing.T) {
 	t.Parallel()
-	exit, stdout, stderr := invokeWith(t, "", "weather", "get_forecast", "--addr", gatewaytest.Refusing(t))
+	exit, stdout, stderr := invokeWith(t, "", "weather", "get_forecast", "--addr", check.ClosedPort(t))
 	if exit != 3 || stdout != "" || !strings.Contains(stderr, "nothing listens at ") {
 		t.Errorf("exit %d, stdout %q, stderr %q", exit, stdout, stderr)
 	}

@@ -33,6 +33,8 @@ func newFailing(t *testing.T) *failing {
 		}
 		next.ServeHTTP(w, r)
 	})
+	_ = web.Listener.Close()
+	web.Listener = check.Listen(t)
 	web.Start()
 	return s
 }

@@ -46,14 +46,13 @@ type walk struct {
 func newWalk(t *testing.T, part string) *walk {
 	t.Helper()
 	w := &walk{t: t, gateway: "::1", dir: t.TempDir(), up: make(chan struct{})}
-	ln, err := net.Listen("tcp", "[::1]:0")
+	w.port = int(netip.MustParseAddrPort(check.ClosedPort(t)).Port())
+	ln, err := net.Listen("tcp", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)))
 	if err != nil { // this machine has no IPv6: an address that is written as one takes its place
 		w.gateway = "127.0.0.2"
-		if ln, err = net.Listen("tcp", w.gateway+":0"); err != nil {
-			t.Fatal(err)
-		}
+		ln, err = net.Listen("tcp", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)))
+		check.Must(t, err)
 	}
-	w.port = ln.Addr().(*net.TCPAddr).Port
 	_ = ln.Close()
 	first := netip.MustParseAddr(w.gateway)
 	w.hosts = openparallax.Hosts{netip.AddrFrom16(first.As16()), netip.MustParseAddr("127.0.0.1")}

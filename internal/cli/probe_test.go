@@ -50,7 +50,7 @@ func TestProbeSaysWhatIsThereInstead(t *testing.T) {
 		kind string
 		want string
 	}{
-		"nobody": {[]string{gatewaytest.Refusing(t)}, 3, "nothing_listens", "nothing listens at 127.0.0.1:"},
+		"nobody": {[]string{check.ClosedPort(t)}, 3, "nothing_listens", "nothing listens at 127.0.0.1:"},
 		"no host": {[]string{"no-host.invalid:50051"}, 3, "unresolved",
 			"the host of no-host.invalid:50051 is not known"},
 		"hangs up": {[]string{gatewaytest.Unreachable(t)}, 3, "not_http2", "does not speak HTTP/2"},

@@ -20,7 +20,7 @@ func (g *secretive) throughForward(t *testing.T) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(g.public)
 	check.Must(t, err)
-	proxy := "http://selu:" + g.plant("proxy's password") + "@" + gatewaytest.Refusing(t)
+	proxy := "http://selu:" + g.plant("proxy's password") + "@" + check.ClosedPort(t)
 	for name, env := range map[string][]string{
 		"a good key": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_CA_FILE=" + g.cert, "CAPGATE_KEY=" + g.key},
 		"a bad key": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_CA_FILE=" + g.cert,

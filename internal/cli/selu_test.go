@@ -205,7 +205,7 @@ func TestSeluErrors(t *testing.T) {
 	t.Parallel()
 	w := newSeluWorld(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, backends: ['%s']}\n"+
 		"  - {capability: people, policy: ask, backends: ['%[1]s']}\n"+
-		"  - {capability: gone, policy: allow, backends: ['%s']}\n", serveWeather(t), gatewaytest.Refusing(t)))
+		"  - {capability: gone, policy: allow, backends: ['%s']}\n", serveWeather(t), check.ClosedPort(t)))
 	_, public, _ := serve(t, nil, "--config", writeConfig(t, w.text))
 	w.args = []string{"--wait", "300ms"}
 	gateway, table := "https://"+public, read(t, "docs/systems/selu.md")
@@ -223,7 +223,7 @@ func TestSeluErrors(t *testing.T) {
 		"an approval": {"people", gateway, nil,
 			"FailedPrecondition: this tool may only run after a person has approved the call", 0},
 		"a backend": {"gone", gateway, nil, "Unavailable: no healthy backend for capability gone", 0},
-		"a gateway": {"weather", "https://" + gatewaytest.Refusing(t), nil, unreached, 1},
+		"a gateway": {"weather", "https://" + check.ClosedPort(t), nil, unreached, 1},
 		"a certificate": {"weather", gateway, func(w *seluWorld) { w.ca = w.file(t, "ca.pem", certtest.New(t).PEM) },
 			unreached, 1},
 	} {

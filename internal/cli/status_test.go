@@ -50,7 +50,7 @@ func waitStatus(t *testing.T, admin, backend, state string) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	alive, dead := gatewaytest.NewCapability("b").Serve(t, call.Doc), gatewaytest.Refusing(t)
+	alive, dead := gatewaytest.NewCapability("b").Serve(t, call.Doc), check.ClosedPort(t)
 	text := strings.TrimSuffix(configOf("replicas: {id: me}", alive.Addr, dead), "]\n") +
 		", {capability: other, policy: allow, backends: ['" + dead + "']}]\n"
 	text = strings.ReplaceAll(text, "backends:", "health: {interval: 20s, timeout: 20s, fall: 1}, backends:")

@@ -3,6 +3,7 @@ package conform_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http/httptrace"
 	"slices"
 	"strings"
@@ -151,16 +152,18 @@ func TestAnInterruptedCheckEnds(t *testing.T) {
 // TestAContainerThatStartsLate: the kit waits for a container that refuses its first connection.
 func TestAContainerThatStartsLate(t *testing.T) {
 	t.Parallel()
-	port := gatewaytest.NewClosedPort(t)
+	addr := check.ClosedPort(t)
 	var start sync.Once
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
 		if err != nil {
 			start.Do(func() {
-				gatewaytest.ServeOn(t, port.Listen(t), func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{}) })
+				ln, err := net.Listen("tcp", addr)
+				check.Must(t, err)
+				gatewaytest.ServeOn(t, ln, func(s *grpc.Server) { livepb.RegisterCapabilityServer(s, brokenLive{}) })
 			})
 		}
 	}})
-	k := kit(port.Addr)
+	k := kit(addr)
 	k.Harmless = conform.Call{}
 	if report := k.Run(ctx, func(conform.Result) {}); report.Failed > 0 || report.Passed < 3 {
 		t.Error(lines(report))
@@ -172,7 +175,7 @@ func TestNothingToCheck(t *testing.T) {
 	none := gatewaytest.Serve(t, func(*grpc.Server) {}).Addr
 	doc := serveBroken(t, "")
 	for want, k := range map[string]conform.Kit{
-		"fail  port nothing listens at": {Target: container.Target{Addr: gatewaytest.Refusing(t)},
+		"fail  port nothing listens at": {Target: container.Target{Addr: check.ClosedPort(t)},
 			Wait: time.Second},
 		"fail  dialect it has none of": {Target: container.Target{Addr: none}},
 		"fail  dialect it speaks doc":  {Target: container.Target{Addr: doc}, Dialects: []call.Dialect{call.Live}},

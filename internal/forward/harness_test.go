@@ -84,7 +84,7 @@ func mayRepeat(err error) bool { return strings.Contains(strings.ToLower(err.Err
 // refused is an address where nobody listens.
 func refused(t *testing.T) string {
 	t.Helper()
-	return "http://" + gatewaytest.Refusing(t)
+	return "http://" + check.ClosedPort(t)
 }
 
 // text is a status as the tests compare it.

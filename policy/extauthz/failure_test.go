@@ -114,11 +114,10 @@ func TestFailures(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	ln := listen(t)
-	ln.Close()
-	expectFailure(t, extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience}, false)
+	addr := check.ClosedPort(t)
+	expectFailure(t, extauthz.Config{Name: "main", Address: addr, Timeout: check.Patience}, false)
 	expectFailure(t, extauthz.Config{
-		Name: "main", URL: "http://" + ln.Addr().String() + "/evaluate", Timeout: check.Patience,
+		Name: "main", URL: "http://" + addr + "/evaluate", Timeout: check.Patience,
 	}, false)
 }
 

@@ -100,7 +100,11 @@ func newRemote(t *testing.T, old bool) *remote {
 	served := http.Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return r.mcp },
 		&sdk.StreamableHTTPOptions{Stateless: !old}))
 	r.handler.Store(&served)
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(w, q, old) }))
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, q *http.Request) { r.serve(w, q, old) }))
+	_ = r.Listener.Close()
+	r.Listener = check.Listen(t)
+	r.Start()
 	check.Cleanup(t, func() {
 		r.free()
 		r.CloseClientConnections()

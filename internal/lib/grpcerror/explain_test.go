@@ -34,7 +34,7 @@ func TestExplain(t *testing.T) {
 		creds credentials.TransportCredentials
 		want  string
 	}{
-		"nothing listens":         {closed(t), cleartext, "connection refused: nothing listens at this address"},
+		"nothing listens":         {check.ClosedPort(t), cleartext, "connection refused: nothing listens at this address"},
 		"TLS at a cleartext port": {plain.Listener.Addr().String(), overTLS, "does not use TLS"},
 		"cleartext at a TLS port": {secure.Listener.Addr().String(), cleartext, "may expect TLS"},
 		"an unknown authority":    {secure.Listener.Addr().String(), overTLS, "no connection: authentication handshake failed: "},
@@ -67,14 +67,6 @@ func TestExplainStatuses(t *testing.T) {
 	if got != "gRPC status Unavailable: out of memory" {
 		t.Errorf("%q", got)
 	}
-}
-
-// closed is the address of a port that is closed.
-func closed(t *testing.T) string {
-	t.Helper()
-	ln := listen(t)
-	_ = ln.Close()
-	return ln.Addr().String()
 }
 
 // silent is the address of a server that accepts connections and sends nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -188,10 +187,7 @@ func TestASlowCollector(t *testing.T) {
 // TestNobodyIsThere: an unavailable collector does not prevent the start.
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	addr := ln.Addr().String()
-	_ = ln.Close()
+	addr := check.ClosedPort(t)
 	for _, endpoint := range []string{addr, "http://" + addr} {
 		tracer, _ := open(t, tracing.Config{Endpoint: endpoint})
 		one(tracer, "get_weather")

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,14 +19,12 @@ type Backend struct {
 	server   *grpc.Server
 	served   chan struct{}
 	listener *countingListener
-	t        testing.TB
-	stopped  sync.Once
 }
 
 // Serve runs a gRPC server with the services that register adds, until the test ends.
 func Serve(t testing.TB, register func(*grpc.Server), opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	return ServeOn(t, listen(t), register, opts...)
+	return ServeOn(t, check.Listen(t), register, opts...)
 }
 
 // ServeOn is Serve on a listener.
@@ -35,8 +32,7 @@ func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ..
 	t.Helper()
 	ln := &countingListener{Listener: on, idle: make(chan struct{})}
 	opts = append([]grpc.ServerOption{grpc.MaxRecvMsgSize(64 << 20)}, opts...)
-	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln,
-		t: t}
+	b := &Backend{Addr: ln.Addr().String(), server: grpc.NewServer(opts...), served: make(chan struct{}), listener: ln}
 	register(b.server)
 	go func() {
 		defer close(b.served)
@@ -46,27 +42,10 @@ func ServeOn(t testing.TB, on net.Listener, register func(*grpc.Server), opts ..
 	return b
 }
 
-// Stop ends the server at once, with its connections and calls. Until the end of the test nothing else gets its port.
+// Stop ends the server at once, with its connections and calls.
 func (b *Backend) Stop() {
 	b.server.Stop()
 	<-b.served
-	b.stopped.Do(b.keepPort)
-}
-
-// keepPort binds the port without listening, so that its connections are refused.
-func (b *Backend) keepPort() {
-	at, ok := b.listener.Addr().(*net.TCPAddr)
-	if !ok || at.IP.To4() == nil {
-		return
-	}
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		return
-	}
-	b.t.Cleanup(func() { _ = syscall.Close(fd) })
-	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) == nil {
-		_ = syscall.Bind(fd, &syscall.SockaddrInet4{Port: at.Port, Addr: [4]byte(at.IP.To4())})
-	}
 }
 
 // Accepted is the number of connections that clients have made.
@@ -146,7 +125,7 @@ func (c *countedConn) Close() error {
 // Unreachable is an address where every connection is closed at once.
 func Unreachable(t testing.TB) string {
 	t.Helper()
-	ln := listen(t)
+	ln := check.Listen(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -165,10 +144,18 @@ func Unreachable(t testing.TB) string {
 	return ln.Addr().String()
 }
 
+// Deaf is an address where connections are taken, and nothing is ever said.
+func Deaf(t testing.TB) string {
+	t.Helper()
+	ln := check.Listen(t)
+	check.Cleanup(t, func() { _ = ln.Close() })
+	return ln.Addr().String()
+}
+
 // Silent is a backend that accepts calls and responds to none, whatever their deadline.
 func Silent(t testing.TB) (addr string) {
 	t.Helper()
-	ln := listen(t)
+	ln := check.Listen(t)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -90,7 +90,7 @@ func NewCapability(name string) *Capability {
 // Serve runs the capability in a dialect, until the test ends.
 func (c *Capability) Serve(t testing.TB, d call.Dialect, opts ...grpc.ServerOption) *Backend {
 	t.Helper()
-	return c.ServeOn(t, listen(t), d, opts...)
+	return c.ServeOn(t, check.Listen(t), d, opts...)
 }
 
 // ServeOn is Serve on a listener.

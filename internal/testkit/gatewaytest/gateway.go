@@ -155,7 +155,7 @@ func Start(t testing.TB, o Options) *Gateway {
 	t.Helper()
 	g := &Gateway{Log: NewLog(), watch: newWatch(), stopped: make(chan struct{})}
 	g.label = newLabel(t, g)
-	public, admin := listen(t), listen(t)
+	public, admin := check.Listen(t), check.Listen(t)
 	g.public = public
 	g.Addr, g.AdminAddr = public.Addr().String(), admin.Addr().String()
 	// The gateway's goroutines inherit the label, by which leaks are detected.
@@ -324,13 +324,6 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]b
 
 // URL returns the URL of a path on the public port.
 func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
-
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	return ln
-}
 
 // withEngines adds the routes of engines.
 func withEngines(cfg rest.Config) rest.Config {

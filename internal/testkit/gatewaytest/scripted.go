@@ -15,7 +15,7 @@ type Script func(c *rawhttp2.Conn, stream uint32) bool
 // Scripted is a backend that answers each request as a script says, when it has all of the request.
 func Scripted(t testing.TB, script Script) (addr string) {
 	t.Helper()
-	ln := listen(t)
+	ln := check.Listen(t)
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}

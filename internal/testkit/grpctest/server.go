@@ -94,7 +94,7 @@ func Start(t testing.TB, o Options) *Server {
 		o.Register(s.server)
 	}
 	if o.Addr == "" {
-		o.Addr = "127.0.0.1:0"
+		o.Addr = check.ClosedPort(t)
 	}
 	ln, err := net.Listen("tcp", o.Addr)
 	check.Must(t, err)

@@ -45,7 +45,7 @@ type Issuer struct {
 // Start runs an issuer until the test ends.
 func Start(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{dir: t.TempDir(), addr: "127.0.0.1:0", Roots: x509.NewCertPool()}
+	i := &Issuer{dir: t.TempDir(), addr: check.ClosedPort(t), Roots: x509.NewCertPool()}
 	i.CAFile = filepath.Join(i.dir, "cert")
 	writeCertificate(t, i.dir)
 	text, err := os.ReadFile(i.CAFile)

@@ -73,16 +73,12 @@ func TestFailuresNameNoSecret(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	closed := ln.Addr().String()
-	_ = ln.Close()
 	garbage := answering(t, "hidden garbage\r\n\r\n")
 	for name, test := range map[string]struct {
 		url, want string
 		timeout   time.Duration
 	}{
-		"closed":             {"http://" + closed, "connection refused", 0},
+		"closed":             {"http://" + check.ClosedPort(t), "connection refused", 0},
 		"silent":             {silent.URL, "no answer in time", 50 * time.Millisecond},
 		"unknown":            {"http://nowhere.invalid", "DNS", 0},
 		"untrusted":          {secure.URL, "certificate is not trusted", 0},
