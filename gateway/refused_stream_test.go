@@ -20,6 +20,17 @@ import (
 func resets(stream uint32) rawhttp2.Frame { return rawhttp2.Reset(stream, rawhttp2.RefusedStream) }
 func disowns(uint32) rawhttp2.Frame       { return rawhttp2.GoAway(0, 0) }
 
+// inTime makes a call. If the call depends on a prompt refusal, which counts for 100 ms after the request, and the
+// machine was too busy for one, the call is made again.
+func inTime(prompt bool, make func() (trusted bool)) {
+	for end := time.Now().Add(check.Patience); ; {
+		began := time.Now()
+		if make() || !prompt || time.Since(began) < 50*time.Millisecond || began.After(end) {
+			return
+		}
+	}
+}
+
 // startRefusing serves a backend that refuses every call, after it has done what before does, as a proxy does whose
 // server ended. It returns its address, and counts calls.
 func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Conn, stream uint32) error,
@@ -86,10 +97,16 @@ func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int32
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc,
-				Backends: []string{startRefusing(t, &calls, test.before, test.refuse),
-					startRefusing(t, &calls, test.before, test.refuse)}, Unprobed: true, Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}})
-			_, err := g.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`))
+			var err error
+			inTime(test.repeated, func() bool {
+				calls.Store(0)
+				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
+					Dialect: call.Doc, Backends: []string{startRefusing(t, &calls, test.before, test.refuse),
+						startRefusing(t, &calls, test.before, test.refuse)},
+					Unprobed: true, Retries: router.Retries{Proxy: test.proxied}, Idempotent: test.idempotent}}})
+				_, err = g.Invoke(t.Context(), "caps", request(gatewaytest.Echo, `{}`))
+				return calls.Load() > 1
+			})
 			if n := calls.Load(); status.Code(err) != codes.Unavailable || (n > 1) != test.repeated {
 				t.Errorf("sent %d times, %v", n, err)
 			}

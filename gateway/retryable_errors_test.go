@@ -174,15 +174,17 @@ func begun(c *rawhttp2.Conn, stream uint32) []rawhttp2.Frame {
 	}
 }
 
+const refusedAtOnce = "the call is refused"
+
 var breakdowns = map[string]breakdown{
 	"the backend refuses connections": {
-		func(t *testing.T) []string { return []string{gatewaytest.Refusing(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
+		func(t *testing.T) []string { return []string{check.ClosedPort(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
 	"the backend closes connections": {
 		func(t *testing.T) []string { return []string{gatewaytest.Unreachable(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
 	"GOAWAY before the call": {onlyScripted(func(c *rawhttp2.Conn, _ uint32) bool {
 		return c.Write(rawhttp2.GoAway(0, 0)) == nil
 	}), nil, "BACKEND_UNREACHABLE", true, false},
-	"the call is refused": {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
+	refusedAtOnce: {onlyScripted(func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Reset(stream, 7)) == nil
 	}), nil, "BACKEND_UNREACHABLE", true, false},
 	"the time is over before there is a connection": {func(t *testing.T) []string {
@@ -204,7 +206,7 @@ var breakdowns = map[string]breakdown{
 		return c.Write(rawhttp2.Data(stream, false, []byte("no headers"))) == nil
 	}), nil, "UPSTREAM_PROTOCOL", false, false},
 	"an attempt is lost, and there is no other backend": {func(t *testing.T) []string {
-		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }), gatewaytest.Refusing(t)}
+		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }), check.ClosedPort(t)}
 	}, func(f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, "UPSTREAM_LOST", false, false},
 }
 
@@ -216,12 +218,17 @@ func TestErrorsThatClientsActOn(t *testing.T) {
 		for _, caller := range eachCaller {
 			t.Run(name+"/"+caller.name, func(t *testing.T) {
 				t.Parallel()
-				fleet := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: b.backends(t)}
+				fleet := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true}
 				if b.fleet != nil {
 					b.fleet(&fleet)
 				}
-				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
-				got := caller.failed(t, g)
+				var got lesson
+				inTime(name == refusedAtOnce, func() bool {
+					fleet.Backends = b.backends(t)
+					g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
+					got = caller.failed(t, g)
+					return got.notStarted
+				})
 				got.notStarted = got.notStarted || b.unsure && caller.name == translated
 				b.check(t, got, caller.grpc)
 			})
@@ -299,7 +306,7 @@ func TestRefusedCallsDidNotStart(t *testing.T) {
 		t.Run(caller.name, func(t *testing.T) {
 			t.Parallel()
 			g := gatewaytest.Start(t, gatewaytest.Options{Policy: blockAll(), Fleets: []gatewaytest.Fleet{{Capability: "caps",
-				Dialect: call.Doc, Unprobed: true, Backends: []string{gatewaytest.Refusing(t)}}}})
+				Dialect: call.Doc, Unprobed: true, Backends: []string{check.ClosedPort(t)}}}})
 			b := breakdown{reason: "TOOL_BLOCKED", notStarted: true}
 			b.check(t, caller.failed(t, g), caller.grpc)
 		})
