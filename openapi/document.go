@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -10,6 +9,8 @@ import (
 	"maps"
 	"net/url"
 	"sync"
+
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // MaxBytes is the approximate maximum size of a document. Tools that do not fit are left out, and the document has
@@ -161,11 +162,9 @@ const componentPath = "#/components/schemas/"
 
 // encode writes v without HTML escapes; the document is not embedded in HTML.
 func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := plainjson.Marshal(v)
+	if err != nil {
 		return nil, fmt.Errorf("write an openapi document: %w", err)
 	}
-	return b.Bytes(), nil
+	return append(text, '\n'), nil
 }

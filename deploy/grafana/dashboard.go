@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // dashboard is the definition of a dashboard.
@@ -135,12 +135,8 @@ func (d *dashboard) json() []byte {
 	for _, r := range d.rows {
 		out.Panels = append(out.Panels, l.row(r, d.name)...)
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(out) // never fails for this type
-	return text.Bytes()
+	text, _ := plainjson.Indent(out) // never fails for this type
+	return text
 }
 
 // layout places panels: rows below each other, and the panels of a row side by side.

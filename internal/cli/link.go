@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -169,12 +170,7 @@ func (l *clientEntry) added(c *mcpClient, before []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err = enc.Encode(file)
-	return out.Bytes(), err
+	return plainjson.Indent(file)
 }
 
 // withKeyInput returns the inputs of VS Code with the one that asks for the key. before may be nil.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/restjson"
 )
 
@@ -123,11 +124,7 @@ func asJSON(v any) ([]byte, error) {
 	if m, ok := v.(proto.Message); ok {
 		return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return b.Bytes(), err
+	return plainjson.Marshal(v)
 }
 
 // whole is a message that is printed with the fields that the admin API's JSON always has, also empty ones.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // services are the protos with routes at each port, by the name of the file that they are merged into.
@@ -54,8 +56,9 @@ func run(w io.Writer, base, dir string) error {
 	if err := dropUnused(doc); err != nil {
 		return err
 	}
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	return out.Encode(doc)
+	text, err = plainjson.Indent(doc)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
 }

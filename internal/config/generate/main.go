@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 const module = "github.com/capgate/capgate/"
@@ -72,15 +72,12 @@ func generate(root string) (map[string][]byte, error) {
 		}
 	}
 	all := config.Describe(docs.of, protocols.Config()...)
-	var schema bytes.Buffer
-	out := json.NewEncoder(&schema)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	if err := out.Encode(all.Schema); err != nil {
+	schema, err := plainjson.Indent(all.Schema)
+	if err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
-		"internal/config/schema.json": schema.Bytes(),
+		"internal/config/schema.json": schema,
 		"docs/run/configuration.md":   reference(all),
 	}, nil
 }

@@ -20,4 +20,8 @@ func TestMarshal(t *testing.T) {
 	if got, err := plainjson.Append([]byte("x="), func() {}); err == nil || string(got) != "x=" {
 		t.Errorf("a value without JSON: %q %v", got, err)
 	}
+	got, err = plainjson.Indent(map[string]string{"a": "<"})
+	if want := "{\n  \"a\": \"<\"\n}\n"; err != nil || string(got) != want {
+		t.Errorf("%q %v, want %q", got, err, want)
+	}
 }
