@@ -109,7 +109,7 @@ func TestTextWriter(t *testing.T) {
 	t.Parallel()
 	rec := httptest.NewRecorder()
 	rec.Header().Set("Content-Type", "application/grpc-web+proto")
-	w := &textWriter{ResponseWriter: rec}
+	w := newTextWriter(rec)
 	for _, part := range []string{"a", "bcde", "f", "", "gh"} {
 		if n, err := io.WriteString(w, part); n != len(part) || err != nil {
 			t.Fatal(n, err)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/response"
 )
 
 // asText takes base64 off a request and puts it on the response: gRPC-Web for browsers that give a
@@ -13,7 +15,7 @@ import (
 func asText(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, io.ReadCloser) {
 	plain := typeWeb + strings.TrimPrefix(mediaType(r.Header), typeWebText)
 	r.Header.Set("Content-Type", plain)
-	return &textWriter{ResponseWriter: w}, &textBody{ReadCloser: r.Body}
+	return newTextWriter(w), &textBody{ReadCloser: r.Body}
 }
 
 // textBody reads base64. It may have padding in between: each message may be encoded by itself.
@@ -63,25 +65,26 @@ func (b *textBody) fill() {
 
 // textWriter writes base64. Flushed bytes can be decoded.
 type textWriter struct {
-	http.ResponseWriter
-	begun bool
-	rest  []byte // of a group of three bytes
+	response.Writer
+	rest []byte // of a group of three bytes
 }
 
-// WriteHeader implements http.ResponseWriter.
-func (w *textWriter) WriteHeader(status int) {
-	w.begun = true
+func newTextWriter(w http.ResponseWriter) *textWriter {
+	t := &textWriter{}
+	t.ResponseWriter, t.Begin, t.Flushing = w, t.begin, t.flush
+	return t
+}
+
+// begin tells the client that the response is text.
+func (w *textWriter) begin() {
 	if plain, ok := strings.CutPrefix(w.Header().Get("Content-Type"), typeWeb); ok {
 		w.Header().Set("Content-Type", typeWebText+plain)
 	}
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *textWriter) Write(p []byte) (int, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.Start()
 	for rest := p; len(rest) > 0; { // a message is long, and its text would be held besides it
 		n := min(len(rest), textPart)
 		all := append(w.rest, rest[:n]...)
@@ -98,19 +101,12 @@ func (w *textWriter) Write(p []byte) (int, error) {
 // textPart is how much is encoded at once, in bytes.
 const textPart = 48 << 10
 
-// Flush implements http.Flusher.
-func (w *textWriter) Flush() {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
+// flush writes the rest of a group.
+func (w *textWriter) flush() {
 	if w.encode(w.rest) == nil { // or the next write fails too
 		w.rest = nil
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
-
-// Unwrap is for http.ResponseController.
-func (w *textWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *textWriter) encode(p []byte) error {
 	if len(p) == 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // sdkResponse is a response of the SDK on its way to the client. Some of the SDK's errors are plain text, where clients
-// expect JSON-RPC.
+// expect JSON-RPC. It is no response.Writer, as it replaces the response instead of beginning it.
 type sdkResponse struct {
 	http.ResponseWriter
 	h    *Handler

@@ -15,7 +15,8 @@ import (
 // leastCompressed is the shortest answer that is worth compressing, in bytes.
 const leastCompressed = 1 << 10
 
-// compressed compresses a JSON response for clients that accept it.
+// compressed compresses a JSON response for clients that accept it. It is no response.Writer, as the first bytes of the
+// body decide about the header.
 //
 // The length of a compressed response reveals something about its content (BREACH). An attack needs a secret and
 // the attacker's text in the same response, and a victim that repeats requests with its credentials. Apart from

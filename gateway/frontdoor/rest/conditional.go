@@ -35,7 +35,8 @@ func Conditional(next http.Handler) http.Handler {
 	})
 }
 
-// conditional answers a request whose sender has the answer already by 304 (RFC 9110 §13.1.2).
+// conditional answers a request whose sender has the answer already by 304 (RFC 9110 §13.1.2). It is no
+// response.Writer, as the first bytes of the body decide about the status.
 type conditional struct {
 	http.ResponseWriter
 	get   bool

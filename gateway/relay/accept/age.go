@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/response"
 )
 
 // agePart is the part of Age.Max by which ages differ: clients that connected together do not return together.
@@ -22,9 +24,13 @@ func (a *Age) Spread() time.Duration {
 func (s *Server) withLastResponse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		c, _ := req.Context().Value(connKey{}).(*http1Conn)
-		last := &lastWriter{ResponseWriter: w, server: s, conn: c}
+		last := &response.Writer{ResponseWriter: w, Begin: func() { // as late as possible
+			if s.leaving(c) {
+				w.Header().Set("Connection", "close")
+			}
+		}}
 		next.ServeHTTP(last, req)
-		last.decide()
+		last.Start()
 	})
 }
 
@@ -34,47 +40,3 @@ func (s *Server) leaving(c *http1Conn) bool {
 	return c != nil && !c.until.IsZero() && !time.Now().Before(c.until) ||
 		age.Leaving != nil && age.Leaving() || s.isStopping()
 }
-
-// lastWriter decides as late as possible whether a response is the last one of its connection: as its headers are
-// written.
-type lastWriter struct {
-	http.ResponseWriter
-	server  *Server
-	conn    *http1Conn
-	decided bool
-}
-
-func (w *lastWriter) decide() {
-	if w.decided {
-		return
-	}
-	if w.decided = true; w.server.leaving(w.conn) {
-		w.Header().Set("Connection", "close")
-	}
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *lastWriter) WriteHeader(code int) {
-	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
-		w.decide()
-	}
-	w.ResponseWriter.WriteHeader(code)
-}
-
-// Write implements io.Writer.
-func (w *lastWriter) Write(p []byte) (int, error) {
-	w.decide()
-	return w.ResponseWriter.Write(p) //nolint:wrapcheck // the response's own
-}
-
-// Flush implements http.Flusher.
-func (w *lastWriter) Flush() { _ = w.FlushError() }
-
-// FlushError is for http.ResponseController.
-func (w *lastWriter) FlushError() error {
-	w.decide()
-	return http.NewResponseController(w.ResponseWriter).Flush() //nolint:wrapcheck // the response's own
-}
-
-// Unwrap is for http.ResponseController.
-func (w *lastWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

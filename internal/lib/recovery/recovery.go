@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/capgate/capgate/internal/lib/response"
 )
 
 // ErrPanic is the error of a function that panicked. Its gRPC status is INTERNAL.
@@ -110,7 +111,7 @@ func Loop(ctx context.Context, where string, f func()) func() {
 // begun, it closes the connection instead.
 func Handler(where string, next, failed http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o := &startedWriter{ResponseWriter: w}
+		out := &response.Writer{ResponseWriter: w}
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -120,47 +121,15 @@ func Handler(where string, next, failed http.Handler) http.Handler {
 				panic(v)
 			}
 			Report(where, v)
-			if o.started {
+			if out.Begun() {
 				panic(http.ErrAbortHandler) // the client must not take a partial response for a whole one
 			}
 			clear(w.Header())
 			failed.ServeHTTP(w, r)
 		}()
-		next.ServeHTTP(o, r)
+		next.ServeHTTP(out, r)
 	})
 }
-
-// startedWriter records whether a response has begun.
-type startedWriter struct {
-	http.ResponseWriter
-	started bool
-}
-
-func (o *startedWriter) WriteHeader(status int) {
-	o.started = o.started || status >= http.StatusOK
-	o.ResponseWriter.WriteHeader(status)
-}
-
-func (o *startedWriter) Write(p []byte) (int, error) {
-	o.started = true
-	return o.ResponseWriter.Write(p)
-}
-
-// ReadFrom keeps the path on which net/http sends files.
-func (o *startedWriter) ReadFrom(src io.Reader) (int64, error) {
-	o.started = true
-	return io.Copy(o.ResponseWriter, src)
-}
-
-// Flush is for handlers that use http.Flusher instead of an http.ResponseController.
-func (o *startedWriter) Flush() {
-	o.started = true
-	// a writer that cannot flush returns an error, which changes nothing
-	_ = http.NewResponseController(o.ResponseWriter).Flush()
-}
-
-// Unwrap is for http.ResponseController.
-func (o *startedWriter) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // describe returns what is logged of a panic's value. Texts of the runtime hold types and numbers alone.
 func describe(v any) string {
