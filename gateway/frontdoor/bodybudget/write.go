@@ -9,7 +9,8 @@ import (
 const slice = 64 << 10
 
 // Writer is a response that fails where its client reads nothing for too long. Otherwise a client that reads nothing
-// would hold a call's goroutine and memory as long as its connection lives.
+// would hold a call's goroutine and memory as long as its connection lives. It is no response.Writer, as each write has
+// a deadline, and a call pays for no hooks.
 type Writer struct {
 	http.ResponseWriter
 	control http.ResponseController
@@ -33,10 +34,13 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Flush implements http.Flusher.
-func (w *Writer) Flush() {
+// Flush implements http.Flusher. The next write detects a closed connection.
+func (w *Writer) Flush() { _ = w.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (w *Writer) FlushError() error {
 	w.limit()
-	_ = w.control.Flush() // the next write detects a closed connection
+	return w.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.

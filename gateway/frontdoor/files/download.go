@@ -8,19 +8,16 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // ahead is the number of bytes that are read before the response begins: the header of a shorter file has its
 // length and digest.
 const ahead = 64 << 10
-
-// slice is how much is written before the client's time begins anew, in bytes.
-const slice = 64 << 10
 
 // Download answers a GET or a HEAD with an artifact. It returns an error, a call.Refusal or a gRPC status, only before
 // the response has begun. If the file breaks off later, Download panics with http.ErrAbortHandler, which makes
@@ -36,7 +33,7 @@ func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id 
 	if r.Method == http.MethodHead {
 		return head(w, r, in)
 	}
-	out := &sink{w: w, control: http.NewResponseController(w), stall: f.cfg.Stall, sum: sha256.New()}
+	out := &sink{w: bodybudget.WriteTimeout(w, f.cfg.Stall), sum: sha256.New()}
 	begin, err := first(in)
 	if err != nil && err != io.EOF {
 		return err
@@ -119,9 +116,7 @@ func takesTrailers(header http.Header) bool {
 
 // sink is the body of a response.
 type sink struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
-	stall    time.Duration
+	w        *bodybudget.Writer
 	sum      hash.Hash
 	trailers bool
 }
@@ -151,14 +146,9 @@ func (o *sink) all(begin []byte, in *source, whole bool) bool {
 // write fails if the client reads nothing for too long. How long the capability takes is another matter.
 func (o *sink) write(piece []byte) bool {
 	_, _ = o.sum.Write(piece) // it never fails
-	for len(piece) > 0 {
-		n := min(len(piece), slice)
-		_ = o.control.SetWriteDeadline(time.Now().Add(o.stall)) // what cannot do that ends with the connection
-		if _, err := o.w.Write(piece[:n]); err != nil {
-			return false
-		}
-		piece = piece[n:]
+	if _, err := o.w.Write(piece); err != nil {
+		return false
 	}
-	_ = o.control.SetWriteDeadline(time.Time{})
+	o.w.End()
 	return true
 }

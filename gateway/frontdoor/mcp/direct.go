@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -79,7 +80,7 @@ func (m *memory) release() {
 //nolint:gochecknoglobals // constants
 var (
 	jsonType   = []string{"application/json"}
-	eventsType = []string{"text/event-stream"}
+	eventsType = []string{stream.Events}
 	notCached  = []string{"no-cache, no-transform"}
 	noSniff    = []string{"nosniff"}
 )
@@ -154,7 +155,7 @@ func (x *exchange) sentAll(w *writer) {
 	case w.err != nil:
 		panic(http.ErrAbortHandler)
 	case x.events != nil && !w.gone:
-		_ = x.events.write("\n\n") // the client may be gone
+		_ = x.events.Send([]byte("\n\n")) // the client may be gone
 	}
 }
 

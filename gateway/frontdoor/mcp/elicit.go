@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -58,7 +59,7 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 		form.Mode = ""
 	}
 	if x.events == nil {
-		x.events = &events{out: x.out}
+		x.events = &events{stream.Writer{Out: x.out}}
 		if x.memory != nil { // the SDK has begun no stream
 			head := x.out.Header()
 			head["Content-Type"], head["Cache-Control"] = eventsType, notCached

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -96,7 +97,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	if req.Params.Notifications == nil || x.read.id == nil {
 		return nil, invalidParams("notifications is an object with the notifications to listen to")
 	}
-	out, meta := &events{out: x.out}, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
+	out, meta := &events{stream.Writer{Out: x.out}}, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {
 		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged", sdk.SubscriptionsAcknowledgedParams{
 			Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
@@ -122,7 +123,7 @@ const primedVersion = "2025-11-25"
 // opensEvents reports whether a request of a revision with sessions opens a stream of events.
 func opensEvents(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Mcp-Protocol-Version") < statelessVersion &&
-		strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+		strings.Contains(r.Header.Get("Accept"), stream.Events)
 }
 
 // serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
@@ -146,19 +147,18 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, m, refused)
 		return
 	}
-	out, begun := &events{out: w}, false
+	out := &events{stream.Writer{Out: w}}
 	watch := watching{h, r, func() error {
-		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Type", stream.Events)
 		w.Header().Set("Cache-Control", "no-cache, no-transform")
-		begun = true
 		if m.version < primedVersion {
 			return out.beat()
 		}
-		return out.write("id: " + rand.Text() + "\ndata:\n\n")
+		return out.Send([]byte("id: " + rand.Text() + "\ndata:\n\n"))
 	}, func() error {
 		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
 	}, out.beat}
-	if err := watch.run(r.Context()); err != nil && !begun {
+	if err := watch.run(r.Context()); err != nil && !out.Begun() {
 		h.refuse(w, r, m, err)
 	}
 }

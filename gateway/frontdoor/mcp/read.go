@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -274,7 +275,7 @@ func (m *message) unknownMethod() error {
 
 func acceptsEvents(header http.Header) bool {
 	for _, v := range header.Values("Accept") {
-		if strings.Contains(v, "text/event-stream") || strings.Contains(v, "*/*") || strings.Contains(v, "text/*") {
+		if strings.Contains(v, stream.Events) || strings.Contains(v, "*/*") || strings.Contains(v, "text/*") {
 			return true
 		}
 	}
@@ -286,7 +287,7 @@ func acceptsEvents(header http.Header) bool {
 func (m *message) request(r *http.Request) *http.Request {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
 	r.Header = r.Header.Clone()
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Accept", "application/json, "+stream.Events)
 	r.Header.Del("Last-Event-Id") // no stream is resumed
 	r.Header.Del("Mcp-Session-Id")
 	return r

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -39,16 +40,16 @@ func formWanted(header http.Header, standard form, offered map[string]form) (for
 
 // orWhole are the forms of answers that need not be streams.
 func orWhole() map[string]form {
-	return map[string]form{"application/json": whole, "application/*": whole, "*/*": whole, eventStream: events,
-		jsonLines: lines}
+	return map[string]form{"application/json": whole, "application/*": whole, "*/*": whole, stream.Events: events,
+		stream.Lines: lines}
 }
 
 // onlyStreams are those of answers that are.
 func onlyStreams() map[string]form {
-	return map[string]form{eventStream: events, "text/*": events, "*/*": events, jsonLines: lines, "application/*": lines}
+	return map[string]form{stream.Events: events, "text/*": events, "*/*": events, stream.Lines: lines, "application/*": lines}
 }
 
 func notAcceptable() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "NOT_ACCEPTABLE",
-		Message: "this path answers with a stream: accept " + eventStream + " or " + jsonLines}
+		Message: "this path answers with a stream: accept " + stream.Events + " or " + stream.Lines}
 }

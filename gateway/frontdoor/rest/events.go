@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/restjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -66,19 +67,19 @@ func LastEventID(r *http.Request) string {
 func ServeEvents[T any](w http.ResponseWriter, r *http.Request, cfg EventsConfig,
 	feed func(ctx context.Context, tell func(T) error) error, text func(T) ([]byte, error)) {
 	cfg.setDefaults()
-	out := newLive(w, eventStream, "no-store", cfg.Slow)
-	out.prelude = fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())
+	out := &stream.Writer{Out: bodybudget.WriteTimeout(w, cfg.Slow), Type: stream.Events, Cache: "no-store",
+		Prelude: fmt.Sprintf("retry: %d\n\n", reconnect.Milliseconds())}
 	over, err := pump(r.Context(), cfg.Beat, feed, func(event T) error {
 		t, err := text(event)
 		if err != nil {
 			return err
 		}
-		return out.write(t)
-	}, func() error { return out.write([]byte(":\n\n")) })
+		return out.Send(t)
+	}, func() error { return out.Send([]byte(stream.Beat)) })
 	if over {
-		out.end()
+		out.End()
 	}
-	if err != nil && !out.begun {
+	if err != nil && !out.Begun() {
 		WriteProblem(w, r, err)
 	}
 }
@@ -95,17 +96,12 @@ func textOf(e *capgatepb.WatchApprovalsResponse) ([]byte, error) {
 // EventText returns the text of an event. Of the one that marks the beginning it is an id alone, which a client keeps
 // without dispatching anything.
 func EventText(id, event string, data proto.Message) ([]byte, error) {
-	var b bytes.Buffer
-	if id != "" {
-		fmt.Fprintf(&b, "id: %s\n", id)
+	if event == eventBegan {
+		return stream.Event(id, "", nil), nil
 	}
-	if event != eventBegan {
-		text, err := restjson.Marshal(data) // one line
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&b, "event: %s\ndata: %s\n", event, text)
+	text, err := restjson.Marshal(data) // one line
+	if err != nil {
+		return nil, err
 	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
+	return stream.Event(id, event, text), nil
 }

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -23,17 +25,18 @@ const (
 // records writes the records of one stream.
 type records struct {
 	form form
-	out  *live
+	out  *stream.Writer
 	id   int // of the last
 }
 
 func (h *Handler) recordsTo(w http.ResponseWriter, f form) *records {
-	return &records{form: f, out: newLive(w, f.contentType(), "no-cache, no-transform", h.cfg.Stall)}
+	return &records{form: f, out: &stream.Writer{Out: bodybudget.WriteTimeout(w, h.cfg.Stall), Type: f.contentType(),
+		Cache: "no-cache, no-transform"}}
 }
 
 func (r *records) record(event string, members []byte) error {
 	r.id++
-	return r.out.write(r.form.record(event, r.id, members))
+	return r.out.Send(r.form.record(event, r.id, members))
 }
 
 func (r *records) problem(event string, p problem.Problem) error {
@@ -44,7 +47,7 @@ func (r *records) problem(event string, p problem.Problem) error {
 	return r.record(event, append([]byte(`"problem":`), text...))
 }
 
-func (r *records) beat() error { return r.out.write(r.form.beat(r.out.begun)) }
+func (r *records) beat() error { return r.out.Send(r.form.beat(r.out.Begun())) }
 
 // form is how a stream is written.
 type form uint8
@@ -56,16 +59,11 @@ const (
 	lines              // JSON, one record a line
 )
 
-const (
-	eventStream = "text/event-stream"
-	jsonLines   = "application/x-ndjson"
-)
-
 func (f form) contentType() string {
 	if f == lines {
-		return jsonLines
+		return stream.Lines
 	}
-	return eventStream
+	return stream.Events
 }
 
 // record is one record: members are those of its JSON object besides event and id, without the braces, and
@@ -73,15 +71,14 @@ func (f form) contentType() string {
 func (f form) record(event string, id int, members []byte) []byte {
 	number := strconv.Itoa(id)
 	b := make([]byte, 0, len(members)+64)
-	if f == lines {
-		b = append(b, `{"event":"`+event+`","id":"`+number+`"`...)
-		if len(members) > 0 {
-			b = append(b, ',')
-		}
-		return append(append(b, members...), "}\n"...)
+	if f != lines {
+		return stream.Event(number, event, append(append(append(b, '{'), members...), '}'))
 	}
-	b = append(b, "id: "+number+"\nevent: "+event+"\ndata: {"...)
-	return append(append(b, members...), "}\n\n"...)
+	b = append(b, `{"event":"`+event+`","id":"`+number+`"`...)
+	if len(members) > 0 {
+		b = append(b, ',')
+	}
+	return append(append(b, members...), "}\n"...)
 }
 
 // beat is a heartbeat of a stream. The first record of an event stream has an id, so that a client that loses the
@@ -91,9 +88,9 @@ func (f form) beat(begun bool) []byte {
 	case f == lines:
 		return []byte(`{"event":"heartbeat"}` + "\n") // readers of lines may not expect an empty one
 	case begun:
-		return []byte(":\n\n")
+		return []byte(stream.Beat)
 	}
-	return []byte("id: 0\n:\n\n")
+	return []byte("id: 0\n" + stream.Beat)
 }
 
 // piece is data as a member: JSON as the text that it is, on one line, and anything else in base64.

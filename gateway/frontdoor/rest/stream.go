@@ -35,14 +35,14 @@ func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, 
 	switch {
 	case err == nil:
 		err = a.done()
-	case !to.out.begun:
+	case !to.out.Begun():
 		h.fail(w, r, err)
 		return
 	default:
 		err = a.failed(h.problemIn(r, err))
 	}
 	if err == nil {
-		to.out.end()
+		to.out.End()
 	}
 }
 

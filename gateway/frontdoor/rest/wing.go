@@ -91,7 +91,7 @@ type Pieces[T any] struct {
 func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
 	to := e.h.recordsTo(e.w, e.form)
 	var header atomic.Pointer[string]
-	to.out.late = func() {
+	to.out.Late = func() {
 		if value := header.Load(); value != nil {
 			e.w.Header().Set(p.Header, *value)
 		}

@@ -1,0 +1,82 @@
+// Package stream writes responses that come piece by piece: server-sent events (WHATWG HTML §9.2) and lines of JSON.
+package stream
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The content types of streams.
+const (
+	Events = "text/event-stream"
+	Lines  = "application/x-ndjson"
+)
+
+// Beat is a comment in a stream of events. It shows the client, and those in between, that the stream is alive.
+const Beat = ":\n\n"
+
+// Writer sends each piece of a response at once. It is safe for concurrent use.
+type Writer struct {
+	Out     http.ResponseWriter // must fail if the client reads nothing for too long (bodybudget.WriteTimeout)
+	Type    string              // Content-Type; "": the headers are set already
+	Cache   string              // Cache-Control, with Type
+	Prelude string              // precedes the first piece
+	Late    func()              // sets further headers when the response begins; may be nil
+
+	mu    sync.Mutex
+	begun bool
+}
+
+// Begun reports whether the response has begun.
+func (s *Writer) Begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun
+}
+
+// Send writes a piece and flushes it. It waits for a client that reads slowly.
+func (s *Writer) Send(piece []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun {
+		s.begun = true
+		s.head()
+		piece = append([]byte(s.Prelude), piece...)
+	}
+	if _, err := s.Out.Write(piece); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.Out).Flush()
+}
+
+func (s *Writer) head() {
+	if s.Type != "" {
+		head := s.Out.Header()
+		head.Set("Content-Type", s.Type)
+		head.Set("Cache-Control", s.Cache)
+		head.Set("X-Accel-Buffering", "no") // nginx
+	}
+	if s.Late != nil {
+		s.Late()
+	}
+}
+
+// End makes the connection ready for another request.
+func (s *Writer) End() { _ = http.NewResponseController(s.Out).SetWriteDeadline(time.Time{}) }
+
+// Event returns an event. Without an id or a name it has none. The text data has one line; if it is nil, a client keeps
+// the id and dispatches nothing.
+func Event(id, name string, data []byte) []byte {
+	b := make([]byte, 0, len(id)+len(name)+len(data)+32)
+	if id != "" {
+		b = append(append(append(b, "id: "...), id...), '\n')
+	}
+	if name != "" {
+		b = append(append(append(b, "event: "...), name...), '\n')
+	}
+	if data != nil {
+		b = append(append(append(b, "data: "...), data...), '\n')
+	}
+	return append(b, '\n')
+}
