@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/status"
@@ -134,9 +135,9 @@ func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request,
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	for _, name := range []string{"Accept", "X-Request-Id", "Traceparent", "Tracestate"} {
-		if v := outer.Values(name); len(v) > 0 {
-			r.Header[http.CanonicalHeaderKey(name)] = v
+	for _, f := range header.With(header.ToPlayed) {
+		if v := outer[header.Key(f.Name)]; len(v) > 0 {
+			r.Header[header.Key(f.Name)] = v
 		}
 	}
 	for name, v := range map[string]string{"X-Session-Id": i.Session, "X-Approval-Id": i.Approval} {

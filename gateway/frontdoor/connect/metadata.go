@@ -42,12 +42,12 @@ func (*Handler) Timeout(r *http.Request) (timeout time.Duration, given bool) {
 }
 
 // outgoing sends a request's headers on as metadata, but for those that are about HTTP, about the
-// protocol, or about the browser.
-func outgoing(ctx context.Context, header http.Header) (context.Context, error) {
+// protocol, or about the browser. Cookies are not: browsers send them automatically, and tools must not see them.
+func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 	md := metadata.MD{}
-	for name, values := range header {
+	for name, values := range from {
 		name = strings.ToLower(name)
-		if stays(name) {
+		if header.Is(name, header.Aside) {
 			continue
 		}
 		for _, v := range values {
@@ -82,61 +82,18 @@ func appendTo(md metadata.MD, name, value string) error {
 }
 
 // addTo writes metadata as headers, except names with a meaning for browsers.
-func addTo(header http.Header, md metadata.MD) {
+func addTo(to http.Header, md metadata.MD) {
 	for name, values := range md {
-		if name = strings.ToLower(name); commands(name) {
+		if name = strings.ToLower(name); header.Is(name, header.Withheld) {
 			continue
 		}
 		for _, v := range values {
 			if strings.HasSuffix(name, binary) {
 				v = connect.EncodeBinaryHeader([]byte(v))
 			}
-			header.Add(name, v)
+			to.Add(name, v)
 		}
 	}
-}
-
-// stays reports whether a request header is not metadata. Cookies are not: browsers send them automatically, and
-// tools must not see them.
-func stays(name string) bool {
-	switch name {
-	case "cache-control", "connection", "cookie", "date", "dnt", "expect", "forwarded", "host", "keep-alive", "origin",
-		"pragma", "priority",
-		"purpose", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "upgrade-insecure-requests",
-		"user-agent",
-		"x-grpc-web", "x-user-agent":
-		return true
-	}
-	return hasPrefix(name, "accept", "content-", "connect-", "grpc-", "if-", "proxy-", "sec-", "x-capgate-", ":")
-}
-
-// commands reports whether a header from a backend would control the browser in the gateway's name, or belongs to
-// the protocol.
-func commands(name string) bool {
-	switch name {
-	case "age", "allow", "alt-svc", "cache-control", "clear-site-data", "connection", "critical-ch", "date", "digest",
-		"etag", "expires", "keep-alive",
-		"last-modified", "link", "location", "nel", "origin-agent-cluster", "permissions-policy", "pragma",
-		"referrer-policy", "refresh", "report-to",
-		"reporting-endpoints", "server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap",
-		"speculation-rules",
-		"strict-transport-security", "supports-loading-mode", "te", "timing-allow-origin", "trailer", "transfer-encoding",
-		"upgrade", "vary",
-		"via", "www-authenticate", "x-sourcemap":
-		return true
-	}
-	return hasPrefix(name, "accept-", "access-control-", "connect-", "content-", "cross-origin-", "grpc-", "proxy-",
-		"sec-", "trailer-", ":",
-		"x-accel-", "x-content-", "x-dns-", "x-frame-", "x-permitted-", "x-xss-")
-}
-
-func hasPrefix(name string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
 }
 
 // isName is whether a name may be one of metadata (gRPC over HTTP/2, "Header-Name").

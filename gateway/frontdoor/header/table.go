@@ -2,6 +2,7 @@ package header
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,9 +13,12 @@ type Use uint16
 const (
 	ToCall   Use = 1 << iota // of a JSON request: metadata of its calls
 	ToMCP                    // of an MCP request: metadata of its calls
-	ToSigned                 // of a request with a signed URL, whose signature covers everything else: metadata of its call
+	ToSigned                 // of a request with a signed URL, which signs everything else: metadata of its call
 	ToInbox                  // of a request to the inbox: goes on to the JSON API. None tells a caller
-	Ordinary                 // of a JSON request: asks nothing of the response, so that the call may take the direct path
+	ToPlayed                 // of a request of the playground: goes on to the JSON API
+	Ordinary                 // of a JSON request: asks nothing of the response; the call may take the direct path
+	Aside                    // of a Connect request: about HTTP, the protocol or the browser, so no metadata
+	Withheld                 // of a Connect response: would control browsers in the gateway's name, or is the protocol's
 	Stripped                 // of a call: no backend gets it (clientaddr.Reserved)
 	Sent                     // pages of other sites may send it
 	Read                     // pages of other sites may read it in responses
@@ -28,32 +32,32 @@ type Field struct {
 	key      string // its name in http.Header
 }
 
-// fields are the headers that all doors know. Each has the uses of its row and no other.
+// fields are the headers that the doors know. Each has the uses of its row, and of its family.
 //
 //nolint:gochecknoglobals // a table
-var fields = [...]Field{
+var fields = slices.Concat([]Field{
 	// The request, its body and its response.
-	{Name: "Accept", Uses: Sent | ToInbox},
+	{Name: "Accept", Uses: Sent | ToInbox | ToPlayed},
 	{Name: "Accept-Encoding", Uses: ToInbox | Ordinary},
 	{Name: "Accept-Language", Uses: Ordinary},
-	{Name: "Allow", Uses: Read},
+	{Name: "Allow", Uses: Read | Withheld},
 	{Name: "Authorization", Uses: Sent},
-	{Name: "Connection", Uses: Ordinary},
+	{Name: "Connection", Uses: Ordinary | Aside | Withheld},
 	{Name: "Content-Disposition", Uses: Sent | Read},
 	{Name: "Content-Encoding", Uses: Sent | ToInbox},
 	{Name: "Content-Length", Uses: ToInbox | Ordinary},
 	{Name: "Content-Type", Uses: Sent | ToInbox},
-	{Name: "Cookie", Uses: Stripped},
-	{Name: "Digest", Uses: Sent | Read},
-	{Name: "Dnt", Uses: Ordinary},
-	{Name: "ETag", Uses: Read},
+	{Name: "Cookie", Uses: Stripped | Aside},
+	{Name: "Digest", Uses: Sent | Read | Withheld},
+	{Name: "Dnt", Uses: Ordinary | Aside},
+	{Name: "ETag", Uses: Read | Withheld},
 	{Name: "Grpc-Timeout", Uses: Sent},
 	{Name: "Idempotency-Key", Uses: Sent},
 	{Name: "Idempotency-Replayed", Uses: Read},
 	{Name: "If-None-Match", Uses: Sent | ToInbox},
 	{Name: "Last-Event-ID", Uses: Sent | ToInbox},
-	{Name: "Location", Uses: Read},
-	{Name: "Origin", Uses: Ordinary},
+	{Name: "Location", Uses: Read | Withheld},
+	{Name: "Origin", Uses: Ordinary | Aside},
 	{Name: "Prefer", Uses: Sent},
 	{Name: "Preference-Applied", Uses: Read},
 	{Name: "RateLimit", Uses: Read},
@@ -61,21 +65,21 @@ var fields = [...]Field{
 	{Name: "RateLimit-Policy", Uses: Read},
 	{Name: "RateLimit-Remaining", Uses: Read},
 	{Name: "RateLimit-Reset", Uses: Read},
-	{Name: "Referer", Uses: Ordinary},
+	{Name: "Referer", Uses: Ordinary | Aside},
 	{Name: "Repr-Digest", Uses: Sent | Read},
 	{Name: "Request-Timeout", Uses: Sent},
 	{Name: "Retry-After", Uses: Read},
 	{Name: "Sec-Fetch-Dest", Uses: Ordinary},
 	{Name: "Sec-Fetch-Mode", Uses: Ordinary},
 	{Name: "Sec-Fetch-Site", Uses: Ordinary},
-	{Name: "Te", Uses: ToInbox},
-	{Name: "User-Agent", Uses: Ordinary},
-	{Name: "WWW-Authenticate", Uses: Read},
+	{Name: "Te", Uses: ToInbox | Aside | Withheld},
+	{Name: "User-Agent", Uses: Ordinary | Aside},
+	{Name: "WWW-Authenticate", Uses: Read | Withheld},
 	// The trace.
 	{Name: "Baggage", Uses: ToCall | ToMCP | ToSigned | Ordinary},
-	{Name: "Traceparent", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent},
-	{Name: "Tracestate", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent},
-	{Name: "X-Request-Id", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | Read},
+	{Name: "Traceparent", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayed},
+	{Name: "Tracestate", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayed},
+	{Name: "X-Request-Id", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | Read | ToPlayed},
 	// The caller.
 	{Name: "X-Agent-Id", Uses: ToCall | ToMCP | Ordinary | Stripped | Sent},
 	{Name: "X-Api-Key", Uses: ToCall | Sent},
@@ -90,12 +94,40 @@ var fields = [...]Field{
 	{Name: "X-Session-Id", Uses: ToCall | Ordinary | Sent | Read},
 	{Name: "X-Thread-Id", Uses: Ordinary | Sent},
 	// The client's address, which trusted proxies name.
-	{Name: "Forwarded", Uses: Ordinary | Stripped},
+	{Name: "Forwarded", Uses: Ordinary | Stripped | Aside},
 	{Name: "X-Forwarded-For", Uses: Ordinary | Stripped},
 	{Name: "X-Forwarded-Host", Uses: Ordinary | Stripped},
 	{Name: "X-Forwarded-Port", Uses: Ordinary | Stripped},
 	{Name: "X-Forwarded-Proto", Uses: Ordinary | Stripped},
 	{Name: "X-Real-Ip", Uses: Ordinary | Stripped},
+},
+	// HTTP and browsers.
+	each(Aside|Withheld, "Cache-Control", "Date", "Keep-Alive", "Pragma", "Trailer", "Transfer-Encoding", "Upgrade"),
+	each(Aside, "Expect", "Host", "Priority", "Purpose", "Range", "Upgrade-Insecure-Requests", "X-Grpc-Web",
+		"X-User-Agent"),
+	each(Withheld, "Age", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Expires", "Last-Modified", "Link", "Nel",
+		"Origin-Agent-Cluster", "Permissions-Policy", "Referrer-Policy", "Refresh", "Report-To", "Reporting-Endpoints",
+		"Server", "Server-Timing", "Service-Worker-Allowed", "Set-Cookie", "Set-Cookie2", "Sourcemap",
+		"Speculation-Rules", "Strict-Transport-Security", "Supports-Loading-Mode", "Timing-Allow-Origin",
+		"Vary", "Via", "X-Sourcemap"),
+)
+
+// families are the uses of all headers that begin like one.
+//
+//nolint:gochecknoglobals // a table
+var families = slices.Concat(
+	each(Aside|Withheld, ":", "Connect-", "Content-", "Grpc-", "Proxy-", "Sec-"),
+	each(Aside, "Accept", "If-", "X-Capgate-"),
+	each(Withheld, "Accept-", "Access-Control-", "Cross-Origin-", "Trailer-", "X-Accel-", "X-Content-", "X-Dns-",
+		"X-Frame-", "X-Permitted-", "X-Xss-"),
+)
+
+// each returns fields with the same uses.
+func each(u Use, names ...string) (all []Field) {
+	for _, name := range names {
+		all = append(all, Field{Name: name, Uses: u, Metadata: strings.ToLower(name)})
+	}
+	return all
 }
 
 // byName has the fields by their names in http.Header, and by those in metadata.
@@ -123,6 +155,12 @@ func Lookup(name string) Field {
 		return *f
 	}
 	return Field{Name: name}
+}
+
+// Is reports whether a header has a use, by itself or by its family. Its name is one of metadata.
+func Is(name string, u Use) bool {
+	return Lookup(name).Has(u) ||
+		slices.ContainsFunc(families, func(f Field) bool { return f.Has(u) && strings.HasPrefix(name, f.Metadata) })
 }
 
 // Has reports whether a field has a use.
