@@ -40,8 +40,8 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 	api.Owner = func(r *http.Request) string { return web.Of(r).Owner() }
 	g.web = web.New(web.Config{
 		Gateway: h, ClientAddr: cfg.Clients.Addr, Callers: h.callers, Trace: h.trace, Hosts: h.hosts,
-		Overload: cfg.Capacity.Overload, Queue: queue, Bodies: g.bodies, Calls: h.shares.calls, Strangers: h.shares.unauthenticated, Results: h.shares.results,
-		Stall: cfg.Clients.Stall,
+		Overload: cfg.Capacity.Overload, Queue: queue, Bodies: g.bodies, Calls: h.shares.calls,
+		Unauthenticated: h.shares.unauthenticated, Results: h.shares.results, Stall: cfg.Clients.Stall,
 	})
 	g.doors, err = frontdoor.New(frontdoor.Config{Web: g.web, Conn: inside, Inbox: cfg.Doors.Inbox, MCP: g.mcp, REST: api,
 		Connect: cfg.Doors.Connect, CORS: cfg.Doors.CORS, Leaving: g.leaving})

@@ -185,7 +185,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	running := 2 + len(g.ports)
 	ended := make(chan error, running)
 	go func() {
-		ended <- wrap("serve operators", recovery.Do("serve", func() error { return g.admin.Serve(admin) }))
+		ended <- attempted("serve operators", recovery.Do("serve", func() error { return g.admin.Serve(admin) }))
 	}()
 	g.serve(public, ended)
 	moving, stopMoving := context.WithCancel(ctx)
@@ -223,7 +223,8 @@ func (g *Gateway) Close() {
 	}
 }
 
-func wrap(what string, err error) error {
+// attempted returns the error of what was attempted; nil if a server was closed.
+func attempted(what string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

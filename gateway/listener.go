@@ -36,7 +36,7 @@ func (g *Gateway) SetListenerTLS(index int, t *tls.Config) { g.ports[index].SetT
 // serve serves clients on public, and on those of Clients.Listeners. Each tells ended why it does no longer, once.
 func (g *Gateway) serve(public net.Listener, ended chan<- error) {
 	serve := func(what string, f func() error) {
-		go func() { ended <- wrap(what, recovery.Do("serve", f)) }()
+		go func() { ended <- attempted(what, recovery.Do("serve", f)) }()
 	}
 	serve("serve clients", func() error { return g.relay.Serve(public) })
 	for i, l := range g.cfg.Clients.Listeners {

@@ -70,16 +70,16 @@ func New(cfg Config) (*Doors, error) {
 		s.Pages(cfg.CORS),
 	}
 	d := &Doors{Web: s, conn: cfg.Conn}
-	d.Handler = wrap(s, append(outer, inner...))
-	d.own = wrap(s, append([]middleware{problem.WithRequestID}, inner...))
+	d.Handler = behind(append(outer, inner...), s)
+	d.own = behind(append([]middleware{problem.WithRequestID}, inner...), s)
 	return d, nil
 }
 
 // middleware returns a handler that serves requests before or around another one.
 type middleware func(http.Handler) http.Handler
 
-// wrap returns h behind middleware, outermost first.
-func wrap(h http.Handler, all []middleware) http.Handler {
+// behind returns h behind middleware, outermost first.
+func behind(all []middleware, h http.Handler) http.Handler {
 	for i := len(all) - 1; i >= 0; i-- {
 		h = all[i](h)
 	}

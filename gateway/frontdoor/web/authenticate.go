@@ -121,7 +121,7 @@ func (v *Request) Authenticated(who tenant.Identity) {
 // HTTP/1.1, besides its body, is charged to its address; Memory charges it to its tenant.
 func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 	if p := relay.PeerOf(v.r.Context()); p != nil {
-		account, cost := v.s.cfg.Strangers.Of(client.Of(p).Prefix), relay.RequestCost(v.r)
+		account, cost := v.s.cfg.Unauthenticated.Of(client.Of(p).Prefix), relay.RequestCost(v.r)
 		if !account.Reserve(cost) {
 			return who, filter.TooMany(who)
 		}

@@ -42,7 +42,7 @@ func full(limit string) http.Handler {
 func (s *Server) Stall(next http.Handler) http.Handler {
 	return Stall(s.cfg.Stall, func(r *http.Request) bool {
 		v := Of(r)
-		return v.share != strangers && !v.door.headers.Cookies
+		return v.share != unauthenticated && !v.door.headers.Cookies
 	}, next)
 }
 
@@ -54,8 +54,8 @@ func (s *Server) Memory(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		v, account := Of(r), s.cfg.Strangers.Of(client.Of(p).Prefix)
-		if v.share != strangers {
+		v, account := Of(r), s.cfg.Unauthenticated.Of(client.Of(p).Prefix)
+		if v.share != unauthenticated {
 			account = s.cfg.Calls.Of(cmp.Or(v.share, tenant.Default))
 		}
 		cost := relay.RequestCost(r)

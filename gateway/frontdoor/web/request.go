@@ -66,8 +66,8 @@ func Inherit(ctx context.Context, q *relay.Request) {
 	}
 }
 
-// strangers is the share of all requests without a valid credential. It is no valid id of a tenant.
-const strangers = bodybudget.Unknown
+// unauthenticated is the share of all requests without a valid credential. It is no valid id of a tenant.
+const unauthenticated = bodybudget.Unknown
 
 type requestKey struct{}
 
@@ -79,7 +79,7 @@ func From(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Reque
 
 // begin returns the Request of r, and r with it in its context.
 func (s *Server) begin(r *http.Request, client filter.Client, network string) (*Request, *http.Request) {
-	v := &Request{s: s, r: r, came: time.Now(), share: strangers, Network: network}
+	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
 	v.Client, v.Context = client, r.Context()
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
 	v.door = s.match(r)
@@ -105,7 +105,7 @@ func (v *Request) setIdentity(who tenant.Identity) {
 
 // Account implements bodybudget.Owner. Requests share by tenant, and by client address if they have none.
 func (v *Request) Account() (share, from string) {
-	if v.share == strangers || v.share == "" {
+	if v.share == unauthenticated || v.share == "" {
 		return v.share, v.Network
 	}
 	return v.share, ""
@@ -113,7 +113,7 @@ func (v *Request) Account() (share, from string) {
 
 // Owner returns the UID of the tenant, or the network of a client without one. The names differ.
 func (v *Request) Owner() string {
-	if v.share == strangers || v.share == "" {
+	if v.share == unauthenticated || v.share == "" {
 		return "network " + v.Network
 	}
 	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // there is none of a tenant of the file
@@ -130,7 +130,7 @@ func (v *Request) Authenticate(context.Context) error {
 // Admit implements bodybudget.Owner.
 func (v *Request) Admit(length int64) error {
 	shedder := v.s.cfg.Overload
-	if shedder == nil || v.share == strangers {
+	if shedder == nil || v.share == unauthenticated {
 		return nil
 	}
 	verdict, limit := shedder.AdmitBody(v.share, length)
@@ -142,7 +142,7 @@ func (v *Request) Admit(length int64) error {
 
 // Charge implements bodybudget.Owner.
 func (v *Request) Charge(n int64) {
-	if shedder := v.s.cfg.Overload; shedder != nil && v.share != strangers {
+	if shedder := v.s.cfg.Overload; shedder != nil && v.share != unauthenticated {
 		shedder.Charge(v.share, n)
 	}
 }

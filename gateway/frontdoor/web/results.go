@@ -23,8 +23,8 @@ func (r *results) begin(v *Request, pool *fairshare.Pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	owner := cmp.Or(v.share, tenant.Default)
-	if v.share == strangers {
-		owner = strangers + v.Network
+	if v.share == unauthenticated {
+		owner = unauthenticated + v.Network
 	}
 	r.owner, r.account = v, pool.Of(owner)
 }

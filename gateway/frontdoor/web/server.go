@@ -39,18 +39,18 @@ type Gateway interface {
 
 // Config is for a Server. All but Overload are required.
 type Config struct {
-	Gateway    Gateway
-	ClientAddr *clientaddr.Resolver
-	Callers    *authenticate.Callers
-	Trace      trace.Filter
-	Hosts      *Hosts
-	Overload   *overload.Shedder // nil: no request is turned away
-	Queue      *fairqueue.Queue
-	Bodies     *bodybudget.Budget
-	Calls      *fairshare.Pool // of requests, by tenant
-	Strangers  *fairshare.Pool // of requests without a valid credential, by network
-	Results    *fairshare.Pool // of responses
-	Stall      time.Duration   // how long a client without a credential may send or read nothing
+	Gateway         Gateway
+	ClientAddr      *clientaddr.Resolver
+	Callers         *authenticate.Callers
+	Trace           trace.Filter
+	Hosts           *Hosts
+	Overload        *overload.Shedder // nil: no request is turned away
+	Queue           *fairqueue.Queue
+	Bodies          *bodybudget.Budget
+	Calls           *fairshare.Pool // of requests, by tenant
+	Unauthenticated *fairshare.Pool // of requests without a valid credential, by network
+	Results         *fairshare.Pool // of responses
+	Stall           time.Duration   // how long a client without a credential may send or read nothing
 }
 
 // Server has the middleware. SetDoors must be called before it serves.
