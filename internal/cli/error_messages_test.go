@@ -86,7 +86,7 @@ var mistakes = []mistake{
 	{"a capability by curl", "curl -s $OPEN/v1/capabilities/cap/tools/echo -d {}", -1,
 		[]string{`did you mean \"caps\"?`, "/docs/errors#CAPABILITY_UNKNOWN"}},
 	{"a tool", "capgate invoke --addr $OPEN strict ecoh", exitRefused,
-		[]string{`the capability has no tool "ecoh"; did you mean "echo"?; it has echo`}},
+		[]string{`the capability has no tool "ecoh"; did you mean "echo"?; you may call echo`}},
 	{"an argument", `capgate invoke --addr $OPEN strict echo '{"b":"x"}'`, exitRefused,
 		[]string{`at "/b": got string, want integer`, "ARGUMENTS_INVALID"}},
 	{"a field of a body", `curl -s $OPEN/v1/capabilities/caps/invoke -d '{"tol_name":"echo"}'`, -1,
@@ -126,7 +126,7 @@ var mistakes = []mistake{
 	{"tenants are in the file", "capgate tenants create globex --capabilities '*' --admin $KEYEDADMIN", exitRefused,
 		[]string{"set identity.store: redis in its configuration"}},
 	{"a URL of the admin API", "capgate status --admin ftp://$ADMIN", exitUsage,
-		[]string{"--admin: want host:port, or a URL of http or https"}},
+		[]string{"--admin: want host:port, http://host:port or https://host:port"}},
 }
 
 // TestMistakes: each mistake is answered with what is wrong, where, and the next step. No answer has words of the Go
