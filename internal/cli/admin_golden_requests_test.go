@@ -198,7 +198,7 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/limits?page_size=1"},
 	{route: "GET /v1/limits?page_size=-1"},
 	{route: "GET /v1/limits?page_token=!"},
-	{route: "GET /v1/policies:compare?tenant=acme"},
+	{route: "GET /v1/policies:compare?tenant=acme", until: `"compared":8`},
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "POST /v1/policies:acceptLoss", body: `{}`},
