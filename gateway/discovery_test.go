@@ -278,7 +278,7 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 		"no answer":        {"", "", nil},
 		"no JSON":          {"secret", "", nil},
 		"an object":        {`{"tools": ` + good + `}`, "", nil},
-		"a bad schema":     {`[{"name": "x", "description": "y", "input_schema": {"type": "secret"}}]`, "", nil},
+		"a bad schema":     {`[{"name": "x", "description": "y", "input_schema": "secret"}]`, "", nil},
 		"no description":   {`[{"name": "x", "input_schema": {}}]`, "", nil},
 		"a name twice":     {offering(listed("x", "y", "allow"), listed("x", "z", "ask")), "", nil},
 		"one bad of many":  {offering(listed("x", "y", "allow"), `{"name": "a b"}`), "", nil},

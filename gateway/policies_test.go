@@ -202,7 +202,7 @@ func TestManifestsDecide(t *testing.T) {
 	}}}})
 	f := behindRules(t, nil, tools)
 	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition,
-		"else": codes.PermissionDenied} {
+		"else": codes.NotFound} {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
 			if _, err := f.client.Invoke(to(t.Context(), "caps"), request(tool, `{}`), opts...); status.Code(err) != want {
 				t.Errorf("%s: %v", tool, err)
