@@ -51,7 +51,7 @@ var fields = [members]member{
 // Read reads the JSON of a capgate.v1.InvokeRequest, the body of a request whose path names the capability. An error is
 // a *call.Refusal.
 func Read(r *strictjson.Reader, text []byte, capability string) (Call, error) {
-	if err := r.Read(text, strictjson.Options{Keep: true}); err != nil {
+	if err := r.Read(text, strictjson.Options{Keep: true, Depth: 1}); err != nil {
 		if len(bytes.Trim(text, blanks)) == 0 {
 			return Call{}, Invalid(`the body is empty: send JSON like {"tool_name": "…", "args": {…}}`)
 		}

@@ -48,6 +48,21 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestManyArguments: values in arguments take no memory besides their text, however many there are.
+func TestManyArguments(t *testing.T) { //nolint:paralleltest // allocations of other tests would count
+	read := func(values int) float64 {
+		text := []byte(`{"tool_name":"t","args":{"a":[0` + strings.Repeat(",0", values) + `]},"config":{}}`)
+		return testing.AllocsPerRun(5, func() {
+			if c, err := invocation.Read(new(strictjson.Reader), text, "c"); err != nil || len(c.Args) < values {
+				t.Errorf("%d bytes of arguments: %v", len(c.Args), err)
+			}
+		})
+	}
+	if few, many := read(1), read(100_000); many != few {
+		t.Errorf("%v allocations for 100,000 values, %v for one", many, few)
+	}
+}
+
 // textOf returns the reason and the message of an error.
 func textOf(t *testing.T, err error) string {
 	t.Helper()

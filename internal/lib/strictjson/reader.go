@@ -51,6 +51,9 @@ type Options struct {
 	Fold bool
 	// Keep records the values, for Root.
 	Keep bool
+	// Depth is the number of objects and arrays around the innermost values that are kept; 0: all values are. A value
+	// takes memory of its own, which many short ones exceed their text by.
+	Depth int
 	// Values is the largest number of values and names; 0: any number.
 	Values int
 	// Watch gets the strings under one name; may be nil.
@@ -209,8 +212,9 @@ func (r *Reader) begin(object bool) error {
 	if object {
 		kind = Object
 	}
-	r.open = append(r.open, frame{object: object, names: len(r.names), node: len(r.nodes)})
+	f := frame{object: object, names: len(r.names), node: len(r.nodes)}
 	err := r.keep(kind, r.at, r.at)
+	r.open = append(r.open, f)
 	r.at++
 	return err
 }
@@ -279,7 +283,7 @@ func (r *Reader) close() error {
 	}
 	r.names = r.names[:f.names]
 	r.open = r.open[:len(r.open)-1]
-	if r.opts.Keep {
+	if r.keeps() {
 		n := &r.nodes[f.node]
 		n.end, n.next = f.count, uint32(len(r.nodes))
 	}

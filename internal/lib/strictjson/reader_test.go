@@ -270,6 +270,12 @@ func TestValues(t *testing.T) {
 	if _, there := r.Root().Get("b"); there {
 		t.Error("there is no b")
 	}
+	check.Must(t, r.Read([]byte(text), strictjson.Options{Keep: true, Depth: 1}))
+	a, _ = r.Root().Get("a")
+	if d, there := r.Root().Get("d"); !there || d.Kind() != strictjson.True || d.Index() != 4 || r.Root().Len() != 3 ||
+		string(a.Raw()) != `[1,"\u0062",{"c":null},[],{}]` {
+		t.Errorf("without inner values: %v %d, %s", there, d.Index(), a.Raw())
+	}
 	var e *strictjson.Error
 	if err := r.Read([]byte(text), strictjson.Options{Values: 10}); !errors.As(err, &e) || !e.TooMany {
 		t.Errorf("%v: %+v", err, e)

@@ -35,14 +35,19 @@ func (r *Reader) keep(kind Kind, from, to int) error {
 	if r.count++; r.opts.Values > 0 && r.count > r.opts.Values {
 		return &Error{TooMany: true, text: fmt.Sprintf("has more than %d values", r.opts.Values)}
 	}
-	if r.opts.Keep {
+	if r.keeps() {
 		r.nodes = append(r.nodes, node{kind: kind, start: uint32(from), end: uint32(to), next: uint32(len(r.nodes) + 1)})
 	}
 	return nil
 }
 
+// keeps reports whether values in the open objects and arrays are kept.
+func (r *Reader) keeps() bool {
+	return r.opts.Keep && (r.opts.Depth == 0 || len(r.open) <= r.opts.Depth)
+}
+
 func (r *Reader) keepString(from, to int, escapes bool) error {
-	if !escapes || !r.opts.Keep {
+	if !escapes || !r.keeps() {
 		return r.keep(String, from, to)
 	}
 	start := len(r.arena)
