@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -115,7 +116,7 @@ func NewServices(all ...Service) (*Services, error) {
 		for route, method := range methods {
 			if serve, ok := service.Serve[method]; ok { // later handlers precede
 				verb, template, _ := strings.Cut(route, " ")
-				if err := mux.HandlePath(verb, template, serve); err != nil {
+				if err := mux.HandlePath(verb, template, withoutHEAD(serve)); err != nil {
 					return nil, fmt.Errorf("register %s: %w", route, err)
 				}
 			}
@@ -133,10 +134,35 @@ func NewServices(all ...Service) (*Services, error) {
 		bounds[pattern] = max(bounds[pattern], cmp.Or(of[path.Dir(method)].Body, maxRequest)+2*large[method]) // JSON may escape each byte
 	}
 	for pattern, bytes := range bounds {
-		s.patterns[pattern] = http.MaxBytesHandler(mux, int64(bytes))
+		s.patterns[pattern] = http.MaxBytesHandler(asGET(mux), int64(bytes))
 	}
 	reflection.Register(s.grpc)
 	return s, nil
+}
+
+type headKey struct{}
+
+// asGET serves HEAD as the GET that it asks about, whose body the server leaves out.
+func asGET(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+			r.Method = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withoutHEAD refuses the HEAD of a stream, which would begin it.
+func withoutHEAD(serve runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if r.Context().Value(headKey{}) != nil {
+			w.Header().Set("Allow", http.MethodGet)
+			problem.Write(w, r, problem.MethodNotAllowed())
+			return
+		}
+		serve(w, r, params)
+	}
 }
 
 // patternOf returns the pattern of http.ServeMux for a JSON route. Segments with variables match anything, as ServeMux

@@ -2,6 +2,9 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +16,8 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // TestMethodsWithoutRole: a method without the option capgate.v1.access fails the start.
@@ -28,5 +33,52 @@ func TestMethodsWithoutRole(t *testing.T) {
 	_, err = guard.Insecure().Handler(mux)
 	if err == nil || !strings.Contains(err.Error(), "no least role for /grpc.health.v1.Health/Check,") {
 		t.Error(err)
+	}
+}
+
+// calls is a service whose JSON has a list and a stream.
+type calls struct {
+	capgatepb.UnimplementedCallsServer
+}
+
+func (calls) ListCalls(context.Context, *capgatepb.ListCallsRequest) (*capgatepb.ListCallsResponse, error) {
+	return &capgatepb.ListCallsResponse{Replica: "r"}, nil
+}
+
+// TestHEAD: HEAD is answered like GET, also when that is refused, and begins no stream.
+func TestHEAD(t *testing.T) {
+	t.Parallel()
+	service := admin.NewService[capgatepb.CallsServer](calls{}, capgatepb.RegisterCallsServer,
+		capgatepb.RegisterCallsHandlerServer)
+	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Calls_WatchCalls_FullMethodName: func(w http.ResponseWriter,
+		_ *http.Request, _ map[string]string) {
+		w.WriteHeader(http.StatusAccepted)
+	}}
+	services, err := admin.NewServices(service)
+	check.Must(t, err)
+	mux := guard.NewMux()
+	services.Mount(mux)
+	routes, err := guard.Insecure().Handler(mux)
+	check.Must(t, err)
+	web := httptest.NewServer(routes)
+	check.Cleanup(t, web.Close)
+	answers := func(method, path string) string {
+		req, err := http.NewRequestWithContext(t.Context(), method, web.URL+path, http.NoBody)
+		check.Must(t, err)
+		resp, err := clienttest.HTTP.Do(req)
+		check.Must(t, err)
+		check.Must(t, resp.Body.Close())
+		return fmt.Sprint(resp.StatusCode, resp.Header["Allow"], resp.Header["Content-Type"], resp.ContentLength)
+	}
+	for path, status := range map[string]string{"/v1/calls": "200 ", "/v1/calls?page_size=x": "400 ", "/v1/calls:x": "404 "} {
+		if get, head := answers(http.MethodGet, path), answers(http.MethodHead, path); head != get ||
+			!strings.HasPrefix(get, status) {
+			t.Errorf("%s: GET %s, HEAD %s", path, get, head)
+		}
+	}
+	const stream = "/v1/calls/events"
+	if get, head := answers(http.MethodGet, stream), answers(http.MethodHead, stream); !strings.HasPrefix(get, "202 ") ||
+		!strings.HasPrefix(head, "405 [GET]") {
+		t.Errorf("a stream: GET %s, HEAD %s", get, head)
 	}
 }
