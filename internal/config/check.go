@@ -190,14 +190,18 @@ func checkMethod(v string) string {
 	return ""
 }
 
-// checkPublicURL does not repeat the URL, which may contain a password.
-func checkPublicURL(v string) string {
+// parsePublicURL returns a URL in the one form that clients compare (RFC 3986 §6.2): without capitals in scheme and
+// host, the scheme's own port, and slashes that separate nothing. A problem does not repeat the URL, which may contain a
+// password.
+func parsePublicURL(v string) (any, string) {
 	u, err := url.Parse(v)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return "must be a URL without user, query and fragment, as in https://tools.example.com"
+		return v, "must be a URL without user, query and fragment, as in https://tools.example.com"
 	}
-	return ""
+	host := strings.TrimSuffix(strings.ToLower(u.Host), ":")
+	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	return u.Scheme + "://" + host + strings.TrimSuffix(path.Clean("/"+u.EscapedPath()), "/"), ""
 }
 
 func checkCertificateName(v string) string {

@@ -35,6 +35,7 @@ type Config struct {
 	AdminHosts []string `yaml:"admin_hosts" kind:"host"`
 	// URL at which people reach the public port, as in https://capgate.example.com: the beginning of links in notices,
 	// and of the redirect after a sign-in. Default none: notices have no links, and a redirect goes to the request's host.
+	// Capitals in the host, the port of the scheme, and slashes at the end make no difference.
 	PublicURL string `yaml:"public_url" kind:"public_url"`
 	// URL at which operators reach the admin API, as public_url.
 	AdminURL string `yaml:"admin_url" kind:"public_url"`

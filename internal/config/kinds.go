@@ -144,7 +144,7 @@ func texts() map[string]*strictyaml.Kind {
 		"webhook_url":      textKind("URL", only(httpURL), checkWebhookURL),
 		"smtp_server":      textKind("host:port", only(port), checkSMTPServer),
 		"mailbox":          textKind("address", only(`@`), checkMailbox),
-		"public_url":       textKind("URL", only(httpURL), checkPublicURL),
+		"public_url":       {Name: "URL", Schema: only(httpURL), Parse: parsePublicURL},
 		"collector":        textKind("host:port or URL", only(httpURL+`|`+port), checkCollector),
 		"redis":            textKind("URL", only(`^(embedded$|rediss?([+](sentinel|cluster))?://)`), CheckRedis),
 		"dns_server":       textKind("ip:port", only(port), checkDNSServer),

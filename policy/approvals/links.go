@@ -1,13 +1,10 @@
 package approvals
 
-import (
-	"net/url"
-	"strings"
-)
+import "net/url"
 
-// SetPublicURL sets the URL at which people reach the public port: the beginning of Approval.Link. "": no links.
+// SetPublicURL sets the URL at which people reach the public port, without a final slash: the beginning of
+// Approval.Link. "": no links.
 func (k *Service) SetPublicURL(base string) {
-	base = strings.TrimSuffix(base, "/")
 	k.publicURL.Store(&base)
 }
 

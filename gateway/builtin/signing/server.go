@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/capgate/capgate/gateway/status"
@@ -38,7 +37,7 @@ type Config struct {
 	Signer    Signer
 	Finder    func() Finder // called for each request
 	MaxTTL    time.Duration
-	PublicURL string           // prefix of URLs; "": URLs have neither scheme nor host
+	PublicURL string           // prefix of URLs, without a final slash; "": URLs have neither scheme nor host
 	Now       func() time.Time // nil: the system's clock
 }
 
@@ -53,7 +52,6 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 	return &Server{cfg: cfg}
 }
 
