@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
+	"github.com/capgate/capgate/internal/lib/accept"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -115,7 +116,7 @@ func (a *admin) list(path, about string) { fmt.Fprintf(&a.pages, "%-14s %s\n", p
 // index serves the console to browsers, and a list of pages to other clients.
 func (a *admin) index(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
-	if a.cfg.Console != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+	if a.cfg.Console != nil && accept.Named(r.Header, "text/html") {
 		a.cfg.Console.ServeHTTP(w, r)
 		return
 	}

@@ -213,12 +213,19 @@ func TestMCPMethods(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
 	const stream = "text/event-stream"
-	for _, c := range []struct{ method, accept, revision string }{
-		{http.MethodGet, stream, revisions[0]}, {http.MethodGet, "application/json", revisions[1]},
-		{http.MethodHead, stream, ""}, {http.MethodDelete, stream, ""}, {http.MethodPut, stream, revisions[1]},
+	for _, c := range []struct {
+		method, accept, revision string
+		status                   int
+		allow                    string
+	}{
+		{http.MethodGet, stream, revisions[0], 405, "POST"}, {http.MethodPut, stream, revisions[0], 405, "POST"},
+		{http.MethodGet, "application/json", revisions[1], 406, ""},
+		{http.MethodGet, stream + ";q=0, */*", revisions[1], 406, ""},
+		{http.MethodHead, stream, "", 405, "GET, POST"}, {http.MethodDelete, stream, "", 405, "GET, POST"},
+		{http.MethodPut, stream, revisions[1], 405, "GET, POST"},
 	} {
 		resp := f.open(t, c.method, "", "Accept", c.accept, "Mcp-Protocol-Version", c.revision)
-		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != http.MethodPost {
+		if resp.StatusCode != c.status || resp.Header.Get("Allow") != c.allow {
 			t.Errorf("%+v: %d %v", c, resp.StatusCode, resp.Header)
 		}
 	}

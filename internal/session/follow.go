@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -34,6 +35,6 @@ func (m *Manager) Follow(ctx context.Context, check func(context.Context) bool) 
 
 // Lasts reports whether the response to a request may last.
 func Lasts(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
+	return accept.Named(r.Header, "text/event-stream") || strings.HasSuffix(r.URL.Path, "/events") ||
 		strings.HasSuffix(r.URL.Path, ":invoke") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }

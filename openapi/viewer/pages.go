@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/capgate/capgate/internal/lib/accept"
 )
 
 //go:embed files/index.html files/page.css files/page.js files/swagger-ui-bundle.js.gz files/swagger-ui.css.gz
@@ -56,7 +58,7 @@ func page(name, form string) http.HandlerFunc {
 		var from io.Reader = bytes.NewReader(content)
 		if packed {
 			head.Add("Vary", "Accept-Encoding")
-			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			if accept.Weigh(accept.Ranges(r.Header, "Accept-Encoding"), "gzip") > 0 {
 				head.Set("Content-Encoding", "gzip")
 			} else if r.Method == http.MethodHead {
 				return // unpacking takes time that nobody authenticated for

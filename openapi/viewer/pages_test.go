@@ -40,6 +40,21 @@ func TestHeadUnpacksNothing(t *testing.T) {
 	}
 }
 
+// TestPagesAreUnpacked: a client that refuses gzip gets a page without it.
+func TestPagesAreUnpacked(t *testing.T) {
+	t.Parallel()
+	for accept, want := range map[string]string{"": "", "gzip, br": "gzip", "gzip;q=0": "", "*;q=0": "", "x-gzip": "gzip",
+		"gzip;q=0, *": "", "*": "gzip"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/swagger-ui-bundle.js", nil)
+		r.Header.Set("Accept-Encoding", accept)
+		viewer.Pages()["/docs/swagger-ui-bundle.js"](w, r)
+		if got := w.Header().Get("Content-Encoding"); got != want {
+			t.Errorf("%q: the coding %q, want %q", accept, got, want)
+		}
+	}
+}
+
 // TestPagesLoadNothingFromElsewhere: every file forbids sources outside the gateway, and the packed ones say that their
 // form depends on the request.
 func TestPagesLoadNothingFromElsewhere(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 )
@@ -243,7 +244,7 @@ func (g *Guard) leadsToSignIn(r *http.Request, refusal *call.Refusal) bool {
 
 // wantsPage reports whether a browser asks for a page.
 func wantsPage(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+	return r.Method == http.MethodGet && accept.Named(r.Header, "text/html")
 }
 
 // isGRPC reports whether a request is of gRPC's own protocol.

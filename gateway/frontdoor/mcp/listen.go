@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -120,10 +120,12 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 // primedVersion is the first revision whose streams begin with an event without data.
 const primedVersion = "2025-11-25"
 
-// opensEvents reports whether a request of a revision with sessions opens a stream of events.
+// hasStreams reports whether a request is of a revision with sessions, in which GET opens a stream of events.
+func hasStreams(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") < statelessVersion }
+
+// opensEvents reports whether a request opens a stream of events.
 func opensEvents(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Mcp-Protocol-Version") < statelessVersion &&
-		strings.Contains(r.Header.Get("Accept"), stream.Events)
+	return r.Method == http.MethodGet && hasStreams(r) && accept.Named(r.Header, stream.Events)
 }
 
 // serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages

@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -51,9 +51,7 @@ func (m *message) isStateless() bool { return m.version >= statelessVersion }
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return m, refused(http.StatusMethodNotAllowed, jsonrpc.CodeInvalidRequest, "METHOD_NOT_ALLOWED",
-			"MCP messages are sent with POST")
+		return m, methodRefused(w.Header(), r)
 	}
 	if err := m.checkHeader(r.Header); err != nil {
 		return m, err
@@ -65,6 +63,21 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error)
 		return m, err
 	}
 	return m, m.checkVersion()
+}
+
+// methodRefused returns the error of a request that is no POST and opens no stream of events.
+func methodRefused(head http.Header, r *http.Request) error {
+	switch {
+	case !hasStreams(r):
+		head.Set("Allow", http.MethodPost)
+	case r.Method == http.MethodGet:
+		return refused(http.StatusNotAcceptable, jsonrpc.CodeInvalidRequest, "NOT_ACCEPTABLE",
+			"GET opens a stream of events: accept text/event-stream; MCP messages are sent with POST")
+	default:
+		head.Set("Allow", "GET, POST")
+	}
+	return refused(http.StatusMethodNotAllowed, jsonrpc.CodeInvalidRequest, "METHOD_NOT_ALLOWED",
+		"MCP messages are sent with POST")
 }
 
 // checkHeader validates what a header says of its message.
@@ -274,12 +287,7 @@ func (m *message) unknownMethod() error {
 }
 
 func acceptsEvents(header http.Header) bool {
-	for _, v := range header.Values("Accept") {
-		if strings.Contains(v, stream.Events) || strings.Contains(v, "*/*") || strings.Contains(v, "text/*") {
-			return true
-		}
-	}
-	return false
+	return accept.Weigh(accept.Ranges(header, "Accept"), stream.Events) > 0
 }
 
 // request returns the request as the SDK gets it. A client that accepts JSON alone gets JSON, where the SDK would

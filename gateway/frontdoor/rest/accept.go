@@ -1,52 +1,33 @@
 package rest
 
 import (
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/accept"
 )
 
-// formWanted negotiates the form of a response (RFC 9110 §12.5.1) among those that offered returns for media
-// ranges. Among equal weights the first wins, and ranges with a * come last. Without an Accept header the form is
-// standard; false: no form is acceptable.
-func formWanted(header http.Header, standard form, offered map[string]form) (form, bool) {
-	best, most, exact, any := standard, 0.0, false, false
-	for _, list := range header.Values("Accept") {
-		for one := range strings.SplitSeq(list, ",") {
-			typ, params, err := mime.ParseMediaType(one)
-			if err != nil {
-				continue // it asks for nothing that anybody could send
-			}
-			any = true
-			f, ok := offered[typ]
-			q := 1.0
-			if v, there := params["q"]; there {
-				if q, err = strconv.ParseFloat(v, 64); err != nil {
-					q = 0
-				}
-			}
-			named := !strings.Contains(typ, "*")
-			if ok && (q > most || q == most && q > 0 && named && !exact) {
-				best, most, exact = f, q, named
+// formWanted negotiates the form of a response (RFC 9110 §12.5.1). Those that a * may stand for come in the order of
+// preference; whole has to be among them, streams may be named. Among equal weights the first range wins, and ranges with
+// a * come last. Without an Accept header the form is the first one; false: no form is acceptable.
+func formWanted(h http.Header, any ...form) (form, bool) {
+	ranges := accept.Ranges(h, "Accept")
+	best, most := any[0], 0.0
+	for _, r := range ranges {
+		for _, f := range [...]form{whole, events, lines} {
+			if r.Name == f.contentType() && r.Weight > most && (f != whole || slices.Contains(any, whole)) {
+				best, most = f, r.Weight
 			}
 		}
 	}
-	return best, !any || most > 0
-}
-
-// orWhole are the forms of answers that need not be streams.
-func orWhole() map[string]form {
-	return map[string]form{"application/json": whole, "application/*": whole, "*/*": whole, stream.Events: events,
-		stream.Lines: lines}
-}
-
-// onlyStreams are those of answers that are.
-func onlyStreams() map[string]form {
-	return map[string]form{stream.Events: events, "text/*": events, "*/*": events, stream.Lines: lines, "application/*": lines}
+	for _, f := range any {
+		if weight := accept.Weigh(ranges, f.contentType()); weight > most {
+			best, most = f, weight
+		}
+	}
+	return best, len(ranges) == 0 || most > 0
 }
 
 func notAcceptable() *call.Refusal {

@@ -53,7 +53,7 @@ func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
 // invoked serves the paths whose calls are answered whole or as a stream, as the client prefers.
 func (h *Handler) invoked(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	w.Header().Add("Vary", "Accept")
-	if f, _ := formWanted(r.Header, whole, orWhole()); f != whole {
+	if f, _ := formWanted(r.Header, whole); f != whole {
 		h.stream(w, r, params, f)
 		return
 	}
@@ -89,7 +89,7 @@ func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[st
 	form)) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		w.Header().Add("Vary", "Accept")
-		f, ok := formWanted(r.Header, events, onlyStreams())
+		f, ok := formWanted(r.Header, events, lines)
 		if !ok {
 			WriteProblem(w, r, notAcceptable())
 			return

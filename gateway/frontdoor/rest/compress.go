@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/capgate/capgate/internal/lib/accept"
 )
 
 // leastCompressed is the shortest answer that is worth compressing, in bytes.
@@ -155,33 +157,16 @@ func (c *compressed) end() {
 
 // codingWanted negotiates the content coding (RFC 9110 §12.5.3); "": none. Among equal weights it is zstd, which
 // is cheaper.
-func codingWanted(header http.Header) string {
-	q := map[string]float64{}
-	for _, list := range header.Values("Accept-Encoding") {
-		for one := range strings.SplitSeq(list, ",") {
-			name, param, _ := strings.Cut(one, ";")
-			name, weight := strings.ToLower(strings.TrimSpace(name)), 1.0
-			if v, ok := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(param, " ", "")), "q="); ok {
-				var err error
-				if weight, err = strconv.ParseFloat(v, 64); err != nil || !(weight >= 0 && weight <= 1) {
-					weight = 0
-				}
-			}
-			if name == "x-gzip" {
-				name = "gzip"
-			}
-			q[name] = weight
+func codingWanted(h http.Header) string {
+	ranges := accept.Ranges(h, "Accept-Encoding")
+	best, most := "", 0.0
+	for _, r := range ranges {
+		if r.Name == "identity" { // a * does not stand for it
+			most = r.Weight
 		}
 	}
-	of := func(name string) float64 {
-		if w, ok := q[name]; ok {
-			return w
-		}
-		return q["*"]
-	}
-	best, most := "", q["identity"]
 	for _, name := range []string{"zstd", "gzip"} {
-		if w := of(name); w > 0 && (w > most || best == "" && w >= most) {
+		if w := accept.Weigh(ranges, name); w > 0 && (w > most || best == "" && w >= most) {
 			best, most = name, w
 		}
 	}

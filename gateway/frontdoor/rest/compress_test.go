@@ -65,7 +65,7 @@ func TestCompressedAnswers(t *testing.T) {
 	for accept, want := range map[string]string{
 		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip",
 		"gzip;q=0, *": "zstd", "*": "zstd",
-		"*;q=0": "", "gzip;q=0": "", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "",
+		"*;q=0": "", "gzip;q=0": "", "x-gzip;q=0, zstd;q=0, *": "", "zstd;q=0, *": "gzip", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "",
 		"gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
 	} {
 		got := resttest.Send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)

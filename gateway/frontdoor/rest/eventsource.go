@@ -27,7 +27,7 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 		WriteProblem(w, r, refused)
 		return
 	}
-	f, ok := formWanted(r.Header, events, onlyStreams())
+	f, ok := formWanted(r.Header, events, lines)
 	if !ok {
 		WriteProblem(w, r, notAcceptable())
 		return

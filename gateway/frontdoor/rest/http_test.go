@@ -173,7 +173,7 @@ func TestRootLeadsBrowsers(t *testing.T) {
 	web := door(t, &backend{}, rest.Config{})
 	web.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": 303, "*/*": 404,
-		"application/json": 404} {
+		"application/json": 404, "text/html;q=0": 404, "text/html; q=0.0, */*": 404} {
 		got := resttest.Send(t, web, "GET", "/", "", "Accept", accept)
 		if got.Status != want || got.Header.Get("Vary") == "" || want == 303 && got.Header.Get("Location") != "/docs" {
 			t.Errorf("%s: %d %v", accept, got.Status, got.Header)

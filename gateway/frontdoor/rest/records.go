@@ -49,7 +49,7 @@ func (r *records) problem(event string, p problem.Problem) error {
 
 func (r *records) beat() error { return r.out.Send(r.form.beat(r.out.Begun())) }
 
-// form is how a stream is written.
+// form is how a response is written.
 type form uint8
 
 // The forms.
@@ -60,10 +60,13 @@ const (
 )
 
 func (f form) contentType() string {
-	if f == lines {
+	switch f {
+	case events:
+		return stream.Events
+	case lines:
 		return stream.Lines
 	}
-	return stream.Events
+	return "application/json"
 }
 
 // record is one record: members are those of its JSON object besides event and id, without the braces, and

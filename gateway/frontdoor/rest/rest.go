@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/accept"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -165,7 +166,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func leadsBrowser(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Add("Vary", "Accept")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead ||
-		!strings.Contains(r.Header.Get("Accept"), "text/html") {
+		!accept.Named(r.Header, "text/html") {
 		return false
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -167,6 +167,9 @@ func TestStreamIsRefused(t *testing.T) {
 	}{
 		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "application/json"}, 406, "NOT_ACCEPTABLE"},
 		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0"}, 406, "NOT_ACCEPTABLE"},
+		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0, application/x-ndjson;q=0, */*"}, 406,
+			"NOT_ACCEPTABLE"},
+		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0, text/*"}, 406, "NOT_ACCEPTABLE"},
 		{"POST", streamPath, `{}`, nil, 400, "INVALID_BODY"},
 		{"POST", streamPath, `[`, nil, 400, "INVALID_BODY"},
 		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", resttest.EventStream}, 400, "INVALID_BODY"},

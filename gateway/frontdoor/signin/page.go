@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/session"
 )
 
@@ -149,4 +150,4 @@ func (h *Handler) ToSignIn(w http.ResponseWriter, r *http.Request) {
 }
 
 // wantsPage reports whether a browser asks for a page, or has sent a form.
-func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
+func wantsPage(r *http.Request) bool { return accept.Named(r.Header, "text/html") }
