@@ -133,7 +133,8 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		"says its tenant": {[]string{"x-tenant-id", "acme"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
 	} {
 		want := map[string]string{"CREDENTIAL_MISSING": "Bearer", "CREDENTIAL_INVALID": `Bearer error="invalid_token"`,
-			"CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`}[test.reason]
+			"CREDENTIAL_EXPIRED": `Bearer error="invalid_token"`,
+			"SCOPE_MISSING":      `Bearer error="insufficient_scope", scope="invoke"`}[test.reason]
 		var trailer metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), test.header...)
 		_, err := docpb.NewCapabilityClient(f.conn).Invoke(ctx, request(gatewaytest.Echo, `{}`), grpc.Trailer(&trailer))

@@ -78,7 +78,7 @@ type Status struct {
 	Message string // UTF-8, percent-encoded by the relay
 	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
 
-	Challenge string // for www-authenticate, where Code is UNAUTHENTICATED; "": there is none
+	Challenge string // for www-authenticate; "": there is none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
 	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the

@@ -111,10 +111,16 @@ func HTTPOf(reason string, code codes.Code) int {
 	return HTTP(code)
 }
 
-// Challenge returns the WWW-Authenticate header for a reason (RFC 9110 §15.5.2).
-func Challenge(reason string) string {
-	if reason == "CREDENTIAL_INVALID" || reason == "CREDENTIAL_EXPIRED" {
-		return `Bearer error="invalid_token"` // RFC 6750 §3.1
+// Challenge returns the WWW-Authenticate header for a code and a reason of the gateway with its metadata (RFC 6750 §3);
+// "": it has none.
+func Challenge(code codes.Code, reason string, metadata map[string]string) string {
+	switch {
+	case code == codes.PermissionDenied && reason == "SCOPE_MISSING":
+		return `Bearer error="insufficient_scope", scope="` + metadata["scope"] + `"`
+	case code != codes.Unauthenticated:
+		return ""
+	case reason == "CREDENTIAL_INVALID" || reason == "CREDENTIAL_EXPIRED":
+		return `Bearer error="invalid_token"`
 	}
 	return "Bearer"
 }

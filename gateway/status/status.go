@@ -23,9 +23,7 @@ func Answer(r *call.Refusal) *status.Status { return Of(r, call.Answered) }
 // Relayed returns the status of a refusal as the relay writes it into trailers.
 func Relayed(r *call.Refusal, p call.Progress) relay.Status {
 	s := marshal(protoOf(r, p))
-	if r.Kind == call.Unauthenticated {
-		s.Challenge = Challenge(r.Reason)
-	}
+	s.Challenge = Challenge(CodeOf(r.Kind), r.Reason, r.Metadata)
 	s.NoRetry = p == call.Sent || r.Progress == call.Sent
 	return s
 }

@@ -19,7 +19,7 @@ func Invoke(c *filter.Call) *call.Refusal {
 // Download is Invoke for what the signature of a URL is good for.
 func Download(c *filter.Call) *call.Refusal {
 	if !c.Principal.Scopes.Any(tenant.Invoke) {
-		return rejectedInvoking
+		return RejectedInvoking
 	}
 	return nil
 }
@@ -32,28 +32,29 @@ func Builtin(c *filter.Call) *call.Refusal {
 		return tenant.RefuseSignature()
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Artifacts/"):
 		if !have.Any(tenant.Invoke) { // as a download
-			return rejectedInvoking
+			return RejectedInvoking
 		}
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Approvals/"):
 		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
 			if strings.HasSuffix(c.Info.Path, "/Approve") || strings.HasSuffix(c.Info.Path, "/Deny") {
 				return rejectedAnswering
 			}
-			return rejectedReading
+			return RejectedReading
 		}
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Tenants/"):
 		if !have.Any(tenant.Admin) {
 			return rejectedAdministering
 		}
 	case !have.Any(tenant.Read):
-		return rejectedReading
+		return RejectedReading
 	}
 	return nil
 }
 
+// The rejections of callers that lack a scope.
 var (
-	rejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
-	rejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
+	RejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
+	RejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
 	rejectedAnswering = filter.ScopeMissing(tenant.Approve, "the credential is not one that may answer approvals")
 
 	rejectedAdministering = filter.ScopeMissing(tenant.Admin,

@@ -56,9 +56,10 @@ func errorOf(err error) *connect.Error {
 			failed.AddDetail(detail)
 		}
 	}
-	if code == codes.Unauthenticated {
-		// A browser would take a backend's challenge for the gateway's.
-		failed.Meta().Set("WWW-Authenticate", status.Challenge(status.InfoOf(err).GetReason()))
+	// A browser would take a backend's challenge for the gateway's.
+	own := status.InfoOf(err)
+	if challenge := status.Challenge(code, own.GetReason(), own.GetMetadata()); challenge != "" {
+		failed.Meta().Set("WWW-Authenticate", challenge)
 	}
 	return failed
 }

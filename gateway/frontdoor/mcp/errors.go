@@ -132,8 +132,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", h.challenge(r, status.Challenge(p.Reason)))
+	if challenge := p.Challenge(); challenge != "" {
+		w.Header().Set("WWW-Authenticate", h.challenge(r, challenge))
 	}
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(text, '\n')) // the client may be gone; there is nobody left to tell

@@ -21,7 +21,7 @@ import (
 // Path is where MCP is served.
 const Path = "/mcp"
 
-// Config is what a Handler is made of. Conn, Unary, Catalog, and Authenticate are required.
+// Config is what a Handler is made of. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
 type Config struct {
 	Conn grpc.ClientConnInterface // to the gateway, for calls that are answered piece by piece
 	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the message.
@@ -32,7 +32,10 @@ type Config struct {
 	Absent func(ctx context.Context, capability, tool string) bool
 	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil: it is not.
 	Authenticate func(*http.Request) error
-	Version      string // of the program
+	// Invokes and Lists return why the caller of a request lacks the scope to call tools, or to list them, as a gRPC
+	// status; nil: it has it.
+	Invokes, Lists func(*http.Request) error
+	Version        string // of the program
 	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
 	// session, and no state to bring back.
 	Keys   func(ctx context.Context) [][]byte
@@ -59,7 +62,7 @@ type Settings struct {
 	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
 	// default 45 s: clients give a call 60 s.
 	ApprovalWait time.Duration
-	PublicURL    string // at which clients reach the gateway; "": that of their requests
+	PublicURL    string // at which clients reach the gateway, without a final slash; "": that of their requests
 	// Search are the tenants whose callers get tools to search and call others, in place of all; "*": all tenants.
 	Search  []string
 	Issuers []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
@@ -222,7 +225,10 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 		h.refuse(out, r, m, refused)
 		return
 	}
-	if refused = h.checkParams(r, m); refused != nil {
+	if refused = h.checkParams(r, m); refused == nil {
+		refused = h.checkScope(r, m)
+	}
+	if refused != nil {
 		h.refuse(out, r, m, refused)
 		return
 	}

@@ -3,6 +3,7 @@ package mcp
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -49,12 +50,25 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 // base is where clients reach the gateway: the configured URL, or that of the request.
 func (h *Handler) base(r *http.Request) string {
 	if of := h.settings.Load().PublicURL; of != "" {
-		return strings.TrimSuffix(of, "/")
+		return of
 	}
 	if r.TLS != nil {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host
+}
+
+// checkScope returns why the caller lacks the scope of a message. The call's own filters find that out when the response
+// has its status, which has to be 403 (2025-11-25, Authorization, "Scope Challenge Handling").
+func (h *Handler) checkScope(r *http.Request, m *message) error {
+	switch {
+	case m.method == "tools/list", m.method == "subscriptions/listen",
+		m.method == "tools/call" && m.tool == searchTools && h.searches(r):
+		return h.cfg.Lists(r)
+	case m.method == "tools/call", slices.Contains(taskMethods(), m.method):
+		return h.cfg.Invokes(r)
+	}
+	return nil
 }
 
 // challenge adds the address of the metadata to a WWW-Authenticate header (RFC 9728 §5.1).

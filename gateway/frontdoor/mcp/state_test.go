@@ -42,13 +42,16 @@ type asking struct {
 	answers []string     // to approvals: the methods that were called
 }
 
+// allowed is the answer to requests whose caller may do everything.
+func allowed(*http.Request) error { return nil }
+
 func newAsking(t *testing.T) *asking {
 	t.Helper()
 	a := &asking{t: t, caller: "acme"}
 	a.Handler = mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a,
-		Authenticate: func(*http.Request) error { return nil },
-		Keys:         func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
-		Tenant:       func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
+		Authenticate: allowed, Invokes: allowed, Lists: allowed,
+		Keys:   func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
+		Tenant: func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
 	return a
 }
 

@@ -53,9 +53,9 @@ func TestTaskOfARefusedCall(t *testing.T) {
 	} {
 		a, of, reason := newAsking(t), &tasks{}, "APPROVAL_REQUIRED"
 		a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Tasks: of,
-			Authenticate: func(*http.Request) error { return nil },
-			Tenant:       func(*http.Request) string { return "acme" },
-			Caller:       func(*http.Request) string { return "acme" },
+			Authenticate: allowed, Invokes: allowed, Lists: allowed,
+			Tenant: func(*http.Request) string { return "acme" },
+			Caller: func(*http.Request) string { return "acme" },
 			Unary: func(ctx context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
 				if asked := request.CallOf(ctx).Asked; asked != nil {
 					asked(call.Approval{ID: "apr_1", Expires: time.Now().Add(time.Hour), Pending: true})

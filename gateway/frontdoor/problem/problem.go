@@ -76,6 +76,14 @@ func Of(err error) Problem {
 	return p
 }
 
+// Challenge returns the WWW-Authenticate header of a response with p; "": it has none.
+func (p Problem) Challenge() string {
+	if p.Type == "" || p.Type == blank { // the reason is a backend's
+		p.Reason = ""
+	}
+	return status.Challenge(codes.Code(code.Code_value[p.Code]), p.Reason, p.Metadata)
+}
+
 // typeOf returns the URI reference of a reason's explanation.
 func typeOf(reason string) string {
 	if reason == "" {
@@ -116,8 +124,8 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	if p.RetryAfter > 0 {
 		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
 	}
-	if p.Status == http.StatusUnauthorized {
-		head.Set("WWW-Authenticate", status.Challenge(p.Reason))
+	if challenge := p.Challenge(); challenge != "" {
+		head.Set("WWW-Authenticate", challenge)
 	}
 	w.WriteHeader(p.Status)
 	if r.Method == http.MethodHead {

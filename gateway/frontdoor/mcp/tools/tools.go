@@ -14,7 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/gateway/builtin/listing"
-	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/scope"
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/localgrpc"
@@ -129,6 +129,8 @@ func New(cfg Config, deps Deps) (*Door, error) {
 			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")
 		},
 		Authenticate: func(r *http.Request) error { return web.Of(r).Authenticate(r.Context()) },
+		Invokes:      func(r *http.Request) error { return errorOf(callable(&web.Of(r).Identity)) },
+		Lists:        func(r *http.Request) error { return errorOf(listable(&web.Of(r).Identity)) },
 	})
 	d := &Door{Handler: h, tools: tools, stop: stop}
 	d.Set(cfg.Settings)
@@ -153,9 +155,28 @@ func listable(caller *tenant.Identity) *call.Refusal {
 	case caller.Only != nil:
 		return tenant.RefuseSignature()
 	case !caller.Scopes.Any(tenant.Read):
-		return refusedListing
+		return scope.RejectedReading
 	}
 	return nil
+}
+
+// callable returns why a caller may call no tools; nil: it may.
+func callable(caller *tenant.Identity) *call.Refusal {
+	switch {
+	case caller.Only != nil:
+		return tenant.RefuseSignature()
+	case !caller.Scopes.Any(tenant.Invoke):
+		return scope.RejectedInvoking
+	}
+	return nil
+}
+
+// errorOf returns a refusal as a gRPC status; nil: there is none.
+func errorOf(refusal *call.Refusal) error {
+	if refusal == nil {
+		return nil
+	}
+	return status.Of(refusal, call.NotSent).Err()
 }
 
 // fingerprint identifies the tools of a caller, as clients get them.
@@ -175,8 +196,6 @@ func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum 
 
 // maxWatchers bounds the concurrent streams of changes, of all tenants.
 const maxWatchers = 2048
-
-var refusedListing = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
 
 // Tools implements mcp.Catalog.
 func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mcp.Tool) bool) error {
