@@ -71,9 +71,9 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.CompositeLit); ok && saysMayHaveRun(lit) {
+			if mayHaveRun(n) {
 				found++
-				for _, text := range textsIn(lit) {
+				for _, text := range textsIn(n) {
 					if RetryWord(text) != "" {
 						t.Errorf("%s: %q has %q", path, text, RetryWord(text))
 					}
@@ -88,7 +88,21 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 	}
 }
 
-func saysMayHaveRun(lit *ast.CompositeLit) bool {
+// mayHaveRun reports whether a node makes the error of a call that may have run: a refusal with a progress, or a call of
+// upstream.Lost or upstream.Unusable.
+func mayHaveRun(n ast.Node) bool {
+	if made, ok := n.(*ast.CallExpr); ok {
+		f, ok := made.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		of, ok := f.X.(*ast.Ident)
+		return ok && of.Name == "upstream" && (f.Sel.Name == "Lost" || f.Sel.Name == "Unusable")
+	}
+	lit, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
 	for _, e := range lit.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {
 			if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Progress" {
@@ -99,9 +113,9 @@ func saysMayHaveRun(lit *ast.CompositeLit) bool {
 	return false
 }
 
-// textsIn are the sentences of a literal: strings with a space.
-func textsIn(lit *ast.CompositeLit) (texts []string) {
-	ast.Inspect(lit, func(n ast.Node) bool {
+// textsIn are the sentences of a node: strings with a space.
+func textsIn(node ast.Node) (texts []string) {
+	ast.Inspect(node, func(n ast.Node) bool {
 		if b, ok := n.(*ast.BasicLit); ok && b.Kind == token.STRING {
 			if text, err := strconv.Unquote(b.Value); err == nil && strings.Contains(text, " ") {
 				texts = append(texts, text)

@@ -28,10 +28,10 @@ type serving struct {
 func refuse(ctx context.Context, refusal *call.Refusal) error {
 	v := filter.ServedOf(ctx)
 	if v == nil {
-		return status.Answer(refusal).Err()
+		return status.Error(refusal, call.Answered)
 	}
 	v.Refused.Store(refusal)
-	return status.Of(refusal, refusedAt(v)).Err()
+	return status.Error(refusal, refusedAt(v))
 }
 
 // refusedAt returns the progress of a call that the code that serves it refuses.

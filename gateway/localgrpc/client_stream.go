@@ -177,7 +177,7 @@ func StatusError(st relay.Status) error {
 	if codes.Code(st.Code) == codes.OK {
 		return nil
 	}
-	return status.FromProto(statusProto(st)).Err()
+	return &received{st}
 }
 
 // codeOf is a code as google.rpc.Status has it.

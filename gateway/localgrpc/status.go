@@ -1,6 +1,7 @@
 package localgrpc
 
 import (
+	"context"
 	"errors"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -20,6 +21,30 @@ func statusProto(st relay.Status) *spb.Status {
 	return &spb.Status{Code: codeOf(st.Code), Message: st.Message}
 }
 
+// plain returns the status of an error that has none.
+func plain(err error) *status.Status {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return status.FromContextError(context.Canceled)
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(context.DeadlineExceeded)
+	}
+	return status.New(codes.Internal, "the gateway failed to serve the call")
+}
+
+// received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what a
+// status of grpc-go has no place for.
+type received struct{ of relay.Status }
+
+// Error implements error.
+func (e *received) Error() string { return e.GRPCStatus().String() }
+
+// GRPCStatus implements the interface that status.FromError looks for.
+func (e *received) GRPCStatus() *status.Status { return status.FromProto(statusProto(e.of)) }
+
+// Relayed returns the status for the relay.
+func (e *received) Relayed() relay.Status { return e.of }
+
 // notStarted is the error of a call that provably did not start.
 type notStarted struct{ cause error }
 
@@ -33,15 +58,46 @@ func (e *notStarted) Unwrap() error { return e.cause }
 // not start there. cause is for Handler.Unsent, and not for the caller.
 func NotStarted(cause error) error { return &notStarted{cause} }
 
-// StatusOf returns an error of a handler as the relay sends it.
+// Failed is an error of a handler that stands for a backend, see relay.UpstreamConfig, where the call may have started
+// and the backend has failed. cause is what the caller gets.
+func Failed(how relay.Failure, cause error) error { return &failed{how, cause} }
+
+// failed is the error of a call that its backend failed.
+type failed struct {
+	how   relay.Failure
+	cause error
+}
+
+// Error implements error.
+func (e *failed) Error() string { return e.cause.Error() }
+
+// Unwrap returns what the caller gets.
+func (e *failed) Unwrap() error { return e.cause }
+
+// GRPCStatus implements the interface that status.FromError looks for.
+func (e *failed) GRPCStatus() *status.Status { return status.Convert(e.cause) }
+
+// Relayed returns the status for the relay.
+func (e *failed) Relayed() relay.Status {
+	st := StatusOf(e.cause)
+	st.Failure = e.how
+	return st
+}
+
+// StatusOf returns an error of a handler as the relay sends it. The text of an error that is no status is that of a
+// library, which may quote the request: it is not sent.
 func StatusOf(err error) relay.Status {
 	var unsent *notStarted
 	if errors.As(err, &unsent) {
 		return relay.Status{Code: uint32(codes.Unavailable), Unsent: unsent.cause}
 	}
+	var whole interface{ Relayed() relay.Status }
+	if errors.As(err, &whole) {
+		return whole.Relayed()
+	}
 	st, ok := status.FromError(err)
 	if !ok {
-		st = status.FromContextError(err)
+		st = plain(err)
 	}
 	out := relay.Status{Code: uint32(st.Code()), Message: st.Message()}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {

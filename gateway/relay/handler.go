@@ -81,6 +81,10 @@ type Status struct {
 	Challenge string // for www-authenticate; "": there is none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
+	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, the
+	// stream may have started and has no answer: Handler.Again is asked first, unless the response has begun.
+	Failure Failure
+
 	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the
 	// response has begun. The other fields are of no use then.
 	Unsent error

@@ -35,8 +35,11 @@ func statusOf(list *hpack.List, code uint32) Status {
 			// Padding is allowed (gRPC over HTTP/2, "Requests"). What cannot be read is dropped, as grpc-go does.
 			st.Details, _ = base64.RawStdEncoding.DecodeString(strings.TrimRight(f.Value, "="))
 		case nameOther:
-			if f.Name == "www-authenticate" {
+			switch f.Name {
+			case "www-authenticate":
 				st.Challenge = strings.Clone(f.Value)
+			case pushback:
+				st.NoRetry = f.Value == never
 			}
 		}
 	}

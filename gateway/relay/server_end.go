@@ -133,6 +133,13 @@ func (e *serverEnd) finish(h *half, a *answer) {
 		h.stream.unsent(a.status.Unsent)
 		return
 	}
+	if f := a.status.Failure; f != NoFailure && e.upstream {
+		if f == UpstreamLost && h.stream.again(Answer{}) {
+			h.stream.unsent(ErrLost)
+			return
+		}
+		h.stream.result.Failure = f
+	}
 	stopped := a.status.Code == codeCanceled || a.status.Code == codeDeadlineExceeded
 	if s := h.stream; stopped && s.deadline != 0 && e.sh.now >= s.deadline {
 		s.failWith(DeadlineExceeded)

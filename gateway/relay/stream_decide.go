@@ -271,6 +271,12 @@ func (s *Stream) writeStatus(st Status) {
 	s.sh.freeList(list)
 }
 
+// The trailer that keeps gRPC's clients from repeating a call by themselves (gRFC A6).
+const (
+	pushback = "grpc-retry-pushback-ms"
+	never    = "-1"
+)
+
 func appendStatus(list *hpack.List, consts *constFields, st Status) {
 	code := st.Code
 	if code >= uint32(len(consts.grpcStatus)) {
@@ -287,7 +293,7 @@ func appendStatus(list *hpack.List, consts *constFields, st Status) {
 		list.Append("www-authenticate", st.Challenge, 0)
 	}
 	if st.NoRetry {
-		list.Append("grpc-retry-pushback-ms", "-1", 0)
+		list.Append(pushback, never, 0)
 	}
 }
 

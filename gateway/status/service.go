@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -15,10 +16,29 @@ import (
 func Err(err error) error {
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) {
-		return Answer(refusal).Err()
+		return Error(refusal, call.Answered)
 	}
 	return err
 }
+
+// Error returns the error of a method that refuses its call. Code that serves a local stream hands it to the relay with
+// all that Relayed has, as grpc-retry-pushback-ms.
+func Error(r *call.Refusal, p call.Progress) error { return &refused{r, p} }
+
+// refused is a refusal as the error of a method.
+type refused struct {
+	refusal  *call.Refusal
+	progress call.Progress
+}
+
+// Error implements error.
+func (e *refused) Error() string { return e.GRPCStatus().String() }
+
+// GRPCStatus implements the interface that status.FromError looks for.
+func (e *refused) GRPCStatus() *status.Status { return Of(e.refusal, e.progress) }
+
+// Relayed returns the status for the relay.
+func (e *refused) Relayed() relay.Status { return Relayed(e.refusal, e.progress) }
 
 // Registrar returns a registrar for services whose methods return refusals. Fault returns the refusal for an error that
 // is neither a refusal nor a status; if it is nil, such an error stays as it is.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -116,7 +119,7 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 	}
 	t := definitions.tools[req.GetToolName()]
 	if t == nil {
-		return false, status.Error(codes.NotFound, "the service has no method for this tool; grpc_service.methods names "+
+		return false, upstream.Rejected(call.NotFound, "the service has no method for this tool; grpc_service.methods names "+
 			"the ones that are tools")
 	}
 	streams = t.method.IsStreamingServer()
@@ -151,8 +154,9 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 		case errors.Is(err, io.EOF) && streams:
 			return nil
 		case errors.Is(err, io.EOF):
-			return status.Error(codes.Internal, "the backend's response has no message")
+			return upstream.Unusable(call.Internal, "the backend's response has no message")
 		case err != nil:
+			keepPushback(ctx, stream)
 			return b.failure(ctx, p, err)
 		}
 		text, err := t.result(ctx, data, b.maxResult())
@@ -179,21 +183,48 @@ func (b *backend) metadata(ctx context.Context) metadata.MD {
 func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	switch {
 	case p.answered.Load():
-		return err
+		return answered(p, err)
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
 	case !p.sent.Load():
 		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
 		return localgrpc.NotStarted(err)
 	}
-	switch code := status.Code(err); code {
-	case codes.DeadlineExceeded, codes.Canceled:
+	switch code := status.Code(err); {
+	case code == codes.DeadlineExceeded:
 		return err
-	case codes.ResourceExhausted:
-		return status.Errorf(code, "the backend's message is larger than %d bytes; grpc_service.max_message bounds it",
-			b.settings.maxMessage())
-	case codes.Unavailable:
-		return status.Error(code, "the connection to the backend was lost during the call")
+	case strings.Contains(err.Error(), byReset):
+		return upstream.Lost("the backend broke the call off")
+	case code == codes.ResourceExhausted:
+		return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf(
+			"the backend's message is larger than %d bytes; grpc_service.max_message bounds it", b.settings.maxMessage()))
+	case code == codes.Unavailable:
+		return upstream.Lost("the backend was lost during the call")
 	}
-	return status.Error(codes.Internal, "the backend's response is not one of gRPC")
+	return upstream.Unusable(call.Internal, "the backend's response is not one of gRPC")
 }
+
+// answered returns the error of a call that the backend has answered: its own status, unchanged, or what grpc-go says of
+// a response that it cannot read.
+func answered(p *progress, err error) error {
+	switch st := status.Convert(err); {
+	case p.begun.Load() && strings.HasPrefix(st.Message(), "grpc: "),
+		strings.HasPrefix(st.Message(), "cardinality violation"), st.Message() == io.ErrUnexpectedEOF.Error():
+		return upstream.Unusable(call.Internal, "the backend's response is not one message of gRPC")
+	case st.Code() == codes.Unknown && st.Message() == "" && len(st.Proto().GetDetails()) == 0:
+		return upstream.Unusable(call.Unknown, "the backend's response has no status, or one without a message")
+	}
+	return err
+}
+
+// byReset is a part of grpc-go's text for a stream that the backend has reset.
+const byReset = "RST_STREAM"
+
+// keepPushback passes on whether and when the backend wants the call to be repeated.
+func keepPushback(ctx context.Context, stream grpc.ClientStream) {
+	if wait := stream.Trailer().Get(pushback); len(wait) > 0 {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, wait[0])) // an error means that the call has ended
+	}
+}
+
+const pushback = "grpc-retry-pushback-ms"

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -90,7 +92,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 		if ctx.Err() != nil {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
-		return nil, status.Error(codeOf(err), err.Error())
+		return nil, upstream.Unusable(kindOf(err), err.Error())
 	}
 	err = recovery.Do("result", func() error {
 		msg := dynamicpb.NewMessage(of)
@@ -102,7 +104,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 		return err
 	})
 	if errors.Is(err, errNoMessage) {
-		return nil, status.Error(codes.Internal, errNoMessage.Error())
+		return nil, upstream.Unusable(call.Internal, errNoMessage.Error())
 	}
 	var compact bytes.Buffer
 	if err == nil { // protojson varies its blanks
@@ -112,20 +114,20 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 		err = strictjson.Check(compact.Bytes())
 	}
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "the backend's %s has no JSON form", of.FullName())
+		return nil, upstream.Unusable(call.Internal, fmt.Sprintf("the backend's %s has no JSON form", of.FullName()))
 	}
 	return compact.Bytes(), nil
 }
 
 // errTooMuch is the error of a message, or of messages together, that are larger than they may be.
 func errTooMuch(most int) error {
-	return status.Error(codes.ResourceExhausted, fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+
+	return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+
 		"grpc_service.max_message bounds it", most))
 }
 
-func codeOf(err error) codes.Code {
+func kindOf(err error) call.Kind {
 	if errors.Is(err, errLarge) || errors.Is(err, errNested) {
-		return codes.ResourceExhausted
+		return call.ResourceExhausted
 	}
-	return codes.Internal
+	return call.Internal
 }

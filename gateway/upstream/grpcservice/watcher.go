@@ -10,7 +10,8 @@ import (
 // progress is how far a call has come, which its status does not say.
 type progress struct {
 	sent     atomic.Bool // the backend may have it
-	answered atomic.Bool // the status is the backend's own
+	begun    atomic.Bool // the response has headers before its status
+	answered atomic.Bool // the response has a status
 }
 
 type progressKey struct{}
@@ -38,6 +39,8 @@ func (watcher) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	switch s.(type) {
 	case *stats.OutHeader:
 		p.sent.Store(true)
+	case *stats.InHeader:
+		p.begun.Store(true)
 	case *stats.InTrailer:
 		p.answered.Store(true)
 	}

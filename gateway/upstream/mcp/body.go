@@ -9,7 +9,7 @@ import (
 
 // errTooMuch is the end of a response that is larger than it may be.
 func errTooMuch(most int) error {
-	return fmt.Errorf("the MCP server's response is larger than %d bytes", most)
+	return violates("the MCP server's response is larger than %d bytes", most)
 }
 
 // limited is a body that ends with an error where it is too long.

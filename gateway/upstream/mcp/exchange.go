@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
@@ -174,15 +173,15 @@ func (ex *exchange) response(m *message, only bool) error {
 	defer ex.mu.Unlock()
 	switch {
 	case string(m.ID) != ex.id && (only || len(m.Result) > 0 || !bytes.Equal(m.ID, []byte("null"))):
-		return errors.New("the MCP server answers another request")
+		return violates("the MCP server answers another request")
 	case len(m.Result) > 0 && m.Error != nil:
-		return errors.New("the MCP server's response has a result and an error")
+		return violates("the MCP server's response has a result and an error")
 	case len(m.Result) > 0:
 		ex.result = m.Result
 	case m.Error != nil:
 		ex.failure, ex.named = m.Error, string(m.ID) == ex.id
 	default:
-		return errors.New("the MCP server's response has no result and no error")
+		return violates("the MCP server's response has no result and no error")
 	}
 	return nil
 }

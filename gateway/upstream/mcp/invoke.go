@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -148,7 +149,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	case raw != nil && refused == nil: // the SDK may not know all that it has
 		result, err := resultOf(raw)
 		if err != nil {
-			return nil, false, status.Error(codes.Internal, "the MCP server's result is not one of tools/call")
+			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not one of tools/call")
 		}
 		s.works.Store(true)
 		return result, false, nil
@@ -161,9 +162,9 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 		return nil, over, v.notStarted(ctx, cause)
 	case cs.ID() != "" && (code == http.StatusNotFound || code == http.StatusBadRequest && s.works.Load() && !ex.matched()):
 		v.lost(s, cs)
-		return nil, true, status.Error(codes.Unavailable, "the MCP server does not know its session any more")
+		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server does not know its session any more")
 	case refused != nil && code != 0:
-		return nil, false, status.Error(codes.Internal, refused.Error())
+		return nil, false, unusable(refused)
 	}
 	return nil, false, ex.failureStatus(seen)
 }
@@ -189,19 +190,19 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	words := seen.words(code)
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return status.Error(codes.FailedPrecondition, "the MCP server rejects the gateway or its credential: "+words)
+		return upstream.Rejected(call.FailedPrecondition, "the MCP server rejects the gateway or its credential: "+words)
 	case code == http.StatusNotFound:
-		return status.Error(codes.Unimplemented, "the backend's URL is not that of an MCP server: "+words)
+		return upstream.Rejected(call.Unimplemented, "the backend's URL is not that of an MCP server: "+words)
 	case code == http.StatusTooManyRequests:
-		return status.Error(codes.ResourceExhausted, "the MCP server has too much to do: "+words)
+		return upstream.Rejected(call.ResourceExhausted, "the MCP server has too much to do: "+words)
 	case code >= 300 && code < 400:
-		return status.Error(codes.FailedPrecondition, "the MCP server redirects to another URL: "+words)
+		return upstream.Rejected(call.FailedPrecondition, "the MCP server redirects to another URL: "+words)
 	case code >= 400 && code < 500:
-		return status.Error(codes.Internal, "the MCP server rejects the request: "+words)
+		return upstream.Rejected(call.Internal, "the MCP server rejects the request: "+words)
 	case code >= 500:
-		return status.Error(codes.Unavailable, "the MCP server fails: "+words)
+		return upstream.Lost("the MCP server fails: " + words)
 	}
-	return status.Error(codes.Unavailable, "the MCP server ended the response without a result")
+	return upstream.Lost("the MCP server ended the response without a result")
 }
 
 // codeOf is the status of a JSON-RPC error.
@@ -223,10 +224,10 @@ func argumentsOf(text []byte) (json.RawMessage, error) {
 	r := strictjson.Get()
 	defer r.Release()
 	if err := r.Read(text, strictjson.Options{Keep: true}); err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "args_json %v", err)
+		return nil, invalidArguments(fmt.Sprintf("args_json %v", err))
 	}
 	if r.Root().Kind() != strictjson.Object {
-		return nil, status.Error(codes.InvalidArgument, "args_json is not a JSON object")
+		return nil, invalidArguments("args_json is not a JSON object")
 	}
 	return text, nil
 }

@@ -25,7 +25,7 @@ func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	}
 	for !account.Reserve(sessionCost) {
 		if !v.removeOldest(key.tenant) {
-			return nil, status.Answer(refusedSession).Err()
+			return nil, status.Error(refusedSession, call.NotSent)
 		}
 	}
 	return account, nil

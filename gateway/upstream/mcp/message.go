@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -23,11 +21,11 @@ type message struct {
 // parse reads a message. The error is that it is none, or that it has more than one reading.
 func parse(data []byte) (*message, error) {
 	if err := strictjson.Check(data); err != nil {
-		return nil, fmt.Errorf("the MCP server's message %w", err)
+		return nil, violates("the MCP server's message %v", err)
 	}
 	m := new(message)
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, errors.New("the MCP server's message is not of JSON-RPC")
+		return nil, violates("the MCP server's message is not of JSON-RPC")
 	}
 	return m, nil
 }
@@ -44,7 +42,7 @@ func (t *transport) receive(data []byte, ex *exchange, only bool) (pass bool, _ 
 	case m.Method == nil:
 		return true, ex.response(m, only)
 	case only:
-		return false, errors.New("the MCP server answers with a message that is no response")
+		return false, violates("the MCP server answers with a message that is no response")
 	case len(m.ID) > 0:
 		return t.question(), nil
 	case ex == nil:

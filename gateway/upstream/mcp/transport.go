@@ -190,7 +190,8 @@ func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	case resp.StatusCode == http.StatusAccepted, resp.StatusCode == http.StatusNoContent:
 		b.left = 0
 	case kind != asJSON:
-		ex.refuse(fmt.Errorf("the MCP server's response has the content type %q, and not application/json or text/event-stream",
+		ex.refuse(violates("the MCP server's response has the content type %q, and not application/json or "+
+			"text/event-stream",
 			upstream.Clip(kind, maxName)))
 		b.left = 0
 	}

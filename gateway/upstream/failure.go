@@ -1,0 +1,31 @@
+package upstream
+
+import (
+	"github.com/capgate/capgate/gateway/localgrpc"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// mayHaveRun ends the message of a call that a backend may have carried out.
+const mayHaveRun = "; the call may have been carried out"
+
+// Lost returns the error of a call whose backend has it, or may have it, and gave no answer. It counts as a call whose
+// connection broke: it is repeated if the tool is declared idempotent, and nothing invites the client to repeat it.
+// The text has no word of TestWordsThatClientsRetryOn.
+func Lost(text string) error {
+	return localgrpc.Failed(relay.UpstreamLost, status.Error(&call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST",
+		Message: text + mayHaveRun, Progress: call.Sent}, call.Sent))
+}
+
+// Unusable returns the error of a call whose backend has answered with what is no answer of its protocol, or with more
+// than the gateway takes.
+func Unusable(kind call.Kind, text string) error {
+	return status.Error(&call.Refusal{Kind: kind, Reason: "UPSTREAM_ANSWER_INVALID", Message: text + mayHaveRun,
+		Progress: call.Sent}, call.Sent)
+}
+
+// Rejected returns the error of a call that the backend, or what stands before it, rejected before it began.
+func Rejected(kind call.Kind, text string) error {
+	return status.Error(&call.Refusal{Kind: kind, Reason: "UPSTREAM_REJECTED", Message: text}, call.NotSent)
+}

@@ -1,0 +1,32 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// unusable returns the error of a response that is not one of the protocol. The text of a library is not passed on.
+func unusable(err error) error {
+	var own violation
+	if errors.As(err, &own) {
+		return upstream.Unusable(call.Internal, string(own))
+	}
+	return upstream.Lost("the MCP server's response was cut off")
+}
+
+// violation says how a server's response breaks the protocol.
+type violation string
+
+// Error implements error.
+func (v violation) Error() string { return string(v) }
+
+func violates(format string, args ...any) error { return violation(fmt.Sprintf(format, args...)) }
+
+// invalidArguments returns the error of a call whose arguments no MCP server could take.
+func invalidArguments(text string) error {
+	return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: text}, call.NotSent)
+}
