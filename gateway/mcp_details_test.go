@@ -22,8 +22,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMCPToolDetails: a tool says whether its calls change anything, may be repeated, and need approval, and of what
-// schema its results are. Before 2026-07-28 these are objects. What only reads is never destructive.
+// TestMCPToolDetails: a tool says whether its calls change anything and may be repeated, as far as the configuration says
+// so, and of what schema its results are. Before 2026-07-28 these are objects. What only reads is never destructive.
 func TestMCPToolDetails(t *testing.T) {
 	t.Parallel()
 	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
@@ -45,15 +45,17 @@ func TestMCPToolDetails(t *testing.T) {
 		got := ""
 		for _, tool := range list.Tools {
 			output, _ := json.Marshal(tool.OutputSchema)
-			a := tool.Annotations
-			got += fmt.Sprintf("%s %t %t %s %s; ", tool.Name, a.ReadOnlyHint, a.IdempotentHint,
-				shown(a.DestructiveHint), output)
+			hints := "none"
+			if a := tool.Annotations; a != nil {
+				hints = fmt.Sprintf("%t %t %s", a.ReadOnlyHint, a.IdempotentHint, shown(a.DestructiveHint))
+			}
+			got += fmt.Sprintf("%s %s %s; ", tool.Name, hints, output)
 		}
 		of := "null"
 		if revision == revisions[0] {
 			of = `{"type":"array"}`
 		}
-		if want := "caps__reads true false false " + object + "; caps__asks false false true " + of +
+		if want := "caps__reads true false false " + object + "; caps__asks none " + of +
 			"; caps__echo false true - null; caps__reviewed true false false null; "; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}

@@ -168,7 +168,8 @@ func TestMCPTools(t *testing.T) {
 				!strings.Contains(string(schema), `"type":"object"`) {
 				t.Errorf("%s: %s", tool.Name, schema)
 			}
-			if tool.Description == "" || tool.Annotations.IdempotentHint != (tool.Name == "caps__"+gatewaytest.Echo) {
+			repeats := tool.Annotations != nil && tool.Annotations.IdempotentHint
+			if tool.Description == "" || repeats != (tool.Name == "caps__"+gatewaytest.Echo) {
 				t.Errorf("%+v %+v", tool, tool.Annotations)
 			}
 		}

@@ -10,9 +10,12 @@ const (
 	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
 
 	// TenantHeader and OwnSessionHeader have TenantKey and OwnSession of the call, for code in the process that stands
-	// for a backend. A caller's headers of these names are removed.
+	// for a backend. A caller's headers of these names, and of RestHeader, are removed.
 	TenantHeader     = "x-capgate-tenant"
 	OwnSessionHeader = "x-capgate-own-session"
+	// RestHeader is there for a call over MCP. An MCP server's result then has all that the server says
+	// (localgrpc.SetRest).
+	RestHeader = "x-capgate-rest"
 )
 
 // RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it

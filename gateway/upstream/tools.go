@@ -20,6 +20,8 @@ type Discovered struct {
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
+	// Extras are what an MCP server lists besides; nil: nothing.
+	Extras *manifest.Extras `json:"mcp,omitempty"`
 }
 
 // Check returns the tool as the catalog takes it. The error says why it cannot.

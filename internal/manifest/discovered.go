@@ -48,7 +48,8 @@ func ParseTools(answer []byte) ([]Tool, error) {
 			return nil, fmt.Errorf("tool %d, %q: input_schema %w", i+1, found.Name, err)
 		}
 		seen[found.Name] = true
-		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal}
+		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal,
+			Extras: extrasOf(found.Extras)}
 		if len(found.Output) > 0 && string(found.Output) != "null" {
 			if t.Output, err = toolschema.Accept(found.Output); err != nil {
 				return nil, fmt.Errorf("tool %d, %q: output_schema %w", i+1, found.Name, err)
@@ -71,6 +72,7 @@ type discovered struct {
 	Confirm     bool            `json:"requires_confirmation"`
 	Recommended json.RawMessage `json:"recommended_policy"`
 	Terminal    bool            `json:"terminal_on_success"`
+	Extras      json.RawMessage `json:"mcp"` // Extras; another value is none
 }
 
 // listed reads an answer that is a JSON array. It reads no tool beyond the limit.

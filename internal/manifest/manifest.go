@@ -29,13 +29,11 @@ type Tool struct {
 	Description       string
 	Schema            *toolschema.Schema // of its arguments
 	Output            *toolschema.Schema // of its result; nil: unknown
+	Extras            *Extras            // of a tool of an MCP server; nil: it has none
 	Recommends        bool               // the author recommends a policy
 	Recommended       call.Verdict       // the policy; Block without a recommendation
 	TerminalOnSuccess bool               // it ends an agent's loop
 }
-
-// Hash identifies what an agent learns of the tool.
-func (t *Tool) Hash() toolschema.Hash { return t.Schema.Hash(t.Description, t.Output) }
 
 // Unchecked returns the parts of the tool's schemas that calls are not checked against, each with the reason.
 func (t *Tool) Unchecked() (notes []string) {

@@ -26,6 +26,7 @@ type versionText struct {
 	Description string `json:"description"`
 	Schema      []byte `json:"schema"`
 	Output      []byte `json:"output,omitempty"`
+	Extras      []byte `json:"extras,omitempty"`
 }
 
 func (v *Versions) versionsKey(capability string) string {
@@ -37,7 +38,7 @@ func (v *Versions) Save(ctx context.Context, capability string, versions map[str
 	fields := make([]any, 0, 2*len(versions))
 	for tool := range versions {
 		v := versions[tool]
-		text, err := json.Marshal(versionText{v.Description, v.Schema, v.Output})
+		text, err := json.Marshal(versionText{v.Description, v.Schema, v.Output, v.Extras})
 		if err != nil {
 			return err
 		}
@@ -71,7 +72,8 @@ func (v *Versions) Load(ctx context.Context, capability string, tools []string) 
 			v.malformed(v.versionsKey(capability))
 			continue
 		}
-		all[tools[i]] = catalog.Version{Description: one.Description, Schema: one.Schema, Output: one.Output}
+		all[tools[i]] = catalog.Version{Description: one.Description, Schema: one.Schema, Output: one.Output,
+			Extras: one.Extras}
 	}
 	return all, err
 }

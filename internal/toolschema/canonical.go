@@ -10,6 +10,9 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
+// Canonical returns the canonical form of JSON, by which Hash is independent of formatting.
+func Canonical(text []byte) ([]byte, error) { return canonicalize(text) }
+
 // canonicalize returns the canonical form of JSON (RFC 8785). RFC 8785 rounds numbers to 64-bit floating point, so that
 // different integers above 2^53 would become equal. Numbers that rounding would change keep their digits instead.
 func canonicalize(text []byte) ([]byte, error) {

@@ -151,7 +151,10 @@ func (s *Schema) JSON() []byte {
 // IsOfObject reports whether the type at the top of the schema is object, and no other.
 func (s *Schema) IsOfObject() bool {
 	if s.compiled == nil {
-		return false
+		var top struct {
+			Type any `json:"type"`
+		}
+		return json.Unmarshal(s.canonical, &top) == nil && top.Type == "object"
 	}
 	types := s.compiled.Types
 	return types != nil && slices.Equal(types.ToStrings(), []string{"object"})

@@ -83,6 +83,7 @@ func changeOf(v *Version, t *Tool) string {
 		{"description", v.Description, t.Description},
 		{"arguments", pretty(v.Schema), pretty(t.Schema.JSON())},
 		{"result", pretty(v.Output), pretty(t.Output.JSON())},
+		{"title, icons, annotations and _meta", pretty(v.Extras), pretty(t.Extras.JSON())},
 	} {
 		if lines := changedLines(part.before, part.after); len(lines) > 0 {
 			text = append(append(text, part.name+":"), lines...)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"time"
 
@@ -16,6 +17,7 @@ type Version struct {
 	Description string
 	Schema      []byte // JSON Schema of its arguments
 	Output      []byte // of its result; nil: it has none
+	Extras      []byte // JSON of manifest.Extras; nil: it has none
 }
 
 // Versions stores the accepted versions of tools, which their hashes alone could not show. Errors mean that it does
@@ -61,10 +63,10 @@ func (c *Catalog) saveVersions(ctx context.Context, to Versions, saved map[strin
 		for i := range of.tools {
 			t := &of.tools[i]
 			if t.Drifted || t.Schema == nil || saved[id][t.Name] == t.Hash ||
-				len(t.Description)+len(t.Schema.JSON())+len(t.Output.JSON()) > maxVersion {
+				len(t.Description)+len(t.Schema.JSON())+len(t.Output.JSON())+t.Extras.Size() > maxVersion {
 				continue
 			}
-			fresh[t.Name] = Version{t.Hash, t.Description, t.Schema.JSON(), t.Output.JSON()}
+			fresh[t.Name] = Version{t.Hash, t.Description, t.Schema.JSON(), t.Output.JSON(), t.Extras.JSON()}
 		}
 		if len(fresh) == 0 || to.Save(ctx, id, fresh) != nil {
 			continue
@@ -123,6 +125,9 @@ func (v *Version) hash() toolschema.Hash {
 		if t.Output, err = toolschema.Accept(v.Output); err != nil {
 			return toolschema.Hash{}
 		}
+	}
+	if len(v.Extras) > 0 && json.Unmarshal(v.Extras, &t.Extras) != nil {
+		return toolschema.Hash{}
 	}
 	return t.Hash()
 }

@@ -33,6 +33,7 @@ type invocation struct {
 	progress  any       // token of progress notifications; nil: none are asked for, or the client takes no events
 	stateless bool      // the request is of a revision without sessions
 	results   Results   // of the tool
+	rest      []byte    // what the answer of an MCP server has besides its result_json; nil: nothing
 
 	tasks   bool              // the client takes a task for a result
 	urls    bool              // the client shows addresses to its user
@@ -99,8 +100,8 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	ctx, result := x.r.Context(), (*callResult)(nil)
 	var err error
 	if i.results.Relayed {
-		if err = request.HoldResult(ctx, relayedCopies*len(reply.GetResultJson())); err == nil {
-			result = relayed(reply, i.stateless)
+		if err = request.HoldResult(ctx, relayedCopies*(len(reply.GetResultJson())+len(i.rest))); err == nil {
+			result = relayed(reply, i.rest, i.stateless)
 		}
 	} else {
 		result = resultOf(reply, i.stateless)
@@ -192,6 +193,9 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	reply := new(docpb.InvokeResponse)
 	if reply.ResultJson, reply.Error, err = localgrpc.Result(response); err != nil {
 		return nil, err
+	}
+	if i.results.Relayed {
+		i.rest = localgrpc.Rest(response.Message)
 	}
 	return reply, nil
 }

@@ -45,7 +45,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 				"cursor is not one that this server has made")
 		}
 	}
-	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*sdk.Tool{},
+	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*listedTool{},
 		stateless: exchangeOf(ctx).read.isStateless()}
 	if err := h.cfg.Catalog.Tools(ctx, after.capability, p.add); err != nil {
 		return nil, err
@@ -59,8 +59,14 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 // listCopies is how often the texts of a list are held while the SDK writes it.
 const listCopies = 4
 
-func listOf(tools []*sdk.Tool, next string) *sdk.ListToolsResult {
-	result := &sdk.ListToolsResult{Tools: tools, NextCursor: next}
+// toolList is the result of tools/list. The SDK's own has no room for what it does not know of tools.
+type toolList struct {
+	sdk.ListToolsResult
+	Tools []*listedTool `json:"tools"`
+}
+
+func listOf(tools []*listedTool, next string) *toolList {
+	result := &toolList{sdk.ListToolsResult{NextCursor: next}, tools}
 	result.TTLMs, result.CacheScope = int(listTTL/time.Millisecond), "private"
 	return result
 }
@@ -71,7 +77,7 @@ type page struct {
 	h     *Handler
 	names *Names
 	after place
-	tools []*sdk.Tool
+	tools []*listedTool
 	last  place
 	bytes int
 	next  string // cursor of the next page; "": this is the last one
@@ -91,7 +97,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 			p.next = p.last.cursor()
 			return false
 		}
-		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema.JSON())
+		p.bytes += len(t.Description) + len(t.InputSchema) + len(t.OutputSchema.JSON()) + t.Extras.Size()
 		p.tools, p.last = append(p.tools, toolOf(name, t, p.stateless)), place{capability, t.Name}
 	}
 	return true
@@ -129,27 +135,6 @@ func readCursor(cursor string) (p place, ok bool) {
 
 // anyObject is the schema of a tool that has none: MCP requires one.
 const anyObject = `{"type":"object"}`
-
-// toolOf returns a tool as MCP has it. Before 2026-07-28 a result is an object, so that other results have no schema.
-func toolOf(name string, t *Tool, stateless bool) *sdk.Tool {
-	tool := &sdk.Tool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema),
-		Annotations: hintsOf(t)}
-	if promises(t.OutputSchema, stateless) {
-		tool.OutputSchema = json.RawMessage(t.OutputSchema.JSON())
-	}
-	return tool
-}
-
-// hintsOf returns what a client may assume of a tool. A call that only reads destroys nothing, even if a person has to
-// approve it.
-func hintsOf(t *Tool) *sdk.ToolAnnotations {
-	hints := &sdk.ToolAnnotations{IdempotentHint: t.Idempotent, ReadOnlyHint: t.ReadOnly}
-	if t.ReadOnly || t.Asks {
-		destroys := !t.ReadOnly
-		hints.DestructiveHint = &destroys
-	}
-	return hints
-}
 
 // promises reports whether clients are told of the schema of a tool's results.
 func promises(output *toolschema.Schema, stateless bool) bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -91,7 +92,7 @@ type Tool struct {
 	Name, Description string
 	InputSchema       []byte             // JSON Schema of the arguments; nil: unknown
 	OutputSchema      *toolschema.Schema // of the result; nil: unknown
-	Asks              bool               // a person has to approve each call
+	Extras            *manifest.Extras   // what its MCP server lists besides; nil: nothing
 	Idempotent        bool               // a call may be repeated
 	ReadOnly          bool               // calls change nothing
 }

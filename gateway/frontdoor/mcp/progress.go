@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/localgrpc"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -144,6 +145,9 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		}
 		if last {
 			reply.Error = c.GetError()
+			if i.results.Relayed {
+				i.rest = localgrpc.Rest(c.ProtoReflect().GetUnknown())
+			}
 			return reply, drained(stream)
 		}
 		if err := i.told.piece(ctx, c.GetData(), i.results.Relayed); err != nil {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -56,36 +55,6 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	r := newResult(data, stateless)
 	if strictjson.Check(data) == nil && (stateless || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))) {
 		r.structured = data
-	}
-	return r
-}
-
-// relayed returns the answer of an MCP server as it was before it became one of a capability: a string is its text, an
-// object with content is both, and anything else is structured content (docs/systems/mcp.md, "Calls").
-func relayed(reply *docpb.InvokeResponse, stateless bool) *callResult {
-	data := reply.GetResultJson()
-	if reply.GetError() != "" || len(data) == 0 {
-		return resultOf(reply, stateless)
-	}
-	var text string
-	switch {
-	case string(data) == "null":
-		return newResult(nil, stateless)
-	case data[0] == '"' && json.Unmarshal(data, &text) == nil:
-		return newResult([]byte(text), stateless)
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil || !bytes.HasPrefix(members["content"], []byte("[")) {
-		return resultOf(reply, stateless)
-	}
-	structured, both := members["structuredContent"]
-	if both != (len(members) == 2) || len(members) > 2 {
-		return resultOf(reply, stateless)
-	}
-	content := members["content"]
-	r := &callResult{items: bytes.TrimSpace(content[1 : len(content)-1]), stateless: stateless}
-	if stateless || bytes.HasPrefix(structured, []byte("{")) {
-		r.structured = structured
 	}
 	return r
 }

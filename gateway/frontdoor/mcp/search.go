@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/manifest"
 )
 
 // The tools that stand for all tools of a caller who has many.
@@ -35,15 +36,14 @@ func (h *Handler) searches(r *http.Request) bool {
 }
 
 // searchList returns the two tools.
-func searchList() []*sdk.Tool {
-	return []*sdk.Tool{
+func searchList() []*listedTool {
+	return []*listedTool{
 		{Name: searchTools, Description: "Finds tools by words of their names and descriptions. It returns their names, " +
 			"descriptions and input schemas. Call one of them with " + callTool + ".",
-			Annotations: hintsOf(&Tool{ReadOnly: true, Idempotent: true}),
+			Extras: manifest.Extras{Annotations: hintsOf(&Tool{ReadOnly: true, Idempotent: true})},
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":` +
 				`"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10}},"required":["query"]}`)},
 		{Name: callTool, Description: "Calls a tool that " + searchTools + " has found.",
-			Annotations: &sdk.ToolAnnotations{},
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"name":{"type":"string","description":` +
 				`"name of the tool"},"arguments":{"type":"object","description":"as its input schema has them"}},` +
 				`"required":["name"]}`)},
@@ -92,7 +92,8 @@ type found struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
-	score       int
+	manifest.Extras
+	score int
 }
 
 // search answers search_tools with the tools that the caller may use and that have the most words of the query.
@@ -119,7 +120,11 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 			name, ok := names.Of(ctx, capability, tools[i].Name, h.cfg.Catalog)
 			if score := scoreOf(words, name, tools[i].Description); ok && score > 0 {
 				schema := objectSchema(tools[i].InputSchema)
-				all = append(all, found{name, tools[i].Description, schema, score})
+				one := found{Name: name, Description: tools[i].Description, InputSchema: schema, score: score}
+				if e := tools[i].Extras; e != nil { // a model has no use for the others
+					one.Title, one.Annotations = e.Title, e.Annotations
+				}
+				all = append(all, one)
 			}
 		}
 		return true

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"encoding/json"
 	"fmt"
 	"unicode/utf8"
 
@@ -136,6 +137,11 @@ func (w *writer) content(r *callResult) {
 // size returns the length of the result as it is written, or a little more.
 func (r *callResult) size() int {
 	n := escapedSize(r.text) + len(r.items) + len(r.structured) + writeChunk
+	for _, value := range r.Meta {
+		if text, ok := value.(json.RawMessage); ok {
+			n += len(text)
+		}
+	}
 	for _, c := range r.more {
 		switch c := c.(type) {
 		case *sdk.TextContent:

@@ -49,7 +49,9 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &docpb.InvokeResponse{ResultJson: result.json, Error: result.failure}, nil
+	reply := &docpb.InvokeResponse{ResultJson: result.json, Error: result.failure}
+	localgrpc.SetRest(reply, result.rest)
+	return reply, nil
 }
 
 // StreamInvoke implements docpb.CapabilityServer. Each chunk is a JSON document: what the server says of the progress,
@@ -82,7 +84,9 @@ func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 			if e.err != nil {
 				return e.err
 			}
-			return stream.Send(&docpb.InvokeChunk{Data: e.result.json, Error: e.result.failure, Done: true})
+			last := &docpb.InvokeChunk{Data: e.result.json, Error: e.result.failure, Done: true}
+			localgrpc.SetRest(last, e.result.rest)
+			return stream.Send(last)
 		}
 	}
 }
@@ -147,7 +151,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	}
 	switch {
 	case raw != nil && refused == nil: // the SDK may not know all that it has
-		result, err := resultOf(raw)
+		result, err := resultOf(raw, wantsRest(ctx))
 		if err != nil {
 			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not one of tools/call")
 		}
@@ -167,6 +171,12 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 		return nil, false, unusable(refused)
 	}
 	return nil, false, ex.failureStatus(seen)
+}
+
+// wantsRest reports whether the caller of ctx takes what a result has besides its result_json.
+func wantsRest(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return first(md, filter.RestHeader) != ""
 }
 
 // notStarted is the error of a call that the server did not get.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -90,6 +91,19 @@ func TestStream(t *testing.T) {
 				t.Errorf("%+v, %v", c, err)
 			}
 		})
+	}
+}
+
+// TestOnlyMCPGetsTheRest: a client of gRPC gets the fields of the capability protocol alone, whatever it asks for.
+func TestOnlyMCPGetsTheRest(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil, newRemote(t, false).URL)
+	for _, tool := range []string{"structured", "fail"} {
+		ctx := metadata.AppendToOutgoingContext(within(t), filter.RestHeader, "1")
+		got, err := w.Invoke(ctx, request(tool, `{"text":"x"}`))
+		if rest := got.ProtoReflect().GetUnknown(); err != nil || len(rest) > 0 {
+			t.Errorf("%s: %v, %q", tool, err, rest)
+		}
 	}
 }
 

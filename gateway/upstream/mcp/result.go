@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
@@ -22,6 +24,14 @@ var errNoResult = errors.New("not a result of tools/call")
 type toolResult struct {
 	json    []byte
 	failure string // the tool's own error; "": none
+	rest    []byte // JSON of what the result has besides, see rest; nil: nothing
+}
+
+// rest has the members of a result that are not in the words of the capability protocol. Clients of MCP get them.
+type rest struct {
+	Content    *[]json.RawMessage `json:"content,omitempty"`
+	Structured json.RawMessage    `json:"structuredContent,omitempty"`
+	Meta       json.RawMessage    `json:"_meta,omitempty"`
 }
 
 // block is one piece of a result's content.
@@ -30,44 +40,99 @@ type block struct {
 	Text *string `json:"text"`
 }
 
+// result is a result of tools/call.
+type result struct {
+	Content    []json.RawMessage `json:"content"`
+	Structured json.RawMessage   `json:"structuredContent"`
+	IsError    bool              `json:"isError"`
+	Meta       json.RawMessage   `json:"_meta"`
+	Type       string            `json:"resultType"`
+	Requests   json.RawMessage   `json:"inputRequests"`
+}
+
 // resultOf reads a result: the structured content where there is some and all else is text; the text, where that is
-// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits.
-func resultOf(raw []byte) (*toolResult, error) {
-	var r struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent,omitempty"`
-		IsError    bool              `json:"isError"`
-		Type       string            `json:"resultType"`
-		Requests   json.RawMessage   `json:"inputRequests"`
-	}
+// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits. whole: the caller
+// gets the rest, too.
+func resultOf(raw []byte, whole bool) (*toolResult, error) {
+	var r result
 	if err := json.Unmarshal(raw, &r); err != nil || raw[0] != '{' {
 		return nil, errNoResult
 	}
 	if r.Type == "input_required" || len(r.Requests) > 0 {
 		return &toolResult{failure: needsInput}, nil
 	}
-	structured := len(r.Structured) > 0 && string(r.Structured) != "null"
+	if string(r.Structured) == "null" {
+		r.Structured = nil
+	}
+	t, more, err := r.read()
+	if err != nil || !whole {
+		return t, err
+	}
+	if more.Meta = foreign(r.Meta); more.Content == nil && more.Structured == nil && more.Meta == nil {
+		return t, nil
+	}
+	if t.rest, err = plainjson.Marshal(more); len(t.json)+len(t.rest) > maxWhole {
+		t.rest = nil
+	}
+	return t, err
+}
+
+// maxWhole bounds a result with its rest, in bytes. The rest of a longer one is left out.
+const maxWhole = 15 << 20
+
+// read returns the result in the words of the capability protocol, and the content that they leave out.
+func (r *result) read() (t *toolResult, more rest, err error) {
 	texts, plain := textsOf(r.Content)
+	t = new(toolResult)
 	switch {
 	case r.IsError:
-		return &toolResult{failure: failureOf(texts, r.Structured)}, nil
-	case structured && plain && !looksWhole(r.Structured):
-		return &toolResult{json: r.Structured}, nil
-	case plain && !structured && len(texts) == 0:
-		return &toolResult{json: []byte("null")}, nil
-	case plain && !structured:
-		text, err := plainjson.Marshal(strings.Join(texts, "\n"))
-		return &toolResult{json: text}, err
+		all := append([]json.RawMessage{}, r.Content...)
+		t.failure, more = failureOf(texts, r.Structured), rest{Content: &all, Structured: r.Structured}
+	case len(r.Structured) > 0 && plain && !looksWhole(r.Structured):
+		t.json = r.Structured
+		if len(texts) > 0 {
+			more.Content = &r.Content
+		}
+	case plain && len(r.Structured) == 0 && len(texts) == 0:
+		t.json = []byte("null")
+	case plain && len(r.Structured) == 0:
+		if len(texts) > 1 || texts[0] == "" || !isBare(r.Content[0]) {
+			more.Content = &r.Content
+		}
+		t.json, err = plainjson.Marshal(strings.Join(texts, "\n"))
+	default:
+		t.json, err = plainjson.Marshal(struct {
+			Content    []json.RawMessage `json:"content"`
+			Structured json.RawMessage   `json:"structuredContent,omitempty"`
+		}{r.Content, r.Structured})
 	}
-	whole := struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent,omitempty"`
-	}{r.Content, nil}
-	if structured {
-		whole.Structured = r.Structured
+	return t, more, err
+}
+
+// isBare reports whether a text has no annotations, and nothing else besides.
+func isBare(text json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(text, &members) == nil && len(members) == 2
+}
+
+// foreign returns the _meta of a result without the name of the server: a client is at the gateway. It returns nil if
+// there is nothing else.
+func foreign(meta json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(meta, &members) != nil || len(members) == 0 {
+		return nil
 	}
-	text, err := plainjson.Marshal(whole)
-	return &toolResult{json: text}, err
+	if _, named := members[sdk.MetaKeyServerInfo]; !named {
+		return meta
+	}
+	if delete(members, sdk.MetaKeyServerInfo); len(members) == 0 {
+		return nil
+	}
+	text, err := plainjson.Marshal(members)
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // looksWhole says whether structured content could be taken for an object with content. It becomes a part of one.

@@ -25,10 +25,16 @@ const maxPages = 100
 // tool is one of the list, as far as capgate has a use for it.
 type tool struct {
 	Name        string          `json:"name"`
-	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"inputSchema"`
 	Output      json.RawMessage `json:"outputSchema"`
+	manifest.Extras
+}
+
+// title returns the title; "": there is none.
+func (t *tool) title() (title string) {
+	_ = json.Unmarshal(t.Title, &title) // a title of another type is left out
+	return title
 }
 
 // tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
@@ -60,6 +66,14 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		all = v.add(all, one)
 	}
 	tools, err := plainjson.Marshal(all)
+	if len(tools) > manifest.MaxBytes {
+		v.all.Log.Warn("titles, icons, annotations and _meta of the tools of an MCP server were left out: they are too long",
+			"capability", v.fleet.Capability, "backend", v.url)
+		for i := range all {
+			all[i].Extras = nil
+		}
+		tools, err = plainjson.Marshal(all)
+	}
 	if err == nil {
 		v.listed.Store(&listed{sum, tools})
 	}
@@ -143,11 +157,11 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.
 	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
 		t.Schema = json.RawMessage(`{"type":"object"}`)
 	}
-	if _, err := toolschema.Compile(t.Output); err != nil { // the tool works without it
+	if _, err := toolschema.Accept(t.Output); err != nil { // the tool works without it
 		t.Output = nil
 	}
-	found := upstream.Discovered{Name: t.Name, Description: cmp.Or(t.Description, t.Title, t.Name), Schema: t.Schema,
-		Output: t.Output}
+	found := upstream.Discovered{Name: t.Name, Description: cmp.Or(t.Description, t.title(), t.Name), Schema: t.Schema,
+		Output: t.Output, Extras: t.Sound()}
 	_, err := upstream.Check(found)
 	for i := range all {
 		if all[i].Name == found.Name {

@@ -208,7 +208,7 @@ func (t toolsOf) Tools(ctx context.Context, from string, visit func(string, []mc
 		fleet, tools := table.Fleet(capability), make([]mcp.Tool, len(usable))
 		for i := range usable {
 			u := &usable[i]
-			tools[i] = mcp.Tool{Name: u.Name, Description: u.Description, Asks: u.Verdict == call.Ask,
+			tools[i] = mcp.Tool{Name: u.Name, Description: u.Description, Extras: u.Extras,
 				Idempotent: fleet != nil && fleet.Idempotent(call.Invoke, u.Name), ReadOnly: fleet.EventSource(u.Name)}
 			if u.Schema != nil {
 				tools[i].InputSchema = u.Schema.JSON()
