@@ -62,7 +62,7 @@ func TestGRPCService(t *testing.T) {
 	service := grpctest.Start(t, grpctest.Options{})
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, grpcConfig("", service.Addr)))
 	untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, `"cityName":"Ulm"`)
-	untilPosted(t, public, "Fail", `{}`, http.StatusForbidden, "TOOL_BLOCKED") // it is not listed
+	untilPosted(t, public, "Fail", `{}`, http.StatusNotFound, "TOOL_UNKNOWN") // it is not listed
 	client, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 		&sdk.StreamableClientTransport{Endpoint: "http://" + public + "/mcp", MaxRetries: -1}, nil)
 	check.Must(t, err)

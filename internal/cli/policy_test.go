@@ -184,7 +184,7 @@ func TestManifestsOfFleets(t *testing.T) {
 	_, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.OK)
-	until(t, client, "", "unheard-of", codes.PermissionDenied)
+	until(t, client, "", "unheard-of", codes.NotFound)
 	check.Must(t, os.WriteFile(manifest, []byte(manifestOf("ask")), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
 	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused || !strings.Contains(errs, "POLICIES_OFF") {
