@@ -142,7 +142,7 @@ func TestRegisterManifestWithoutFleet(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	req.ToolName = "another"
-	if _, err := client.Invoke(t.Context(), req); status.Code(err) != codes.PermissionDenied {
+	if _, err := client.Invoke(t.Context(), req); status.Code(err) != codes.NotFound {
 		t.Error(err)
 	}
 	registrar.stop(t)
