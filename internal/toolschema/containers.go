@@ -69,6 +69,7 @@ func (c *checker) member(s *jsonschema.Schema, name, v strictjson.Value) (applie
 	for re, sub := range s.PatternProperties {
 		if _, is := re.(anything); is { // the member may be one of those, which is all that is known
 			applies = true
+			c.assumed++
 		} else if c.matches(re, text) {
 			applies, valid = true, c.at(at, sub, v) && valid
 		}

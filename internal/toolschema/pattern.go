@@ -88,9 +88,17 @@ func beyond(err error) bool {
 		return false
 	}
 	switch wrong.Code {
-	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidRepeatSize, syntax.ErrInvalidCharRange,
-		syntax.ErrInvalidCharClass, syntax.ErrInvalidNamedCapture, syntax.ErrInvalidUTF8:
+	case syntax.ErrInvalidPerlOp, syntax.ErrInvalidEscape, syntax.ErrInvalidCharClass, syntax.ErrInvalidNamedCapture,
+		syntax.ErrInvalidUTF8:
 		return true
+	case syntax.ErrInvalidCharRange: // [9-0] is a mistake in both; \pX and [[:x:]] are not
+		return strings.HasPrefix(wrong.Expr, `\p`) || strings.HasPrefix(wrong.Expr, `\P`) ||
+			strings.HasPrefix(wrong.Expr, "[:")
+	case syntax.ErrInvalidRepeatSize: // and so is {3,1}
+		least, most, _ := strings.Cut(strings.Trim(wrong.Expr, "{}?"), ",")
+		from, _ := strconv.Atoi(least)
+		to, err := strconv.Atoi(most)
+		return err != nil || from <= to
 	case syntax.ErrMissingBracket:
 		return strings.Contains(wrong.Expr, "[]") || strings.Contains(wrong.Expr, "[^]")
 	}

@@ -39,9 +39,9 @@ type Schema struct {
 }
 
 // Compile parses the JSON Schema of an author who reads the error, which has the problem and its place in the schema. A
-// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema. A schema that is
-// too costly to check is rejected: a value would be checked against thousands of subschemas, a subschema applies itself
-// without end, or a pattern is too large.
+// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without rules that
+// came later. A schema that is too costly to check is rejected: a value would be checked against thousands of subschemas,
+// a subschema applies itself without end, or a pattern is too large.
 func Compile(text []byte) (*Schema, error) {
 	s, doc, err := parse(text)
 	if err != nil {
@@ -95,6 +95,41 @@ func parse(text []byte) (s *Schema, doc map[string]any, err error) {
 // older are the drafts that a schema may be of which is no valid schema of draft 2020-12, and names none.
 var older = []*jsonschema.Draft{jsonschema.Draft7, jsonschema.Draft4} //nolint:gochecknoglobals // a table
 
+// newer reports whether a schema, or one below it, has a rule that a draft of older does not know: such a draft would
+// ignore it.
+func newer(schema any, draft *jsonschema.Draft) bool {
+	if list, is := schema.([]any); is {
+		return slices.ContainsFunc(list, func(one any) bool { return newer(one, draft) })
+	}
+	of, _ := schema.(map[string]any)
+	for word, value := range of {
+		switch word {
+		case "dependentRequired", "dependentSchemas", "maxContains", "minContains", "prefixItems", "unevaluatedItems",
+			"unevaluatedProperties", "$dynamicRef", "$recursiveRef":
+			return true
+		case "const":
+			if draft == jsonschema.Draft4 {
+				return true
+			}
+		case "contains", "if", "propertyNames":
+			if draft == jsonschema.Draft4 || newer(value, draft) {
+				return true
+			}
+		case "default", "enum", "examples": // no schemas
+		case "$defs", "definitions", "dependencies", "patternProperties", "properties":
+			named, _ := value.(map[string]any)
+			if newer(slices.Collect(maps.Values(named)), draft) {
+				return true
+			}
+		default:
+			if newer(value, draft) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (s *Schema) compile(doc map[string]any) error {
 	err := s.compileAs(doc, jsonschema.Draft2020)
 	name, named := doc["$schema"].(string)
@@ -108,7 +143,7 @@ func (s *Schema) compile(doc map[string]any) error {
 		if named || !errors.As(err, &invalid) {
 			break
 		}
-		if s.compileAs(doc, draft) == nil {
+		if !newer(doc, draft) && s.compileAs(doc, draft) == nil {
 			return nil
 		}
 	}

@@ -2,7 +2,6 @@ package toolschema
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 )
 
@@ -57,9 +56,11 @@ func (s *Secrets) Member(name string) *Secrets {
 		next.apply(own, 0)
 		patterns, _ := of["patternProperties"].(map[string]any)
 		for pattern, schema := range patterns {
-			if is, err := regexp.MatchString(pattern, name); err != nil || is {
+			p, err := compilePattern(pattern)
+			unknown := err != nil || p == nil
+			if unknown || p.MatchString(name) {
 				next.apply(schema, 0)
-				named = true
+				named = named || !unknown
 			}
 		}
 		if !named {
@@ -71,11 +72,16 @@ func (s *Secrets) Member(name string) *Secrets {
 // Item returns what the schema says of an item of the value, which is an array.
 func (s *Secrets) Item(i int) *Secrets {
 	return s.step(func(of map[string]any, next *Secrets) {
-		if first, _ := of["prefixItems"].([]any); i < len(first) {
+		first, _ := of["prefixItems"].([]any)
+		rest := of["items"]
+		if tuple, is := rest.([]any); is { // of an older draft
+			first, rest = tuple, of["additionalItems"]
+		}
+		if i < len(first) {
 			next.apply(first[i], 0)
 			return
 		}
-		next.apply(of["items"], 0)
+		next.apply(rest, 0)
 	})
 }
 

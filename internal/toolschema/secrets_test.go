@@ -1,7 +1,9 @@
 package toolschema_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -36,5 +38,33 @@ func TestSecrets(t *testing.T) {
 	var none *toolschema.Schema
 	if of := none.Secrets(); of != nil || of.Secret() || of.Member("x").Item(0).Secret() {
 		t.Error("no schema")
+	}
+}
+
+// TestSecretsOfServers: what is a secret stays one where the schema is of an older draft, or has a pattern that the
+// gateway cannot read or that is too costly. A name costs little, whatever the pattern.
+func TestSecretsOfServers(t *testing.T) {
+	t.Parallel()
+	costly := strings.Repeat("(a{1000})", 3000)
+	for name, test := range map[string]struct{ text, secret, other string }{
+		"a pattern":        {`{"patternProperties":{"^(?!y)":{"writeOnly":true}},"properties":{"y":{}}}`, "x", ""},
+		"the rest":         {`{"patternProperties":{"^(?!x)":{}},"additionalProperties":{"writeOnly":true},"properties":{"y":{}}}`, "x", "y"},
+		"an escape":        {`{"patternProperties":{"^\\u0078$":{"writeOnly":true}}}`, "x", "y"},
+		"a costly pattern": {`{"patternProperties":{"` + costly + `":{"writeOnly":true}}}`, "x", ""},
+	} {
+		s, err := toolschema.Accept([]byte(test.text))
+		check.Must(t, err)
+		begin := time.Now()
+		if top := s.Secrets(); !top.Member(test.secret).Secret() || test.other != "" && top.Member(test.other).Secret() {
+			t.Errorf("%s: %s is shown, or %s is not", name, test.secret, test.other)
+		}
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+	s, err := toolschema.Accept([]byte(`{"items":[{},{"writeOnly":true}],"additionalItems":{"format":"password"}}`))
+	check.Must(t, err)
+	if of := s.Secrets(); of.Item(0).Secret() || !of.Item(1).Secret() || !of.Item(2).Secret() {
+		t.Errorf("a tuple: %v %v %v", of.Item(0).Secret(), of.Item(1).Secret(), of.Item(2).Secret())
 	}
 }

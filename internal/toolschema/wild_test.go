@@ -49,6 +49,12 @@ func TestSchemasInTheWild(t *testing.T) {
 			"is not checked", `{"a":1,"x":2}`, `{"x":"a"}`},
 		"at most one": {`{"properties":{"l":{"contains":{"pattern":"^(?!x)"},"maxContains":1}}}`, "is not checked",
 			`{"l":["a","xb"]}`, `{"l":[]}`},
+		"names below not": {`{"not":{"patternProperties":{"^(?!x)":{"type":"string"}},"minProperties":1}}`, "is not checked",
+			`{"x":1} {}`, ``},
+		"names of one of two": {`{"oneOf":[{"patternProperties":{"^(?!x)":{}},"additionalProperties":false},{"required":["x"]}]}`,
+			"is not checked", `{"x":1} {"a":1}`, ``},
+		"a tuple and a later rule": {`{"properties":{"p":{"items":[{}]}},"dependentRequired":{"a":["b"]}}`, "is not a JSON Schema",
+			`{"a":1}`, ``},
 		"another document": {`{"properties":{"a":{"$ref":"https://example.com/a.json"}}}`, "refers to another document",
 			`{"a":1}`, ``},
 		"no schema":      {`{"type":"objekt"}`, "is not a JSON Schema", `{"a":1}`, ``},
@@ -101,5 +107,51 @@ func TestUncheckedSchemas(t *testing.T) {
 	}
 	if err := s.Check(t.Context(), []byte(`{"a":1,"a":2}`)); err == nil {
 		t.Error("arguments with two readings are accepted")
+	}
+}
+
+// TestRulesThatOlderDraftsIgnore: a schema with a mistake is not taken for one of a draft that ignores the mistake, or
+// another rule. Names of properties, and values, are no rules.
+func TestRulesThatOlderDraftsIgnore(t *testing.T) {
+	t.Parallel()
+	const tuple = `"p":{"items":[{}]}`
+	for name, text := range map[string]string{
+		"a required name":  `{"dependentRequired":{"a":"b"}}`,
+		"what is left":     `{"unevaluatedProperties":"false"}`,
+		"a name's pattern": `{"propertyNames":"^a"}`,
+		"a constant":       `{"properties":{"mode":{"const":"read"},"x":{"examples":"abc"}}}`,
+		"a condition":      `{"if":{"required":["a"]},"then":{"required":["b"]},"properties":{"n":{"minimum":1,"exclusiveMinimum":true}}}`,
+		"below a list":     `{"anyOf":[{"properties":{"x":{"contains":{}}}}],"properties":{"n":{"minimum":1,"exclusiveMinimum":true}}}`,
+		"below a name":     `{"definitions":{"a":{"minContains":1}},"properties":{` + tuple + `}}`,
+		"below contains":   `{"properties":{"a":{"contains":{"prefixItems":[]}},` + tuple + `}}`,
+	} {
+		if _, err := toolschema.Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), "is not a JSON Schema") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"properties": `{"properties":{"const":{},"prefixItems":{"type":"string"},"n":{"minimum":1,"exclusiveMinimum":true}}}`,
+		"values":     `{"default":{"const":1},"enum":[{"if":1}],"properties":{"n":{"minimum":1,"exclusiveMinimum":true}}}`,
+		"draft 7":    `{"properties":{"a":{"const":{"prefixItems":1}},` + tuple + `},"if":{},"propertyNames":{"maxLength":3}}`,
+	} {
+		if s, err := toolschema.Compile([]byte(text)); err != nil || len(s.Unchecked()) > 0 {
+			t.Errorf("%s: %v %v", name, err, s.Unchecked())
+		}
+	}
+}
+
+// TestMistakesInPatterns: what is a mistake in every language of patterns is the author's, and no pattern that is not
+// checked.
+func TestMistakesInPatterns(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"[9-0]", `[\\u005a-\\u0041]`, "a{3,1}", "a{1001,2}?", "(", "[a", "a++"} {
+		if _, err := toolschema.Compile([]byte(`{"pattern":"` + pattern + `"}`)); err == nil {
+			t.Errorf("%s is accepted", pattern)
+		}
+	}
+	for _, pattern := range []string{`\\p{Foo}`, "[[:foo:]]", "a{2,2000}", "a{2000}", "a{2000,}"} {
+		if s, err := toolschema.Compile([]byte(`{"pattern":"` + pattern + `"}`)); err != nil || len(s.Unchecked()) != 1 {
+			t.Errorf("%s: %v %v", pattern, err, s.Unchecked())
+		}
 	}
 }
