@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
@@ -109,6 +110,34 @@ func TestMCPClientSignsIn(t *testing.T) {
 		_ = s.Close()
 		if logins := i.Logins(t); logins != n+1 {
 			t.Errorf("%s: %d sign-ins", revision, logins-n)
+		}
+	}
+}
+
+// TestMCPNamesScopesOfIssuer: the metadata name the scopes for MCP that the issuer has, and no others, for which it would
+// refuse the client.
+func TestMCPNamesScopesOfIssuer(t *testing.T) {
+	t.Parallel()
+	for supported, want := range map[string][]string{
+		"": nil, "scopes openid profile": nil, "scopes openid read admin": {"read"},
+		"scopes read openid invoke": {"invoke", "read"},
+	} {
+		i := issuertest.Start(t)
+		i.Behave(t, supported)
+		tokens := verifier(t, i)
+		f := startMCP(t, func(o *gatewaytest.Options) {
+			o.Authenticator = tokens
+			o.MCP.Settings.Issuers = []string{i.URL}
+			o.MCP.Scopes = func(issuers []string) []string { return tokens.Scopes(issuers, tenant.Invoke|tenant.Read) }
+		})
+		f.session(t, revisions[0], nil, "Authorization", "Bearer "+i.Token(t, nil)) // the issuer's metadata are there
+		_, text := getJSON(t, f.gateway, "/.well-known/oauth-protected-resource/mcp")
+		var metadata struct {
+			Scopes []string `json:"scopes_supported"`
+		}
+		check.Must(t, json.Unmarshal([]byte(text), &metadata))
+		if !slices.Equal(metadata.Scopes, want) || strings.Contains(text, "scopes_supported") != (want != nil) {
+			t.Errorf("%s: %s", supported, text)
 		}
 	}
 }

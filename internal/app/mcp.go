@@ -7,6 +7,7 @@ import (
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/fleetplan"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // mcpFeature has the front door of MCP.
@@ -26,7 +27,11 @@ func mcpFeature() feature {
 
 // mcp returns what the front door of MCP needs.
 func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
-	return mcptools.Config{Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first),
+	var scopes func([]string) []string
+	if p.auth.tokens != nil {
+		scopes = func(issuers []string) []string { return p.auth.tokens.Scopes(issuers, tenant.Invoke|tenant.Read) }
+	}
+	return mcptools.Config{Scopes: scopes, Usable: p.tools.listing, Absent: p.tools.listing.Absent, Settings: mcpOf(cfg, first),
 		Version: p.options.Version, Keys: p.auth.signatures.Keys,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,

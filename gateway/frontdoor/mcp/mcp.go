@@ -36,7 +36,9 @@ type Config struct {
 	// Invokes and Lists return why the caller of a request lacks the scope to call tools, or to list them, as a gRPC
 	// status; nil: it has it.
 	Invokes, Lists func(*http.Request) error
-	Version        string // of the program
+	// Scopes returns the scopes of this server that clients may ask each of the issuers for; nil: none are known.
+	Scopes  func(issuers []string) []string
+	Version string // of the program
 	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
 	// session, and no state to bring back.
 	Keys   func(ctx context.Context) [][]byte

@@ -15,7 +15,7 @@ type protectedResource struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
 	Methods  []string `json:"bearer_methods_supported"`
-	Scopes   []string `json:"scopes_supported"`
+	Scopes   []string `json:"scopes_supported,omitempty"`
 	Name     string   `json:"resource_name"`
 }
 
@@ -37,10 +37,12 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	text, _ := json.Marshal(protectedResource{ // texts always have JSON
-		Resource: h.base(r) + Path, Servers: h.settings.Load().Issuers, Methods: []string{"header"},
-		Scopes: []string{"invoke", "read"}, Name: "capgate",
-	})
+	of, server := h.settings.Load(), protectedResource{Resource: h.base(r) + Path, Methods: []string{"header"}, Name: "capgate"}
+	server.Servers = of.Issuers
+	if h.cfg.Scopes != nil {
+		server.Scopes = h.cfg.Scopes(of.Issuers)
+	}
+	text, _ := json.Marshal(server) // texts always have JSON
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers; it has no secret

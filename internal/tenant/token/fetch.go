@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,8 +40,14 @@ func newFetcher(i *Issuer) *fetcher {
 	}}
 }
 
-// fetch fetches the keys.
-func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
+// fetched is what an issuer says of itself.
+type fetched struct {
+	keys   []*key
+	scopes []string // that it supports (RFC 8414 §2); nil: it does not say
+}
+
+// fetch fetches the keys, and the scopes unless the keys have a URL of their own.
+func (f *fetcher) fetch(ctx context.Context) (got fetched, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	defer f.client.CloseIdleConnections() // the next fetch is minutes later
@@ -48,33 +55,36 @@ func (f *fetcher) fetch(ctx context.Context) ([]*key, error) {
 	if from == "" {
 		provider, err := oidc.NewProvider(oidc.ClientContext(ctx, f.client), f.issuer)
 		if err != nil {
-			return nil, fmt.Errorf("discovery: %w", err)
+			return got, fmt.Errorf("discovery: %w", err)
 		}
 		var metadata struct {
-			JWKS string `json:"jwks_uri"`
+			JWKS   string          `json:"jwks_uri"`
+			Scopes json.RawMessage `json:"scopes_supported"`
 		}
 		if err = provider.Claims(&metadata); err != nil {
-			return nil, fmt.Errorf("discovery: %w", err)
+			return got, fmt.Errorf("discovery: %w", err)
 		}
 		if err = CheckURL(metadata.JWKS, f.insecure); err != nil {
-			return nil, fmt.Errorf("discovery: jwks_uri %w", err)
+			return got, fmt.Errorf("discovery: jwks_uri %w", err)
 		}
 		from = metadata.JWKS
+		_ = json.Unmarshal(metadata.Scopes, &got.scopes) // the keys do not depend on it
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
-	return parseKeys(data)
+	got.keys, err = parseKeys(data)
+	return got, err
 }
 
 // CheckURL checks whether keys may be fetched from a URL. An attacker who can change cleartext in transit could sign

@@ -24,9 +24,10 @@ type source struct {
 	own      *tenant.TokenBucket
 	stop     context.CancelFunc // of run; nil: not started
 
-	set  atomic.Pointer[keySet] // nil: never fetched
-	wake chan struct{}
-	up   atomic.Bool
+	set    atomic.Pointer[keySet]   // nil: never fetched
+	scopes atomic.Pointer[[]string] // that the issuer supports; nil: never fetched
+	wake   chan struct{}
+	up     atomic.Bool
 
 	fetched, failed, limited atomic.Int64
 
@@ -98,9 +99,10 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	s.next, s.current = nil, r
 	s.mu.Unlock()
 
-	keys, err := s.fetcher.fetch(ctx)
+	got, err := s.fetcher.fetch(ctx)
 	if err == nil {
-		s.install(keys)
+		s.scopes.Store(&got.scopes)
+		s.install(got.keys)
 	} else if ctx.Err() == nil {
 		s.refreshFailed(err)
 	}

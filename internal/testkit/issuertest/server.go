@@ -76,6 +76,9 @@ func (s *server) discovery(w http.ResponseWriter, r *http.Request) {
 	doc := map[string]any{"issuer": s.url, "jwks_uri": s.url + "/keys", "authorization_endpoint": s.url + "/auth",
 		"token_endpoint": s.url + "/token", "response_types_supported": []string{"code"},
 		"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true}
+	if words, ok := strings.CutPrefix(s.behave, "scopes "); ok {
+		doc["scopes_supported"] = strings.Fields(words)
+	}
 	switch s.behave {
 	case "other issuer":
 		doc["issuer"] = "https://other.example.com"

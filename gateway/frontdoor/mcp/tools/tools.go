@@ -46,6 +46,8 @@ type Config struct {
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
 	Changes   *ViewChanges // of the tools of callers; nil: they do not change
+	// Scopes returns the scopes for MCP that clients may ask each of the issuers for; nil: none are known.
+	Scopes func(issuers []string) []string
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
 	// a caller's credential; nil: streams of changes outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
@@ -121,7 +123,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	tools.views = newViews(cfg.Changes, tools.fingerprint)
 	h := mcp.New(mcp.Config{
 		Conn: deps.Conn, Unary: deps.Conn.Unary, Catalog: tools, Absent: tools.absent,
-		Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
+		Scopes: cfg.Scopes, Version: cfg.Version, Beat: cfg.Beat, Stall: cfg.Stall, Cancel: cfg.Cancel, Keys: cfg.Keys,
 		Tasks:  newTasks(cfg.Approvals, deps.Stored),
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
