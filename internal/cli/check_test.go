@@ -49,6 +49,9 @@ func TestCheck(t *testing.T) {
 	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}, {capability: b, backends: ['b:1'], policy: block}]\n")
 	unbounded := write("unbounded.yaml", "fleets: [{capability: a, protocol: openparallax, backends: ['b:1'], "+
 		"services: [openparallax.v1.ClientService], deadline: off}]\n")
+	exposed := write("exposed.yaml", "admin: 0.0.0.0:8081\nfleets: [{capability: a, policy: allow, backends: ['b:1']}]\n")
+	guarded := write("guarded.yaml", "admin: 0.0.0.0:8081\noperators: {insecure: true}\n"+
+		"fleets: [{capability: a, policy: allow, backends: ['b:1']}]\n")
 	for name, test := range map[string]struct {
 		args           []string
 		status         int
@@ -59,7 +62,10 @@ func TestCheck(t *testing.T) {
 			[]string{stored + ": warning: redis is embedded: new tenants and API keys are lost at a restart"}},
 		"filed": {[]string{"--config", filed}, 0, []string{"ok: 1 fleet"},
 			[]string{filed + ": warning: redis is embedded: the usage of tenants' limits"}},
-		"shared":  {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
+		"shared": {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
+		"no operators": {[]string{exposed}, 1, nil, []string{
+			exposed + ": admin: serve does not start: 0.0.0.0:8081 is not on loopback, and there is no operators block"}},
+		"guarded": {[]string{guarded}, 0, []string{"ok: 1 fleet"}, []string{"the admin API needs no credential"}},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 5 fleets, 8 backends\n"}, nil},
 		"unbounded": {[]string{unbounded}, 1, nil, []string{unbounded + ":1: fleets[0].deadline: off is only for fleets of " +
 			"other services, and calls of engines need a limit"}},

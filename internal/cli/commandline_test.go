@@ -48,6 +48,8 @@ func TestWrongLines(t *testing.T) {
 		"policy list --agnet x":             "unknown flag --agnet; did you mean --agent?",
 		"policy list --force":               "it is a flag of capgate policy explain or capgate policy set",
 		"policy explain caps echo --global": "it is a flag of capgate policy list",
+		"invoke --address h:1 a b":          "unknown flag --address; did you mean --addr?",
+		"status --admin-addr h:1":           "unknown flag --admin-addr; did you mean --admin?",
 		"policy list -x":                    "unknown flag -x; the flags are --admin",
 		"policy list --user":                "--user needs a value",
 		"policy set caps": "TOOL is missing; write capgate policy set " +

@@ -54,6 +54,21 @@ func ofTransport(err error) bool {
 	return false
 }
 
+// answerOverHTTP returns the status of a response that is not gRPC's, as in 401 (Unauthorized), from the error that grpc-go
+// makes of it; "": the error is another one.
+func answerOverHTTP(err error) string {
+	text := grpcstatus.Convert(err).Message()
+	if status.DetailsOf(err).Info != nil || !strings.Contains(text, "unexpected HTTP status code received from server") &&
+		!strings.Contains(text, "unexpected content-type") && !strings.Contains(text, "missing HTTP content-type") {
+		return ""
+	}
+	_, answer, found := strings.Cut(text, "received from server: ")
+	if answer, _, _ = strings.Cut(answer, ";"); !found {
+		return "200 (OK)" // grpc-go names every other one
+	}
+	return answer
+}
+
 // away reports whether a retry may succeed.
 func away(err error) bool {
 	code := grpcstatus.Code(err)
@@ -66,6 +81,9 @@ func describeStatus(err error) string {
 	st, ok := grpcstatus.FromError(err)
 	if !ok {
 		return err.Error()
+	}
+	if answer := answerOverHTTP(err); answer != "" {
+		return "the server answered with HTTP " + answer + ", which is not gRPC"
 	}
 	why := code.Code_name[int32(st.Code())] //nolint:gosec // there are 17
 	if info := status.DetailsOf(err).Info; info != nil {

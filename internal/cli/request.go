@@ -141,6 +141,9 @@ func (p *gatewayPort) isOther(ctx context.Context) bool {
 	if json.NewDecoder(io.LimitReader(resp.Body, maxResponse)).Decode(&answer) != nil {
 		return false
 	}
+	if !p.operators && answer.Reason == "OPERATOR_UNKNOWN" {
+		return true
+	}
 	public := answer.Reason == "NO_SUCH_PATH" || resp.StatusCode == http.StatusUnauthorized && answer.Reason != ""
 	return p.operators && answer.Ready == nil && public || !p.operators && answer.Ready != nil
 }
@@ -155,10 +158,30 @@ func (p *gatewayPort) otherPort() error {
 		"configuration (--addr)", p.target().Addr)
 }
 
+// notGateway returns the error for a response that is not gRPC's. A gateway's other port may have sent it, another server,
+// or a proxy, whose gateway may be back soon.
+func (p *gatewayPort) notGateway(ctx context.Context, answer string, later bool) error {
+	if p.isOther(ctx) {
+		return p.otherPort()
+	}
+	exit, what := exitRefused, "a capgate gateway does"
+	if later {
+		exit = exitUnreachable
+	}
+	if p.operators {
+		what = "the admin API of a capgate gateway does"
+	}
+	return exitError{exit, fmt.Errorf("%s answered with HTTP %s, and not as %s; %s", p.target().Addr, answer, what,
+		p.setting())}
+}
+
 // explained turns the error of a call into one that says what to do. Other errors stay.
 func (p *gatewayPort) explained(ctx context.Context, err error) error {
 	if _, isStatus := grpcstatus.FromError(err); err == nil || !isStatus {
 		return err
+	}
+	if answer := answerOverHTTP(err); answer != "" {
+		return p.notGateway(ctx, answer, away(err))
 	}
 	reason := status.InfoOf(err).GetReason()
 	switch code := grpcstatus.Code(err); {

@@ -69,9 +69,27 @@ func unknownFlag(c *cobra.Command, name string, letter bool) string {
 	if takers := takersOf(c, name); len(takers) > 0 {
 		return text + "; it is a flag of " + orList(takers)
 	}
+	if near := extended(name, all); near != "" && !letter {
+		return text + "; did you mean --" + near + "?"
+	}
 	slices.Sort(all)
 	return text + "; the flags are --" + strings.Join(all, ", --")
 }
+
+// extended returns the flag that differs from a name in the least letters at the end, as --addr from --address; "": none
+// does.
+func extended(name string, flags []string) (best string) {
+	const least = 3 // letters that say what a name begins with
+	for _, f := range flags {
+		if min(len(f), len(name)) >= least && (strings.HasPrefix(f, name) || strings.HasPrefix(name, f)) &&
+			(best == "" || abs(len(f)-len(name)) < abs(len(best)-len(name))) {
+			best = f
+		}
+	}
+	return best
+}
+
+func abs(n int) int { return max(n, -n) }
 
 // takersOf returns the siblings of a command that have a flag.
 func takersOf(c *cobra.Command, name string) (all []string) {

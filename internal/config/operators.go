@@ -131,6 +131,16 @@ func (c *Config) Authenticates() bool {
 	return len(o.Keys)+len(o.Certificates)+len(o.People) > 0 || o.Given && (c.Multi || !c.IsAdminLocal()) && !o.Insecure
 }
 
+// Unguarded returns the problem of an admin API that others reach, and of which the file does not say who may use it, or
+// "". A flag of serve may say so.
+func (c *Config) Unguarded() string {
+	if o := &c.Operators; o.Given || o.Insecure || c.IsAdminLocal() {
+		return ""
+	}
+	return "admin: serve does not start: " + c.Admin + " is not on loopback, and there is no operators block that says who " +
+		"may use the admin API"
+}
+
 // Warnings returns what is unusual about the operators.
 func (c *Config) Warnings() (all []string) {
 	o := &c.Operators
@@ -140,11 +150,8 @@ func (c *Config) Warnings() (all []string) {
 	case o.Insecure:
 		return []string{"the admin API needs no credential: every program that reaches " + c.Admin +
 			" may change everything"}
-	case local:
+	case local, !o.Given:
 		return nil
-	case !o.Given:
-		return []string{"serve will refuse to start: " + c.Admin + " is not on loopback, and there is no operators block " +
-			"that says who may use the admin API"}
 	case o.TLS.CertFile == "":
 		all = append(all, "operators send their credentials in cleartext: the admin API is at "+c.Admin+
 			" without operators.tls; a proxy in front of it, or a private network, has to protect them")

@@ -41,6 +41,9 @@ func Check(file string, data []byte) (s *Settings, warnings []string, err error)
 	if err == nil {
 		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
 	}
+	if text := c.Unguarded(); text != "" {
+		err = errors.Join(err, errors.New(text))
+	}
 	if err != nil {
 		return nil, nil, inFile(file, err)
 	}
