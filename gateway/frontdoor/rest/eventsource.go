@@ -2,8 +2,10 @@ package rest
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
@@ -71,9 +73,10 @@ func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 	if err != nil {
 		return badQuery("it is not a list of names and values")
 	}
-	for name, values := range query {
+	given := map[*string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
 		var to *string
-		args := r.Method == http.MethodGet && name == "args"
+		values, args := query[name], r.Method == http.MethodGet && name == "args"
 		switch name {
 		case "session_id", "sessionId":
 			to = &req.SessionId
@@ -82,10 +85,10 @@ func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 		}
 		switch {
 		case r.Method != http.MethodGet && to == nil:
-		case len(values) > 1 || to != nil && *to != "":
+		case len(values) > 1 || given[to]:
 			return badQuery(fmt.Sprintf("%.64q is there twice", name))
 		case to != nil:
-			*to = values[0]
+			*to, given[to] = values[0], true
 		case args:
 			if req.ArgsJson, err = invocation.Arguments([]byte(values[0]), "args", invalidQuery); err != nil {
 				return err
