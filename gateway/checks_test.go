@@ -100,6 +100,35 @@ func TestTooManyChecks(t *testing.T) {
 	}
 }
 
+// TestTooManyMisspeltTools: names are compared in turn, like arguments. More calls of one tenant than may wait for that
+// are refused.
+func TestTooManyMisspeltTools(t *testing.T) {
+	t.Parallel()
+	schema, err := toolschema.Compile([]byte(`{"type":"object"}`))
+	check.Must(t, err)
+	all := make([]manifest.Tool, 1000)
+	for i := range all {
+		all[i] = manifest.Tool{Name: fmt.Sprintf("%0128d", i), Schema: schema, Recommends: true, Recommended: call.Allow}
+	}
+	tools := catalog.New(catalog.Options{})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: all}}})
+	f := behindRules(t, nil, tools)
+	ctx, cancel := context.WithCancel(to(t.Context(), "caps"))
+	defer cancel()
+	refused := make(chan struct{}, 400)
+	var calls sync.WaitGroup
+	for range 400 {
+		calls.Go(func() {
+			if _, err := f.client.Invoke(ctx, request(strings.Repeat("x", 128), `{}`)); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
+				refused <- struct{}{}
+			}
+		})
+	}
+	check.Received(t, refused, "the refusal")
+	cancel()
+	check.Ended(t, &calls, "the end of the calls that wait")
+}
+
 // TestArgumentsThatReadersReadDifferently: arguments that decoders read differently are rejected, at little cost and
 // with a reason.
 func TestArgumentsThatReadersReadDifferently(t *testing.T) {

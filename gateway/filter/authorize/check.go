@@ -49,8 +49,12 @@ func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 	if len(all) == 0 || slices.Contains(all, c.Tool) {
 		return nil
 	}
+	near, refusal := f.near(ctx, c, all)
+	if refusal != nil {
+		return refusal
+	}
 	var callable []string
-	if near := nearest.To(c.Tool, all); near != "" && f.callable(ctx, c, near) {
+	if near != "" && f.callable(ctx, c, near) {
 		callable = append(callable, near)
 	}
 	for _, name := range all[:min(len(all), maxLooked)] {
@@ -59,6 +63,17 @@ func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 		}
 	}
 	return toolUnknown(c, callable)
+}
+
+// near returns the tool that an unknown name is meant for; "": none is close. To compare many names takes a processor's
+// time, so it is one of the checks.
+func (f *Filter) near(ctx context.Context, c *call.Call, all []string) (name string, refusal *call.Refusal) {
+	done, refusal := f.turn(ctx, c.Tenant)
+	if refusal != nil {
+		return "", refusal
+	}
+	defer done()
+	return nearest.To(c.Tool, all), nil
 }
 
 // callable reports whether the caller may call another tool of the capability, perhaps after an approval.
