@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"math/rand/v2"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/dialect"
@@ -27,10 +28,24 @@ func (p *callPool) get(s *relay.Stream) *callState {
 	}
 	s.Value, t.Stream = t, relayed{s}
 	t.readMethod(s.Path())
-	if id, ok := s.Header(filter.RequestIDHeader); ok {
-		t.RequestID = t.Keep(id)
-	}
+	t.setRequestID(s)
 	return t
+}
+
+// setRequestID sets the call's id to the one that its headers have, or else to a new one, which the backend gets too.
+func (t *callState) setRequestID(s *relay.Stream) {
+	if id, _ := s.Header(filter.RequestIDHeader); id != "" {
+		t.RequestID = t.Keep(id)
+		return
+	}
+	var id [26]byte
+	for half := range 2 {
+		for i, bits := 0, rand.Uint64(); i < len(id)/2; i, bits = i+1, bits>>5 {
+			id[half*len(id)/2+i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[bits&31]
+		}
+	}
+	t.RequestID = t.Keep(filter.View(id[:]))
+	s.SetHeader(filter.RequestIDHeader, t.RequestID)
 }
 
 func (p *callPool) put(t *callState) {

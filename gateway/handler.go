@@ -125,12 +125,15 @@ func (h *handler) Headers(s *relay.Stream) {
 		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
 		t.authorize.Asked = v.Asked
 	case *internalCall:
+		t.Client.Protocol = call.Own
 		t.Attempt.Address = v.backend
 		h.driver.begin(t, h.chain.ofGateway(t))
 		return
 	default:
 		client.Set(h.cfg.Clients.Addr, s, &t.Call)
+		t.Client.Protocol = call.Own
 		if !s.Peer().Internal {
+			t.Client.Protocol = call.GRPC
 			h.fairQueue.CallArrived()
 		}
 	}

@@ -34,6 +34,7 @@ func bySlog(tb testing.TB, rec *telemetry.Record, level slog.Level, code string,
 	if rec.Call.Method == call.Other {
 		str("path", rec.Call.Path)
 	}
+	str("protocol", rec.Protocol.String())
 	if rec.Call.Dialect != call.Auto {
 		str("dialect", rec.Call.Dialect.String())
 	}

@@ -25,6 +25,7 @@ func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte
 	if c.Method == call.Other {
 		b = w.str(b, `,"path":`, call.WithoutQuery(c.Path))
 	}
+	b = w.str(b, `,"protocol":`, rec.Protocol.String())
 	if c.Dialect != call.Auto {
 		b = w.word(b, `,"dialect":`, c.Dialect.String())
 	}

@@ -61,7 +61,7 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 // recordOf is what is to be recorded of a call that ended with r.
 func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
-		Call: &c.Info, Client: c.Client.Address, RequestID: c.RequestID,
+		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,
 		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
 		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed, ShedBy: c.ShedBy,
 		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
@@ -38,7 +39,7 @@ func (f Filter) Note(t *filter.Call) {
 	if sampled {
 		t.Span = f.tracer.Start(parent, state, &t.Info, s.Started())
 		t.Trace = t.Span.TraceID()
-		if t.Client.MCP {
+		if t.Client.Protocol == call.MCP {
 			t.Span.OverMCP()
 		}
 	}

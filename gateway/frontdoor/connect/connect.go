@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // Config is how the front door is set up. The zero value works.
@@ -89,6 +90,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Match implements web.Door. A request for a method of gRPC that is of neither protocol is rejected here.
 func (*Handler) Match(r *http.Request) bool {
 	return protocolOf(r) != none || r.Method == http.MethodPost && looksLikeMethod(r.URL.Path)
+}
+
+// Protocol implements web.Door. A request of neither protocol counts as Connect, which is plain HTTP.
+func (*Handler) Protocol(r *http.Request) call.Protocol {
+	switch protocolOf(r) {
+	case grpcWeb, grpcWebText:
+		return call.GRPCWeb
+	case connectUnary, connectStream, none:
+	}
+	return call.Connect
 }
 
 // protocol is the protocol of a request.

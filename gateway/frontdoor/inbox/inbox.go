@@ -60,6 +60,9 @@ func (*Door) Match(r *http.Request) bool {
 	return web.Of(r).Client.At == nil && (r.URL.Path == Path || strings.HasPrefix(r.URL.Path, Path+"/"))
 }
 
+// Protocol implements web.Door.
+func (*Door) Protocol(*http.Request) call.Protocol { return call.Inbox }
+
 // Headers implements web.Door.
 func (*Door) Headers() header.Door { return header.Door{Cookies: true} }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/accept"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -130,6 +131,9 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 
 // Match implements web.Door: requests that no other door takes are of the JSON API.
 func (*Handler) Match(*http.Request) bool { return true }
+
+// Protocol implements web.Door.
+func (*Handler) Protocol(*http.Request) call.Protocol { return call.JSON }
 
 // Headers implements web.Door.
 func (*Handler) Headers() header.Door { return header.Door{} }

@@ -83,12 +83,14 @@ func (s *Server) begin(r *http.Request, client filter.Client, network string) (*
 	v.Client, v.Context = client, r.Context()
 	r = request.With(r.WithContext(&v.Scope), requestKey{}, v)
 	v.door = s.match(r)
+	v.Client.Protocol = v.door.Protocol(r)
 	return v, r
 }
 
-// Assume returns r as a request of a caller who is known. The address is the client's, for the logs.
+// Assume returns r as a request of the console, whose caller is known. The address is the client's, for the logs.
 func (s *Server) Assume(r *http.Request, who tenant.Identity, address string) *http.Request {
 	v, r := s.begin(r, filter.Client{Address: address, Drawn: s.cfg.Trace.Draw(fields(r.Header))}, address)
+	v.Client.Protocol = call.Console
 	v.setIdentity(who)
 	return r
 }
@@ -179,6 +181,7 @@ func (v *Request) record(rec telemetry.Record) {
 	v.recorded.Store(true)
 	rec.Call = &call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
 		Agent: v.Identity.Agent}
+	rec.Protocol = v.Client.Protocol
 	rec.Client, rec.RequestID = v.Client.Address, v.r.Header.Get(problem.RequestID)
 	rec.Started, rec.Ended, rec.Page = v.came, time.Since(v.came), v.Person != nil
 	if at := v.Client.At; at != nil {

@@ -99,11 +99,8 @@ func (d *Door) Leave() {
 // Match implements web.Door.
 func (d *Door) Match(r *http.Request) bool { return d.Handler != nil && d.Handler.Match(r) }
 
-// ServeHTTP implements web.Door.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	web.Of(r).Client.MCP = true
-	d.Handler.ServeHTTP(w, r)
-}
+// Protocol implements web.Door.
+func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 
 // Deps are the parts of the gateway that a Door uses. All but Stored are required.
 type Deps struct {
