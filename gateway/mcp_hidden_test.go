@@ -36,8 +36,23 @@ func TestMCPHiddenTools(t *testing.T) {
 				return text
 			}
 			absent := invoke("absent")
-			if !strings.Contains(absent, "TOOL_BLOCKED") || strings.Contains(absent, "level") {
+			if !strings.Contains(absent, `"code":-32602`) || !strings.Contains(absent, `"reason":"TOOL_UNKNOWN"`) ||
+				strings.Contains(absent, "level") {
 				t.Errorf("absent: %s", absent)
+			}
+			meant := `did you mean \"caps__echo\"?`
+			if declared.Fleet == call.Block { // the caller may call none
+				meant = "; tools/list"
+			}
+			for _, misspelt := range []string{"ecoh", "hiden", "sugests"} {
+				want := meant
+				if misspelt != "ecoh" {
+					want = "; tools/list"
+				}
+				if got := invoke(misspelt); !strings.Contains(got, want) || strings.Contains(got, "did you mean") !=
+					strings.Contains(want, "did you mean") {
+					t.Errorf("%s: %s, want %s", misspelt, got, want)
+				}
 			}
 			for _, hidden := range []string{"hidden", "suggests"} {
 				if got := strings.ReplaceAll(invoke(hidden), hidden, "absent"); got != absent {

@@ -198,7 +198,7 @@ func TestMCPBatches(t *testing.T) {
 	for _, a := range answers {
 		got = append(got, fmt.Sprintf("%s %s %d", a.ID, a.Result.StructuredContent, a.Error.Code))
 	}
-	want := []string{`1 {"n":1} 0`, `2  -32000`, `3  -32601`, `4  -32600`, `5  -32600`, `null  -32600`, `null  -32600`,
+	want := []string{`1 {"n":1} 0`, `2  -32602`, `3  -32601`, `4  -32600`, `5  -32600`, `null  -32600`, `null  -32600`,
 		`6 {"n":6} 0`}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q: %s", got, text)
@@ -317,7 +317,7 @@ func TestMCPSearch(t *testing.T) {
 		}
 		_, err = s.CallTool(t.Context(), &sdk.CallToolParams{Name: "call_tool", Arguments: map[string]any{
 			"name": "caps__hidden"}})
-		if _, data := refusalOf(t, err); data["reason"] != "TOOL_BLOCKED" {
+		if _, data := refusalOf(t, err); data["reason"] != "TOOL_UNKNOWN" {
 			t.Errorf("%s: %v", revision, data)
 		}
 	}

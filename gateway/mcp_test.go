@@ -204,7 +204,7 @@ func TestMCPCalls(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 		for name, reason := range map[string]string{
-			"caps__hidden": "TOOL_BLOCKED", "other__x": "CAPABILITY_UNKNOWN", "nothing": "CAPABILITY_UNKNOWN",
+			"caps__hidden": "TOOL_UNKNOWN", "other__x": "CAPABILITY_UNKNOWN", "nothing": "CAPABILITY_UNKNOWN",
 			"caps__" + gatewaytest.Break: "BROKE",
 		} {
 			_, err := invoke(name, `{}`)
@@ -311,7 +311,7 @@ func TestMCPMetrics(t *testing.T) {
 	for _, labels := range []string{
 		`error_type="",gen_ai_tool_name="caps__echo",mcp_method_name="tools/call"`,
 		`error_type="tool_error",gen_ai_tool_name="caps__fail",mcp_method_name="tools/call"`,
-		`error_type="-32000",gen_ai_tool_name="caps__hidden",mcp_method_name="tools/call"`,
+		`error_type="-32602",gen_ai_tool_name="caps__hidden",mcp_method_name="tools/call"`,
 		`error_type="-32602",gen_ai_tool_name="",mcp_method_name="tools/call"`,
 		`error_type="",gen_ai_tool_name="",mcp_method_name="server/discover"`,
 	} {

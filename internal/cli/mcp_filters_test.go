@@ -36,9 +36,9 @@ func TestFiltersOfMCPServers(t *testing.T) {
 	waitTools(t, public, "plain__weather", "judged__weather")
 	cases := []struct{ capability, args, part, audited string }{
 		{"plain", `{"city":"Ulm"}`, `"structuredContent":{"weather":"sun in Ulm"}`, `"code":"OK"`},
-		{"plain", `{"city":7}`, `"isError":true`, `"reason":"ARGUMENTS_INVALID"`},
+		{"plain", `{"city":7}`, `"pointer":"/city"`, `"reason":"ARGUMENTS_INVALID"`},
 		{"judged", `{"city":"Ulm"}`, `"reason":"SHIELD_BLOCKED"`, `"reason":"SHIELD_BLOCKED"`},
-		{"blocked", `{"city":"Ulm"}`, `"reason":"TOOL_BLOCKED"`, `"reason":"TOOL_BLOCKED"`},
+		{"blocked", `{"city":"Ulm"}`, `"reason":"TOOL_UNKNOWN"`, `"reason":"TOOL_BLOCKED"`},
 		{"plain", `{"city":"Bonn"}`, `sun in Bonn`, `"code":"OK"`},
 		{"plain", `{"city":"Ulm"}`, `"reason":"BUDGET_EXHAUSTED"`, `"reason":"BUDGET_EXHAUSTED"`},
 	}

@@ -101,7 +101,7 @@ func TestMCPRealServers(t *testing.T) {
 		{"everything__get-tiny-image", `{}`, `"type":"image"`},
 		{"everything__get-structured-content", `{"location":"Chicago"}`, `"structuredContent":{"temperature":`},
 		{"everything__get-resource-links", `{"count":2}`, `"type":"resource_link"`},
-		{"everything__no-such", `{}`, "TOOL_BLOCKED"},
+		{"everything__ecko", `{}`, `did you mean \"everything__echo\"?`},
 	} {
 		c.check(t, public)
 	}

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
-	"net/http"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -77,9 +74,9 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	case err == nil:
 		return h.resultOf(i, reply)
 	case h.hides(i, err):
-		return nil, hidden(i.name, i.req.GetCapabilityId())
+		return nil, h.hidden(i.exchange.r.Context(), i.name, i.req.GetCapabilityId())
 	case isArgumentError(err):
-		return failed(status.Convert(err).Message(), i.stateless), nil
+		return argumentError(err, i.stateless), nil
 	}
 	return nil, err
 }
@@ -88,7 +85,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 // tools that are listed for them, and get the reason.
 func (h *Handler) hides(i *invocation, err error) bool {
 	switch ownInfo(err).GetReason() {
-	case toolBlocked, "SCHEMA_UNKNOWN", "TOOL_UNKNOWN":
+	case toolBlocked, "SCHEMA_UNKNOWN", toolUnknown:
 		return !h.cfg.Catalog.Has(i.exchange.r.Context(), i.req.GetCapabilityId(), i.req.GetToolName())
 	}
 	return false
@@ -130,11 +127,10 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	p := req.Params
 	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, p.Name, h.cfg.Catalog)
 	if !ok || len(p.Name) > maxName {
-		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "CAPABILITY_UNKNOWN",
-			fmt.Sprintf("there is no tool %.64q; tools/list has the tools that you may call", p.Name))
+		return nil, h.hidden(ctx, p.Name, "")
 	}
 	if h.cfg.Absent != nil && h.cfg.Absent(ctx, capability, tool) {
-		return nil, hidden(p.Name, capability)
+		return nil, h.hidden(ctx, p.Name, capability)
 	}
 	args := bytes.TrimSpace(p.Arguments)
 	switch {

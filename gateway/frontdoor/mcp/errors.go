@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
 // refused returns an error that this front door has found, with its JSON-RPC code.
@@ -41,14 +42,48 @@ func invalidParams(detail string) error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
 }
 
-const toolBlocked = "TOOL_BLOCKED"
+// Reasons of calls of tools that do not exist, or that the caller may not call.
+const (
+	toolBlocked       = "TOOL_BLOCKED"
+	toolUnknown       = "TOOL_UNKNOWN"
+	capabilityUnknown = "CAPABILITY_UNKNOWN"
+)
 
-// hidden is the rejection of a call of a tool that does not exist, or that policy hides from the caller.
-func hidden(name, capability string) error {
-	p := problem.Own(http.StatusForbidden, codes.PermissionDenied, toolBlocked, fmt.Sprintf("no tool %.64q may be called: "+
-		"there is none, or a policy blocks it; tools/list has the tools that you may call", name)).NotStarted()
-	p.JSONRPC, p.Metadata["capability"] = status.RPCRefused, capability
+// hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx. It
+// depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name leads
+// to none.
+func (h *Handler) hidden(ctx context.Context, name, capability string) error {
+	reason := toolUnknown
+	if capability == "" {
+		reason = capabilityUnknown
+	}
+	p := problem.Own(http.StatusNotFound, codes.NotFound, reason, fmt.Sprintf("there is no tool %.64q, or a policy hides it"+
+		"%s; tools/list has the tools that you may call", name, nearest.Hint(name, h.namesIn(ctx, capability)))).NotStarted()
+	if p.JSONRPC = jsonrpc.CodeInvalidParams; capability != "" {
+		p.Metadata["capability"] = capability
+	}
 	return &p
+}
+
+// maxNamed bounds the tools that a misspelt name is compared with.
+const maxNamed = 1000
+
+// namesIn returns the names of the tools of a capability that the caller of ctx may use; "": of all capabilities.
+func (h *Handler) namesIn(ctx context.Context, capability string) (all []string) {
+	names := h.settings.Load().Names
+	// After an error the rejection names no tool.
+	_ = h.cfg.Catalog.Tools(ctx, capability, func(of string, tools []Tool) bool {
+		if capability != "" && of != capability {
+			return false
+		}
+		for i := range tools {
+			if name, ok := names.Of(ctx, of, tools[i].Name, h.cfg.Catalog); ok && len(all) < maxNamed {
+				all = append(all, name)
+			}
+		}
+		return capability == "" && len(all) < maxNamed
+	})
+	return all
 }
 
 // problemOf returns what is wrong with a request: a problem that the front door has found, or the error of a call.

@@ -17,6 +17,7 @@ const (
 	metaSession     = "dev.capgate/session-id"
 	metaThread      = "dev.capgate/thread-id"
 	metaApproval    = "dev.capgate/approval" // of a result: the approval that its call waits for
+	metaError       = "dev.capgate/error"    // of a result: the reason and the metadata of an error that is one
 )
 
 // Headers implements web.Door.

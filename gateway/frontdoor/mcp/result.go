@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/internal/lib/strictjson"
@@ -62,7 +63,18 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 // isArgumentError reports whether a call was refused for arguments that its tool does not take. It is a tool's error,
 // so that a model can send others (2025-11-25, Tools, "Error Handling").
 func isArgumentError(err error) bool {
-	return ownInfo(err).GetReason() == "ARGUMENTS_INVALID"
+	switch ownInfo(err).GetReason() {
+	case "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS":
+		return true
+	}
+	return false
+}
+
+// argumentError returns the result of such a call. Programs find the reason, and the place in the metadata, in _meta.
+func argumentError(err error, stateless bool) *callResult {
+	r, info := failed(status.Convert(err).Message(), stateless), ownInfo(err)
+	r.Meta = sdk.Meta{metaError: map[string]any{"reason": info.GetReason(), "metadata": info.GetMetadata()}}
+	return r
 }
 
 // conforming returns a result that matches the schema of the tool's results, as far as the client was told of one
