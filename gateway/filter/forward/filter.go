@@ -80,7 +80,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if upstream.Local() { // it keeps the sessions of tenants apart
 		c.Stream.SetHeader(filter.TenantHeader, c.TenantKey())
 		c.Stream.SetHeader(filter.OwnSessionHeader, c.OwnSession())
-		if c.Client.MCP {
+		if c.Client.Protocol == call.MCP {
 			c.Stream.SetHeader(filter.RestHeader, "1")
 		} else {
 			c.Stream.DropHeader(filter.RestHeader)
