@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -23,10 +24,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/examples/weather"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -89,6 +92,43 @@ func TestInvokePrintsTheResult(t *testing.T) {
 		if got.Location != "Berlin" || got.Date != "2026-03-01" {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// TestInvokeWithAPipeAndASocket: the file with the key may be a pipe, as in --key-file <(pass show capgate), and the
+// address a unix socket.
+func TestInvokeWithAPipeAndASocket(t *testing.T) {
+	t.Parallel()
+	key := tenant.Credential(tenant.NewCredential())
+	read, write, err := os.Pipe()
+	check.Must(t, err)
+	_, err = write.WriteString(key + "\n")
+	check.Must(t, err)
+	check.Must(t, write.Close())
+	defer read.Close()
+	dir, err := os.MkdirTemp("", "capgate") // the names of sockets are short
+	check.Must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
+	check.Must(t, err)
+	shown := make(chan []string, 1)
+	srv := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		next grpc.UnaryHandler) (any, error) {
+		shown <- metadata.ValueFromIncomingContext(ctx, "authorization")
+		return next(ctx, req)
+	}))
+	capability, err := weather.New(weather.Config{})
+	check.Must(t, err)
+	docpb.RegisterCapabilityServer(srv, capability)
+	go func() { _ = srv.Serve(ln) }()
+	t.Cleanup(srv.Stop)
+	exit, _, stderr := invokeWith(t, "", "weather", "get_current_weather", `{"location":"Berlin"}`,
+		"--addr", "unix:"+filepath.Join(dir, "s"), "--key-file", fmt.Sprintf("/dev/fd/%d", read.Fd()))
+	if exit != 0 {
+		t.Fatalf("exit %d, stderr %q", exit, stderr)
+	}
+	if got := check.Received(t, shown, "the call"); !slices.Equal(got, []string{"Bearer " + key}) {
+		t.Errorf("shown are %d credentials", len(got))
 	}
 }
 

@@ -35,7 +35,7 @@ type gatewayPort struct {
 	tls       tlsFlags
 	cleartext bool // a credential of an operator may be sent without TLS to another machine
 	command   *cobra.Command
-	given     string // a credential that is not stored yet; it comes first
+	given     string // a credential that is not stored yet, or has been read; it comes first
 	anonymous bool   // requests have no credential
 
 	once   sync.Once // guards what follows
@@ -172,6 +172,7 @@ func (p *gatewayPort) readCredential() error {
 	case err != nil:
 		return exitError{exitUsage, err}
 	case !p.operators:
+		p.given = key // the file may be a pipe, which cannot be read again
 		return nil
 	case key != "" && p.secure == nil && !p.cleartext && !isLoopback(p.base.Hostname()):
 		return usageError("%s would be sent to %s without TLS, where the network can read it; use --admin https://%s, "+
@@ -191,8 +192,8 @@ func (p *gatewayPort) readCredential() error {
 const storedSource = "the credential that capgate login stored"
 
 // credential returns the credential with a description of its source; "": there is none. The order is: the flag, the
-// environment, and for operators capgate login, and the token of a gateway that this user started on this machine. It
-// is evaluated for each request, because a file may change and a gateway may start again meanwhile.
+// environment, and for operators capgate login, and the token of a gateway that this user started on this machine. That
+// of operators is evaluated for each request, because a file may change and a gateway may start again meanwhile.
 func (p *gatewayPort) credential() (key, source string, err error) {
 	if p.given != "" || p.anonymous {
 		return p.given, "the credential", nil
@@ -258,11 +259,17 @@ func (p *gatewayPort) target() container.Target {
 	if p.secure != nil {
 		of.TLS = p.secure.Clone()
 	}
-	if p.base.Port() == "" {
+	switch {
+	case isSocket(p.addr):
+		of.Addr = p.addr
+	case p.base.Port() == "":
 		of.Addr = net.JoinHostPort(p.base.Hostname(), map[string]string{"http": "80", "https": "443"}[p.base.Scheme])
 	}
 	return of
 }
+
+// isSocket reports whether an address is that of a unix socket, at which a listener serves callers.
+func isSocket(addr string) bool { return strings.HasPrefix(addr, "unix:") }
 
 // dial returns a client over gRPC of the port, or of the same port of another replica. A gateway may be unavailable for
 // long, and is found again soon then.
@@ -285,7 +292,11 @@ func (p *gatewayPort) dial(replica string) (*grpc.ClientConn, error) {
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second,
 				PermitWithoutStream: true}))
 	}
-	conn, err := grpc.NewClient("dns:///"+cmp.Or(replica, p.target().Addr), options...)
+	addr := cmp.Or(replica, p.target().Addr)
+	if !isSocket(addr) {
+		addr = "dns:///" + addr
+	}
+	conn, err := grpc.NewClient(addr, options...)
 	if err != nil {
 		return nil, usageError("--%s: %w", p.flag(), err)
 	}
