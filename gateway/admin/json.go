@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"io"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -24,6 +25,24 @@ func (m *marshaler) Marshal(v any) ([]byte, error) {
 	}
 	return m.JSONPb.Marshal(v)
 }
+
+// NewDecoder implements runtime.Marshaler. A body is one value, with nothing after it.
+func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	d := m.JSONPb.NewDecoder(r)
+	return runtime.DecoderFunc(func(v any) error {
+		if err := d.Decode(v); err != nil {
+			return err
+		}
+		if text, is := d.(runtime.DecoderWrapper); is {
+			if _, err := text.Token(); !errors.Is(err, io.EOF) {
+				return errTwoValues
+			}
+		}
+		return nil
+	})
+}
+
+var errTwoValues = errors.New("it has more than one JSON value")
 
 // NewEncoder implements runtime.Marshaler.
 func (m *marshaler) NewEncoder(w io.Writer) runtime.Encoder {

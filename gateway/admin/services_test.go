@@ -82,3 +82,33 @@ func TestHEAD(t *testing.T) {
 		t.Errorf("a stream: GET %s, HEAD %s", get, head)
 	}
 }
+
+// operators is a service that takes a body.
+type operators struct {
+	capgatepb.UnimplementedOperatorsServer
+}
+
+func (operators) RevokeSessions(context.Context,
+	*capgatepb.RevokeSessionsRequest) (*capgatepb.RevokeSessionsResponse, error) {
+	return new(capgatepb.RevokeSessionsResponse), nil
+}
+
+// TestBodies: a body is one JSON value; what follows one is not ignored.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	services, err := admin.NewServices(admin.NewService[capgatepb.OperatorsServer](operators{},
+		capgatepb.RegisterOperatorsServer, capgatepb.RegisterOperatorsHandlerServer))
+	check.Must(t, err)
+	mux := guard.NewMux()
+	services.Mount(mux)
+	routes, err := guard.Insecure().Handler(mux)
+	check.Must(t, err)
+	for body, status := range map[string]int{"": 200, " \n": 200, `{"session":"a"}` + "\n": 200,
+		`{"session":"a"}{"name":"b"}`: 400, `{"session":"a"} x`: 400, `{"session":"a"}]`: 400, `{"session":"a"`: 400} {
+		w := httptest.NewRecorder()
+		routes.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/sessions:revoke", strings.NewReader(body)))
+		if w.Code != status || status == 400 && !strings.Contains(w.Body.String(), `"reason":"INVALID_BODY"`) {
+			t.Errorf("%q: %d %s", body, w.Code, w.Body)
+		}
+	}
+}
