@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,10 +27,8 @@ type exchange struct {
 	status  int    // of the HTTP response; 0: there was none
 	result  []byte // of the response, as JSON
 	failure *jsonrpc.Error
-	named   bool   // failure names the request by its id
-	refused error  // the server's bytes, or why they did not come
-	resumes int    // requests for the rest of the response from lastID on
-	lastID  string // of the last event
+	named   bool  // failure names the request by its id
+	refused error // the server's bytes, or why they did not come
 }
 
 type exchangeKey struct{}
@@ -44,37 +41,16 @@ func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange
 	return ex, func() { cancel(context.Canceled) }
 }
 
-// exchangeFor returns the exchange that an HTTP request is of; nil: none, as for the notification that ends a call.
-func exchangeFor(r *http.Request) *exchange {
+// exchangeFor returns the exchange that a request with this message is of; nil: none, as for the notification that ends a
+// call.
+func exchangeFor(r *http.Request, sent head) *exchange {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
-	if ex == nil {
-		return nil
-	}
-	if r.Method == http.MethodGet { // the rest of an interrupted response
-		ex.mu.Lock()
-		defer ex.mu.Unlock()
-		if ex.id == "" {
-			return nil
-		}
-		return ex
-	}
-	if r.GetBody == nil {
-		return nil
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return nil
-	}
-	var head struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if json.NewDecoder(body).Decode(&head) != nil || head.Method != ex.method || len(head.ID) == 0 {
+	if ex == nil || sent.Method != ex.method || len(sent.ID) == 0 {
 		return nil
 	}
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
-	ex.id = string(head.ID)
+	ex.id = string(sent.ID)
 	return ex
 }
 
@@ -87,17 +63,6 @@ func (ex *exchange) traced(r *http.Request) *http.Request {
 			ex.reached = true
 		},
 	}))
-}
-
-// resume counts the requests for the rest of a response from an event on.
-func (ex *exchange) resume(lastID string) (n int) {
-	ex.mu.Lock()
-	defer ex.mu.Unlock()
-	if lastID != ex.lastID {
-		ex.resumes, ex.lastID = 0, lastID
-	}
-	ex.resumes++
-	return ex.resumes
 }
 
 // responded takes note of an HTTP response, or of its absence.
@@ -151,6 +116,16 @@ func (ex *exchange) matched() bool {
 	return ex.failure != nil && ex.named
 }
 
+// code returns the code of the error of JSON-RPC; 0: there is none.
+func (ex *exchange) code() int64 {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.failure == nil {
+		return 0
+	}
+	return ex.failure.Code
+}
+
 // lives reports whether the response is a sign of life: an error of JSON-RPC is one, a failure of HTTP is not.
 func (ex *exchange) lives() bool {
 	ex.mu.Lock()
@@ -167,13 +142,13 @@ func (ex *exchange) unanswered() []byte {
 		jsonrpc.CodeInternalError)
 }
 
-// response takes note of a response. only: the body has nothing else.
-func (ex *exchange) response(m *message, only bool) error {
+// response takes note of a response.
+func (ex *exchange) response(m *message) error {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	switch {
-	case string(m.ID) != ex.id && (only || len(m.Result) > 0 || !bytes.Equal(m.ID, []byte("null"))):
-		return violates("the MCP server answers another request")
+	case string(m.ID) != ex.id && (len(m.Result) > 0 || !m.isUnnamed()):
+		return errAnother
 	case len(m.Result) > 0 && m.Error != nil:
 		return violates("the MCP server's response has a result and an error")
 	case len(m.Result) > 0:

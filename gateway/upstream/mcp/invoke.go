@@ -108,6 +108,7 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 	ctx, seen := withNote(withTrace(ctx, trace))
 	tenant, own := first(md, filter.TenantHeader), first(md, filter.OwnSessionHeader)
 	session := cmp.Or(req.GetSessionId(), first(md, filter.SessionHeader))
+	var rejection error
 	for again := true; ; again = false {
 		params := &sdk.CallToolParams{Name: req.GetToolName(), Arguments: arguments, Meta: sdk.Meta{}}
 		if trace != "" {
@@ -117,8 +118,13 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 			params.SetProgressToken(strconv.FormatUint(v.tokens.Add(1), 10))
 		}
 		result, lost, err := v.attempt(ctx, v.keyOf(tenant, session, own), params, told, seen)
-		if !lost || !again {
+		switch {
+		case !again && err != nil && rejection != nil && status.Code(err) == codes.Unavailable:
+			return nil, rejection
+		case !lost || !again:
 			return result, err
+		case status.Code(err) == codes.FailedPrecondition: // the gateway's credential, and not the session
+			rejection = err
 		}
 	}
 }
@@ -164,8 +170,11 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 			cause = err
 		}
 		return nil, over, v.notStarted(ctx, cause)
-	case cs.ID() != "" && (code == http.StatusNotFound || code == http.StatusBadRequest && s.works.Load() && !ex.matched()):
+	case cs.ID() != "" && s.isForgotten(ctx, cs, ex):
 		v.lost(s, cs)
+		if code == http.StatusUnauthorized || code == http.StatusForbidden {
+			return nil, true, ex.failureStatus(seen)
+		}
 		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server does not know its session any more")
 	case refused != nil && code != 0:
 		return nil, false, unusable(refused)
@@ -179,19 +188,52 @@ func wantsRest(ctx context.Context) bool {
 	return first(md, filter.RestHeader) != ""
 }
 
+// sessionUnknown is the code of JSON-RPC with which some servers answer a request of a session that they do not know.
+const sessionUnknown = -32001
+
+// isForgotten reports whether the server has refused a call as it does not know the session any more, so that it did not
+// begin it. HTTP 404 says so (2025-11-25, Streamable HTTP, "Session Management"). Servers have other statuses for it, which
+// mean it in a session that has worked. Where a tool that has run may have the same error, a ping in the session decides.
+func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *exchange) bool {
+	status, _, _ := ex.answer()
+	switch {
+	case status == http.StatusNotFound:
+		return true
+	case !s.works.Load():
+		return false
+	case status == http.StatusInternalServerError || ex.code() == sessionUnknown && status/100 == 2:
+		ping, end := begin(ctx, "ping", nil)
+		defer end()
+		err := cs.Ping(ping.ctx, &sdk.PingParams{})
+		of, _, _ := ping.answer()
+		return err != nil && (of == http.StatusNotFound || of == status && ping.code() == ex.code())
+	case ex.matched() && ex.code() != sessionUnknown:
+		return false
+	}
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone,
+		http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
 // notStarted is the error of a call that the server did not get.
 func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
 	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
-	return localgrpc.NotStarted(cause)
+	return localgrpc.NotStarted(noteOf(ctx).cause(cause))
 }
 
 // failureStatus is the status of a request that the server may have begun, and did not answer with a result.
 func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Lock()
 	code, failure := ex.status, ex.failure
+	if code/100 != 2 && !ex.named {
+		failure = nil // the status says more
+	}
 	ex.mu.Unlock()
 	if failure != nil {
 		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,

@@ -30,56 +30,71 @@ func parse(data []byte) (*message, error) {
 	return m, nil
 }
 
-// receive takes note of a message of a server. pass is whether the SDK has a use for it. ex is nil where the message is
-// of no request that is noted. only: the body has nothing else.
-func (t *transport) receive(data []byte, ex *exchange, only bool) (pass bool, _ error) {
+// head is what is needed of a message that the SDK sends.
+type head struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// headOf returns that of the message in a request of HTTP; zero: there is none.
+func headOf(r *http.Request) (sent head) {
+	if r.Method != http.MethodPost || r.GetBody == nil {
+		return sent
+	}
+	if body, err := r.GetBody(); err == nil {
+		_ = json.NewDecoder(body).Decode(&sent) // the SDK sends JSON
+	}
+	return sent
+}
+
+// isAside reports whether a message expects no response.
+func (h head) isAside() bool {
+	return h.isAnswer() || h.Method != "" && len(h.ID) == 0 && h.Method != "notifications/initialized"
+}
+
+// isAnswer reports whether a message is the response to a request of the server.
+func (h head) isAnswer() bool { return h.Method == "" && len(h.ID) > 0 }
+
+// receive takes note of a message of a server, and returns it as the SDK gets it; nil: it has no use for it. ex is nil
+// where the message is of no request that is noted. id is that of the request which the message may answer; "": of none.
+// only: the body has nothing else. answers: it is a response.
+func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pass []byte, answers bool, _ error) {
 	m, err := parse(data)
+	if err == nil && m.Method == nil {
+		data, err = m.answering(id, data)
+	}
 	switch {
 	case err != nil:
-		return false, err
-	case m.Method == nil && ex == nil:
-		return true, nil
+		return nil, false, err
+	case m.Method == nil && ex != nil:
+		return data, true, ex.response(m)
+	case m.Method == nil && id != "" && !m.isUnnamed() && string(m.ID) != id:
+		return nil, true, errAnother
 	case m.Method == nil:
-		return true, ex.response(m, only)
+		return data, true, nil
 	case only:
-		return false, violates("the MCP server answers with a message that is no response")
+		return nil, false, violates("the MCP server answers with a message that is no response")
 	case len(m.ID) > 0:
-		return t.question(), nil
+		pass, err = t.question(m)
+		return pass, false, err
 	case ex == nil:
-		return true, nil
+		return data, false, nil
 	case *m.Method == "notifications/progress":
 		ex.progress(m.Params)
 	}
-	return false, nil // no call needs other notifications
+	return nil, false, nil // no call needs other notifications
 }
+
+var errAnother = violates("the MCP server answers another request")
 
 // maxQuestions is how many requests of a server may wait for their answers, which are refusals.
 const maxQuestions = 16
 
-// question counts a request of the server, and says whether the SDK gets it.
-func (t *transport) question() bool {
+// question counts a request of the server, and returns it as the SDK gets it; nil: not at all.
+func (t *transport) question(m *message) ([]byte, error) {
 	if t.questions.Add(1) <= maxQuestions {
-		return true
+		return m.question()
 	}
 	t.questions.Add(-1)
-	return false
-}
-
-// isAside reports whether a request of HTTP is of a message that expects no response. answers: it is a response.
-func isAside(r *http.Request) (aside, answers bool) {
-	if r.Method != http.MethodPost || r.GetBody == nil {
-		return false, false
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return false, false
-	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
-	if json.NewDecoder(body).Decode(&m) != nil || m.Method == "notifications/initialized" {
-		return false, false
-	}
-	return len(m.ID) == 0 || m.Method == "", m.Method == ""
+	return nil, nil
 }

@@ -111,7 +111,7 @@ func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 		defer end()
 		return cs.Ping(ex.ctx, &sdk.PingParams{}) == nil || ex.lives()
 	}
-	ex, end := begin(ctx, "server/discover", nil)
+	ex, end := begin(ctx, discover, nil)
 	defer end()
 	discovered, err := v.connect(ex.ctx, v.callers, true)
 	if err != nil {

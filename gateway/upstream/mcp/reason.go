@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +21,7 @@ import (
 
 const (
 	maxWords = 120     // bytes of a response that a reason may have
+	maxSaid  = 300     // bytes of the message of an error of JSON-RPC
 	maxStart = 4 << 10 // bytes of a response in which secrets are searched
 	minLeak  = 8       // bytes of the shortest secret that is searched for
 	maxLeak  = 32      // bytes of a secret that are searched for
@@ -33,10 +36,16 @@ type otherResponse struct {
 	words string // what is there
 	hint  string // what to write; may be ""
 	text  string // the beginning of the response, for operators
+	said  string // the message of the error of JSON-RPC that the response is, if it names no request; "": it is none
 }
 
 // publicText returns what callers may read.
 func (m *otherResponse) publicText() string { return strings.TrimSuffix(m.words+": "+m.hint, ": ") }
+
+// saidText returns the error in the response, after what is there.
+func (m *otherResponse) saidText() string {
+	return strings.TrimSuffix(m.publicText()+": "+m.said, ": ")
+}
 
 type noteKey struct{}
 
@@ -54,7 +63,10 @@ func (w *responseNote) reason(err error) string {
 		case http.StatusOK, http.StatusNotFound, http.StatusMethodNotAllowed:
 			return health.WrongService(note.publicText(), note.text)
 		}
-		return strings.TrimSuffix(note.words+": "+note.text, ": ")
+		if isRedirect(note.code) {
+			return note.text
+		}
+		return strings.TrimSuffix(note.words+": "+cmp.Or(note.said, note.text), ": ")
 	}
 	text := err.Error()
 	switch {
@@ -81,18 +93,41 @@ func (w *responseNote) words(code int) string {
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return note.publicText() + health.PublicResponse(note.text)
 	}
-	return note.publicText()
+	return note.saidText()
 }
 
-// note notes a response that is not one of MCP, with the beginning of its body.
+// cause returns why no session could be opened: what the server has said, or else the error.
+func (w *responseNote) cause(err error) error {
+	if w == nil {
+		return err
+	}
+	if note := w.note.Load(); note != nil && note.said != "" {
+		return errors.New("the MCP server rejects the request: " + note.saidText())
+	}
+	return err
+}
+
+func noteOf(ctx context.Context) *responseNote {
+	w, _ := ctx.Value(noteKey{}).(*responseNote)
+	return w
+}
+
+// note notes a response that is not one of MCP, with the beginning of its body, until the server sends another one.
 func (t *transport) note(r *http.Request, resp *http.Response) {
-	w, _ := r.Context().Value(noteKey{}).(*responseNote)
+	w := noteOf(r.Context())
 	if w == nil || r.Method != http.MethodPost {
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	page := resp.StatusCode == http.StatusOK && kind == "text/html"
-	if resp.StatusCode < 400 && !page {
+	note := &otherResponse{code: resp.StatusCode, words: fmt.Sprintf("HTTP %d", resp.StatusCode)}
+	switch {
+	case isRedirect(resp.StatusCode):
+		note.text = redirected(resp).Error()
+		w.note.Store(note)
+		return
+	case resp.StatusCode < 400 && !page:
+		w.note.Store(nil)
 		return
 	}
 	start, _ := io.ReadAll(io.LimitReader(resp.Body, maxStart))
@@ -100,7 +135,6 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
-	note := &otherResponse{code: resp.StatusCode, words: fmt.Sprintf("HTTP %d", resp.StatusCode)}
 	switch {
 	case page:
 		note.hint = "a page of text/html, and nothing of MCP; most servers have it at /mcp"
@@ -110,9 +144,26 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		note.hint = "the server wants a credential; mcp_server.headers_file has one"
 	}
 	if !page && !t.repeats(start) {
-		note.text = upstream.Clip(printable(start), maxWords)
+		note.text, note.said = upstream.Clip(printable(start), maxWords), saidOf(start)
 	}
-	w.note.CompareAndSwap(nil, note)
+	w.note.Store(note)
+}
+
+// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; "": the text
+// is none. An error of the transport is one.
+func saidOf(text []byte) string {
+	var m message
+	if json.Unmarshal(text, &m) != nil || m.Error == nil || !m.isUnnamed() {
+		return ""
+	}
+	var data struct {
+		Supported []string `json:"supported"`
+	}
+	said := m.Error.Message
+	if json.Unmarshal(m.Error.Data, &data) == nil && len(data.Supported) > 0 {
+		said += " (supported: " + strings.Join(data.Supported, ", ") + ")"
+	}
+	return upstream.Clip(printable([]byte(said)), maxSaid)
 }
 
 // repeats reports whether a text has a part of the configured headers, which may be credentials.

@@ -40,6 +40,7 @@ func (t *tool) title() (title string) {
 // tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
 // SDK remembers.
 func (v *server) tools(ctx context.Context) ([]byte, error) {
+	ctx, _ = withNote(ctx)
 	cs, err := v.connect(ctx, v.callers, true)
 	if err != nil {
 		return nil, v.notStarted(ctx, err)

@@ -1,16 +1,13 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +22,6 @@ const (
 	maxErrorBody  = 64 << 10         // bytes of a response that is no success
 	maxNotice     = 64 << 10         // bytes of a message that no request asked for
 	maxStreamSize = 4                // as many times the largest message may one response have, with what precedes it
-	maxResumes    = 2                // requests for the rest of a response, from one event on
 	asideTimeout  = 5 * time.Second  // of a message that expects no response
 )
 
@@ -56,7 +52,8 @@ func (t *transport) client() *http.Client {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ex := exchangeFor(r)
+	sent := headOf(r)
+	ex := exchangeFor(r, sent)
 	out := r.Clone(r.Context())
 	for name, values := range t.header {
 		out.Header[name] = values
@@ -65,12 +62,17 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		out.Header.Set("Traceparent", trace)
 	}
 	switch {
+	case sent.Method == discover:
+		return t.discover(out, ex)
 	case ex == nil:
-		return t.plain(out)
-	case r.Method == http.MethodGet:
-		return t.resume(out, ex)
+		return t.plain(out, sent)
 	}
-	resp, err := t.base.RoundTrip(ex.traced(out))
+	return t.send(out, ex)
+}
+
+// send sends a noted request.
+func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) {
+	resp, err := t.base.RoundTrip(ex.traced(r))
 	ex.responded(resp, err)
 	if err != nil {
 		return nil, err
@@ -80,10 +82,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // plain sends what is no noted request.
-func (t *transport) plain(r *http.Request) (*http.Response, error) {
-	aside, answers := isAside(r)
-	if aside {
-		return t.aside(r, answers), nil
+func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
+	if sent.isAside() {
+		return t.aside(r, sent.isAnswer()), nil
 	}
 	if r.Method == http.MethodGet {
 		if !t.notices.take(r.Context().Done(), perStream) { // a stream that ends is opened again
@@ -95,14 +96,19 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.note(r, resp)
-	if r.Method == http.MethodPost && resp.StatusCode/100 == 3 {
+	if r.Method == http.MethodPost && isRedirect(resp.StatusCode) {
 		_ = resp.Body.Close()
 		return nil, redirected(resp)
 	}
 	if r.Method == http.MethodGet && !isGood(resp) { // the server has no stream of notices, whatever it says
 		resp.StatusCode = http.StatusMethodNotAllowed
 	}
-	b := &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1, pace: &paced{&t.notices, r.Context().Done()}}
+	id := string(sent.ID)
+	if sent.Method == "subscriptions/listen" {
+		id = "" // its response is the end of a stream
+	}
+	b := newEvents(t, r, resp, id)
+	b.pace = &paced{&t.notices, r.Context().Done()}
 	switch {
 	case !isGood(resp):
 		resp.Body = &limited{body: resp.Body, left: maxErrorBody}
@@ -112,7 +118,7 @@ func (t *transport) plain(r *http.Request) (*http.Response, error) {
 	case isEvents(resp):
 		resp.Body = b
 	default:
-		resp.Body = &whole{of: t, limited: limited{body: resp.Body, left: t.maxMessage}}
+		resp.Body = &whole{of: t, id: id, limited: limited{body: resp.Body, left: t.maxMessage}}
 	}
 	return resp, nil
 }
@@ -135,55 +141,34 @@ const maxURL = 200
 func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 	ctx, cancel := context.WithTimeout(r.Context(), asideTimeout)
 	defer cancel()
-	resp, err := t.base.RoundTrip(r.WithContext(ctx))
-	if err == nil {
-		_ = resp.Body.Close()
-	}
+	out, err := r.WithContext(ctx), error(nil)
 	if answers {
-		t.questions.Add(-1)
+		defer t.questions.Add(-1)
+		out, err = answer(out)
+	}
+	if err == nil {
+		var resp *http.Response
+		if resp, err = t.base.RoundTrip(out); err == nil {
+			_ = resp.Body.Close()
+		}
 	}
 	return &http.Response{StatusCode: http.StatusAccepted, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 		Body: http.NoBody, Request: r}
-}
-
-// resume asks for the rest of a response. What fails ends the request alone.
-func (t *transport) resume(r *http.Request, ex *exchange) (*http.Response, error) {
-	n := ex.resume(r.Header.Get("Last-Event-Id"))
-	if n > maxResumes {
-		return ended(r, ex), nil
-	}
-	resp, err := t.base.RoundTrip(ex.traced(r))
-	switch {
-	case err != nil && n < maxResumes:
-		return nil, err // the SDK tries again
-	case err != nil:
-		return ended(r, ex), nil
-	case !isGood(resp) || !isEvents(resp):
-		_ = resp.Body.Close()
-		return ended(r, ex), nil
-	}
-	return t.noted(resp, ex), nil
-}
-
-// ended is a response with events that has none but the end of a request.
-func ended(r *http.Request, ex *exchange) *http.Response {
-	return &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Body:   io.NopCloser(strings.NewReader("data: " + string(ex.unanswered()) + "\n\n"))}
 }
 
 // noted is the response to a noted request, of which no more is read than it may have.
 func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	const asJSON = "application/json"
-	b := &whole{of: t, limited: limited{body: resp.Body, left: t.maxMessage, ex: ex}}
+	b := &whole{of: t, id: ex.id, limited: limited{body: resp.Body, left: t.maxMessage, ex: ex}}
 	switch {
 	case resp.StatusCode == http.StatusNotFound && resp.Request.Header.Get("Mcp-Session-Id") != "":
 		resp.Body = &b.limited // the SDK ends the session
 		return resp
 	case isGood(resp) && isEvents(resp):
-		resp.Body = &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage,
-			total: maxStreamSize * t.maxMessage, ex: ex}
+		e := newEvents(t, resp.Request, resp, ex.id)
+		e.ex, e.total = ex, maxStreamSize*t.maxMessage
+		resp.Body = e
 		return resp
 	case !isGood(resp):
 		b.left, b.lenient = maxErrorBody, true
@@ -200,6 +185,8 @@ func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	resp.Header.Del("Content-Length")
 	return resp
 }
+
+func isRedirect(code int) bool { return code/100 == 3 }
 
 func isGood(resp *http.Response) bool { return resp.StatusCode >= 200 && resp.StatusCode <= 299 }
 

@@ -1,0 +1,246 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// events is a body with events (WHATWG HTML §9.2), each of which is read before the SDK sees it.
+type events struct {
+	of      *transport
+	body    io.ReadCloser
+	in      *bufio.Reader
+	most    int    // bytes of an event
+	total   int    // bytes of all; -1: any number
+	pace    *paced // of what no request asked for; nil with ex, as total bounds that
+	ready   []byte
+	ex      *exchange
+	size    int    // bytes of the event that is read
+	returns bool   // the last line has ended with a carriage return
+	id      string // of the request that the events answer; "": of none
+	answer  []byte // the response to it; nil: it has not come
+	rest    resumption
+}
+
+const maxEventID = 1 << 10 // bytes of the id of an event; without one, a response cannot be resumed
+
+// newEvents returns the body of a response to a request.
+func newEvents(t *transport, r *http.Request, resp *http.Response, id string) *events {
+	return &events{of: t, body: resp.Body, in: bufio.NewReader(resp.Body), most: t.maxMessage, total: -1, id: id,
+		rest: resumption{request: r, wait: resumeAfter}}
+}
+
+// Read implements io.Reader.
+func (b *events) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 {
+		event, err := b.next()
+		switch {
+		case err == nil:
+			b.ready = event
+		case !b.resume():
+			return 0, err
+		}
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (b *events) Close() error { return b.body.Close() }
+
+// next reads one event, and returns it as far as the SDK has a use for it.
+func (b *events) next() ([]byte, error) {
+	var data, out []byte
+	name, lines := "", 0
+	for b.size = 0; ; {
+		text, err := b.line()
+		if err != nil {
+			return nil, err
+		}
+		if len(text) == 0 {
+			break
+		}
+		field, value, _ := bytes.Cut(text, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(field) {
+		case "event":
+			name = string(value)
+		case "id", "retry":
+			switch {
+			case len(value) > maxEventID:
+			case b.id != "": // the SDK does not resume it
+				b.rest.note(string(field), string(value))
+			default:
+				out = fmt.Appendf(out, "%s: %s\n", field, value)
+			}
+		case "data":
+			if lines++; lines > 1 {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+		}
+	}
+	if len(data) > 0 && (name == "" || name == "message") {
+		pass, err := b.receive(data)
+		if err != nil {
+			return nil, b.fail(err)
+		}
+		out = append(out, pass...)
+	}
+	if err := b.pace.take(perEvent); err != nil {
+		return nil, err
+	}
+	if len(out) > 0 {
+		out = append(out, '\n')
+	}
+	return out, nil
+}
+
+// receive returns the message of an event as lines of data.
+func (b *events) receive(data []byte) (out []byte, _ error) {
+	pass, answers, err := b.of.receive(data, b.ex, b.id, false)
+	if err != nil || pass == nil {
+		return nil, err
+	}
+	if answers && b.answer == nil {
+		b.answer = pass
+	}
+	for line := range bytes.SplitSeq(pass, []byte("\n")) {
+		out = append(append(append(out, "data: "...), line...), '\n')
+	}
+	return out, nil
+}
+
+// line reads one line, without its end: a line feed, a carriage return, or both.
+func (b *events) line() ([]byte, error) {
+	var line []byte
+	for {
+		if _, err := b.in.Peek(1); err != nil {
+			return nil, err
+		}
+		part, _ := b.in.Peek(b.in.Buffered()) // has that much
+		n, text, ended := 1, part[:0], false
+		if !b.returns || part[0] != '\n' {
+			text = part
+			if end := bytes.IndexAny(part, "\r\n"); end >= 0 {
+				text, ended = part[:end], true
+			}
+			n = len(text)
+		}
+		b.returns = false
+		line = append(line, text...)
+		if ended {
+			b.returns = part[n] == '\r'
+			n++
+		}
+		_, _ = b.in.Discard(n)
+		if err := b.count(n); err != nil {
+			return nil, err
+		}
+		if ended {
+			return line, nil
+		}
+	}
+}
+
+// count counts bytes of an event, and waits until they are paid for.
+func (b *events) count(n int) error {
+	if b.total >= 0 {
+		if b.total -= n; b.total < 0 {
+			return b.fail(errTooMuch(maxStreamSize * b.most))
+		}
+	}
+	if b.size += n; b.size > b.most {
+		return b.fail(errTooMuch(b.most))
+	}
+	return b.pace.take(n)
+}
+
+func (b *events) fail(err error) error {
+	if b.ex != nil {
+		b.ex.fail(err)
+	}
+	b.rest.id = ""
+	_ = b.body.Close() // nothing more of it is wanted
+	return err
+}
+
+const (
+	resumeAfter  = time.Second            // between two requests for the rest of a response, unless the server has another
+	resumeLeast  = 100 * time.Millisecond // it may have
+	resumeMost   = 30 * time.Second
+	maxUnresumed = 2 // requests for the rest that may fail, one after the other
+)
+
+// resumption is how the rest of a response is requested whose stream has ended (2025-11-25, Streamable HTTP, "Resumability and
+// Redelivery"). A server may end a stream as often as it likes, and have its client poll. The SDK gets one stream.
+type resumption struct {
+	request *http.Request // that is answered
+	id      string        // of the last event; "": the rest cannot be requested
+	wait    time.Duration
+	failed  int
+}
+
+// note takes a field of an event.
+func (r *resumption) note(field, value string) {
+	if field == "id" {
+		r.id = value
+		return
+	}
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		r.wait = min(max(time.Duration(n)*time.Millisecond, resumeLeast), resumeMost)
+	}
+}
+
+// resume requests the rest of the response. It is false if there is none.
+func (b *events) resume() bool {
+	for b.answer == nil && b.rest.id != "" && b.rest.failed < maxUnresumed {
+		resp, err := b.of.resume(&b.rest)
+		switch {
+		case b.rest.request.Context().Err() != nil:
+			return false
+		case err != nil:
+			b.rest.failed++
+		case isGood(resp) && isEvents(resp):
+			_ = b.body.Close()
+			b.body, b.in, b.returns, b.rest.failed = resp.Body, bufio.NewReader(resp.Body), false, 0
+			return true
+		case resp.StatusCode >= http.StatusInternalServerError:
+			_ = resp.Body.Close()
+			b.rest.failed++
+		default:
+			_ = resp.Body.Close()
+			return false
+		}
+	}
+	return false
+}
+
+// resume requests the rest of a response, after a while.
+func (t *transport) resume(of *resumption) (*http.Response, error) {
+	ctx := of.request.Context()
+	timer := time.NewTimer(of.wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, of.request.URL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = of.request.Header.Clone()
+	for _, name := range [...]string{"Content-Type", "Mcp-Method", "Mcp-Name"} {
+		r.Header.Del(name)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-Id", of.id)
+	return t.base.RoundTrip(r)
+}
