@@ -8,6 +8,7 @@
 //	document.go   routes.json and tools ─► a document
 //	name.go       names that generators of clients can make identifiers of
 //	schema.go     a tool's input_schema as a component of the document, with references only into itself
+//	lift.go       the definitions of a schema as components of their own
 //	keywords.go   the keywords that a schema keeps, and their kinds
 //	weight.go     the size of a schema with its references resolved
 //	yaml.go       the same document as YAML

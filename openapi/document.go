@@ -114,7 +114,7 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 	for _, c := range capabilities {
 		for i, t := range c.Tools {
 			name := taken.of(c.ID, t.Name)
-			schema, err := encode(schemaOf(name, t.Schema))
+			parts, size, err := encodeAll(schemaOf(name, t.Schema, taken))
 			if err != nil {
 				return nil, err
 			}
@@ -122,11 +122,11 @@ func (d *Documents) Write(capabilities []Capability, more bool) ([]byte, error) 
 			if err != nil {
 				return nil, err
 			}
-			if room -= len(schema) + len(item); room < 0 {
+			if room -= size + len(item); room < 0 {
 				doc.LeftOut, doc.Tags = true, append(doc.Tags, d.fixed.Tags...)
 				return encode(doc)
 			}
-			doc.Components["schemas"][name] = schema
+			maps.Copy(doc.Components["schemas"], parts)
 			doc.Paths["/v1/capabilities/"+url.PathEscape(c.ID)+"/tools/"+url.PathEscape(t.Name)] = item
 			if i > 0 {
 				continue
@@ -159,6 +159,18 @@ func (d *Documents) operation(capability string, t Tool, schema string) operatio
 }
 
 const componentPath = "#/components/schemas/"
+
+// encodeAll encodes components. It returns their size in bytes.
+func encodeAll(parts map[string]any) (all map[string]json.RawMessage, size int, err error) {
+	all = make(map[string]json.RawMessage, len(parts))
+	for name, part := range parts {
+		if all[name], err = encode(part); err != nil {
+			return nil, 0, err
+		}
+		size += len(name) + len(all[name])
+	}
+	return all, size, nil
+}
 
 // encode writes v without HTML escapes; the document is not embedded in HTML.
 func encode(v any) (json.RawMessage, error) {

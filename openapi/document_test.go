@@ -149,15 +149,15 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	const here = `#/components/schemas/c_t`
 	for name, test := range map[string]struct{ schema, want string }{
 		"definitions": {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`,
-			`{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"type":"string"}}}`},
+			`{"type":"object","properties":{"a":{"$ref":"` + here + `_x"}},"$defs":{"c_t_x":{"type":"string"}}}`},
 		"to itself": {`{"type":"object","properties":{"a":{"$ref":"#"}}}`,
 			`{"type":"object","properties":{"a":{"$ref":"` + here + `"}}}`},
-		"odd names":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`},
-		"an older draft": {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/x"},"definitions":{"items":[{"type":"null"}],"additionalItems":false},"b":{"$ref":"#/properties/definitions/items/0"}},"definitions":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"definitions":{"prefixItems":[{"type":"null"}],"items":{"not":{}}},"b":{"$ref":"` + here + `/properties/definitions/prefixItems/0"}},"$defs":{"x":{"type":"string"}}}`},
+		"odd names":      {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20~1~0%25"}},"$defs":{"x /~%":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `_x____"}},"$defs":{"c_t_x____":{"type":"string"}}}`},
+		"an older draft": {`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"$ref":"#/definitions/x"},"definitions":{"items":[{"type":"null"}],"additionalItems":false},"b":{"$ref":"#/properties/definitions/items/0"}},"definitions":{"x":{"type":"string"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `_x"},"definitions":{"prefixItems":[{"type":"null"}],"items":{"not":{}}},"b":{"$ref":"` + here + `/properties/definitions/prefixItems/0"}},"$defs":{"c_t_x":{"type":"string"}}}`},
 		"the oldest":     {`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"minimum":1,"exclusiveMinimum":true,"maximum":2,"exclusiveMaximum":false}}}`, `{"type":"object","properties":{"n":{"exclusiveMinimum":1,"maximum":2}}}`},
-		"by name":        {`{"type":"object","properties":{"a":{"$ref":"#x"},"b":{"$dynamicRef":"#y"}},"$defs":{"x":{"$anchor":"x","type":"string"},"y":{"$dynamicAnchor":"y","type":"null"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"},"b":{"$ref":"` + here + `/$defs/y"}},"$defs":{"x":{"type":"string"},"y":{"type":"null"}}}`},
-		"a resource":     {`{"type":"object","properties":{"a":{"$id":"tool:///a","properties":{"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"tool:///a"}}}`, `{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"` + here + `/properties/a/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"` + here + `/properties/a"}}}`},
-		"in circles":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/z"},"z":{"properties":{"x":{"$ref":"#/$defs/x"}}}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `/$defs/x"}},"$defs":{"x":{"$ref":"` + here + `/$defs/y"},"y":{"$ref":"` + here + `/$defs/z"},"z":{"properties":{"x":{"$ref":"` + here + `/$defs/x"}}}}}`},
+		"by name":        {`{"type":"object","properties":{"a":{"$ref":"#x"},"b":{"$dynamicRef":"#y"}},"$defs":{"x":{"$anchor":"x","type":"string"},"y":{"$dynamicAnchor":"y","type":"null"}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `_x"},"b":{"$ref":"` + here + `_y"}},"$defs":{"c_t_x":{"type":"string"},"c_t_y":{"type":"null"}}}`},
+		"a resource":     {`{"type":"object","properties":{"a":{"$id":"tool:///a","properties":{"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}},"c":{"$ref":"tool:///a"}}}`, `{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"` + here + `_x"}}},"c":{"$ref":"` + here + `/properties/a"}},"$defs":{"c_t_x":{"type":"string"}}}`},
+		"in circles":     {`{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"#/$defs/y"},"y":{"$ref":"#/$defs/z"},"z":{"properties":{"x":{"$ref":"#/$defs/x"}}}}}`, `{"type":"object","properties":{"a":{"$ref":"` + here + `_x"}},"$defs":{"c_t_x":{"$ref":"` + here + `_y"},"c_t_y":{"$ref":"` + here + `_z"},"c_t_z":{"properties":{"x":{"$ref":"` + here + `_x"}}}}}`},
 		"names of fields": {`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`,
 			`{"type":"object","properties":{"$ref":{"type":"string"},"$defs":{"type":"null"}}}`},
 		"data": {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
@@ -169,10 +169,62 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 		"objects that others close": {`{"allOf":[{"type":"object"}],"unevaluatedProperties":false}`, `{"type":"object","allOf":[{"type":"object"}],"unevaluatedProperties":{"not":{}}}`},
 	} {
 		doc := write(t, test.schema)
-		if got, want := at(t, doc, "components", "schemas", "c_t"),
-			any(object(t, []byte(test.want))); !reflect.DeepEqual(got, want) {
+		got, want := at(t, doc, "components", "schemas", "c_t").(map[string]any), object(t, []byte(test.want))
+		lifted, _ := want["$defs"].(map[string]any) // they are components now
+		delete(want, "$defs")
+		for name, schema := range lifted {
+			if component := at(t, doc, "components", "schemas", name); !reflect.DeepEqual(component, schema) {
+				t.Errorf("%s: %s is %v", name, name, component)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
 			text, _ := json.Marshal(got)
 			t.Errorf("%s: %s\nwant %s", name, text, test.want)
+		}
+	}
+}
+
+// TestGeneratorsTakeTheDocuments: generators of clients fail at names that two components of any kind have, as they make
+// one type of each, follow references to components alone, and check the bounds that the documents have.
+func TestGeneratorsTakeTheDocuments(t *testing.T) {
+	t.Parallel()
+	const recursive = `{"type":"object","properties":{"a":{"$ref":"#/$defs/a.B"},"b":{"$ref":"#/$defs/a_b"}},
+		"$defs":{"a.B":{"type":"object","properties":{"again":{"$ref":"#/$defs/a.B"},"root":{"$ref":"#"}},
+		"$defs":{"inner":{"type":"null"}}},"a_b":{"properties":{"x":{"$ref":"#/$defs/a.B/properties/again"}}}}}`
+	tool := openapi.Tool{Name: "t", Schema: object(t, []byte(recursive))}
+	tools := []openapi.Tool{tool, {Name: "t_a_b"}, tool}
+	callers, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: tools}}, false)
+	check.Must(t, err)
+	for name, text := range map[string][]byte{"callers": callers, "admin": openapi.Admin()} {
+		doc, names := object(t, text), map[string]bool{}
+		for kind, of := range at(t, doc, "components").(map[string]any) {
+			for component := range of.(map[string]any) {
+				short := strings.ToLower(strings.ReplaceAll(component, "_", ""))
+				if names[short] {
+					t.Errorf("%s: the name of %s/%s is there twice", name, kind, component)
+				}
+				names[short] = true
+			}
+		}
+		for _, ref := range refs(doc) {
+			if strings.Contains(ref, "$defs") {
+				t.Errorf("%s: %s", name, ref)
+			}
+		}
+		if defs := regexp.MustCompile(`"\$defs":`).Find(text); defs != nil {
+			t.Errorf("%s has definitions below a component", name)
+		}
+		for path, item := range at(t, doc, "paths").(map[string]any) {
+			for method, operation := range item.(map[string]any) {
+				all, _ := operation.(map[string]any)["parameters"].([]any)
+				for _, p := range all {
+					p := p.(map[string]any)
+					of, _ := p["schema"].(map[string]any)
+					if p["name"] == "page_size" && (of["minimum"] == nil || of["maximum"] == nil) {
+						t.Errorf("%s: %s %s: page_size has no bounds", name, method, path)
+					}
+				}
+			}
 		}
 	}
 }
@@ -186,14 +238,14 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		`{"properties":{"a":{"$ref":"#/%zz"}}}`, `{"properties":{"a":{"$ref":""}}}`,
 		`{"properties":{"a":{"$ref":"#/properties/a"}}}`,
 		`{"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"$ref":"#/nope"}}}`,
-		`{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
+		`{"properties":{"a":{"$ref":"#/$defs"}},"$defs":{"b":{}}}`, `{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
 		`{"properties":{"a":{"$ref":"#/allOf/7"}},"allOf":[]}`, `{"properties":{"a":{"$ref":7}}}`,
 	} {
 		text, err := documents(t).Write([]openapi.Capability{{ID: "c",
 			Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
 		check.Must(t, err)
 		for _, ref := range refs(at(t, object(t, text), "components", "schemas", "c_t")) {
-			if ref != "#/components/schemas/c_t/$defs/b" {
+			if ref != "#/components/schemas/c_t_b" {
 				t.Errorf("%s: %s", schema, ref)
 			}
 		}

@@ -60,11 +60,12 @@ func (s *converter) resolve(pointer string) (map[string]any, bool) {
 	return found, ok
 }
 
-// uri returns the document's reference to a pointer of the component's schema.
+// uri returns the document's reference to a pointer of the schema.
 func (s *converter) uri(pointer string) string {
-	tokens := strings.Split(pointer, "/")
+	component, rest := s.target(pointer)
+	tokens := strings.Split(rest, "/")
 	for i, t := range tokens {
 		tokens[i] = url.PathEscape(t)
 	}
-	return componentPath + s.component + strings.Join(tokens, "/")
+	return componentPath + component + strings.Join(tokens, "/")
 }

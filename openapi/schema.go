@@ -3,6 +3,7 @@ package openapi
 import (
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -12,24 +13,29 @@ const (
 	maxWeight = 20_000    // of one tool's
 )
 
-// schemaOf returns the input_schema of a tool as the component of that name. A schema that is too large is
-// replaced by a schema of any object.
-func schemaOf(component string, input map[string]any) any {
-	s := &converter{component: component, named: map[string]string{}}
+// schemaOf returns the input_schema of a tool as the component of that name, and its definitions as further components,
+// with names that are not taken. A schema that is too large is replaced by a schema of any object.
+func schemaOf(component string, input map[string]any, taken names) map[string]any {
+	s := &converter{component: component, named: map[string]string{}, moved: map[string]string{}}
 	s.find(input, "")
 	s.root = s.convert(input, location{})
 	s.dropDangling()
 	weight := s.weight()
+	parts := map[string]any{component: s.root}
+	s.lift(s.root, "", parts, taken.clone())
 	s.write()
-	if text, err := encode(s.root); err != nil || len(text) > maxSchema || weight > maxWeight {
-		return map[string]any{"type": "object", "additionalProperties": true,
-			"description": "The schema is too large to be shown here. The list of the capability's tools has it."}
+	if text, err := encode(parts); err != nil || len(text) > maxSchema || weight > maxWeight {
+		return map[string]any{component: map[string]any{"type": "object", "additionalProperties": true,
+			"description": "The schema is too large to be shown here. The list of the capability's tools has it."}}
+	}
+	for name := range parts {
+		taken.add(name)
 	}
 	if s.root["type"] == nil && s.root[refKeyword] == nil {
 		s.root["type"] = "object" // arguments always are an object
 		s.open(s.root)
 	}
-	return s.root
+	return parts
 }
 
 // converter converts one schema.
@@ -37,6 +43,7 @@ type converter struct {
 	component string
 	named     map[string]string // $anchor or $id ─► pointer
 	refs      []*reference
+	moved     map[string]string // pointer of a definition ─► the component that it is now
 	root      map[string]any
 	closes    bool // unevaluatedProperties may look at what any part allows
 }
@@ -201,7 +208,10 @@ func (s *converter) dropDangling() {
 // write replaces the references by references of the document.
 func (s *converter) write() {
 	for _, r := range s.refs {
-		if r.in[refKeyword] != nil {
+		switch {
+		case strings.HasSuffix(r.to, "/"+defsKeyword): // all definitions are no schema
+			delete(r.in, refKeyword)
+		case r.in[refKeyword] != nil:
 			r.in[refKeyword] = s.uri(r.to)
 		}
 	}

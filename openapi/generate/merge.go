@@ -37,6 +37,7 @@ func merge(doc, proto object) {
 		for method := range at(proto, "paths", path) {
 			operation := at(proto, "paths", path, method)
 			splitSummary(operation)
+			boundPages(operation)
 			if strings.HasSuffix(path, "/events") {
 				operation["responses"] = eventStream()
 			}
@@ -61,6 +62,19 @@ func eventStream() object {
 			"Last-Event-ID, `data` is the call or the approval as JSON.",
 		"content": object{"text/event-stream": object{"schema": object{"type": "string"}}},
 	}}
+}
+
+// boundPages gives the size of a page the bounds that its comment has. The gateway rejects any other.
+func boundPages(operation object) {
+	for _, p := range list(operation, "parameters") {
+		p, _ := p.(object)
+		text, _ := p["description"].(string)
+		if of := at(p, "schema"); p["name"] == "page_size" {
+			if most := pageBound.FindStringSubmatch(text); most != nil {
+				of["minimum"], of["maximum"] = 0, json.Number(most[1])
+			}
+		}
+	}
 }
 
 // splitSummary makes the first sentence of a comment the summary, and the rest the description.
@@ -109,16 +123,17 @@ const template = "x-tool-operation"
 func addProblem(operation object) {
 	for _, statuses := range []string{"4XX", "5XX"} {
 		if responses := at(operation, "responses"); responses[statuses] == nil {
-			responses[statuses] = object{"$ref": "#/components/responses/Problem"}
+			responses[statuses] = object{"$ref": "#/components/responses/Failure"}
 		}
 	}
 }
 
 var (
-	own    = regexp.MustCompile(`\b(capgate|openparallax)\.v1\.`)
-	dotted = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
-	camel  = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	line   = regexp.MustCompile(`([^\n])\n([^\n])`)
+	own       = regexp.MustCompile(`\b(capgate|openparallax)\.v1\.`)
+	dotted    = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
+	pageBound = regexp.MustCompile(`^(?:Maximum number of \w+, 0 to|At most) (\d+)\b`)
+	camel     = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	line      = regexp.MustCompile(`([^\n])\n([^\n])`)
 )
 
 // snake returns a field's name in the proto: page_size for pageSize.

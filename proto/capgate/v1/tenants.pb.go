@@ -1056,7 +1056,7 @@ func (x *CreateKeyResponse) GetCredential() string {
 type ListKeysRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
-	// As in ListTenantsRequest.
+	// Maximum number of entries, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
 	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
