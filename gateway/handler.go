@@ -218,7 +218,7 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 		refusal = h.bandwidth.Explain(&t.bandwidth, f)
 	case f == relay.UpstreamLost && p == call.NotSent && t.Fleet != nil: // what the backend refused cannot go elsewhere
 		refusal = filter.Unreachable(t.Fleet)
-	case f == relay.UpstreamReset:
+	case f == relay.UpstreamReset, f == relay.UpstreamNotGRPC:
 		return status.Reset(codes.Code(s.ResetCode()), f, p)
 	default:
 		return h.statuses.Failure(f, p)

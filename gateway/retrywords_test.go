@@ -46,7 +46,7 @@ func RetryWord(text string) string {
 // of the refusals in the source that say so.
 func TestWordsThatClientsRetryOn(t *testing.T) {
 	t.Parallel()
-	for f := relay.NoFailure; f <= relay.UpstreamReset; f++ {
+	for f := relay.NoFailure; f <= relay.UpstreamNotGRPC; f++ {
 		if text := status.Failure(f, call.Sent).Message; RetryWord(text) != "" {
 			t.Errorf("%v: %q has %q", f, text, RetryWord(text))
 		}

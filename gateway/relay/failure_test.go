@@ -27,7 +27,7 @@ func (f *forwarder) Explain(s *relay.Stream, why relay.Failure) relay.Status {
 	switch why {
 	case relay.DeadlineExceeded:
 		code = codes.DeadlineExceeded
-	case relay.UpstreamReset:
+	case relay.UpstreamReset, relay.UpstreamNotGRPC:
 		code = codes.Code(s.ResetCode())
 	case relay.MessageTooLarge, relay.MemoryExceeded, relay.TooManyBytes, relay.TooManyMessages:
 		code = codes.ResourceExhausted

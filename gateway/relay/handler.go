@@ -81,8 +81,9 @@ type Status struct {
 	Challenge string // for www-authenticate; "": there is none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
-	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, the
-	// stream may have started and has no answer: Handler.Again is asked first, unless the response has begun.
+	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or Code
+	// is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the response has
+	// begun.
 	Failure Failure
 
 	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the
@@ -112,12 +113,13 @@ const (
 	Panicked                 // the Handler panicked, or the relay
 	AccountExceeded          // its Account has no room for what is held for it
 	UpstreamReset            // the upstream reset the stream; Result.Code is that of the reset, and its Upstream true
+	UpstreamNotGRPC          // the answer is not one of gRPC; Result.Code is that of its HTTP status, and its Upstream true
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",
 	"MESSAGE_MALFORMED", "MESSAGE_TIMEOUT", "MEMORY_EXCEEDED", "DRAINING", "CLIENT_GONE", "CLIENT_PROTOCOL",
 	"TOO_MANY_BYTES", "TOO_MANY_MESSAGES",
-	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC", "MEMORY_EXCEEDED", "UPSTREAM_RESET"}
+	"AMBIGUOUS_MESSAGE", "INTERNAL_PANIC", "MEMORY_EXCEEDED", "UPSTREAM_RESET", "UPSTREAM_NOT_GRPC"}
 
 func (f Failure) String() string { return failureNames[f] }
 

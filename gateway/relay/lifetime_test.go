@@ -171,7 +171,8 @@ func TestHTTPAnswers(t *testing.T) {
 		check.Must(t, p.Write(rawhttp2.Headers(up, true, p.Block(":status", code, "content-type", "text/html"))))
 		r, err := c.WaitResponse(id)
 		check.Must(t, err)
-		if r.Header[":status"] != code || r.Header["content-type"] != "text/html" {
+		if r.Header[":status"] != "200" || r.Header["content-type"] != "application/grpc" ||
+			r.Status() != fmt.Sprint(int(grpc)) {
 			t.Errorf("%s: %v", code, r)
 		}
 		n++

@@ -242,10 +242,7 @@ func (k *call) status() string {
 		return "7"
 	}
 	if k.forwarded() && k.trailers == nil {
-		if k.local != nil {
-			return "2"
-		}
-		return ""
+		return "2"
 	}
 	return "0"
 }
@@ -362,6 +359,9 @@ func (h *machineHandler) Explain(s *Stream, f Failure) Status {
 	k := h.call(s)
 	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.Forwarding.MaxReplay) {
 		k.disturbed = true
+	}
+	if f == UpstreamNotGRPC {
+		return Status{Code: s.ResetCode(), Message: f.String()}
 	}
 	return Status{Code: 14, Message: f.String()}
 }

@@ -134,7 +134,7 @@ func (e *serverEnd) finish(h *half, a *answer) {
 		return
 	}
 	if f := a.status.Failure; f != NoFailure && e.upstream {
-		if f == UpstreamLost && h.stream.again(Answer{}) {
+		if (f == UpstreamLost || a.status.Code == codeUnavailable) && h.stream.again(Answer{}) {
 			h.stream.unsent(ErrLost)
 			return
 		}

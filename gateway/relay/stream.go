@@ -176,7 +176,7 @@ func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
 func (s *Stream) Sent() bool { return s.phase == forwarded }
 
 // ResetCode is the google.rpc.Code of the reset by which the upstream ended the stream, while UpstreamReset is
-// explained.
+// explained, or of the answer's HTTP status, while UpstreamNotGRPC is.
 func (s *Stream) ResetCode() uint32 { return s.result.Code }
 
 // Peer is whose connection the stream came by. It is not to be changed.

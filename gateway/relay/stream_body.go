@@ -70,8 +70,13 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 			return
 		}
 		s.result.BytesOut += int64(n)
-		s.move(h, &s.down, buf, pos, n, end)
-		if end && s.phase == forwarded { // move may have ended it for want of memory
+		s.move(h, &s.down, buf, pos, n, end && !s.grpc)
+		switch {
+		case !end || s.phase != forwarded: // move may have ended it for want of memory
+		case s.grpc: // its end would be trailers
+			s.up.state.guard.subtract(perAnswer)
+			s.explain(UpstreamNotGRPC)
+		default:
 			s.responseEnds()
 		}
 		return

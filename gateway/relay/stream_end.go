@@ -39,10 +39,17 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		s.broken(h, errProtocol)
 		return
 	}
-	if end && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
+	foreign := s.grpc && code < 0 && (end || !s.started && !speaksGRPC(list, status))
+	if (end || foreign) && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
 		h.state.guard.subtract(perAnswer)
 		s.dropUpstream(errCancel)
 		s.unsent(ErrLost)
+		return
+	}
+	if foreign {
+		h.state.guard.subtract(perAnswer)
+		s.result.Code = codeOfEnd(status, code)
+		s.explain(UpstreamNotGRPC)
 		return
 	}
 	if !s.started {
@@ -59,6 +66,17 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		s.writeBlock(list, true)
 	}
 	s.responseEnds()
+}
+
+// speaksGRPC reports whether the headers of a response without a status of its own are those of gRPC. Others come from
+// what stands before a server, such as a load balancer.
+func speaksGRPC(list *hpack.List, status string) bool {
+	for i := range list.Fields {
+		if f := &list.Fields[i]; f.Tag&nameMask == nameContentType {
+			return status == "200" && f.Tag&tagGRPC != 0
+		}
+	}
+	return false
 }
 
 // again asks whether a stream that its upstream failed is to start again.
@@ -264,18 +282,19 @@ func (s *Stream) refused(code errCode) {
 	}
 	s.result.Code, s.result.Upstream = code.grpcCode(), true
 	if s.grpc {
-		s.explainReset()
+		s.explain(UpstreamReset)
 		return
 	}
 	s.down.transport.cutShort(&s.down, code)
 	s.finish()
 }
 
-// explainReset ends a stream that its upstream has reset with a status. Clients take a reset for a connection that
-// failed, by the words that they have for it, and some repeat the call then.
-func (s *Stream) explainReset() {
+// explain ends a stream with a status of the code in result, where its upstream has reset it, or has given no answer of
+// gRPC. Clients take a reset for a connection that failed, by the words that they have for it, and some repeat the call
+// then.
+func (s *Stream) explain(f Failure) {
 	code := s.result.Code
-	s.failWith(UpstreamReset)
+	s.failWith(f)
 	s.result.Code, s.result.Upstream = code, true
 }
 

@@ -35,6 +35,8 @@ var failures = [...]struct {
 	relay.AccountExceeded: {codes.ResourceExhausted,
 		"the gateway holds as much for this caller as its share of the memory allows"},
 	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // the code is that of the reset
+	relay.UpstreamNotGRPC: {codes.Unknown, // the code is that of the HTTP status
+		"the answer is not one of gRPC: it comes from another server than the backend, or has no status"},
 }
 
 // Panicked is the rejection of a call during which the gateway panicked.
@@ -49,7 +51,7 @@ func Failure(f relay.Failure, p call.Progress) relay.Status {
 	return Reset(failures[f].code, f, p)
 }
 
-// Reset is Failure with another code: that of the reset by which a backend ended the call.
+// Reset is Failure with another code: that of the reset by which a backend ended the call, or of its HTTP status.
 func Reset(code codes.Code, f relay.Failure, p call.Progress) relay.Status {
 	reason, text := f.String(), failures[f].message
 	if f == relay.NoFailure {

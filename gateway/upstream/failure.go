@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"google.golang.org/grpc/codes"
+
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
@@ -23,6 +25,13 @@ func Lost(text string) error {
 func Unusable(kind call.Kind, text string) error {
 	return status.Error(&call.Refusal{Kind: kind, Reason: "UPSTREAM_ANSWER_INVALID", Message: text + mayHaveRun,
 		Progress: call.Sent}, call.Sent)
+}
+
+// NotGRPC returns the error of a call that something else than a gRPC server has answered, such as a load balancer. It
+// counts as a failure of the backend.
+func NotGRPC(code codes.Code) error {
+	st := status.Reset(code, relay.UpstreamNotGRPC, call.Sent)
+	return localgrpc.Failed(relay.UpstreamNotGRPC, localgrpc.StatusError(st))
 }
 
 // Rejected returns the error of a call that the backend, or what stands before it, rejected before it began.

@@ -46,6 +46,8 @@ func explain(f relay.Failure, sent bool, reset uint32) relay.Status {
 		return mayHaveRun(codeInternal, "the gateway broke the HTTP/2 protocol")
 	case relay.UpstreamReset:
 		return mayHaveRun(reset, "the gateway broke the call off")
+	case relay.UpstreamNotGRPC:
+		return mayHaveRun(reset, "the answer is not one of gRPC: it comes from another server than the gateway")
 	case relay.Panicked:
 		return mayHaveRun(codeInternal, "capgate forward failed")
 	case relay.Draining:

@@ -110,6 +110,9 @@ func TestOutcomes(t *testing.T) {
 	reset := func(code codes.Code) relay.Result {
 		return relay.Result{Upstream: true, Forwarded: sent, Code: uint32(code), Failure: relay.UpstreamReset}
 	}
+	page := func(code codes.Code) relay.Result {
+		return relay.Result{Upstream: true, Forwarded: sent, Code: uint32(code), Failure: relay.UpstreamNotGRPC}
+	}
 	for name, test := range map[string]struct {
 		result  relay.Result
 		ejected bool
@@ -119,6 +122,9 @@ func TestOutcomes(t *testing.T) {
 		"unavailable":                          {answered(codes.Unavailable), true},
 		"a reset":                              {reset(codes.Internal), true},
 		"a cancel":                             {reset(codes.Canceled), false},
+		"a load balancer's 502":                {page(codes.Unavailable), true},
+		"a page":                               {page(codes.Unknown), true},
+		"a firewall's 403":                     {page(codes.PermissionDenied), false},
 		"a lost call":                          {failed(relay.UpstreamLost, begun, 0), true},
 		"no answer":                            {failed(relay.DeadlineExceeded, late, 0), true},
 		"a long answer":                        {failed(relay.DeadlineExceeded, late, begun), false},

@@ -193,6 +193,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	switch code := status.Code(err); {
 	case code == codes.DeadlineExceeded:
 		return err
+	case strings.Contains(err.Error(), otherStatus), strings.Contains(err.Error(), otherType):
+		return upstream.NotGRPC(code)
 	case strings.Contains(err.Error(), byReset):
 		return upstream.Lost("the backend broke the call off")
 	case code == codes.ResourceExhausted:
@@ -217,8 +219,13 @@ func answered(p *progress, err error) error {
 	return err
 }
 
-// byReset is a part of grpc-go's text for a stream that the backend has reset.
-const byReset = "RST_STREAM"
+// Parts of grpc-go's texts for a stream that the backend has reset, and for a response that is not one of gRPC. The
+// codes of the latter are those of gRPC's HTTP mapping.
+const (
+	byReset     = "RST_STREAM"
+	otherStatus = "unexpected HTTP status code received from server"
+	otherType   = "content-type"
+)
 
 // keepPushback passes on whether and when the backend wants the call to be repeated.
 func keepPushback(ctx context.Context, stream grpc.ClientStream) {

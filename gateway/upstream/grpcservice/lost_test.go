@@ -3,6 +3,7 @@ package grpcservice_test
 import (
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/grpctest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -138,4 +140,38 @@ func infoOf(err error) *errdetails.ErrorInfo {
 		}
 	}
 	return nil
+}
+
+// TestAnswersThatAreNotGRPC: the pages of a load balancer have the codes of their HTTP statuses, and nothing of the page.
+// They count as failures: a call that is declared idempotent is made at another backend.
+func TestAnswersThatAreNotGRPC(t *testing.T) {
+	t.Parallel()
+	page := func(code string) gatewaytest.Script {
+		return func(c *rawhttp2.Conn, stream uint32) bool {
+			return c.Write(rawhttp2.Headers(stream, false, c.Block(":status", code, "content-type", "text/html")),
+				rawhttp2.Data(stream, true, []byte("<h1>hidden</h1>"))) == nil
+		}
+	}
+	for code, want := range map[string]codes.Code{"200": codes.Unknown, "400": codes.Internal,
+		"401": codes.Unauthenticated, "403": codes.PermissionDenied, "404": codes.Unimplemented, "418": codes.Unknown,
+		"429": codes.Unavailable, "502": codes.Unavailable, "503": codes.Unavailable, "504": codes.Unavailable} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			trailer, calls, err := failing(t, page(code), false)
+			if status.Code(err) != want || infoOf(err).GetReason() != "UPSTREAM_NOT_GRPC" || calls != 1 ||
+				len(trailer.Get("grpc-retry-pushback-ms")) != 1 || strings.Contains(err.Error(), "hidden") {
+				t.Errorf("%d calls, %v, %v, %v", calls, err, infoOf(err), trailer)
+			}
+		})
+	}
+	t.Run("idempotent", func(t *testing.T) {
+		t.Parallel()
+		good := grpctest.Start(t, grpctest.Options{})
+		w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+			f.Content, of.Unprobed, of.Idempotent = definitions(t), true, []string{"*"}
+		}, gatewaytest.Scripted(t, page("502")), good.Addr)
+		for range 20 {
+			w.result(t, "Echo", `{}`)
+		}
+	})
 }
