@@ -16,6 +16,7 @@ type Traits struct {
 	OwnSessions bool   // backends have a session for each principal whose calls name none
 	Durable     bool   // backends keep their sessions on disk
 	Relayed     bool   // results are those of an MCP server
+	Statuses    bool   // the errors of tools are statuses
 	Listed      bool   // results of tools that stream are lists, as their schemas say
 }
 

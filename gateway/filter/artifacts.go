@@ -54,6 +54,17 @@ func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	return r
 }
 
+// InvalidArguments is the rejection of a call whose arguments are not what its tool takes. Its metadata pointer names the
+// first value that is not.
+func InvalidArguments(c *call.Call, err error) *call.Refusal {
+	r := Ambiguous(c, TheArguments, "ARGUMENTS_INVALID", err)
+	var at *toolschema.Violation
+	if errors.As(err, &at) {
+		r.Metadata["pointer"] = at.Pointer
+	}
+	return r
+}
+
 // TooManyArtifacts is the rejection of a call that names more artifacts than it may.
 var TooManyArtifacts = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARTIFACTS_INVALID",
 	Message: "the arguments name more than 64 artifacts, or one by an id that is longer than 512 bytes"}

@@ -1,13 +1,17 @@
 package status
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
 // Domain is google.rpc.ErrorInfo.domain of the gateway's rejections. Backends have others.
@@ -37,6 +41,21 @@ func DetailsOf(err error) (d Details) {
 		}
 	}
 	return d
+}
+
+// DetailsJSON returns the details of a status as JSON. One whose type is not known here has its bytes as value.
+func DetailsJSON(st *status.Status) (all []json.RawMessage) {
+	for _, detail := range st.Proto().GetDetails() {
+		text, err := protojson.Marshal(detail)
+		if err != nil {
+			text, _ = plainjson.Marshal(map[string]any{"@type": detail.GetTypeUrl(), "value": detail.GetValue()})
+		}
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) == nil { // protojson varies its blanks
+			all = append(all, compact.Bytes())
+		}
+	}
+	return all
 }
 
 // InfoOf returns the ErrorInfo of a rejection by the gateway; nil, which has no reason, for other errors.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
@@ -69,6 +70,15 @@ type Backends interface {
 	Close()
 }
 
+// CheckArguments says what is wrong with the arguments of a tool; nil: nothing is known to be.
+type CheckArguments func(ctx context.Context, tool string, args []byte) error
+
+// ArgumentChecker is implemented by Backends that check arguments by more rules than a schema can have.
+type ArgumentChecker interface {
+	// Arguments returns the check for a fleet, for which it may wait until ctx ends; nil: it is not known.
+	Arguments(ctx context.Context, capability string) CheckArguments
+}
+
 // MaxRequest is the longest request of a call, in bytes.
 const MaxRequest = 16 << 20
 
@@ -122,6 +132,18 @@ func (p Protocols) SetProbe(of router.Protocol, probe *health.Fleet) {
 	if _, direct := probe.Asks.(health.Direct); direct {
 		probe.TLS = nil
 	}
+}
+
+// Arguments returns the check of a fleet's arguments, see ArgumentChecker; nil: there is none.
+func (p Protocols) Arguments(ctx context.Context, capability string) CheckArguments {
+	for _, backends := range p {
+		if checker, is := backends.(ArgumentChecker); is {
+			if check := checker.Arguments(ctx, capability); check != nil {
+				return check
+			}
+		}
+	}
+	return nil
 }
 
 // Close ends all connections.

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+
+	"github.com/capgate/capgate/gateway/filter/authorize"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 )
@@ -12,6 +15,9 @@ func upstreamsFeature() feature {
 			p.fleets.upstreams = protocols.Open(upstream.Options{Version: p.options.Version, Log: p.log,
 				Room: &p.fleets.room, Changed: func(capability string) { p.tools.discovery.Changed(capability) }})
 			p.parts.Routing.Local = p.fleets.upstreams.Serve
+			p.parts.Policy.Arguments = func(ctx context.Context, capability string) authorize.CheckArguments {
+				return authorize.CheckArguments(p.fleets.upstreams.Arguments(ctx, capability))
+			}
 			return nil
 		},
 		apply: func(p *App, c *change) { p.fleets.upstreams.Set(c.Served) },

@@ -1,9 +1,14 @@
 package toolschema
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
@@ -33,25 +38,41 @@ func (c *checker) each(s *jsonschema.Schema, v strictjson.Value, m *evaluated) b
 	if s.Properties == nil && s.PatternProperties == nil && s.AdditionalProperties == nil {
 		return true
 	}
-	ok, i, extra := true, -1, 0
+	ok, i := true, -1
 	for name, member := range v.Members() {
 		i++
 		if !c.spend(0) || !ok && (c.quiet > 0 || c.done()) {
 			return false
 		}
 		applies, valid, allowed := c.member(s, name, member)
-		ok = ok && valid
 		if !allowed {
-			extra++
+			valid = c.undeclared(s, name.Bytes())
 		}
+		ok = ok && valid
 		if applies {
 			m.set(i)
 		}
 	}
-	if extra > 0 {
-		return c.fail(&kind.AdditionalProperties{Properties: make([]string, extra)})
-	}
 	return ok
+}
+
+// maxNamed is how many bytes of the name of a member that is not allowed a pointer has.
+const maxNamed = 100
+
+// undeclared records that the schema of an object does not allow a name, and returns false.
+func (c *checker) undeclared(s *jsonschema.Schema, name []byte) bool {
+	if c.quiet > 0 || c.done() {
+		return false
+	}
+	text := string(name)
+	if len(text) > maxNamed {
+		text = strings.ToValidUTF8(text[:maxNamed], "") + "…"
+	}
+	c.path = append(c.path, segment{name: []byte(text)})
+	c.found = append(c.found, Violation{Pointer: c.pointer(),
+		Reason: short("is not a property that is allowed" + nearest.Hint(text, slices.Sorted(maps.Keys(s.Properties))))})
+	c.path = c.path[:len(c.path)-1]
+	return false
 }
 
 // member checks one member. applies reports whether a rule applies to its name.

@@ -90,11 +90,30 @@ func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
 	return decision.Verdict != call.Block
 }
 
+// CheckArguments says what is wrong with the arguments of a tool; nil: nothing is known to be.
+type CheckArguments func(ctx context.Context, tool string, args []byte) error
+
+// ownCheck returns the check of arguments that the protocol of a fleet has, where a person or a Shield looks at the call
+// before a backend gets it; nil: there is none. The backend makes the same check.
+func (f *Filter) ownCheck(ctx context.Context, m *request) CheckArguments {
+	if f.cfg.Arguments == nil || !m.brought.Read || m.decision.Verdict != call.Ask && !m.shielded {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	return f.cfg.Arguments(ctx, m.call.Capability)
+}
+
 // check says what is wrong with a call's arguments and credentials.
 func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
 	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
 	switch {
-	case !m.checked && m.credentials == nil && !m.unnamed || !invokes:
+	case !invokes:
+		return nil
+	}
+	own := f.ownCheck(ctx, m)
+	switch {
+	case !m.checked && m.credentials == nil && !m.unnamed && own == nil:
 		return nil
 	case !m.brought.Read:
 		return rejectedUnread
@@ -116,7 +135,12 @@ func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
 	}
 	if m.checked {
 		if err := m.schema.Check(ctx, m.brought.Args); err != nil {
-			return invalidArguments(&m.call, err)
+			return filter.InvalidArguments(&m.call, err)
+		}
+	}
+	if own != nil {
+		if err := own(ctx, m.call.Tool, m.brought.Args); err != nil {
+			return filter.InvalidArguments(&m.call, err)
 		}
 	}
 	if err := m.credentials.Check(m.brought.Config); err != nil {

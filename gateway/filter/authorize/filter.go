@@ -37,6 +37,10 @@ type Config struct {
 	Describe Describe        // of tools, for people who are asked; nil: nothing is known
 	Tools    ToolNames       // of a capability, for clients that call another; nil: they are not known
 	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
+
+	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil: there
+	// is none, or it is not known.
+	Arguments func(ctx context.Context, capability string) CheckArguments
 }
 
 // State is the state of a call's authorization. Call.Decision has the decision.

@@ -2,14 +2,11 @@ package authorize
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
-	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -60,16 +57,6 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 		r.Metadata["approval_link"] = o.asked.Link
 	}
 	r.RetryAfter = comeAgain
-	return r
-}
-
-// invalidArguments is the end of a call whose arguments are not what its tool takes.
-func invalidArguments(c *call.Call, err error) *call.Refusal {
-	r := filter.Ambiguous(c, filter.TheArguments, "ARGUMENTS_INVALID", err)
-	var at *toolschema.Violation
-	if errors.As(err, &at) {
-		r.Metadata["pointer"] = at.Pointer
-	}
 	return r
 }
 

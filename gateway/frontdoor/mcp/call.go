@@ -77,6 +77,8 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 		return nil, h.hidden(i.exchange.r.Context(), i.name, i.req.GetCapabilityId())
 	case isArgumentError(err):
 		return argumentError(err, i.stateless), nil
+	case i.results.Statuses && ownInfo(err) == nil:
+		return failedWith(err, i.stateless), nil
 	}
 	return nil, err
 }

@@ -106,6 +106,7 @@ type errorData struct {
 	Reason     string            `json:"reason,omitempty"` // of docs/errors.md, or a backend's
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds
+	Details    []json.RawMessage `json:"details,omitempty"`     // of a backend's status
 	RequestID  string            `json:"request_id,omitempty"`
 	TraceID    string            `json:"trace_id,omitempty"`
 
@@ -118,7 +119,7 @@ func rpcOf(r *http.Request, err error) *jsonrpc.Error {
 	p := problemOf(r, err)
 	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
 	of := errorData{Type: p.Type, Code: p.Code, Reason: p.Reason, Metadata: p.Metadata, RetryAfter: p.RetryAfter,
-		RequestID: p.RequestID, TraceID: p.TraceID}
+		Details: p.Details, RequestID: p.RequestID, TraceID: p.TraceID}
 	switch p.JSONRPC {
 	case sdk.CodeUnsupportedProtocolVersion:
 		of.UnsupportedProtocolVersionData = &sdk.UnsupportedProtocolVersionData{Supported: versions(),

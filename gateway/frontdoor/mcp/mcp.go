@@ -101,9 +101,10 @@ type Tool struct {
 
 // Results are of a form.
 type Results struct {
-	Relayed bool               // they are those of an MCP server, which are passed on as they are
-	Listed  bool               // the pieces of a stream are the items of a list
-	Schema  *toolschema.Schema // that they are checked against; nil: none
+	Relayed  bool               // they are those of an MCP server, which are passed on as they are
+	Statuses bool               // errors of the tool are statuses
+	Listed   bool               // the pieces of a stream are the items of a list
+	Schema   *toolschema.Schema // that they are checked against; nil: none
 }
 
 // Handler serves MCP. It is safe for concurrent use and has nothing to close.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -9,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/dialect"
+	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -33,6 +36,17 @@ func newResult(text []byte, stateless bool) *callResult {
 // failed returns the result of a call with a tool's own error, which a model is to read.
 func failed(text string, stateless bool) *callResult {
 	return &callResult{text: []byte(text), failed: true, stateless: stateless}
+}
+
+// failedWith returns the result of a call whose tool has answered with a status: its code and message, and its details.
+func failedWith(err error, stateless bool) *callResult {
+	p := problem.Of(err)
+	r := failed(p.Code+": "+cmp.Or(p.Detail, "the tool has not said why"), stateless)
+	if len(p.Details) > 0 {
+		text, _ := plainjson.Marshal(p.Details) // they are JSON
+		r.more = append(r.more, &sdk.TextContent{Text: string(text)})
+	}
+	return r
 }
 
 // resultURI identifies a result that is neither JSON nor text.

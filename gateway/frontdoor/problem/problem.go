@@ -34,6 +34,7 @@ type Problem struct {
 	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
+	Details    []json.RawMessage `json:"details,omitempty"`     // of a backend's status, as status.DetailsJSON has them
 	RequestID  string            `json:"request_id,omitempty"`
 	// 32 hexadecimal digits of the request's trace
 	TraceID    string          `json:"trace_id,omitempty"`
@@ -72,6 +73,8 @@ func Of(err error) Problem {
 	if d.Own != nil {
 		p.Type = typeOf(d.Own.GetReason())
 		p.Status = status.HTTPOf(d.Own.GetReason(), st.Code())
+	} else {
+		p.Details = status.DetailsJSON(st)
 	}
 	return p
 }

@@ -125,7 +125,7 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 	streams = t.method.IsStreamingServer()
 	msg, err := t.message(ctx, req.GetArgsJson())
 	if err != nil {
-		return streams, err
+		return streams, b.rejected(ctx, req.GetToolName(), err)
 	}
 	return streams, b.send(ctx, t, msg, tell)
 }

@@ -21,7 +21,7 @@ type object = map[string]any
 // (protobuf.dev/programming-guides/json). Each message and enum is there once, below $defs, so that recursion ends. A
 // field has the name that the JSON form gives it, and no other: policies decide on these names.
 func schemaOf(m protoreflect.MessageDescriptor, failed *budget) (json.RawMessage, error) {
-	b := &schemaBuilder{root: m, failed: failed, at: "#", defs: object{}, known: map[protoreflect.FullName]bool{m.FullName(): true}}
+	b := newSchemaBuilder(m, failed)
 	schema := b.message(m)
 	if wellKnown(m) != nil {
 		// A tool's arguments are an object, and so is the form of few such types.
@@ -36,8 +36,8 @@ func schemaOf(m protoreflect.MessageDescriptor, failed *budget) (json.RawMessage
 // accepts more than the descriptors have: a backend may be newer than the list of tools that a client has.
 func outputOf(method protoreflect.MethodDescriptor, failed *budget) (json.RawMessage, error) {
 	m := method.Output()
-	b := &schemaBuilder{root: m, failed: failed, at: "#", output: true, defs: object{},
-		known: map[protoreflect.FullName]bool{m.FullName(): true}}
+	b := newSchemaBuilder(m, failed)
+	b.output = true
 	if method.IsStreamingServer() {
 		b.at = "#/items"
 		return b.finish(object{"type": "array", "items": b.message(m)})
@@ -58,7 +58,9 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 		}
 	}
 	if b.size > toolschema.MaxBytes {
-		_ = b.failed.take(b.size) // the caller looks at what is left
+		if b.failed != nil {
+			_ = b.failed.take(b.size) // the caller looks at what is left
+		}
 		return nil, fmt.Errorf("has more than %d bytes, as %s has too many fields", toolschema.MaxBytes,
 			b.root.FullName())
 	}
@@ -71,13 +73,18 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 // schemaBuilder builds the schema of one message.
 type schemaBuilder struct {
 	root   protoreflect.MessageDescriptor
-	failed *budget // of all schemas that are too large
+	failed *budget // of all schemas that are too large; nil: there is no bound for them
 	at     string  // JSON pointer to the schema of root
 	output bool    // the schema is of a result, not of arguments
 	defs   object
 	known  map[protoreflect.FullName]bool // messages and enums that have a schema, or will
 	todo   []protoreflect.Descriptor
 	size   int // about how many bytes the schema has; beyond the limit, nothing more is added
+}
+
+func newSchemaBuilder(root protoreflect.MessageDescriptor, failed *budget) *schemaBuilder {
+	return &schemaBuilder{root: root, failed: failed, at: "#", defs: object{},
+		known: map[protoreflect.FullName]bool{root.FullName(): true}}
 }
 
 // message returns the schema of a message.

@@ -61,7 +61,9 @@ const otherMethod = "_OTHER"
 const Name = "grpc"
 
 // Traits implements router.Protocol.
-func (*Settings) Traits() router.Traits { return router.Traits{Name: Name, Listed: true} }
+func (*Settings) Traits() router.Traits {
+	return router.Traits{Name: Name, Listed: true, Statuses: true}
+}
 
 // Request implements router.Protocol.
 func (s *Settings) Request(tool string) router.Request { return router.Request{Method: s.method(tool)} }

@@ -290,7 +290,7 @@ func (t toolsOf) Results(capability, tool string) (r mcp.Results) {
 		return r
 	}
 	traits := fleet.Protocol().Traits()
-	r.Relayed, r.Listed = traits.Relayed, traits.Listed
+	r.Relayed, r.Listed, r.Statuses = traits.Relayed, traits.Listed, traits.Statuses
 	if !r.Listed && t.Describe != nil { // lists are made as the schema says
 		of, _ := t.Describe(capability, tool)
 		r.Schema = of.Output
