@@ -105,7 +105,7 @@ func TestWhoMayUseTheAdminAPI(t *testing.T) {
 		"insecure on loopback":   {"operators: {insecure: true}\n", false, []string{"the admin API needs no credential: every"}},
 		"insecure":               {public + "operators: {insecure: true}\n", false, []string{"the admin API needs no credential"}},
 		"insecure with tenants":  {"operators: {insecure: true}\ntenants: []\n", false, []string{"the admin API needs no credential"}},
-		"public, no operators":   {public, false, nil}, // a problem, see capgate check
+		"public, no operators":   {public, false, nil}, // Unguarded
 		"public, cleartext":      {public + "operators: {" + key + "}\n", true, []string{"operators send their credentials in cleartext"}},
 		"public, TLS":            {public + "operators: {" + key + ", " + tls + "}\n", true, nil},
 		"public, TLS and nobody": {public + "operators: {" + tls + "}\n", true, []string{"nobody may use the admin API but its probes"}},
@@ -116,6 +116,9 @@ func TestWhoMayUseTheAdminAPI(t *testing.T) {
 			check.Must(t, err)
 			if asks := c.Authenticates(); asks != test.asks {
 				t.Errorf("the admin API asks for credentials: %v", asks)
+			}
+			if text := c.Unguarded(); (text != "") != (name == "public, no operators") {
+				t.Errorf("serve does not start: %q", text)
 			}
 			matchLines(t, c.Warnings(), test.warnings)
 		})
