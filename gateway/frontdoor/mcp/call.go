@@ -152,7 +152,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 			CapabilityId: capability, ThreadId: a.thread},
 	}
 	if x.read.streams {
-		i.progress = p.Meta["progressToken"]
+		i.progress = x.read.meta.token
 		i.told = &progress{session: req.Session, token: i.progress}
 	}
 	i.urls = x.session.URLs

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,6 +17,7 @@ type meta struct {
 	revision    string        // of the request
 	hasRevision bool          // there is one, which may be no text
 	progress    bool          // the client asks for progress notifications
+	token       any           // of these: a string, or the JSON of a number; nil: it is neither
 	tasks       bool          // the client takes tasks for results
 	shows                     // what the client shows to its user
 	plain       bool          // the SDK takes what a client says of itself, which is also all that a client has to say
@@ -46,7 +49,7 @@ func (m *meta) read(object strictjson.Value) {
 				m.texts = append(m.texts, relay.Field{Name: key, Value: string(v.Bytes())})
 			}
 		case "progressToken":
-			m.progress = true
+			m.progress, m.token = true, tokenOf(v)
 		case sdk.MetaKeyProtocolVersion:
 			m.hasRevision = true
 			if v.Kind() == strictjson.String {
@@ -60,6 +63,17 @@ func (m *meta) read(object strictjson.Value) {
 		}
 	}
 	m.plain = described && plain
+}
+
+// tokenOf returns a progress token, whose number keeps its digits.
+func tokenOf(v strictjson.Value) any {
+	switch v.Kind() {
+	case strictjson.String:
+		return string(v.Bytes())
+	case strictjson.Number:
+		return json.RawMessage(bytes.Clone(v.Bytes()))
+	}
+	return nil
 }
 
 // readCapabilities reads what a client declares.
