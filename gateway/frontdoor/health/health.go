@@ -24,6 +24,7 @@ func New(leaving func() bool) func(http.Handler) http.Handler {
 			}
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, text) // the load balancer has left
 		})
