@@ -182,7 +182,7 @@ func (b *backend) metadata(ctx context.Context) metadata.MD {
 // failure is the error of a call. A status of the backend passes unchanged.
 func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	switch {
-	case p.answered.Load():
+	case p.answered.Load() && !strings.HasPrefix(status.Convert(err).Message(), tooLarge):
 		return answered(p, err)
 	case ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
@@ -219,9 +219,10 @@ func answered(p *progress, err error) error {
 	return err
 }
 
-// Parts of grpc-go's texts for a stream that the backend has reset, and for a response that is not one of gRPC. The
+// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a response that is not one of gRPC. The
 // codes of the latter are those of gRPC's HTTP mapping.
 const (
+	tooLarge    = "grpc: received message larger than max"
 	byReset     = "RST_STREAM"
 	otherStatus = "unexpected HTTP status code received from server"
 	otherType   = "content-type"
