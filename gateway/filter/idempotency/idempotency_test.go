@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/idempotency"
 	"github.com/capgate/capgate/internal/call"
+	stored "github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
 )
@@ -19,7 +20,7 @@ type queue struct{}
 func (queue) Wait(context.Context, string, string) error { return nil }
 
 func server() *idempotency.Server {
-	return idempotency.NewServer(idempotency.ServerConfig{
+	return idempotency.NewServer(idempotency.ServerConfig{Service: new(stored.Service),
 		Queue: queue{}, MaxMessage: 1 << 20, Refuse: func(context.Context, *call.Refusal) error { return nil },
 	})
 }
