@@ -219,8 +219,8 @@ func answered(p *progress, err error) error {
 	return err
 }
 
-// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a response that is not one of gRPC. The
-// codes of the latter are those of gRPC's HTTP mapping.
+// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a response
+// that is not one of gRPC. The codes of the latter are those of gRPC's HTTP mapping.
 const (
 	tooLarge    = "grpc: received message larger than max"
 	byReset     = "RST_STREAM"
