@@ -231,13 +231,14 @@ func TestPlacesAreBounded(t *testing.T) {
 		const places, callers = 64, 150
 		var now, most atomic.Int64
 		full := make(chan struct{})
+		filled := sync.OnceFunc(func() { close(full) }) // all places are taken again while the first calls end
 		srv := &server{answer: func(context.Context, question) (answer, error) {
 			n := now.Add(1)
 			defer now.Add(-1)
 			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 			}
 			if n == places {
-				close(full)
+				filled()
 			}
 			<-full
 			return allow(), nil
