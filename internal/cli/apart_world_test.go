@@ -284,6 +284,7 @@ var drawn = []struct {
 	{"token", regexp.MustCompile(`"next_page_token":"([^"]{4,})"`)},
 	{"artifact", regexp.MustCompile(`"capability_artifact_id":"([^"]+)"`)},
 	{"key", drawnKey},
+	{"request", regexp.MustCompile(`"request_id":"([A-Z2-7]{26})"`)},
 	{"session of a message", regexp.MustCompile(`"session_id":"([A-Z2-7]{26})"`)},
 	{"event", regexp.MustCompile(`(?m)(?:"id":"|^id: ?)(\d+-\d+)`)},
 }

@@ -223,7 +223,7 @@ func answered(p *progress, err error) error {
 // that is not one of gRPC. The codes of the latter are those of gRPC's HTTP mapping.
 const (
 	tooLarge    = "grpc: received message larger than max"
-	byReset     = "RST_STREAM"
+	byReset     = "terminated by RST_STREAM"
 	otherStatus = "unexpected HTTP status code received from server"
 	otherType   = "content-type"
 )
