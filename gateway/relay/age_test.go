@@ -13,6 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
+// soon is an age that a connection reaches in a test, after its greeting, also on a busy machine.
+const soon = time.Second
+
 // TestMaxAge: the client of an old connection gets both GOAWAYs. The calls finish, however long they take, and then the
 // connection ends.
 func TestMaxAge(t *testing.T) {
@@ -25,12 +28,14 @@ func TestMaxAge(t *testing.T) {
 			t.Parallel()
 			cfg := relay.Config{}
 			if name == "age" {
-				cfg.Age.Max = 50 * time.Millisecond
+				cfg.Age.Max = soon
 			}
 			w := newWorld(t, cfg)
 			c := rawClient(t, w.addr)
 			check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
-			check.Must(t, c.Sync())
+			if name == "move" {
+				check.Must(t, c.Sync()) // it is open
+			}
 			replace(w)
 			f, err := c.Wait(isGoAway)
 			check.Must(t, err)
@@ -64,7 +69,7 @@ func TestMaxAge(t *testing.T) {
 // TestMaxAgeIdle: a connection without calls ends, too.
 func TestMaxAgeIdle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Age: accept.Age{Max: 30 * time.Millisecond}})
+	w := newWorld(t, relay.Config{Age: accept.Age{Max: soon}})
 	c := rawClient(t, w.addr)
 	f, err := c.Wait(isGoAway)
 	check.Must(t, err)
@@ -82,7 +87,7 @@ func TestMaxAgeIdle(t *testing.T) {
 // TestMaxAgeGrace: calls that are left after the grace end with the Handler's answer, and the connection with them.
 func TestMaxAgeGrace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Age: accept.Age{Max: 30 * time.Millisecond, Grace: 100 * time.Millisecond}})
+	w := newWorld(t, relay.Config{Age: accept.Age{Max: soon, Grace: 100 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	began := time.Now()
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...))))
