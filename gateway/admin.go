@@ -161,8 +161,8 @@ type readinessCounts struct {
 }
 
 // readyz answers 503 only for the gateway as a whole: a fleet without backends is
-// its owner's trouble and no reason to take all the other fleets' traffic away. Details, such as names of fleets and problems of
-// the configuration, are for operators of all tenants.
+// its owner's trouble and no reason to take all the other fleets' traffic away. Details, such as names of fleets and
+// problems of the configuration, are for operators of all tenants.
 func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	state := Readiness{Ready: true}
 	if a.cfg.Ready != nil {

@@ -98,8 +98,8 @@ func adminGet(t *testing.T, g *gatewaytest.Gateway, path, key string) (code int,
 	return resp.StatusCode, string(b)
 }
 
-// TestAdminHeadersAreBounded: a client without a credential gets no room for large headers, however few bytes HPACK needs
-// for them, nor for many streams.
+// TestAdminHeadersAreBounded: a client without a credential gets no room for large headers, however few bytes HPACK
+// needs for them, nor for many streams.
 func TestAdminHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{})

@@ -47,8 +47,8 @@ type chain struct {
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a list of tools is answered and a
 // stored response is replayed after that; ready comes before a session's backend is decided; pick takes backend and
-// permit in one; forward writes the headers that only a backend gets. Where idempotency, translate or guard have code in
-// the process serve a call, that code continues the call at the filter after them.
+// permit in one; forward writes the headers that only a backend gets. Where idempotency, translate or guard have code
+// in the process serve a call, that code continues the call at the filter after them.
 func newChain(h *handler) *chain {
 	cfg, d, fleets := h.cfg, h.driver, resolve.New(h.cfg.Routing.Router)
 	stored := idempotency.NewServer(idempotency.ServerConfig{
@@ -151,7 +151,7 @@ func (c *chain) ofGateway(t *callState) *list {
 	return c.internal
 }
 
-// states is what filters remember of a call, each its own.
+// states holds the state of a call for each filter.
 type states struct {
 	authenticate authenticate.State
 	open         open.State

@@ -19,8 +19,8 @@
 //
 // frontdoors.go makes the front doors for HTTP; gateway/frontdoor has their lists.
 //
-// A call ends with its last stream. Code in the process (idempotency, translate, guard) may serve the stream of a call and
-// continue the call on another one, which has its own part of the list:
+// A call ends with its last stream. Code in the process (idempotency, translate, guard) may serve the stream of a call
+// and continue the call on another one, which has its own part of the list:
 //
 //	client ──stream 1──► filters a b ──► served by the filter b
 //	                                       └──stream 2──► filters c d ──attempt──► backend
@@ -31,8 +31,8 @@
 //	stream 1 ends   leave        both results as one: code and bytes of stream 1, times of stream 2
 //	                Done of b a  the call is over
 //
-// If stream 1 ends first, as its client has left, its result waits for the end of stream 2, and both are ended then. Code
-// that does not continue the call ends stream 1 alone.
+// If stream 1 ends first, as its client has left, its result waits for the end of stream 2, and both are ended then.
+// Code that does not continue the call ends stream 1 alone.
 //
 // A client learns from call.Progress whether it may repeat a call. The driver owns it: Sent from the first Forward on,
 // NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself

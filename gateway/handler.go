@@ -52,8 +52,8 @@ type handler struct {
 	relay     *relay.Relay // that calls the handler
 }
 
-// newHandler makes the filters that the rest of the Gateway knows, too, and the chain. guard serves calls of engines. The
-// relay comes later.
+// newHandler makes the filters that the rest of the Gateway knows, too, and the chain. guard serves calls of engines.
+// The relay comes later.
 func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.Server) *handler {
 	cfg.Policy.Memory = own.deciding
 	statuses := status.NewCache()

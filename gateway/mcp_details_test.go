@@ -22,8 +22,9 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMCPToolDetails: a tool says whether its calls change anything and may be repeated, as far as the configuration says
-// so, and of what schema its results are. Before 2026-07-28 these are objects. What only reads is never destructive.
+// TestMCPToolDetails: a tool says whether its calls change anything and may be repeated, as far as the configuration
+// says so, and of what schema its results are. Before 2026-07-28 these are objects. What only reads is never
+// destructive.
 func TestMCPToolDetails(t *testing.T) {
 	t.Parallel()
 	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
@@ -70,8 +71,8 @@ func shown(hint *bool) string {
 	return fmt.Sprint(*hint)
 }
 
-// TestMCPResultsMatchTheirSchemas: a result that does not match the schema of its tool is an error with the same content,
-// where the client was told of the schema.
+// TestMCPResultsMatchTheirSchemas: a result that does not match the schema of its tool is an error with the same
+// content, where the client was told of the schema.
 func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -139,8 +140,8 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 	})
 }
 
-// TestMCPMeta: what _meta says of a call reaches its backend, in place of what headers say. A call with an idempotency key
-// runs once.
+// TestMCPMeta: what _meta says of a call reaches its backend, in place of what headers say. A call with an idempotency
+// key runs once.
 func TestMCPMeta(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {

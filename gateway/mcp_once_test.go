@@ -345,8 +345,8 @@ func resultError(r *sdk.CallToolResult, err error) error {
 // TestMCPCallsCountOnce: a request of tools/call that needs a person is one call, however its client learns of that and
 // however it ends: it has one record in the audit log, one line in the access log and one token of a limit. A Shield is
 // asked once before the person is, and once more when a call that waited has its answer, as a new call would be; it
-// answers from its cache while its verdict is valid. A client that makes the call again with the gateway's state, or asks
-// for its task, makes a call of its own.
+// answers from its cache while its verdict is valid. A client that makes the call again with the gateway's state, or
+// asks for its task, makes a call of its own.
 func TestMCPCallsCountOnce(t *testing.T) {
 	t.Parallel()
 	type count struct{ calls, questions int }

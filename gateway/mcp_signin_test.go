@@ -114,8 +114,8 @@ func TestMCPClientSignsIn(t *testing.T) {
 	}
 }
 
-// TestMCPNamesScopesOfIssuer: the metadata name the scopes for MCP that the issuer has, and no others, for which it would
-// refuse the client.
+// TestMCPNamesScopesOfIssuer: the metadata name the scopes for MCP that the issuer has, and no others, for which it
+// would refuse the client.
 func TestMCPNamesScopesOfIssuer(t *testing.T) {
 	t.Parallel()
 	for supported, want := range map[string][]string{

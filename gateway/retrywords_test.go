@@ -88,8 +88,8 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 	}
 }
 
-// mayHaveRun reports whether a node makes the error of a call that may have run: a refusal with a progress, or a call of
-// upstream.Lost or upstream.Unusable.
+// mayHaveRun reports whether a node makes the error of a call that may have run: a refusal with a progress, or a call
+// of upstream.Lost or upstream.Unusable.
 func mayHaveRun(n ast.Node) bool {
 	if made, ok := n.(*ast.CallExpr); ok {
 		f, ok := made.Fun.(*ast.SelectorExpr)

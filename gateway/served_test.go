@@ -66,8 +66,8 @@ func TestToldThatItDidNotStart(t *testing.T) {
 	s.is(t, "a", "b", "serve", "refuse", "b continued 1", "-b"+final, "-a"+final)
 }
 
-// TestProgress: a call that provably did not start has made no progress, unless a backend of an earlier attempt may have
-// carried it out.
+// TestProgress: a call that provably did not start has made no progress, unless a backend of an earlier attempt may
+// have carried it out.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	for _, past := range []call.Progress{call.NotSent, call.Sent} {
@@ -86,8 +86,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressOfServedCalls: a call that code serves may have been carried out if a backend has it, if the code has done
-// more than continue it, or if the code may do more. Else it gets to no backend once its caller knows.
+// TestProgressOfServedCalls: a call that code serves may have been carried out if a backend has it, if the code has
+// done more than continue it, or if the code may do more. Else it gets to no backend once its caller knows.
 func TestProgressOfServedCalls(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -115,8 +115,8 @@ func TestProgressOfServedCalls(t *testing.T) {
 	}
 }
 
-// TestResultsOutliveStreams: what a filter keeps of a stream at a backend is not part of the stream, which the relay uses
-// again.
+// TestResultsOutliveStreams: what a filter keeps of a stream at a backend is not part of the stream, which the relay
+// uses again.
 func TestResultsOutliveStreams(t *testing.T) {
 	t.Parallel()
 	var kept *relay.Result

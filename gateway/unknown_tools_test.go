@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMisspeltTools: a call of a tool that there is not names the one that is meant, if its caller may call it, whatever
-// allows the tools of the capability.
+// TestMisspeltTools: a call of a tool that there is not names the one that is meant, if its caller may call it,
+// whatever allows the tools of the capability.
 func TestMisspeltTools(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type": "object"}`))

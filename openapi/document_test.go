@@ -184,8 +184,8 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 	}
 }
 
-// TestGeneratorsTakeTheDocuments: generators of clients fail at names that two components of any kind have, as they make
-// one type of each, follow references to components alone, and check the bounds that the documents have.
+// TestGeneratorsTakeTheDocuments: generators of clients fail at names that two components of any kind have, as they
+// make one type of each, follow references to components alone, and check the bounds that the documents have.
 func TestGeneratorsTakeTheDocuments(t *testing.T) {
 	t.Parallel()
 	const recursive = `{"type":"object","properties":{"a":{"$ref":"#/$defs/a.B"},"b":{"$ref":"#/$defs/a_b"}},

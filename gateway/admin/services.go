@@ -41,7 +41,8 @@ type Service struct {
 	Fault func(error) *call.Refusal
 }
 
-// NewService returns a service whose functions are the generated ones of an implementation. Its methods return refusals.
+// NewService returns a service whose functions are the generated ones of an implementation. Its methods return
+// refusals.
 func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	handle func(context.Context, *runtime.ServeMux, S) error) Service {
 	return Service{
@@ -50,7 +51,8 @@ func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	}
 }
 
-// serviceOf returns the service of a JSON request, by the path of its method; an empty one if the mux has not found one.
+// serviceOf returns the service of a JSON request, by the path of its method; an empty one if the mux has not found
+// one.
 func serviceOf(ctx context.Context, services map[string]*Service) *Service {
 	method, _ := runtime.RPCMethod(ctx)
 	if s := services[path.Dir(method)]; s != nil {

@@ -54,8 +54,8 @@ func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	return r
 }
 
-// InvalidArguments is the rejection of a call whose arguments are not what its tool takes. Its metadata pointer names the
-// first value that is not.
+// InvalidArguments is the rejection of a call whose arguments are not what its tool takes. Its metadata pointer names
+// the first value that is not.
 func InvalidArguments(c *call.Call, err error) *call.Refusal {
 	r := Ambiguous(c, TheArguments, "ARGUMENTS_INVALID", err)
 	var at *toolschema.Violation

@@ -68,7 +68,8 @@ func TestDeadlineToldUpstream(t *testing.T) {
 			if _, err := unary(ctx, w.cc, "Echo", nil); err != nil {
 				t.Fatal(err)
 			}
-			// The header has the time that is left, so a slow machine makes the backend's deadline later, never earlier.
+			// The header has the time that is left, so a slow machine makes the backend's deadline later, never
+			// earlier.
 			got := check.Received(t, told, "the notice")
 			if got.left > c.most-margin {
 				t.Errorf("the backend has %v of %v", got.left, c.most)

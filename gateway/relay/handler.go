@@ -82,8 +82,8 @@ type Status struct {
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
 	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or Code
-	// is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the response has
-	// begun.
+	// is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the response
+	// has begun.
 	Failure Failure
 
 	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the

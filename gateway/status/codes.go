@@ -68,8 +68,8 @@ func HTTP(code codes.Code) int {
 const (
 	rpcInvalidParams = -32602
 	rpcInternalError = -32603
-	// RPCRefused is the code of rejections that JSON-RPC has no code for. Its range is the server's own (MCP 2026-07-28,
-	// Base Protocol, "Error Codes").
+	// RPCRefused is the code of rejections that JSON-RPC has no code for. Its range is the server's own (MCP
+	// 2026-07-28, Base Protocol, "Error Codes").
 	RPCRefused = -32000
 )
 

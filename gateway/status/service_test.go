@@ -18,7 +18,8 @@ type registered struct{ desc *grpc.ServiceDesc }
 
 func (r *registered) RegisterService(desc *grpc.ServiceDesc, _ any) { r.desc = desc }
 
-// TestErrorsOfServices: refusals and, by the fault of a service, other errors become statuses; statuses stay as they are.
+// TestErrorsOfServices: refusals and, by the fault of a service, other errors become statuses; statuses stay as they
+// are.
 func TestErrorsOfServices(t *testing.T) {
 	t.Parallel()
 	errAway := errors.New("away")

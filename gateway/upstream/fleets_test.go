@@ -27,7 +27,8 @@ func (o *opened) Fleet() *upstream.Fleet { return o.fleet }
 func (o *opened) Uses() *sync.WaitGroup  { return &o.uses }
 func (o *opened) Close()                 { close(o.closed) }
 
-// TestFleets: a backend is opened once, replaced when calls of it are others from now on, and closed after its last use.
+// TestFleets: a backend is opened once, replaced when calls of it are others from now on, and closed after its last
+// use.
 func TestFleets(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")

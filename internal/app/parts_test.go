@@ -14,7 +14,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestAnswerRules: the rules on answers are those of the file, with a setting for own calls only where the file has one.
+// TestAnswerRules: the rules on answers are those of the file, with a setting for own calls only where the file has
+// one.
 func TestAnswerRules(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()

@@ -1,8 +1,8 @@
 package call
 
 // Progress is how far a call has come: whether it may have been carried out. The driver of gateway owns it. The relay,
-// which knows no calls, has two facts about a stream instead: its Handler's Unsent is Progress NotSent, and Status.NoRetry
-// follows from Sent.
+// which knows no calls, has two facts about a stream instead: its Handler's Unsent is Progress NotSent, and
+// Status.NoRetry follows from Sent.
 type Progress uint8
 
 // The degrees of progress, and what a client learns of each from the status of a call.

@@ -92,8 +92,9 @@ func listedBy(t *testing.T, public, capability string) map[string]string {
 	return answers
 }
 
-// TestCallersReadTheCatalog: the tool that lists the tools of an MCP server, or of a gRPC service, is answered with what
-// its caller may use, whatever the door, and nothing is discovered for it. Policy decides about it as about any other.
+// TestCallersReadTheCatalog: the tool that lists the tools of an MCP server, or of a gRPC service, is answered with
+// what its caller may use, whatever the door, and nothing is discovered for it. Policy decides about it as about any
+// other.
 func TestCallersReadTheCatalog(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value

@@ -54,8 +54,8 @@ func ofTransport(err error) bool {
 	return false
 }
 
-// answerOverHTTP returns the status of a response that is not gRPC's, as in 401 (Unauthorized), from the error that grpc-go
-// makes of it; "": the error is another one.
+// answerOverHTTP returns the status of a response that is not gRPC's, as in 401 (Unauthorized), from the error that
+// grpc-go makes of it; "": the error is another one.
 func answerOverHTTP(err error) string {
 	text := grpcstatus.Convert(err).Message()
 	if status.DetailsOf(err).Info != nil || !strings.Contains(text, "unexpected HTTP status code received from server") &&

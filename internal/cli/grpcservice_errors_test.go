@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// serveDemo serves a fleet of a gRPC service, of which all methods are tools, until they are known. settings are further
-// ones of the fleet.
+// serveDemo serves a fleet of a gRPC service, of which all methods are tools, until they are known. settings are
+// further ones of the fleet.
 func serveDemo(t *testing.T, settings, policy string) (public string, client *sdk.ClientSession) {
 	t.Helper()
 	service := grpctest.Start(t, grpctest.Options{})

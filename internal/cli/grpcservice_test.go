@@ -55,8 +55,8 @@ func changedDescriptors() []byte {
 	return bytes.ReplaceAll(grpctest.Descriptors, []byte("returns what it gets"), []byte("is another one now.."))
 }
 
-// TestGRPCService: methods of a gRPC service are discovered, are tools over JSON and MCP, and one that has changed needs
-// approval.
+// TestGRPCService: methods of a gRPC service are discovered, are tools over JSON and MCP, and one that has changed
+// needs approval.
 func TestGRPCService(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{})
@@ -123,7 +123,8 @@ func (twoFaced) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Healt
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-// TestProtocolOfABackendChanges: after a reload, a backend is reached by the protocol of its fleet, at the same address.
+// TestProtocolOfABackendChanges: after a reload, a backend is reached by the protocol of its fleet, at the same
+// address.
 func TestProtocolOfABackendChanges(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{Register: func(s grpc.ServiceRegistrar) {
@@ -145,8 +146,8 @@ func TestProtocolOfABackendChanges(t *testing.T) {
 	p.stop(t)
 }
 
-// TestDescriptorFile: a descriptor file stands for server reflection, is checked when the configuration is loaded, and is
-// read again when it changes.
+// TestDescriptorFile: a descriptor file stands for server reflection, is checked when the configuration is loaded, and
+// is read again when it changes.
 func TestDescriptorFile(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{Reflection: grpctest.NoReflection})

@@ -76,7 +76,8 @@ func (c realTool) check(t *testing.T, public string) {
 }
 
 // TestMCPRealServers: servers in TypeScript, Python and Go, and one behind a bridge of standard input and output, are
-// called over MCP, JSON, server-sent events and gRPC. One that dies hides nothing: its tools stay, and the others answer.
+// called over MCP, JSON, server-sent events and gRPC. One that dies hides nothing: its tools stay, and the others
+// answer.
 func TestMCPRealServers(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()

@@ -267,9 +267,9 @@ func fullServer(t *testing.T, stateless bool) (url string) {
 	return web.URL
 }
 
-// TestMCPServersArriveUnchanged: tools and results of MCP servers in TypeScript, Python and Go reach clients of both eras
-// as the servers have them: with title, icons, annotations, schema and _meta, and with texts beside structured content.
-// What a server does not say is not said.
+// TestMCPServersArriveUnchanged: tools and results of MCP servers in TypeScript, Python and Go reach clients of both
+// eras as the servers have them: with title, icons, annotations, schema and _meta, and with texts beside structured
+// content. What a server does not say is not said.
 func TestMCPServersArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()

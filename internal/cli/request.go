@@ -158,8 +158,8 @@ func (p *gatewayPort) otherPort() error {
 		"configuration (--addr)", p.target().Addr)
 }
 
-// notGateway returns the error for a response that is not gRPC's. A gateway's other port may have sent it, another server,
-// or a proxy, whose gateway may be back soon.
+// notGateway returns the error for a response that is not gRPC's. A gateway's other port may have sent it, another
+// server, or a proxy, whose gateway may be back soon.
 func (p *gatewayPort) notGateway(ctx context.Context, answer string, later bool) error {
 	if p.isOther(ctx) {
 		return p.otherPort()

@@ -191,8 +191,8 @@ func checkMethod(v string) string {
 }
 
 // parsePublicURL returns a URL in the one form that clients compare (RFC 3986 §6.2): without capitals in scheme and
-// host, the scheme's own port, and slashes that separate nothing. A problem does not repeat the URL, which may contain a
-// password.
+// host, the scheme's own port, and slashes that separate nothing. A problem does not repeat the URL, which may contain
+// a password.
 func parsePublicURL(v string) (any, string) {
 	u, err := url.Parse(v)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||

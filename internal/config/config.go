@@ -34,12 +34,13 @@ type Config struct {
 	// Names at which the admin API answers, besides localhost and the address of the connection, as hosts.
 	AdminHosts []string `yaml:"admin_hosts" kind:"host"`
 	// URL at which people reach the public port, as in https://capgate.example.com: the beginning of links in notices,
-	// and of the redirect after a sign-in. Default none: notices have no links, and a redirect goes to the request's host.
-	// Capitals in the host, the port of the scheme, and slashes at the end make no difference.
+	// and of the redirect after a sign-in. Default none: notices have no links, and a redirect goes to the request's
+	// host. Capitals in the host, the port of the scheme, and slashes at the end make no difference.
 	PublicURL string `yaml:"public_url" kind:"public_url"`
 	// URL at which operators reach the admin API, as public_url.
 	AdminURL string `yaml:"admin_url" kind:"public_url"`
-	// The gateway's zone. Calls prefer backends of the same zone while enough of them are usable. Default no preference.
+	// The gateway's zone. Calls prefer backends of the same zone while enough of them are usable. Default no
+	// preference.
 	Zone string `yaml:"zone" kind:"zone"`
 	// TLS on the public port. Default cleartext.
 	TLS ServerTLS `yaml:"tls" restart:"switch"`
@@ -91,8 +92,8 @@ type Config struct {
 	Shields []Shield `yaml:"shields"`
 	// Name of the shield of all fleets that name none; none: no shield.
 	Shield string `yaml:"shield"`
-	// Tenants with their API keys. With this block, even an empty one, callers need credentials; without it every caller
-	// belongs to the tenant "default".
+	// Tenants with their API keys. With this block, even an empty one, callers need credentials; without it every
+	// caller belongs to the tenant "default".
 	Tenants []Tenant `yaml:"tenants"`
 	// Tenants and API keys that replicas share in Redis, besides those of the file.
 	Identity Identity `yaml:"identity" restart:"yes"`
@@ -105,8 +106,8 @@ type Config struct {
 	// People and programs that may use the admin API. Without them it is for this machine alone, and needs a token that
 	// the gateway prints at its start.
 	Operators Operators `yaml:"operators" restart:"parts"`
-	// Client certificates of tenants, for calls without a credential; they need tls.client_ca_file. The first entry that
-	// matches counts.
+	// Client certificates of tenants, for calls without a credential; they need tls.client_ca_file. The first entry
+	// that matches counts.
 	Certificates []Certificate `yaml:"certificates"`
 	// The last calls, which the admin API shows.
 	Calls Calls `yaml:"calls" restart:"yes"`

@@ -43,8 +43,8 @@ type Proxies struct {
 
 // REST configures the JSON API.
 type REST struct {
-	// http makes a tool's own error a 422 with a problem document; result leaves it in the response, with 200. A request
-	// may choose with Prefer: errors=http or errors=result.
+	// http makes a tool's own error a 422 with a problem document; result leaves it in the response, with 200. A
+	// request may choose with Prefer: errors=http or errors=result.
 	HTTPErrors bool `yaml:"tool_errors" enum:"result,http" default:"result"`
 }
 
@@ -63,7 +63,8 @@ type Tenants []string
 
 // CORS configures the origins whose pages may call from browsers.
 type CORS struct {
-	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes credentials.
+	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes
+	// credentials.
 	Origins []string `yaml:"origins" kind:"origin" required:""`
 	// Request headers that pages may send, besides those that the gateway uses.
 	Headers []string `yaml:"headers" kind:"header"`
@@ -124,15 +125,15 @@ type Traces struct {
 	Queue int `yaml:"queue" min:"100" max:"1000000" default:"4096"`
 	// Timeout of a request.
 	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
-	// URL at which people see a trace, with {trace_id} in place of its id, as in https://traces.example.com/t/{trace_id}.
-	// The last calls in the admin API have it. Default none.
+	// URL at which people see a trace, with {trace_id} in place of its id, as in
+	// https://traces.example.com/t/{trace_id}. The last calls in the admin API have it. Default none.
 	Link string `yaml:"link"`
 }
 
 // Calls are the last calls, which the admin API shows.
 type Calls struct {
-	// How many calls of all replicas are kept, in Redis and in the memory of each replica; 0: none, and none are counted.
-	// All replicas should have the same value.
+	// How many calls of all replicas are kept, in Redis and in the memory of each replica; 0: none, and none are
+	// counted. All replicas should have the same value.
 	Keep int `yaml:"keep" min:"0" max:"5000" default:"500"`
 }
 

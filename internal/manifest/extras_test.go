@@ -42,8 +42,8 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// TestHashOfExtras: a tool without extras has the hash that it had before there were any. With them, it changes with each
-// member, and not with their formatting.
+// TestHashOfExtras: a tool without extras has the hash that it had before there were any. With them, it changes with
+// each member, and not with their formatting.
 func TestHashOfExtras(t *testing.T) {
 	t.Parallel()
 	plain := listed(t, `null`)

@@ -68,7 +68,8 @@ func exactly(number string) (digits string, rounded bool) {
 	return digits + "e" + strconv.Itoa(exponent), true
 }
 
-// significand returns a number's digits, with its sign and without zeros at either end, and the exponent of their last one.
+// significand returns a number's digits, with its sign and without zeros at either end, and the exponent of their last
+// one.
 func significand(number string) (digits string, exponent int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(number), "e")
 	exponent, _ = strconv.Atoi(power) // beyond int, the number is 0 or out of range

@@ -39,9 +39,9 @@ type Schema struct {
 }
 
 // Compile parses the JSON Schema of an author who reads the error, which has the problem and its place in the schema. A
-// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without rules that
-// came later. A schema that is too costly to check is rejected: a value would be checked against thousands of subschemas,
-// a subschema applies itself without end, or a pattern is too large.
+// schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without rules
+// that came later. A schema that is too costly to check is rejected: a value would be checked against thousands of
+// subschemas, a subschema applies itself without end, or a pattern is too large.
 func Compile(text []byte) (*Schema, error) {
 	s, doc, err := parse(text)
 	if err != nil {

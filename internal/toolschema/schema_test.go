@@ -138,8 +138,8 @@ func TestHashKeepsPartsApart(t *testing.T) {
 	}
 }
 
-// TestHashKeepsDigits: numbers that 64-bit floating point would round have their own hashes, whose schemas have all digits,
-// and other spellings of one number have one hash.
+// TestHashKeepsDigits: numbers that 64-bit floating point would round have their own hashes, whose schemas have all
+// digits, and other spellings of one number have one hash.
 func TestHashKeepsDigits(t *testing.T) {
 	t.Parallel()
 	of := func(number string) *toolschema.Schema {

@@ -53,8 +53,8 @@ type Config struct {
 	Across    Across         // required with Tenants
 	Log       *slog.Logger   // log of answers
 	Audit     *audit.Log     // audit log of answers; nil: none
-	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
-	// the credential of a caller at the public port; nil: watches outlast their credentials.
+	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
+	// checks the credential of a caller at the public port; nil: watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
 	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil: none has one

@@ -45,8 +45,8 @@ func Authorize(ctx context.Context, route string) (context.Context, *call.Refusa
 	return operator.NewContext(ctx, who), nil
 }
 
-// Unrouted returns the refusal of a request to which no route of a HandleRPC handler applies, by an operator who may not
-// know that: one without the role viewer.
+// Unrouted returns the refusal of a request to which no route of a HandleRPC handler applies, by an operator who may
+// not know that: one without the role viewer.
 func Unrouted(ctx context.Context) *call.Refusal {
 	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
 		return refusal

@@ -249,8 +249,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// TestStartTokenInTheAddress: it becomes a session, and leaves the address. Neither wrong tokens nor pages of other sites
-// keep its owner out.
+// TestStartTokenInTheAddress: it becomes a session, and leaves the address. Neither wrong tokens nor pages of other
+// sites keep its owner out.
 func TestStartTokenInTheAddress(t *testing.T) {
 	t.Parallel()
 	issued, start := new(sessions), operator.NewStartToken()
@@ -297,8 +297,8 @@ func TestStartTokenInTheAddress(t *testing.T) {
 	}
 }
 
-// TestStreamsFollowTheirCredential: a stream ends when its credential is not valid any more or has other rights, and goes
-// on while that cannot be found out.
+// TestStreamsFollowTheirCredential: a stream ends when its credential is not valid any more or has other rights, and
+// goes on while that cannot be found out.
 func TestStreamsFollowTheirCredential(t *testing.T) {
 	t.Parallel()
 	who, now := some(), ""

@@ -58,7 +58,7 @@ var (
 // GetMe implements capgatepb.OperatorsServer. It returns the operator however it was authenticated.
 func (s server) GetMe(ctx context.Context, _ *capgatepb.GetMeRequest) (*capgatepb.GetMeResponse, error) {
 	who := operator.FromContext(ctx)
-	if who == nil { // the guard lets nobody else in
+	if who == nil { // the admin API needs no credentials
 		who = &operator.Identity{Name: operator.Unnamed}
 	}
 	me := &capgatepb.GetMeResponse{Name: who.Name, User: who.User, Tenant: who.Only(), Roles: who.Any().Names(),

@@ -93,8 +93,8 @@ func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
 // CheckArguments says what is wrong with the arguments of a tool; nil: nothing is known to be.
 type CheckArguments func(ctx context.Context, tool string, args []byte) error
 
-// ownCheck returns the check of arguments that the protocol of a fleet has, where a person or a Shield looks at the call
-// before a backend gets it; nil: there is none. The backend makes the same check.
+// ownCheck returns the check of arguments that the protocol of a fleet has, where a person or a Shield looks at the
+// call before a backend gets it; nil: there is none. The backend makes the same check.
 func (f *Filter) ownCheck(ctx context.Context, m *request) CheckArguments {
 	if f.cfg.Arguments == nil || !m.brought.Read || m.decision.Verdict != call.Ask && !m.shielded {
 		return nil

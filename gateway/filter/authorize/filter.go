@@ -38,15 +38,15 @@ type Config struct {
 	Tools    ToolNames       // of a capability, for clients that call another; nil: they are not known
 	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
 
-	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil: there
-	// is none, or it is not known.
+	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil:
+	// there is none, or it is not known.
 	Arguments func(ctx context.Context, capability string) CheckArguments
 }
 
 // State is the state of a call's authorization. Call.Decision has the decision.
 type State struct {
-	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil: its caller
-	// says so.
+	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil: its
+	// caller says so.
 	Asked func(call.Approval) (wait time.Duration)
 	Use   *approvals.Redemption // of an approval; nil: none was redeemed
 	check *pending              // beside the relay; nil: there is none, or it has ended

@@ -69,7 +69,8 @@ func schemaUnknown(c *call.Call) *call.Refusal {
 	}
 }
 
-// toolUnknown is the end of a call of a tool that the capability does not have. It names those that the caller may call.
+// toolUnknown is the end of a call of a tool that the capability does not have. It names those that the caller may
+// call.
 func toolUnknown(c *call.Call, tools []string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.NotFound, Reason: "TOOL_UNKNOWN",

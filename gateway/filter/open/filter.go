@@ -14,7 +14,8 @@ import (
 )
 
 // Limits bound the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
-// does reflection: clients without a credential must not have all of them. A network is an IPv4 address or a /64 of IPv6.
+// does reflection: clients without a credential must not have all of them. A network is an IPv4 address or a /64 of
+// IPv6.
 type Limits struct {
 	// Concurrent calls that need no credential, such as Health/Watch and reflection.
 	All int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`

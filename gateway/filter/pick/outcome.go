@@ -19,12 +19,12 @@ const deadlineSlack = 20 * time.Millisecond
 
 // outcomeOf is what a call that ended with r says of its backend, for outlier detection.
 //
-// A backend has failed when its connection was lost, when it broke the protocol or reset the call before an answer, when
-// it answered UNAVAILABLE, as gateways and servers do that cannot serve, and when something else than a gRPC server
-// answered, such as a load balancer, unless that rejects the request itself. Every other status is an answer. That
-// includes UNKNOWN and INTERNAL: gRPC servers make them of an error in a tool, and a client that calls the tool again
-// and again must not have its backend ejected. DEADLINE_EXCEEDED from the backend is an answer, too. A tool's own error
-// is a status OK. A call that its client or a limit of the gateway ended says nothing.
+// A backend has failed when its connection was lost, when it broke the protocol or reset the call before an answer,
+// when it answered UNAVAILABLE, as gateways and servers do that cannot serve, and when something else than a gRPC
+// server answered, such as a load balancer, unless that rejects the request itself. Every other status is an answer.
+// That includes UNKNOWN and INTERNAL: gRPC servers make them of an error in a tool, and a client that calls the tool
+// again and again must not have its backend ejected. DEADLINE_EXCEEDED from the backend is an answer, too. A tool's own
+// error is a status OK. A call that its client or a limit of the gateway ended says nothing.
 func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 	if c.Endpoint == nil {
 		return router.Outcome{}

@@ -27,8 +27,8 @@ const Path = "/inbox"
 // there.
 type Config struct {
 	SignIn *signin.Handler
-	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or, for
-	// "" and tenant.All, for all that it may answer for. It may wait until ctx ends.
+	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or,
+	// for "" and tenant.All, for all that it may answer for. It may wait until ctx ends.
 	Identity func(ctx context.Context, s *session.Session, named string) (tenant.Identity, *call.Refusal)
 	Page     http.Handler // the page and its files, which are the same for everybody
 }

@@ -101,8 +101,8 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 	return nil, p.waiting(i.stateless), nil
 }
 
-// ask tells the client of a call that needs an approval, in the first way that the client takes. It returns how long the
-// call waits for the answer.
+// ask tells the client of a call that needs an approval, in the first way that the client takes. It returns how long
+// the call waits for the answer.
 func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, open bool) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// maxDirectID is how many bytes the number of a request may have that is written back as it came: a double has each such
-// integer.
+// maxDirectID is how many bytes the number of a request may have that is written back as it came: a double has each
+// such integer.
 const maxDirectID = 15
 
 // readDirect returns the call of a message that the SDK need not see; nil: it has to. The SDK decodes a message a dozen

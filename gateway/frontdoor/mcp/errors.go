@@ -50,8 +50,8 @@ const (
 )
 
 // hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx. It
-// depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name leads
-// to none.
+// depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name
+// leads to none.
 func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	reason := toolUnknown
 	if capability == "" {

@@ -29,8 +29,8 @@ func toolOf(name string, t *Tool, stateless bool) *listedTool {
 	return tool
 }
 
-// hintsOf returns the annotations of a tool: those of its MCP server, and what the configuration says besides; nil: there
-// are none. A call that only reads destroys nothing.
+// hintsOf returns the annotations of a tool: those of its MCP server, and what the configuration says besides; nil:
+// there are none. A call that only reads destroys nothing.
 func hintsOf(t *Tool) json.RawMessage {
 	var said json.RawMessage
 	if t.Extras != nil {

@@ -129,8 +129,8 @@ func opensEvents(r *http.Request) bool {
 }
 
 // serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
-// from the Server"). A client that comes again begins anew, at any replica. The id of the first event is for clients that
-// would otherwise count a stream that has ended as a failed one (2025-11-25, "Sending Messages to the Server").
+// from the Server"). A client that comes again begins anew, at any replica. The id of the first event is for clients
+// that would otherwise count a stream that has ended as a failed one (2025-11-25, "Sending Messages to the Server").
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if cors.CrossSite(r) {

@@ -25,7 +25,8 @@ const Path = "/mcp"
 // Config is what a Handler is made of. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
 type Config struct {
 	Conn grpc.ClientConnInterface // to the gateway, for calls that are answered piece by piece
-	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the message.
+	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the
+	// message.
 	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 	Catalog Catalog
 	// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule of the caller
@@ -39,13 +40,14 @@ type Config struct {
 	// Scopes returns the scopes of this server that clients may ask each of the issuers for; nil: none are known.
 	Scopes  func(issuers []string) []string
 	Version string // of the program
-	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get no
-	// session, and no state to bring back.
+	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get
+	// no session, and no state to bring back.
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string // of the caller of a request
 	// Caller identifies the caller of a request; required with Keys.
 	Caller func(*http.Request) string
-	// Cancel has the other replicas call Cancelled with a request; nil: there is no other one. It may wait until ctx ends.
+	// Cancel has the other replicas call Cancelled with a request; nil: there is no other one. It may wait until ctx
+	// ends.
 	Cancel  func(ctx context.Context, request string)
 	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
@@ -82,8 +84,8 @@ type Catalog interface {
 	View
 	// Known reports whether a capability is known to have a tool, for whichever callers. It answers from memory.
 	Known(capability, tool string) bool
-	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or it
-	// is unknown. It answers from memory.
+	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or
+	// it is unknown. It answers from memory.
 	Schema(ctx context.Context, capability, tool string) []byte
 	// Results returns of what form the results of a tool are. It answers from memory.
 	Results(capability, tool string) Results
@@ -101,7 +103,7 @@ type Tool struct {
 
 // Results are of a form.
 type Results struct {
-	Relayed  bool               // they are those of an MCP server, which are passed on as they are
+	Relayed  bool               // an MCP server makes the results, which pass unchanged
 	Statuses bool               // errors of the tool are statuses
 	Listed   bool               // the pieces of a stream are the items of a list
 	Schema   *toolschema.Schema // that they are checked against; nil: none

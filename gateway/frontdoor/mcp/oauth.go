@@ -60,8 +60,8 @@ func (h *Handler) base(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// checkScope returns why the caller lacks the scope of a message. The call's own filters find that out when the response
-// has its status, which has to be 403 (2025-11-25, Authorization, "Scope Challenge Handling").
+// checkScope returns why the caller lacks the scope of a message. The call's own filters find that out when the
+// response has its status, which has to be 403 (2025-11-25, Authorization, "Scope Challenge Handling").
 func (h *Handler) checkScope(r *http.Request, m *message) error {
 	switch {
 	case m.method == "tools/list", m.method == "subscriptions/listen",

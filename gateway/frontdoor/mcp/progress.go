@@ -75,7 +75,8 @@ func (p *progress) send(ctx context.Context, n *sdk.ProgressNotificationParams) 
 	return nil
 }
 
-// repeat tells a text now and after each interval, until there is a piece of the answer. The caller calls stop in the end.
+// repeat tells a text now and after each interval, until there is a piece of the answer. The caller calls stop in the
+// end.
 func (p *progress) repeat(ctx context.Context, every time.Duration, text string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -103,11 +104,12 @@ func (p *progress) again(ctx context.Context, text string) bool {
 	return !p.begun && p.send(ctx, &sdk.ProgressNotificationParams{Message: text}) == nil
 }
 
-// replyCopies is how often a growing answer is held while it is copied to a longer buffer.
+// replyCopies is the number of copies of a growing result in memory while its buffer is extended.
 const replyCopies = 2
 
 // stream makes a call whose answer comes in pieces, each of which is told as progress. The answer is all pieces
-// together, the list of them, or the last one of an MCP server. A backend that does not stream gets the call as one of Invoke.
+// together, the list of them, or the last one of an MCP server. A backend that does not stream gets the call as one of
+// Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// relayed returns the answer of an MCP server as the server gave it (docs/systems/mcp.md, "Calls"). rest is JSON of what
-// the reply leaves out.
+// relayed returns the answer of an MCP server as the server gave it (docs/systems/mcp.md, "Calls"). rest is JSON of
+// what the reply leaves out.
 func relayed(reply *docpb.InvokeResponse, rest []byte, stateless bool) *callResult {
 	r := restored(reply, stateless)
 	var of struct {

@@ -71,8 +71,8 @@ func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, error) {
 	return &q, nil
 }
 
-// eachMember calls take for each member of a JSON object, until it returns false. It reports whether there was an object
-// and take has accepted all members.
+// eachMember calls take for each member of a JSON object, until it returns false. It reports whether there was an
+// object and take has accepted all members.
 func eachMember(text []byte, take func(name string, v strictjson.Value) bool) bool {
 	reader := strictjson.Get()
 	defer reader.Release()

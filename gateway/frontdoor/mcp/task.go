@@ -221,7 +221,8 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	return h.failedTask(x, t, err, used)
 }
 
-// failedTask returns a task whose call was refused; an error, if it may still run. used says that its approval was used.
+// failedTask returns a task whose call was refused; an error, if it may still run. used says that its approval was
+// used.
 func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.Result, error) {
 	rpc := rpcOf(x.r, cause)
 	switch state, err := h.cfg.Tasks.State(x.r, t.ID); {

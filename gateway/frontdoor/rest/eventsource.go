@@ -66,8 +66,8 @@ func ofAnotherSite(r *http.Request) *call.Refusal {
 		Message: "a page of another site may not call tools by GET"}
 }
 
-// readQuery reads the fields of a call that are in the query of its request: with GET, its arguments too. Only with GET,
-// an unknown parameter is an error.
+// readQuery reads the fields of a call that are in the query of its request: with GET, its arguments too. Only with
+// GET, an unknown parameter is an error.
 func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

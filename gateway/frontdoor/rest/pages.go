@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 )
 
-// bounds are those of the pages of lists.
+// bounds has the page sizes of lists.
 var bounds = paging.Bounds{Standard: 50, Most: 200, Reason: "LIST_INVALID"}
 
 // Page returns the requested page of a list, and its next_page_token. A token has the offset of the page and the

@@ -49,7 +49,7 @@ func (r *records) problem(event string, p problem.Problem) error {
 
 func (r *records) beat() error { return r.out.Send(r.form.beat(r.out.Begun())) }
 
-// form is how a response is written.
+// form is the encoding of a response.
 type form uint8
 
 // The forms.

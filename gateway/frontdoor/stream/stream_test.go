@@ -41,8 +41,8 @@ func (s *steps) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestPiecesAreFlushed: each piece is sent at once, the first one with the head and the prelude. A flush that fails ends
-// the stream.
+// TestPiecesAreFlushed: each piece is sent at once, the first one with the head and the prelude. A flush that fails
+// ends the stream.
 func TestPiecesAreFlushed(t *testing.T) {
 	t.Parallel()
 	out := &steps{ResponseWriter: httptest.NewRecorder()}

@@ -78,8 +78,8 @@ func (s *Server) Client(next http.Handler) http.Handler {
 	})
 }
 
-// Authenticate finds the principal of each request, or why it is rejected. It waits for the store if a credential is not
-// known from memory; the number of requests of an address that wait is bounded.
+// Authenticate finds the principal of each request, or why it is rejected. It waits for the store if a credential is
+// not known from memory; the number of requests of an address that wait is bounded.
 func (s *Server) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)

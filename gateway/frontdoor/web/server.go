@@ -27,7 +27,8 @@ import (
 
 // Gateway is the part of the gateway that requests need.
 type Gateway interface {
-	// Authenticated records that a client with a valid credential uses a connection; nil: over HTTP/2, which Headers tells.
+	// Authenticated records that a client with a valid credential uses a connection; nil: over HTTP/2, which Headers
+	// tells.
 	Authenticated(*relay.Peer)
 	// SetTenant charges what a connection holds to a tenant.
 	SetTenant(*relay.Peer, *tenant.Settings)

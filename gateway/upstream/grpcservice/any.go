@@ -18,7 +18,7 @@ const (
 	emptyName = "google.protobuf.Empty"
 	typeURL   = "type.googleapis.com/" // what @type begins with
 	maxAny    = 16                     // levels of Any in Any: each is read again
-	// maxSchemas is how many schemas of messages in Any are kept.
+	// maxSchemas bounds the cache of schemas of messages in Any.
 	maxSchemas = 100
 )
 
@@ -156,8 +156,8 @@ func (s *anySchemas) of(m protoreflect.MessageDescriptor) (*toolschema.Schema, e
 	return schema, nil
 }
 
-// inAny returns the JSON Schema of an Any with a message of a type: its fields and @type, or if it has a JSON form of its
-// own, that as value.
+// inAny returns the JSON Schema of an Any with a message of a type: its fields and @type, or if it has a JSON form of
+// its own, that as value.
 func inAny(m protoreflect.MessageDescriptor) ([]byte, error) {
 	b := newSchemaBuilder(m, nil)
 	schema, name := b.message(m), object{"type": "string"}

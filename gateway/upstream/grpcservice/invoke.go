@@ -206,8 +206,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	return upstream.Unusable(call.Internal, "the backend's response is not one of gRPC")
 }
 
-// answered returns the error of a call that the backend has answered: its own status, unchanged, or what grpc-go says of
-// a response that it cannot read.
+// answered returns the error of a call that the backend has answered: its own status, unchanged, or what grpc-go says
+// of a response that it cannot read.
 func answered(p *progress, err error) error {
 	switch st := status.Convert(err); {
 	case p.begun.Load() && strings.HasPrefix(st.Message(), "grpc: "),

@@ -142,8 +142,8 @@ func infoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// TestAnswersThatAreNotGRPC: the pages of a load balancer have the codes of their HTTP statuses, and nothing of the page.
-// They count as failures: a call that is declared idempotent is made at another backend.
+// TestAnswersThatAreNotGRPC: the pages of a load balancer have the codes of their HTTP statuses, and nothing of the
+// page. They count as failures: a call that is declared idempotent is made at another backend.
 func TestAnswersThatAreNotGRPC(t *testing.T) {
 	t.Parallel()
 	page := func(code string) gatewaytest.Script {

@@ -24,8 +24,8 @@ type Settings struct {
 	DescriptorFile string `yaml:"descriptor_file" kind:"file"`
 	// Names of the tools of a method a.v1.Service/Method: Method, Service_Method or a_v1_Service_Method.
 	ToolNames ToolNames `yaml:"tool_names" enum:"method,service,package" default:"method"`
-	// File with metadata of each call to the services, such as credentials: name: value, one a line. It is read again when
-	// it changes.
+	// File with metadata of each call to the services, such as credentials: name: value, one a line. It is read again
+	// when it changes.
 	HeadersFile string `yaml:"headers_file" kind:"file"`
 	// Environment variable with metadata, as in headers_file. Both may be given.
 	HeadersEnv string `yaml:"headers_env" kind:"variable"`

@@ -178,8 +178,9 @@ const (
 	maxUnresumed = 2 // requests for the rest that may fail, one after the other
 )
 
-// resumption is how the rest of a response is requested whose stream has ended (2025-11-25, Streamable HTTP, "Resumability and
-// Redelivery"). A server may end a stream as often as it likes, and have its client poll. The SDK gets one stream.
+// resumption is how the rest of a response is requested whose stream has ended (2025-11-25, Streamable HTTP,
+// "Resumability and Redelivery"). A server may end a stream as often as it likes, and have its client poll. The SDK
+// gets one stream.
 type resumption struct {
 	request *http.Request // that is answered
 	id      string        // of the last event; "": the rest cannot be requested

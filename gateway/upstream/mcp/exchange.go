@@ -41,8 +41,8 @@ func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange
 	return ex, func() { cancel(context.Canceled) }
 }
 
-// exchangeFor returns the exchange that a request with this message is of; nil: none, as for the notification that ends a
-// call.
+// exchangeFor returns the exchange that a request with this message is of; nil: none, as for the notification that ends
+// a call.
 func exchangeFor(r *http.Request, sent head) *exchange {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil || sent.Method != ex.method || len(sent.ID) == 0 {

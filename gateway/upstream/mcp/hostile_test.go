@@ -161,9 +161,9 @@ func redirects(url string, code int) func(http.ResponseWriter, *http.Request, st
 	return func(w http.ResponseWriter, q *http.Request, _ string) { http.Redirect(w, q, url, code) }
 }
 
-// TestHostileAnswers: each answer of a server to a call has an error that says what is wrong, no more of it is read than
-// the limits allow, no redirect is followed with a credential, and neither the next call nor one that runs all the time
-// is affected.
+// TestHostileAnswers: each answer of a server to a call has an error that says what is wrong, no more of it is read
+// than the limits allow, no redirect is followed with a credential, and neither the next call nor one that runs all the
+// time is affected.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {
@@ -223,8 +223,8 @@ func endlessStatus(code int) func(http.ResponseWriter, *http.Request, string) {
 	}
 }
 
-// TestHostileNotices: a server that sends without end on the stream of its notices gets few answers, is read slowly, and
-// still serves calls. What it says to a message that expects no response is no matter.
+// TestHostileNotices: a server that sends without end on the stream of its notices gets few answers, is read slowly,
+// and still serves calls. What it says to a message that expects no response is no matter.
 func TestHostileNotices(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {
@@ -265,7 +265,8 @@ func TestHostileNotices(t *testing.T) {
 	}
 }
 
-// TestEndlessNotices: a server that sends lines without end on the stream of its notices is read slowly, whatever they are.
+// TestEndlessNotices: a server that sends lines without end on the stream of its notices is read slowly, whatever they
+// are.
 func TestEndlessNotices(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {

@@ -25,8 +25,8 @@ type wire struct {
 // isUnnamed reports whether a response names no request.
 func (m *message) isUnnamed() bool { return len(m.ID) == 0 || string(m.ID) == "null" }
 
-// answering returns a response with the id as it was sent, if it is the same one in another form, and an error that names
-// no request with it: the SDK would wait on. "": no response is expected.
+// answering returns a response with the id as it was sent, if it is the same one in another form, and an error that
+// names no request with it: the SDK would wait on. "": no response is expected.
 func (m *message) answering(id string, data []byte) ([]byte, error) {
 	switch {
 	case id == "" || string(m.ID) == id:
@@ -49,7 +49,8 @@ func isForm(got json.RawMessage, id string) bool {
 	return err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
-// question returns a request of the server with its id as a text, which the SDK returns as it is. It would round numbers.
+// question returns a request of the server with its id as a text, which the SDK returns as it is. It would round
+// numbers.
 func (m *message) question() ([]byte, error) {
 	id, err := plainjson.Marshal(string(m.ID))
 	if err != nil {

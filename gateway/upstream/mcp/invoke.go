@@ -191,9 +191,10 @@ func wantsRest(ctx context.Context) bool {
 // sessionUnknown is the code of JSON-RPC with which some servers answer a request of a session that they do not know.
 const sessionUnknown = -32001
 
-// isForgotten reports whether the server has refused a call as it does not know the session any more, so that it did not
-// begin it. HTTP 404 says so (2025-11-25, Streamable HTTP, "Session Management"). Servers have other statuses for it, which
-// mean it in a session that has worked. Where a tool that has run may have the same error, a ping in the session decides.
+// isForgotten reports whether the server has refused a call as it does not know the session any more, so that it did
+// not begin it. HTTP 404 says so (2025-11-25, Streamable HTTP, "Session Management"). Servers have other statuses for
+// it, which mean it in a session that has worked. Where a tool that has run may have the same error, a ping in the
+// session decides.
 func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *exchange) bool {
 	status, _, _ := ex.answer()
 	switch {

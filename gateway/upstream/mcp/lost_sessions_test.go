@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestServersThatForgetSessionsOtherwise: whatever a server answers to a request of a session that it does not know, the
-// call is made once more, in a new session.
+// TestServersThatForgetSessionsOtherwise: whatever a server answers to a request of a session that it does not know,
+// the call is made once more, in a new session.
 func TestServersThatForgetSessionsOtherwise(t *testing.T) {
 	t.Parallel()
 	rpc := func(id, code string) string {

@@ -125,8 +125,8 @@ func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
 	}
 }
 
-// TestAttemptsAreTraced: the span of an attempt has the names of OpenTelemetry's conventions of MCP, and the server gets
-// its trace context.
+// TestAttemptsAreTraced: the span of an attempt has the names of OpenTelemetry's conventions of MCP, and the server
+// gets its trace context.
 func TestAttemptsAreTraced(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
@@ -237,7 +237,8 @@ func TestDeadServer(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			live, dying := newRemote(t, old), newRemote(t, old)
-			// A request on a connection that breaks may have run, so that only a tool that may be repeated has no error.
+			// A request on a connection that breaks may have run, so that only a tool that may be repeated has no
+			// error.
 			w := start(t, func(_ *upstream.Fleet, f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, live.URL, dying.URL)
 			for n := 0; n < 1000 && (dying.calls.Load() == 0 || live.calls.Load() == 0); n++ { // picked at random
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)

@@ -56,8 +56,8 @@ func (h head) isAside() bool {
 func (h head) isAnswer() bool { return h.Method == "" && len(h.ID) > 0 }
 
 // receive takes note of a message of a server, and returns it as the SDK gets it; nil: it has no use for it. ex is nil
-// where the message is of no request that is noted. id is that of the request which the message may answer; "": of none.
-// only: the body has nothing else. answers: it is a response.
+// where the message is of no request that is noted. id is that of the request which the message may answer; "": of
+// none. only: the body has nothing else. answers: it is a response.
 func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pass []byte, answers bool, _ error) {
 	m, err := parse(data)
 	if err == nil && m.Method == nil {

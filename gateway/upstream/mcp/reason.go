@@ -149,8 +149,8 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	w.note.Store(note)
 }
 
-// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; "": the text
-// is none. An error of the transport is one.
+// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; "": the
+// text is none. An error of the transport is one.
 func saidOf(text []byte) string {
 	var m message
 	if json.Unmarshal(text, &m) != nil || m.Error == nil || !m.isUnnamed() {

@@ -51,8 +51,8 @@ type result struct {
 }
 
 // resultOf reads a result: the structured content where there is some and all else is text; the text, where that is
-// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits. whole: the caller
-// gets the rest, too.
+// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits. whole: the
+// caller gets the rest, too.
 func resultOf(raw []byte, whole bool) (*toolResult, error) {
 	var r result
 	if err := json.Unmarshal(raw, &r); err != nil || raw[0] != '{' {

@@ -68,8 +68,8 @@ func (r *remote) rewrite(change func(string) string) {
 	r.handler.Store(&served)
 }
 
-// TestServersThatWriteIDsOtherwise: an answer whose id is the request's as a text, or with a fraction, is its answer, also
-// of the requests that begin a session.
+// TestServersThatWriteIDsOtherwise: an answer whose id is the request's as a text, or with a fraction, is its answer,
+// also of the requests that begin a session.
 func TestServersThatWriteIDsOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]string{"text": `"id":"$1"`, "fraction": `"id":$1.0`, "exponent": `"id":$1e0`} {
@@ -114,8 +114,8 @@ func TestServersThatAnswerAnotherRequest(t *testing.T) {
 	}
 }
 
-// TestLineEndsOfEvents: the lines of events end with a line feed, a carriage return, or both. An event is passed on before
-// the byte that follows it.
+// TestLineEndsOfEvents: the lines of events end with a line feed, a carriage return, or both. An event is passed on
+// before the byte that follows it.
 func TestLineEndsOfEvents(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{"LF": "\n", "CR": "\r", "CRLF": "\r\n"} {
@@ -178,8 +178,8 @@ func TestServersThatKnowNoDiscover(t *testing.T) {
 	}
 }
 
-// TestReasonsOfRejectedVersions: the state of a server, and the error of a call, have what it says of the revisions that
-// it supports.
+// TestReasonsOfRejectedVersions: the state of a server, and the error of a call, have what it says of the revisions
+// that it supports.
 func TestReasonsOfRejectedVersions(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -211,8 +211,8 @@ func TestReasonsOfRejectedVersions(t *testing.T) {
 	}
 }
 
-// TestServersThatArePolled: a server that ends its stream again and again, and has its client poll, gets as many requests for
-// the rest as it takes until it has the result.
+// TestServersThatArePolled: a server that ends its stream again and again, and has its client poll, gets as many
+// requests for the rest as it takes until it has the result.
 func TestServersThatArePolled(t *testing.T) {
 	t.Parallel()
 	const polls = 5
@@ -285,7 +285,8 @@ func TestSlowRedirects(t *testing.T) {
 	}
 }
 
-// TestQuestionsKeepTheirIDs: a server that asks its client for something gets the answer with the very id of its question.
+// TestQuestionsKeepTheirIDs: a server that asks its client for something gets the answer with the very id of its
+// question.
 func TestQuestionsKeepTheirIDs(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{`7`, `9007199254740993`, `-9223372036854775808`, `123456789012345678901`, `"q<1>"`, `1.5`} {

@@ -15,8 +15,8 @@ type Range struct {
 	Weight float64 // from 0, which means "not acceptable", to 1
 }
 
-// Ranges returns the ranges of a header, such as Accept or Accept-Encoding, in their order. Those that are malformed are
-// left out; malformed weights are 0.
+// Ranges returns the ranges of a header, such as Accept or Accept-Encoding, in their order. Those that are malformed
+// are left out; malformed weights are 0.
 func Ranges(h http.Header, name string) (all []Range) {
 	for _, list := range h.Values(name) {
 		for one := range strings.SplitSeq(list, ",") {

@@ -21,8 +21,8 @@ type Request interface {
 // Bounds are the bounds of a list's pages.
 type Bounds struct {
 	Standard, Most int // items of a page: of a request that does not say, and at most
-	// Reason of refusals, which name the wrong field in their metadata. If it is empty, a size above Most counts as Most,
-	// and refusals have the reasons INVALID_PAGE_SIZE and INVALID_PAGE_TOKEN.
+	// Reason of refusals, which name the wrong field in their metadata. If it is empty, a size above Most counts as
+	// Most, and refusals have the reasons INVALID_PAGE_SIZE and INVALID_PAGE_TOKEN.
 	Reason string
 }
 

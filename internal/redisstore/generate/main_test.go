@@ -42,8 +42,8 @@ func TestTagsOfTenants(t *testing.T) {
 	}
 }
 
-// TestEachTagIsListed: each tag and channel that a store makes is in the comment of a store. A tenant's own data that is
-// not listed would outlive the tenant.
+// TestEachTagIsListed: each tag and channel that a store makes is in the comment of a store. A tenant's own data that
+// is not listed would outlive the tenant.
 func TestEachTagIsListed(t *testing.T) {
 	t.Parallel()
 	files, err := generate(root)

@@ -366,8 +366,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// TestParentsThatAreNone: a traceparent is believed only in its form (Trace Context §3.2), and a later version as far as
-// it is known (§4). A tracestate is sent on only in its form.
+// TestParentsThatAreNone: a traceparent is believed only in its form (Trace Context §3.2), and a later version as far
+// as it is known (§4). A tracestate is sent on only in its form.
 func TestParentsThatAreNone(t *testing.T) {
 	t.Parallel()
 	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

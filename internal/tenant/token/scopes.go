@@ -25,7 +25,8 @@ func (v *Verifier) Scopes(urls []string, want tenant.Scopes) (common []string) {
 	return common
 }
 
-// scopeWords returns the scopes that an issuer supports and that permit something of want, in the order of the alphabet.
+// scopeWords returns the scopes that an issuer supports and that permit something of want, in the order of the
+// alphabet.
 func (i *issuer) scopeWords(want tenant.Scopes) (words []string) {
 	supported := i.source.scopes.Load()
 	if supported == nil || i.Claims.Scopes == "" { // or its tokens need none

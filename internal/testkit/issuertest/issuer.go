@@ -99,10 +99,10 @@ func (i *Issuer) Rotate(t testing.TB, keep bool) {
 	i.post(t, "/test/rotate?keep="+strconv.FormatBool(keep), "")
 }
 
-// Behave sets the kind of responses: "" valid; "scopes a b" valid, with these scopes; "500", "redirect", "garbage", "huge",
-// "silence", "other issuer", "cleartext keys", "no keys". Of a login: "denied", "no iss", "missing iss", "iss of another",
-// "wrong nonce", "no nonce", "wrong audience", "two audiences", "wrong azp", "expired", "wrong issuer", "wrong signature",
-// "cleartext token endpoint".
+// Behave sets the kind of responses: "" valid; "scopes a b" valid, with these scopes; "500", "redirect", "garbage",
+// "huge", "silence", "other issuer", "cleartext keys", "no keys". Of a login: "denied", "no iss", "missing iss", "iss
+// of another", "wrong nonce", "no nonce", "wrong audience", "two audiences", "wrong azp", "expired", "wrong issuer",
+// "wrong signature", "cleartext token endpoint".
 func (i *Issuer) Behave(t testing.TB, how string) {
 	t.Helper()
 	i.post(t, "/test/behave?as="+url.QueryEscape(how), "")

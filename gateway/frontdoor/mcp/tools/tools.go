@@ -48,8 +48,8 @@ type Config struct {
 	Changes   *ViewChanges // of the tools of callers; nil: they do not change
 	// Scopes returns the scopes for MCP that clients may ask each of the issuers for; nil: none are known.
 	Scopes func(issuers []string) []string
-	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid checks
-	// a caller's credential; nil: streams of changes outlast their credentials.
+	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
+	// checks a caller's credential; nil: streams of changes outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
 }
