@@ -55,7 +55,7 @@ TESTTIME ?= 20m
 # Packages that gain little from the race detector, which makes them several times slower: generators and the reader of
 # the configuration have no goroutines, and the tests of the others run the gateway as a process.
 RACELESS = ./internal/testkit/difftest ./deploy/... ./console ./internal/config/... ./internal/testkit/mutants \
-	./internal/testkit/recipes
+	./internal/testkit/recipes ./internal/testkit/comments
 # What the program adds to the packages, whose own tests run under the detector: it starts, reloads, drains, stops, and
 # is one of several. A process that reports a race fails its test.
 RACED = Serve|Reload|Drain|Stop|Cluster|Replicas|UnderLoad

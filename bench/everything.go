@@ -20,7 +20,7 @@ type everything struct {
 	config  string
 }
 
-// No call meets a limit: to be counted is what costs.
+// manyLimits has limits that no call meets: counting is what costs.
 const manyLimits = `    limits:
       calls_per_second: %d
       concurrent: 1000000

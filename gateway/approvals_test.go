@@ -66,7 +66,7 @@ func openDeskOn(t *testing.T, store approvals.Store, o approvals.Options) *desk 
 // outside lets no goroutine that the desk starts pass for the gateway's.
 func outside() { pprof.SetGoroutineLabels(context.Background()) }
 
-// Create implements gateway.Approver, as the others.
+// Create creates an approval.
 func (d *desk) Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal) {
 	outside()
 	return d.Service.Create(ctx, r)

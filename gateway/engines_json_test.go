@@ -58,7 +58,7 @@ func (e *engineJSON) wants(method, path, body string, status int, in string) {
 
 func (e *engineJSON) version() int { return e.begin("GET", "/engine-1/status", "").ProtoMajor }
 
-// record is one of a stream of lines.
+// engineRecord is one of a stream of lines.
 type engineRecord struct {
 	Event, ID string
 	Approval  struct {

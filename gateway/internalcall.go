@@ -45,7 +45,7 @@ func newInternalConn() *localgrpc.Conn {
 	}}
 }
 
-// AskForTools is a catalog.Ask. Its error has the code and the reason of a failure, and never the capability's own
+// AskForTools calls a discovery tool. Its error has the code and the reason of a failure, and never the capability's own
 // text.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
 	resp, err := g.Invoke(ctx, q.Capability, &docpb.InvokeRequest{

@@ -87,7 +87,7 @@ func (s legacyServer) HealthCheck(ctx context.Context, _ *legacypb.HealthCheckRe
 	return &legacypb.HealthCheckResponse{Healthy: ready}, err
 }
 
-// The functions below register the services that a backend can have.
+// doc registers the service of the doc dialect. The functions below register the other services of backends.
 func doc(b *backend) func(*grpc.Server) {
 	return func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, docServer{backend: b}) }
 }

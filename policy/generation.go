@@ -23,7 +23,7 @@ const (
 	// countersPerEntry is the number of counters for each cache entry; it bounds how often a change invalidates
 	// unrelated keys.
 	countersPerEntry = 8
-	// minCounters and mostCounters bound their memory: 256 KiB and 64 MiB.
+	// minCounters and maxCounters bound their memory: 256 KiB and 64 MiB.
 	minCounters = 1 << 16
 	maxCounters = 1 << 24
 )

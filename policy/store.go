@@ -32,7 +32,7 @@ type Change struct {
 // MaxRules bounds the rules of a tenant, and the global ones.
 const MaxRules = 2_000_000
 
-// ErrFull is the error of Set when there are MostRules.
+// ErrFull is the error of Set when there are MaxRules.
 var ErrFull = errors.New("the maximum number of rules is reached; delete unused rules")
 
 // Rules is the interface to change rules. Each change reaches every replica's Feed.

@@ -10,7 +10,7 @@ import (
 // Recent persists recently used keys, for replicas that start.
 type Recent interface {
 	// Save adds keys, which are newer than all stored ones, and drops the oldest of more than
-	// MostRecent. It must end with ctx.
+	// MaxRecent. It must end with ctx.
 	Save(ctx context.Context, keys []Key) error
 	// Load returns at most so many keys, the newest first. It must end with ctx.
 	Load(ctx context.Context, most int) ([]Key, error)

@@ -185,7 +185,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// load counts the calls at backends.
+// concurrency counts the calls at backends.
 type concurrency struct {
 	mu   sync.Mutex
 	now  map[string]int

@@ -10,7 +10,7 @@ import (
 // The capability protocol's doc dialect, as far as it is benchmarked.
 const (
 	PathInvoke = "/selu.capability.Capability/Invoke"
-	// of the legacy dialect, whose request has the same first fields
+	// PathLegacy is of the legacy dialect, whose request has the same first fields.
 	PathLegacy   = "/selu.capability.v1.CapabilityService/Invoke"
 	PathStream   = "/selu.capability.Capability/StreamInvoke"
 	PathHealth   = "/selu.capability.Capability/Healthcheck"
@@ -32,10 +32,10 @@ type WorkKind string
 // The kinds.
 const (
 	ReplyWork    WorkKind = "reply"    // one InvokeResponse
-	ChunksWork   WorkKind = "chunks"   // Count InvokeChunks, as fast as they go
-	PacedWork    WorkKind = "paced"    // Count InvokeChunks a second until the client leaves
-	IdleWork     WorkKind = "idle"     // Count InvokeChunks, then silence
-	ArtifactWork WorkKind = "artifact" // Count ArtifactChunks
+	ChunksWork   WorkKind = "chunks"   // Count pieces, as fast as they go
+	PacedWork    WorkKind = "paced"    // Count pieces a second until the client leaves
+	IdleWork     WorkKind = "idle"     // Count pieces, then silence
+	ArtifactWork WorkKind = "artifact" // Count pieces of an artifact
 )
 
 func (w Work) String() string { return fmt.Sprintf("%s_%d_%d", w.Kind, w.Count, w.Size) }
@@ -112,7 +112,7 @@ func ArtifactChunk(size int, done bool) []byte {
 	return prefixed(m)
 }
 
-// HealthReply is a prefixed HealthcheckResponse that says ready.
+// HealthReply is a prefixed response to Healthcheck that says ready.
 func HealthReply() []byte { return prefixed([]byte{1 << 3, 1}) }
 
 // FirstField returns the first field of the prefixed message at the start of b,

@@ -86,8 +86,8 @@ func Nginx() Spec {
 		}}
 }
 
-// nginx has one upstream connection for each call in flight; without more of
-// keepalive_requests it would close connections every thousand calls.
+// nginxConf gives nginx an upstream connection for each call in flight. With fewer keepalive_requests it would close
+// connections every thousand calls.
 const nginxConf = `daemon off;
 master_process off;
 worker_processes 1;

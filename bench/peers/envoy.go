@@ -58,8 +58,8 @@ func envoy(name, title, binary, filter string) Spec {
 		}}
 }
 
-// The defaults are kept but for time limits, which would end idle streams, and for the number of requests and streams.
-// There is no access log.
+// envoyConfig keeps the defaults, except time limits, which would end idle streams, and the numbers of requests and
+// streams. It has no access log.
 const envoyConfig = `static_resources:
   listeners:
   - address: {socket_address: {address: %s, port_value: %d}}

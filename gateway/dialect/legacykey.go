@@ -12,7 +12,7 @@ var legacyInvokeRequest = strictproto.Shape{
 	fieldToolName: strictproto.String, fieldParameters: strictproto.String, fieldContext: strictproto.Messages,
 }
 
-// Names of entries in the legacy dialect's context for fields or metadata of the other dialects. ContextConfig is
+// Names of entries in the legacy dialect's context for fields or metadata of the other dialects. contextConfig is
 // the gateway's own name: the dialect has none.
 const (
 	contextSession    = "session_id"

@@ -15,8 +15,7 @@ type headerBlock struct {
 	buf    []byte
 }
 
-// maxContinuations bounds the frames of one block; maxBlock its bytes before
-// decoding, as a multiple of what the decoded list may have.
+// maxContinuations bounds the frames of one block.
 const maxContinuations = 16
 
 func (c *conn) onHeaders(fh frameHeader, p []byte) *connError {

@@ -130,7 +130,7 @@ func endFlag(end bool) byte {
 	return 0
 }
 
-// block is a header block on its way into the output.
+// blockWriter writes a header block to the output.
 type blockWriter struct {
 	local *localEnd   // the block is not coded
 	list  *hpack.List // of a local end

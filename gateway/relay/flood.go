@@ -24,7 +24,7 @@ const (
 	premature   = int64(time.Second) // a client that resets an unanswered stream sooner has had no use of it
 )
 
-// control counts n frames that are not part of a call.
+// addControl counts n frames that are not part of a call.
 func (g *floodGuard) addControl(n int) { g.control += n }
 
 func (g *floodGuard) subtract(n int) { g.control = max(0, g.control-n) }

@@ -27,7 +27,6 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// listen opens a port.
 // forwarder is a small handler: what a test does not decide goes to its target.
 type forwarder struct {
 	mu      sync.Mutex

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // interopLog panics where grpc-go's interop functions report a failure: on the
-// goroutine that called them, which interopCase has.
+// goroutine that called them.
 type interopLog struct{ grpclog.LoggerV2 }
 
 type interopFailure string

@@ -29,7 +29,7 @@ func (a *Response) Reset(most int) {
 // Headroom is how many bytes a message that is given to Unary has before it, for what the relay puts there.
 const Headroom = frameHeaderLen + prefixLen
 
-// pooledEnd is a clientEnd of Unary that is used again.
+// unaryEnds pools each clientEnd of Unary.
 var unaryEnds = sync.Pool{New: func() any { return new(clientEnd) }}
 
 // Unary makes a call of one message each way, and waits for its end: by Response.Status, whatever it is. msg is not

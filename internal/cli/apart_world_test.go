@@ -273,7 +273,7 @@ func (s *stranger) fence(header []string) string {
 	}
 }
 
-// Random values, by kind.
+// drawn has patterns of random values, by kind.
 var drawn = []struct {
 	kind string
 	in   *regexp.Regexp
@@ -305,8 +305,8 @@ var (
 	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
-	// On a busy machine Redis may answer late, here after 10 s. The operation is repeated if the gateway has counted
-	// that, mostTries at most. What tenants do to each other in time is not seen here; tests of shares and limits prove
+	// aSilence matches a response because Redis has answered late, as it may on a busy machine, here after 10 s. The
+	// operation is repeated if the gateway has counted that, mostTries at most. What tenants do to each other in time is not seen here; tests of shares and limits prove
 	// that.
 	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 

@@ -38,7 +38,7 @@ func operatorKey(more string) (key, entry string) {
 	return tenant.Credential(id, secret), fmt.Sprintf("{id: %s, hash: %q, %s}", id, tenant.HashOf(secret, nil), more)
 }
 
-// guarded is a running gateway with an operator of each role, for all tenants and for one.
+// guardedGateway is a running gateway with an operator of each role, for all tenants and for one.
 type guardedGateway struct {
 	admin  string
 	conn   *grpc.ClientConn

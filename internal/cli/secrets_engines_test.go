@@ -22,7 +22,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// What an engine gets as it came.
+// toEngines are the secrets that an engine receives unchanged.
 var toEngines = []string{
 	"message to an engine", "message to an engine over JSON", "message of the program", "arguments at an engine",
 	"arguments at an engine, answered over JSON",

@@ -32,7 +32,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// What is passed on with calls as it came, so that it may arrive at a backend.
+// passed are the secrets that calls carry unchanged, and that may arrive at a backend.
 var passed = []string{"config_json", "config_json of JSON", "arguments", "a header", "baggage",
 	"tracestate", "idempotency key", "arguments of JSON",
 	"arguments through forward, a good key", "config_json through forward, a good key"}

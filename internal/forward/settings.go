@@ -46,7 +46,7 @@ type Settings struct {
 	Key        string // API key or token
 	KeyFile    string // file with the key, instead of Key; it is read again when it changes
 	CAFile     string // PEM file of the authorities to trust instead of the system's
-	CertFile   string // PEM file of a client certificate; with CertKeyFile
+	CertFile   string // PEM file of a client certificate; with CertKey
 	CertKey    string // PEM file of its key
 	Listen     string // address to listen on; default DefaultListen
 	Proxy      string // ProxyEnvironment, or ProxyNone, the default

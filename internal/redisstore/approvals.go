@@ -44,7 +44,7 @@ func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
 
 var errApprovals = errors.New("a script of approvals returned an unexpected answer")
 
-// asking runs a script.
+// runner runs a script.
 type runner func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
 
 // exec runs a script, and returns its answer without the counts.
@@ -82,7 +82,7 @@ func (a *ApprovalStore) execWith(
 // Expired implements approvals.Store.
 func (a *ApprovalStore) Expired() int64 { return a.expired.Load() }
 
-// Create implements approvals.Calls.
+// Create implements approvals.CallStore.
 func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approvals.CreateResult, error) {
 	session := ""
 	if d.SessionSum != nil {
@@ -181,7 +181,7 @@ func (a *ApprovalStore) Redeem(
 	}
 }
 
-// SettingsKey implements approvals.Calls.
+// SettingsKey implements approvals.CallStore.
 func (a *ApprovalStore) SettingsKey(ctx context.Context, proposal []byte) (key []byte, err error) {
 	name := a.key(tag{"approvals"}, "key")
 	err = a.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
@@ -194,7 +194,7 @@ func (a *ApprovalStore) SettingsKey(ctx context.Context, proposal []byte) (key [
 	return key, err
 }
 
-// Release implements approvals.Calls.
+// Release implements approvals.CallStore.
 func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (bool, error) {
 	reply, err := a.exec(ctx, releaseScript, tenant, id, token)
 	return textAt(reply, 0) == "released", err
@@ -238,7 +238,7 @@ func (a *ApprovalStore) Withdraw(ctx context.Context, tenant, id string) error {
 	return err
 }
 
-// Get implements approvals.Desk.
+// Get implements approvals.ReviewStore.
 func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.Record, error) {
 	reply, err := a.exec(ctx, getScript, tenant, id)
 	if err != nil {
@@ -254,7 +254,7 @@ func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.R
 	return a.recordOf(tenant, f)
 }
 
-// State implements approvals.Desk.
+// State implements approvals.ReviewStore.
 func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals.State, time.Duration, error) {
 	reply, err := a.exec(ctx, stateScript, tenant, id)
 	if err != nil {

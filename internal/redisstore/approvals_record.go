@@ -77,7 +77,7 @@ const (
 	maxScans = 20
 )
 
-// List implements approvals.Desk.
+// List implements approvals.ReviewStore.
 func (a *ApprovalStore) List(
 	ctx context.Context, tenant string, f approvals.Filter, after string, most int,
 ) (page []approvals.Record, next string, err error) {
@@ -113,7 +113,7 @@ func (a *ApprovalStore) List(
 	return page, after, nil
 }
 
-// Events implements approvals.Desk.
+// Events implements approvals.ReviewStore.
 func (a *ApprovalStore) Events(
 	ctx context.Context, tenant, after string, most int,
 ) (events []approvals.RecordEvent, last string, err error) {

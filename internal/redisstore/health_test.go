@@ -60,7 +60,7 @@ func TestHealthRoll(t *testing.T) {
 	})
 }
 
-// follow returns the events after the start.
+// watch returns the events after the start.
 func watch(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
 	t.Helper()
 	events := make(chan health.Event, 100)

@@ -97,7 +97,7 @@ func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
 	return k, true
 }
 
-// listed splits a list; an empty text has no elements.
+// splitList splits a list. An empty text has no elements.
 func splitList(text string) []string {
 	if text == "" {
 		return nil

@@ -47,7 +47,7 @@ func NewResolver(server string) Resolver {
 // endpoint is one address of a name.
 type endpoint struct {
 	addr   netip.AddrPort
-	weight int // relative to the name's other endpoints; plainWeight without a weight in DNS
+	weight int // relative to the name's other endpoints; defaultWeight without a weight in DNS
 }
 
 // Lookup looks up a name once, and returns the backends that it stands for.

@@ -129,7 +129,7 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	return false
 }
 
-// checkAsked closes allAsked if that is so. The caller holds r.mu.
+// checkAsked closes allResolved when every name has been looked up. The caller holds r.mu.
 func (r *Registry) checkAsked() {
 	if len(r.resolved) < len(r.wanted) {
 		return

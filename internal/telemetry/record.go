@@ -51,7 +51,7 @@ type Record struct {
 	Trace     TraceID       // zero: none
 	Traced    bool          // its spans are exported
 	Shed      bool          // rejected because of overload
-	ShedBy    string        // the limit of overload that rejected it, one of ShedLimits
+	ShedBy    string        // the limit of overload that rejected it, one of shedLimits
 	Quiet     bool          // counted, but not logged
 	Page      bool          // request of a page for people, such as the inbox of someone who is signed out; no call
 	Replayed  bool          // repeated with its idempotency key, and got the first call's response

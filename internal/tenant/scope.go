@@ -11,7 +11,7 @@ const (
 	Read                       // list capabilities, tools and the tenant's approvals
 	Approve                    // see and answer the tenant's approvals
 	Policy                     // remember an answer, which sets a rule
-	// see the tenant and its keys; create, rotate and revoke keys without further permissions
+	// Admin permits to see the tenant and its keys, and to create, rotate and revoke keys without further permissions.
 	Admin
 
 	EngineChat     // use OpenParallax engines: messages, sessions, approvals, status

@@ -44,7 +44,7 @@ type Config struct {
 	Waiting    func(time.Duration)
 }
 
-// Timeout of each call and answer.
+// timeout of each call and answer.
 const timeout = 30 * time.Second
 
 // verifier makes the checks of one run.

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// listenerNotices is the buffer of a reader of all tenants' events. A slower reader loses events.
+	// listenerBuffer is the buffer of a reader of all tenants' events. A slower reader loses events.
 	listenerBuffer = 256
-	// noPlace is the id of events of all tenants, which have no position.
+	// noEventID is the id of events of all tenants, which have no position.
 	noEventID = "0-0"
 )
 
@@ -41,7 +41,7 @@ func (l *listeners) remove(one *listener) {
 	delete(l.all, one)
 }
 
-// tell sends a notification to all listeners, and does not block.
+// notify sends a notification to all listeners. It does not block.
 func (l *listeners) notify(n Notification) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *listeners) notify(n Notification) {
 	}
 }
 
-// lose records that notifications may have been lost.
+// notifyLost records that notifications may have been lost.
 func (l *listeners) notifyLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -195,9 +195,9 @@ const (
 	EventAnswered Kind = "answered"
 	// EventEscalated says that further groups may answer.
 	EventEscalated Kind = "escalated"
-	// Began is the first event of every stream, and no approval's: the position where the stream begins.
+	// EventsStart is the first event of every stream, and no approval's: the position where the stream begins.
 	EventsStart Kind = "began"
-	// WasMissed is no approval's event: later events than the reader's position were dropped.
+	// EventsLost is no approval's event: events after the reader's position were dropped.
 	EventsLost Kind = "missed"
 )
 

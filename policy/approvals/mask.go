@@ -120,7 +120,7 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// plain normalizes a name: case, separators, widths, accents.
+// normalize returns a name without differences of case, separators, widths and accents.
 func normalize(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
@@ -225,7 +225,7 @@ func bounded(before, match, after string) bool {
 	}
 }
 
-// within parses a text that is a JSON object or array.
+// embeddedJSON parses a text that is a JSON object or array.
 func embeddedJSON(text string) (any, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '{' && text[0] != '[' {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maskBegins is the beginning of a mask, as in [masked: 9 to 32 characters, by its name].
+// maskPrefix is the beginning of a mask, as in [masked: 9 to 32 characters, by its name].
 const maskPrefix = "[masked"
 
 // maskOf describes a value: its length, its kind of text, and the reason of the mask.
@@ -36,20 +36,20 @@ func lengthClass(n int) string {
 	return "over 1024"
 }
 
-// posing matches text that looks like a mask. Its bracket is escaped.
+// fakeMask matches text that looks like a mask. Its bracket is escaped.
 var fakeMask = regexp.MustCompile(`(?i)\[(\s*masked)`)
 
-// posed stands for that bracket until it is written; it is a noncharacter.
+// escapedBracket stands for that bracket until it is written; it is a noncharacter.
 const escapedBracket = '\ufdd0'
 
 func escapeMasks(text string) string {
 	return fakeMask.ReplaceAllString(text, string(escapedBracket)+"$1")
 }
 
-// shellSigns have a meaning in shell commands.
+// shellMetacharacters have a meaning in shell commands.
 const shellMetacharacters = "$`|&;<>(){}\\"
 
-// plausible reports whether a word can be a secret, and cannot be another part of a command: an option, a
+// plausibleSecret reports whether a word can be a secret, and cannot be another part of a command: an option, a
 // path, an address.
 func plausibleSecret(word string) bool {
 	return word != "" && !strings.ContainsAny(word, shellMetacharacters) && !strings.HasPrefix(word, "-") &&
@@ -66,13 +66,13 @@ func credential(text string) bool {
 // opaque reports whether a text is one random word that is no host, path or address.
 func opaque(text string) bool { return looksRandom(text) && !strings.ContainsAny(text, " \t\n./\\:@") }
 
-// random reports whether a word mixes letters and digits as no natural word does.
+// looksRandom reports whether a word mixes letters and digits as no natural word does.
 func looksRandom(word string) bool {
 	return len(word) >= 6 && plausibleSecret(word) && strings.ContainsFunc(word, unicode.IsLetter) &&
 		strings.ContainsFunc(word, unicode.IsDigit)
 }
 
-// phrase reports whether a text can be a secret of one or several words: all are plausible, and one of
+// secretPhrase reports whether a text can be a secret of one or several words: all are plausible, and one of
 // several looks random.
 func secretPhrase(text string) bool {
 	words := strings.Fields(text)

@@ -71,7 +71,7 @@ func (p *printer) end() {
 	p.line.Reset()
 }
 
-// shows is the part of a value that is shown.
+// visibility says which part of a value is shown.
 type visibility uint8
 
 const (

@@ -42,7 +42,7 @@ func (s *sealer) open(a *Approval, sealed []byte) (what byte, text []byte, err e
 	return text[0], text[1:], nil
 }
 
-// bond is the additional data of a sealed text.
+// additionalData returns the data that a sealed text is bound to.
 func additionalData(a *Approval) []byte {
 	s := sumOf("capgate approval", a.Tenant, a.ID, string(a.ArgsHash[:]))
 	return s[:]

@@ -280,7 +280,7 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	return d
 }
 
-// shortest is the least time for an answer.
+// minTTL is the least time for an answer.
 const minTTL = time.Second
 
 // view converts a record to the approver's view in lists, events and notices.

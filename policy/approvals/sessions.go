@@ -12,11 +12,11 @@ type sessionKey struct {
 	sum    Sum
 }
 
-// remembered is the answer for a session.
+// sessionAnswer is the answer for a session.
 type sessionAnswer struct {
 	state   State
 	id      string
-	comment string // of a denial; at most longestReason bytes
+	comment string // of a denial; at most maxComment bytes
 }
 
 // sessions caches the answers for sessions.

@@ -2,10 +2,10 @@ package approvals
 
 import "sync"
 
-// wakeKey identifies an approval, or without an id any event of a tenant.
+// waitKey identifies an approval, or without an id any event of a tenant.
 type waitKey struct{ tenant, id string }
 
-// wakes are the channels that are signaled by events.
+// waiters are the channels that are signaled by events.
 type waiters struct {
 	limit int
 

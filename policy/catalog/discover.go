@@ -77,7 +77,7 @@ type discovered struct {
 	tools    []Tool
 }
 
-// callTool calls the discovery tool, and retries once.
+// call calls the discovery tool, and retries once.
 func (d *Discoverer) call(ctx context.Context, id string, a *Declaration) (discovered, error) {
 	q := DiscoveryCall{
 		Capability: id, Tool: a.Manifest.DiscoveryTool, Session: "discovery-" + id + "-" + uuid(), Thread: thread,

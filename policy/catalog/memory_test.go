@@ -212,7 +212,7 @@ func static(tools ...manifest.Tool) map[string]catalog.Declaration {
 	return map[string]catalog.Declaration{"weather": {Manifest: &manifest.Manifest{ID: "weather", Tools: tools}}}
 }
 
-// drifted returns the names of known tools, with "!" for drifted ones.
+// known returns the names of known tools, with "!" for drifted ones.
 func known(c *catalog.Catalog) (names []string) {
 	tools, _ := c.Tools("weather")
 	for i := range tools {

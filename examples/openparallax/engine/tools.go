@@ -77,7 +77,7 @@ func toolsOf(groups []string) (defs []*openparallaxv1.ToolDef) {
 	return defs
 }
 
-// No tool does anything: this is an example.
+// readFile returns the same text for each file: no tool of this example does anything.
 func readFile(_ context.Context, _ *Engine, _ action, in arguments) (string, error) {
 	return "what " + in.Path + " says", nil
 }

@@ -81,7 +81,7 @@ func (g *Guard) OpenMetrics(open bool) { g.openMetrics.Store(open) }
 // OnAccepted has f called for each request with a good credential, from the goroutine of the request.
 func (g *Guard) OnAccepted(f func(*http.Request)) { g.accepted.Store(&f) }
 
-// Unnamed is the operator of every request of an insecure admin API.
+// unnamed is the operator of every request of an insecure admin API.
 var unnamed = &operator.Identity{Name: operator.Unnamed, Roles: operator.Admin, Via: operator.ViaInsecure}
 
 // Handler returns the routes of a mux behind the guard. The error names routes without a row.

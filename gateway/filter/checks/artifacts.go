@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// A connection's reader looks at little itself: a text of so many bytes is searched for a name, in some 10 µs, and a
-	// shorter one is read, in at most 100 µs.
+	// maxSearched is the length of the longest text that a connection's reader searches for a name itself, in bytes. It
+	// takes some 10 µs.
 	maxSearched = 64 << 10
+	// maxReadHere is the length of the longest text that it reads itself, in bytes. It takes at most 100 µs.
 	maxReadHere = 2 << 10
 )
 

@@ -20,7 +20,7 @@ type target struct {
 
 type targetKey struct{}
 
-// target is that of the request that ctx is of.
+// targetFrom returns the target of the request whose context is ctx.
 func targetFrom(ctx context.Context) *target {
 	t, _ := ctx.Value(targetKey{}).(*target)
 	return t

@@ -34,7 +34,7 @@ func (p panicked) GRPCStatus() *status.Status { return status.New(codes.Internal
 var (
 	log atomic.Pointer[slog.Logger] // nil: slog.Default
 	mu  sync.Mutex
-	// These counters begin with 0; any other begins with its first panic.
+	// counts has the counters that begin with 0. Any other begins with its first panic.
 	counts = map[string]int64{"relay shard": 0, "relay handler": 0, "http": 0}
 )
 

@@ -96,7 +96,7 @@ func (s *spoken) context() {
 		s.Context["thread_id"], []byte(s.Context["config_json"])
 }
 
-// client returns the command of a client for the address of the gateway.
+// caller returns the command of a client for the address of the gateway.
 type caller struct {
 	name  string
 	start func(t *testing.T, addr string) *exec.Cmd

@@ -29,7 +29,7 @@ type Notice struct {
 // Field is a name and its value. Only the value has texts of callers.
 type Field struct{ Name, Value string }
 
-// titles are the titles of events.
+// title returns the title of an event.
 func title(kind approvals.Kind) string {
 	switch kind {
 	case approvals.EventCreated:
