@@ -39,7 +39,7 @@ type chain struct {
 	engine                              *list // of OpenParallax engines
 	internal, internalEngine            *list // that the gateway itself makes
 	builtin, open                       *list // of the gateway's own services; open needs no credential
-	late                                *list // that code in the process continues when their client has gone
+	ended                               *list // that code in the process continues when their client has gone
 }
 
 // newChain is the only place that knows the order of filters. Those after begin run for each attempt.
@@ -59,8 +59,8 @@ func newChain(h *handler) *chain {
 	deadline, engineDeadline := note("deadline", checks.Deadline), note("deadline", enginefilter.Deadline)
 	session, artifacts := check("session", checks.Session), check("artifacts", checks.Artifacts)
 	key := bind("key", idempotency.NewKeyFilter(stored))
-	audit := check("audit", audit.New(orNil[audit.Log](cfg.Observe.Audit)).Check)
-	ratelimit := bind("ratelimit", ratelimit.New(orNil[ratelimit.Limiter](cfg.Callers.Limits), h.shares.deciding))
+	audit := check("audit", audit.New(interfaceOf[audit.Log](cfg.Observe.Audit)).Check)
+	ratelimit := bind("ratelimit", ratelimit.New(interfaceOf[ratelimit.Limiter](cfg.Callers.Limits), h.shares.deciding))
 	authorize, discovery := bind("authorize", h.authorize), bind("discovery", discovery.New(discovery.Config{
 		Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
 		Queue: h.fairQueue, MaxMessage: maxMessage, Refuse: refuse}))
@@ -104,7 +104,7 @@ func newChain(h *handler) *chain {
 			serve),
 		open: d.list("open", host, bind("open", open.New(h.callers.Drop, cfg.Clients.OpenCalls)),
 			check("wellformed", checks.WellFormedAny), serve),
-		late: d.list("late", check("late", func(*filter.Call) *call.Refusal { return filter.ShuttingDown })),
+		ended: d.list("ended", check("ended", func(*filter.Call) *call.Refusal { return filter.ShuttingDown })),
 	}
 }
 

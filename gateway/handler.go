@@ -66,7 +66,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		authorize:  authorize.New(cfg.Policy),
 		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,
 			Replicas: cfg.Callers.Replicas}),
-		overload:  overload.New(orNil[overload.Shedder](cfg.Capacity.Overload)),
+		overload:  overload.New(interfaceOf[overload.Shedder](cfg.Capacity.Overload)),
 		trace:     trace.New(cfg.Observe.Tracer),
 		ready:     ready.New(cfg.Routing.Expedite, own.unready),
 		driver:    newDriver(statuses),
@@ -82,8 +82,8 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 	return h
 }
 
-// orNil returns a pointer as an interface, which is nil if the pointer is.
-func orNil[I, T any](p *T) (i I) {
+// interfaceOf returns a pointer as an interface, which is nil if the pointer is nil.
+func interfaceOf[I, T any](p *T) (i I) {
 	if p != nil {
 		i = any(p).(I)
 	}
@@ -143,7 +143,7 @@ func (h *handler) Headers(s *relay.Stream) {
 // proceed goes on with a call on a stream that continues it.
 func (h *handler) proceed(s *relay.Stream, t *callState) {
 	if t.walk.over {
-		h.driver.begin(h.calls.get(s), h.chain.late)
+		h.driver.begin(h.calls.get(s), h.chain.ended)
 		return
 	}
 	s.Value = t

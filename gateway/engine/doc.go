@@ -12,7 +12,7 @@
 //	ListSessions,    return only the tenant's own sessions (Sessions).
 //	GetHistory
 //	ResolveApproval  accepts only approvals of the tenant's sessions (Approvals), and passes on answers to questions that
-//	                 the gateway has not seen. Published engines name no id: their questions are shown only (elsewhere.go).
+//	                 the gateway has not seen. Published engines name no id: their questions are shown only (webpage.go).
 //
 // All knowledge of OpenParallax is in this folder and its subfolders; internal/app, gateway/chain.go and
 // gateway/upstream/protocols register it:

@@ -127,7 +127,7 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 		}
 	}
 	read, complete, failed := false, false, false
-	var asked elsewhere
+	var asked webPageQuestion
 	defer func() { asked.withdraw(g, &p) }() // also after a panic
 	for err == nil {
 		var raw []byte

@@ -10,19 +10,19 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// elsewhere is the question of a message that only the engine's own web page can answer: published engines send an
+// webPageQuestion is the question of a message that only the engine's own web page can answer: published engines send an
 // event without type or content where they ask a person. The client gets this event unchanged. Its approval shows where
 // a person is asked, until the message goes on.
-type elsewhere struct {
+type webPageQuestion struct {
 	started string // summary of the last action that was started
 	id      string // of the approval; "": nobody is asked
 }
 
 // observe takes an event of the message. The engine sends nothing further until it has the answer.
-func (q *elsewhere) observe(ctx context.Context, g *Guard, p *Call, e *event) {
+func (q *webPageQuestion) observe(ctx context.Context, g *Guard, p *Call, e *event) {
 	switch {
 	case e.blank && q.id == "":
-		q.id = g.createElsewhere(ctx, p, q.started)
+		q.id = g.createWithoutID(ctx, p, q.started)
 	case !e.blank:
 		q.withdraw(g, p)
 	}
@@ -32,7 +32,7 @@ func (q *elsewhere) observe(ctx context.Context, g *Guard, p *Call, e *event) {
 }
 
 // withdraw ends the approval. If that fails, it expires.
-func (q *elsewhere) withdraw(g *Guard, p *Call) {
+func (q *webPageQuestion) withdraw(g *Guard, p *Call) {
 	if q.id == "" {
 		return
 	}
@@ -45,8 +45,8 @@ func (q *elsewhere) withdraw(g *Guard, p *Call) {
 	q.id = ""
 }
 
-// createElsewhere creates the approval of a question without an id; "" if that fails.
-func (g *Guard) createElsewhere(ctx context.Context, p *Call, started string) (id string) {
+// createWithoutID creates the approval of a question without an id; "" if that fails.
+func (g *Guard) createWithoutID(ctx context.Context, p *Call, started string) (id string) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	r := &approvals.Request{

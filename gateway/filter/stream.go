@@ -10,7 +10,7 @@ import (
 // Headers are the request headers of a call.
 type Headers interface {
 	// Header returns the first value of a header. It is a part of the request, and must not outlive it.
-	Header(name string) (value string, given bool)
+	Header(name string) (value string, present bool)
 	// Contradicts says whether a header is there more than once, with different values.
 	Contradicts(name string) bool
 	// SetHeader changes what the upstream gets.
@@ -30,7 +30,7 @@ type Stream interface {
 	Peer() *relay.Peer
 	Shard() int
 	Started() time.Time
-	Timeout() (asked time.Duration, given bool)
+	Timeout() (asked time.Duration, present bool)
 	SetDeadline(sinceStart time.Duration)
 	Left() time.Duration // until the deadline; centuries without one
 	Charge(*relay.Group) bool

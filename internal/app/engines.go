@@ -22,7 +22,7 @@ func enginesFeature() feature {
 				Sessions: p.store.EngineSessions(), Approvals: p.approvals.service,
 				Questions: p.store.EngineQuestions(), Meters: counts.Of,
 			}
-			p.parts.Doors.REST.Wings = append(p.parts.Doors.REST.Wings, enginerest.Routes)
+			p.parts.Doors.REST.Extensions = append(p.parts.Doors.REST.Extensions, enginerest.Routes)
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterCatalogServer(g, enginelisting.New(p.tools.listing, p.engineIDs))
 			})

@@ -43,7 +43,7 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		if wrong != "" {
 			return nil, fmt.Errorf("tool %d, %.40q: %s", i+1, found.Name, wrong)
 		}
-		schema, err := toolschema.Accept(found.Schema)
+		schema, err := toolschema.CompileLenient(found.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("tool %d, %q: input_schema %w", i+1, found.Name, err)
 		}
@@ -51,7 +51,7 @@ func ParseTools(answer []byte) ([]Tool, error) {
 		t := Tool{Name: found.Name, Description: found.Description, Schema: schema, TerminalOnSuccess: found.Terminal,
 			Extras: extrasOf(found.Extras)}
 		if len(found.Output) > 0 && string(found.Output) != "null" {
-			if t.Output, err = toolschema.Accept(found.Output); err != nil {
+			if t.Output, err = toolschema.CompileLenient(found.Output); err != nil {
 				return nil, fmt.Errorf("tool %d, %q: output_schema %w", i+1, found.Name, err)
 			}
 		}

@@ -88,7 +88,7 @@ func (c *checker) member(s *jsonschema.Schema, name, v strictjson.Value) (applie
 		c.checkCase(s, name, declared)
 	}
 	for re, sub := range s.PatternProperties {
-		if _, is := re.(anything); is { // the member may be one of those, which is all that is known
+		if _, is := re.(uncheckedPattern); is { // the member may be one of those, which is all that is known
 			applies = true
 			c.assumed++
 		} else if c.matches(re, text) {

@@ -37,7 +37,7 @@ func compilePattern(text string) (*pattern, error) {
 	}
 	expression := fromECMA(text)
 	tree, err := syntax.Parse(expression, syntax.Perl)
-	if beyond(err) {
+	if ecmaOnly(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -80,9 +80,9 @@ func fromECMA(text string) string {
 	})
 }
 
-// beyond reports whether an error is of what ECMA-262 has and Go has not: lookaround, references to groups, \uXXXX with
+// ecmaOnly reports whether an error is of what ECMA-262 has and Go has not: lookaround, references to groups, \uXXXX with
 // surrogates, repeats of more than 1000, classes such as [^] and [\w-.].
-func beyond(err error) bool {
+func ecmaOnly(err error) bool {
 	var wrong *syntax.Error
 	if !errors.As(err, &wrong) {
 		return false
@@ -132,7 +132,7 @@ func (e *patterns) compile(text string) (jsonschema.Regexp, error) {
 	p, err := compilePattern(text)
 	if err == nil && p == nil {
 		e.leaveOut(text)
-		return anything(text), nil
+		return uncheckedPattern(text), nil
 	}
 	if err == nil {
 		return p, nil
@@ -153,13 +153,13 @@ func (e *patterns) leaveOut(text string) {
 	}
 }
 
-// anything is a pattern that is not checked.
-type anything string
+// uncheckedPattern is a pattern that is not checked.
+type uncheckedPattern string
 
 // MatchString implements jsonschema.Regexp.
-func (anything) MatchString(string) bool { return true }
+func (uncheckedPattern) MatchString(string) bool { return true }
 
-func (a anything) String() string { return string(a) }
+func (p uncheckedPattern) String() string { return string(p) }
 
 // costlyError is the reason why a valid schema is rejected as too costly.
 type costlyError struct{ why string }

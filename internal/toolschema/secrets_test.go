@@ -52,7 +52,7 @@ func TestSecretsOfServers(t *testing.T) {
 		"an escape":        {`{"patternProperties":{"^\\u0078$":{"writeOnly":true}}}`, "x", "y"},
 		"a costly pattern": {`{"patternProperties":{"` + costly + `":{"writeOnly":true}}}`, "x", ""},
 	} {
-		s, err := toolschema.Accept([]byte(test.text))
+		s, err := toolschema.CompileLenient([]byte(test.text))
 		check.Must(t, err)
 		begin := time.Now()
 		if top := s.Secrets(); !top.Member(test.secret).Secret() || test.other != "" && top.Member(test.other).Secret() {
@@ -62,7 +62,7 @@ func TestSecretsOfServers(t *testing.T) {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
-	s, err := toolschema.Accept([]byte(`{"items":[{},{"writeOnly":true}],"additionalItems":{"format":"password"}}`))
+	s, err := toolschema.CompileLenient([]byte(`{"items":[{},{"writeOnly":true}],"additionalItems":{"format":"password"}}`))
 	check.Must(t, err)
 	if of := s.Secrets(); of.Item(0).Secret() || !of.Item(1).Secret() || !of.Item(2).Secret() {
 		t.Errorf("a tuple: %v %v %v", of.Item(0).Secret(), of.Item(1).Secret(), of.Item(2).Secret())

@@ -61,7 +61,7 @@ func TestSchemasInTheWild(t *testing.T) {
 		"without an end": {`{"$ref":"#"}`, "too costly to check", `{"a":1}`, ``},
 		"too costly":     {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "too costly to check", `{"a":1}`, ``},
 	} {
-		s, err := toolschema.Accept([]byte(test.schema))
+		s, err := toolschema.CompileLenient([]byte(test.schema))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -89,7 +89,7 @@ func TestSchemasThatAreNotAccepted(t *testing.T) {
 		`{`: "is not JSON", `[]`: "must be an object", `{"a":1,"a":2}`: "a name twice",
 		`{"description":"` + strings.Repeat("a", toolschema.MaxBytes) + `"}`: "are allowed",
 	} {
-		_, err := toolschema.Accept([]byte(text))
+		_, err := toolschema.CompileLenient([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %q", text, err, want)
 		}
@@ -99,7 +99,7 @@ func TestSchemasThatAreNotAccepted(t *testing.T) {
 // TestUncheckedSchemas: a schema that is not checked still has its text, its hash and its secrets.
 func TestUncheckedSchemas(t *testing.T) {
 	t.Parallel()
-	s, err := toolschema.Accept([]byte(`{"type":"objekt","properties":{"key":{"writeOnly":true}}}`))
+	s, err := toolschema.CompileLenient([]byte(`{"type":"objekt","properties":{"key":{"writeOnly":true}}}`))
 	check.Must(t, err)
 	if !s.Secrets().Member("key").Secret() || s.IsOfObject() || s.CheckResult(t.Context(), []byte(`{}`)) != nil ||
 		!strings.Contains(string(s.JSON()), "objekt") {

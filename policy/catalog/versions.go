@@ -118,11 +118,11 @@ func (c *Catalog) AcceptedVersions(ctx context.Context, from Versions, capabilit
 func (v *Version) hash() toolschema.Hash {
 	t := manifest.Tool{Description: v.Description}
 	var err error
-	if t.Schema, err = toolschema.Accept(v.Schema); err != nil {
+	if t.Schema, err = toolschema.CompileLenient(v.Schema); err != nil {
 		return toolschema.Hash{}
 	}
 	if len(v.Output) > 0 {
-		if t.Output, err = toolschema.Accept(v.Output); err != nil {
+		if t.Output, err = toolschema.CompileLenient(v.Output); err != nil {
 			return toolschema.Hash{}
 		}
 	}

@@ -52,7 +52,7 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 		return nil, refusal
 	}
 	all, partial := s.log.Changes(ctx)
-	listed, next := paging.Newest(page, all, position, f.Matches)
+	listed, next := paging.SliceDescending(page, all, position, f.Matches)
 	resp := &capgatepb.ListChangesResponse{Partial: partial, NextPageToken: paging.Token(next)}
 	for _, c := range listed {
 		resp.Changes = append(resp.Changes, message(c))

@@ -45,7 +45,7 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 		}
 	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
-	listed, next := paging.Cut(page, fleets, func(f *router.Fleet) string { return f.Capability })
+	listed, next := paging.Slice(page, fleets, func(f *router.Fleet) string { return f.Capability })
 	resp := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: restjson.Int32(len(fleets)),
 		NextPageToken: paging.Token(next)}
 	for _, f := range listed {

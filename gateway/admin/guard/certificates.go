@@ -38,7 +38,7 @@ func (c *Certificates) Replace(rules []Certificate) { c.rules.Store(&rules) }
 
 // Authenticate implements Authenticator. Another credential of the request takes precedence.
 func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
-	if _, given := Credential(r); given {
+	if _, present := Credential(r); present {
 		return nil, false, nil
 	}
 	peer := peerOf(r)

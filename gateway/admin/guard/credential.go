@@ -14,7 +14,7 @@ import (
 
 // Credential returns the credential of a request: that of Authorization: Bearer, or of X-Api-Key. Two different
 // ones, and credentials of other schemes, are given but invalid: text is "".
-func Credential(r *http.Request) (text string, given bool) {
+func Credential(r *http.Request) (text string, present bool) {
 	tokens, keys := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
 	var all []string
 	for _, value := range tokens {
@@ -31,7 +31,7 @@ func Credential(r *http.Request) (text string, given bool) {
 }
 
 // digestOf returns a digest of what authenticates a request: its credential, or its cookies.
-func digestOf(r *http.Request) (digest [sha256.Size]byte, given bool) {
+func digestOf(r *http.Request) (digest [sha256.Size]byte, present bool) {
 	if text, ok := Credential(r); ok {
 		return sha256.Sum256([]byte("credential " + text)), true
 	}

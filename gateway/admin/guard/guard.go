@@ -135,10 +135,10 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 	if g.cfg.Insecure {
 		return unnamed, nil
 	}
-	digest, given := digestOf(r)
+	digest, present := digestOf(r)
 	client := g.cfg.Client(r)
 	wait := g.attempts.Blocked(client)
-	if given && wait > 0 && !g.remembers(digest) {
+	if present && wait > 0 && !g.remembers(digest) {
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
 			Message: "too many credentials from this address were wrong; try again later"}
 	}
@@ -147,7 +147,7 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 		(*f)(r)
 	}
 	switch {
-	case !given: // a session that has ended is no attempt
+	case !present: // a session that has ended is no attempt
 	case refusal == nil:
 		g.remember(digest)
 	case refusal.Kind == call.Unauthenticated:
@@ -163,8 +163,8 @@ func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 			return who, refusal
 		}
 	}
-	switch text, given := Credential(r); {
-	case !given:
+	switch text, present := Credential(r); {
+	case !present:
 		return nil, refusedUnknown
 	case text == "":
 		return nil, refusedEmpty

@@ -17,12 +17,12 @@ func NewTenants(by *tenant.Authenticators) *Tenants { return &Tenants{by} }
 
 // Authenticate implements Authenticator.
 func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
-	text, given := Credential(r)
+	text, present := Credential(r)
 	claim := tenant.Credentials{Credential: text}
 	switch {
-	case given && text == "":
+	case present && text == "":
 		return nil, true, refusedEmpty
-	case !given:
+	case !present:
 		if claim.Peer = peerOf(r); claim.Peer == nil || !t.by.Certificates.Names(claim.Peer) {
 			return nil, false, nil
 		}

@@ -87,7 +87,7 @@ func (s server) ListSessions(ctx context.Context,
 	if refusal != nil {
 		return nil, refusedSize
 	}
-	listed, next := paging.Newest(paging.Page{Size: size, After: req.GetPageToken()}, all, position,
+	listed, next := paging.SliceDescending(paging.Page{Size: size, After: req.GetPageToken()}, all, position,
 		func(*session.Record) bool { return true })
 	resp := &capgatepb.ListSessionsResponse{NextPageToken: next}
 	for _, r := range listed {

@@ -67,7 +67,7 @@ func (p *People) Replace(entries operator.People) { p.entries.Store(&entries) }
 // Authenticate implements guard.Authenticator. A request with a credential has no session besides; the credential may
 // be the session of a program.
 func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
-	text, given := guard.Credential(r)
+	text, present := guard.Credential(r)
 	if strings.HasPrefix(text, operator.SessionPrefix) {
 		s, refusal := p.Program(r.Context(), text)
 		if refusal != nil {
@@ -76,7 +76,7 @@ func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 		who, refusal := p.identity(r.Context(), s)
 		return who, true, refusal
 	}
-	if given || !p.Has(r) {
+	if present || !p.Has(r) {
 		return nil, false, nil
 	}
 	s, refusal := p.Session(r)

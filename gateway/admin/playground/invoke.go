@@ -135,7 +135,7 @@ func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request,
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	for _, f := range header.With(header.ToPlayed) {
+	for _, f := range header.With(header.ToPlayground) {
 		if v := outer[header.Key(f.Name)]; len(v) > 0 {
 			r.Header[header.Key(f.Name)] = v
 		}

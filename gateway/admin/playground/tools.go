@@ -44,7 +44,7 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 		}
 		all = append(all, s.toolsOf(id)...)
 	}
-	listed, next := paging.Cut(page, all, func(i item) string { return i.capability + "\x00" + i.Name })
+	listed, next := paging.Slice(page, all, func(i item) string { return i.capability + "\x00" + i.Name })
 	resp := &capgatepb.ListPlaygroundToolsResponse{NextPageToken: paging.Token(next)}
 	for i := range listed {
 		m, err := s.message(ctx, &who, &listed[i])
@@ -70,6 +70,7 @@ func (s *server) toolsOf(capability string) []item {
 	return items
 }
 
+// message returns a tool with what policy decides about a call of it by who.
 func (s *server) message(ctx context.Context, who *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
 	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: who.Tenant, User: who.User, Agent: who.Agent,
 		Method: call.Invoke, Capability: t.capability, Tool: t.Name})

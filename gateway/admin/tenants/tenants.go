@@ -139,7 +139,7 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 // listSome lists the tenants that an operator sees, as far as they exist.
 func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (*capgatepb.ListTenantsResponse, error) {
 	ids, err := s.known(ctx, ids, page.After)
-	ids, next := paging.Cut(page, ids, paging.ID)
+	ids, next := paging.Slice(page, ids, paging.ID)
 	resp := &capgatepb.ListTenantsResponse{NextPageToken: paging.Token(next)}
 	for i := 0; i < len(ids) && err == nil; i++ {
 		var t *capgatepb.Tenant

@@ -48,7 +48,7 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 	if refusal != nil {
 		return nil, refusal
 	}
-	ids, next := paging.Cut(page, s.catalog.Capabilities(), paging.ID)
+	ids, next := paging.Slice(page, s.catalog.Capabilities(), paging.ID)
 	resp := &capgatepb.ListCatalogResponse{NextPageToken: paging.Token(next)}
 	for _, id := range ids {
 		if listing, there := s.catalog.Inspect(id); there {

@@ -285,6 +285,6 @@ func TestEnginesManners(t *testing.T) {
 // engineDoor is a front door that has the routes of engines.
 func engineDoor(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
 	t.Helper()
-	cfg.Wings = []rest.Wing{enginerest.Routes}
+	cfg.Extensions = []rest.Extension{enginerest.Routes}
 	return resttest.Serve(t, register, cfg)
 }

@@ -73,7 +73,7 @@ func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c a
 	c.id, _ = s.Header(approvalHeader)
 	c.asked = asked
 	most := s.Left() - answerMargin
-	if text, given := s.Header(waitHeader); given {
+	if text, present := s.Header(waitHeader); present {
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(seconds) || seconds < 0 {
 			return c, rejectedApproval

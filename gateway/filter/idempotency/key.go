@@ -20,9 +20,9 @@ func NewKeyFilter(s *Server) KeyFilter { return KeyFilter{off: s == nil} }
 
 // Admit implements filter.Filter.
 func (f KeyFilter) Admit(c *filter.Call, s *State) filter.Step {
-	key, given, twice := keyOf(c, s)
+	key, present, twice := keyOf(c, s)
 	switch {
-	case !given:
+	case !present:
 	case c.Info.Method == call.StreamInvoke || c.Info.Method == call.UploadInputArtifact:
 		return c.Reject(rejectedStream)
 	case c.Info.Method != call.Invoke:
@@ -41,7 +41,7 @@ func (KeyFilter) Done(*filter.Call, *State, *filter.Result) {}
 
 // keyOf takes the idempotency key out of a call: from the front door that makes it, or, where the fleet's keys are the
 // gateway's, from its metadata. twice says whether there are different ones.
-func keyOf(c *filter.Call, s *State) (key string, given, twice bool) {
+func keyOf(c *filter.Call, s *State) (key string, present, twice bool) {
 	if len(s.Given) > 0 {
 		key = s.Given[0]
 		return key, true, slices.ContainsFunc(s.Given, func(other string) bool { return other != key })
@@ -49,7 +49,7 @@ func keyOf(c *filter.Call, s *State) (key string, given, twice bool) {
 	if !c.Fleet.Keyed() {
 		return "", false, false
 	}
-	if key, given = c.Stream.Header(keyHeader); !given {
+	if key, present = c.Stream.Header(keyHeader); !present {
 		return "", false, false
 	}
 	twice = c.Stream.Contradicts(keyHeader)

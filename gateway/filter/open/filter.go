@@ -13,15 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Limits bound the calls of services that need no credential. Health/Watch lasts as long as its client likes, and so
-// does reflection: clients without a credential must not have all of them. A network is an IPv4 address or a /64 of
-// IPv6.
+// Limits bound the calls of services that need no credential. A client determines how long Health/Watch and reflection
+// last, so no client may hold all of these calls. A network is an IPv4 address or a /64 of IPv6.
 type Limits struct {
-	// Concurrent calls that need no credential, such as Health/Watch and reflection.
+	// Maximum number of concurrent calls that need no credential, such as Health/Watch and reflection.
 	All int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
-	// Of these, calls from one network; no more than open_calls.
+	// Maximum number of them from one network, at most open_calls.
 	Network int `yaml:"network_open_calls" min:"1" max:"1000000" default:"512"`
-	// Of these, calls of one connection; no more than network_open_calls.
+	// Maximum number of them on one connection, at most network_open_calls.
 	Connection int `yaml:"connection_open_calls" min:"1" max:"1000000" default:"100"`
 }
 

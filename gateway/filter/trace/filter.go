@@ -20,9 +20,9 @@ func (f Filter) Note(t *filter.Call) {
 		return
 	}
 	s := t.Stream
-	text, given := s.Header(tracing.Traceparent)
+	text, present := s.Header(tracing.Traceparent)
 	parent, ok := tracing.ParseParent(text)
-	if given && (!ok || s.Contradicts(tracing.Traceparent)) {
+	if present && (!ok || s.Contradicts(tracing.Traceparent)) {
 		parent = tracing.Parent{}
 		s.DropHeader(tracing.Traceparent)
 	}
@@ -31,8 +31,8 @@ func (f Filter) Note(t *filter.Call) {
 		parent = tracing.Sampled(*t.Client.Drawn)
 	}
 	sampled := f.tracer.Samples(parent)
-	state, given := s.Header(tracing.Tracestate)
-	if given && (t.Trace.IsZero() || sampled && !tracing.IsState(state)) {
+	state, present := s.Header(tracing.Tracestate)
+	if present && (t.Trace.IsZero() || sampled && !tracing.IsState(state)) {
 		s.DropHeader(tracing.Tracestate)
 		state = ""
 	}

@@ -29,7 +29,7 @@ func (*Handler) Headers() header.Door {
 const binary = "-bin"
 
 // Timeout implements web.Door. connect-go rejects a request with a malformed timeout.
-func (*Handler) Timeout(r *http.Request) (timeout time.Duration, given bool) {
+func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	switch protocolOf(r) {
 	case connectUnary, connectStream:
 		ms, err := strconv.ParseUint(r.Header.Get("Connect-Timeout-Ms"), 10, 31)
@@ -47,7 +47,7 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 	md := metadata.MD{}
 	for name, values := range from {
 		name = strings.ToLower(name)
-		if header.Is(name, header.Aside) {
+		if header.Is(name, header.NoMetadata) {
 			continue
 		}
 		for _, v := range values {
@@ -84,7 +84,7 @@ func appendTo(md metadata.MD, name, value string) error {
 // addTo writes metadata as headers, except names with a meaning for browsers.
 func addTo(to http.Header, md metadata.MD) {
 	for name, values := range md {
-		if name = strings.ToLower(name); header.Is(name, header.Withheld) {
+		if name = strings.ToLower(name); header.Is(name, header.NoHeader) {
 			continue
 		}
 		for _, v := range values {

@@ -11,17 +11,17 @@ type Use uint16
 
 // The uses. A door of its own protocol has further headers, see Door.
 const (
-	ToCall   Use = 1 << iota // of a JSON request: metadata of its calls
-	ToMCP                    // of an MCP request: metadata of its calls
-	ToSigned                 // of a request with a signed URL, which signs everything else: metadata of its call
-	ToInbox                  // of a request to the inbox: goes on to the JSON API. None tells a caller
-	ToPlayed                 // of a request of the playground: goes on to the JSON API
-	Ordinary                 // of a JSON request: asks nothing of the response; the call may take the direct path
-	Aside                    // of a Connect request: about HTTP, the protocol or the browser, so no metadata
-	Withheld                 // of a Connect response: would control browsers in the gateway's name, or is the protocol's
-	Stripped                 // of a call: no backend gets it (clientaddr.Reserved)
-	Sent                     // pages of other sites may send it
-	Read                     // pages of other sites may read it in responses
+	ToCall       Use = 1 << iota // of a JSON request: metadata of its calls
+	ToMCP                        // of an MCP request: metadata of its calls
+	ToSigned                     // of a request with a signed URL, which signs everything else: metadata of its call
+	ToInbox                      // of a request to the inbox: goes on to the JSON API. None tells a caller
+	ToPlayground                 // of a request of the playground: goes on to the JSON API
+	Ordinary                     // of a JSON request: asks nothing of the response; the call may take the direct path
+	NoMetadata                   // of a Connect request: about HTTP, the protocol or the browser, so no metadata
+	NoHeader                     // of a Connect response: would control browsers in the gateway's name, or is the protocol's
+	Stripped                     // of a call: no backend gets it (clientaddr.Reserved)
+	Sent                         // pages of other sites may send it
+	Read                         // pages of other sites may read it in responses
 )
 
 // Field is a header.
@@ -37,27 +37,27 @@ type Field struct {
 //nolint:gochecknoglobals // a table
 var fields = slices.Concat([]Field{
 	// The request, its body and its response.
-	{Name: "Accept", Uses: Sent | ToInbox | ToPlayed},
+	{Name: "Accept", Uses: Sent | ToInbox | ToPlayground},
 	{Name: "Accept-Encoding", Uses: ToInbox | Ordinary},
 	{Name: "Accept-Language", Uses: Ordinary},
-	{Name: "Allow", Uses: Read | Withheld},
+	{Name: "Allow", Uses: Read | NoHeader},
 	{Name: "Authorization", Uses: Sent},
-	{Name: "Connection", Uses: Ordinary | Aside | Withheld},
+	{Name: "Connection", Uses: Ordinary | NoMetadata | NoHeader},
 	{Name: "Content-Disposition", Uses: Sent | Read},
 	{Name: "Content-Encoding", Uses: Sent | ToInbox},
 	{Name: "Content-Length", Uses: ToInbox | Ordinary},
 	{Name: "Content-Type", Uses: Sent | ToInbox},
-	{Name: "Cookie", Uses: Stripped | Aside},
-	{Name: "Digest", Uses: Sent | Read | Withheld},
-	{Name: "Dnt", Uses: Ordinary | Aside},
-	{Name: "ETag", Uses: Read | Withheld},
+	{Name: "Cookie", Uses: Stripped | NoMetadata},
+	{Name: "Digest", Uses: Sent | Read | NoHeader},
+	{Name: "Dnt", Uses: Ordinary | NoMetadata},
+	{Name: "ETag", Uses: Read | NoHeader},
 	{Name: "Grpc-Timeout", Uses: Sent},
 	{Name: "Idempotency-Key", Uses: Sent},
 	{Name: "Idempotency-Replayed", Uses: Read},
 	{Name: "If-None-Match", Uses: Sent | ToInbox},
 	{Name: "Last-Event-ID", Uses: Sent | ToInbox},
-	{Name: "Location", Uses: Read | Withheld},
-	{Name: "Origin", Uses: Ordinary | Aside},
+	{Name: "Location", Uses: Read | NoHeader},
+	{Name: "Origin", Uses: Ordinary | NoMetadata},
 	{Name: "Prefer", Uses: Sent},
 	{Name: "Preference-Applied", Uses: Read},
 	{Name: "RateLimit", Uses: Read},
@@ -65,21 +65,21 @@ var fields = slices.Concat([]Field{
 	{Name: "RateLimit-Policy", Uses: Read},
 	{Name: "RateLimit-Remaining", Uses: Read},
 	{Name: "RateLimit-Reset", Uses: Read},
-	{Name: "Referer", Uses: Ordinary | Aside},
+	{Name: "Referer", Uses: Ordinary | NoMetadata},
 	{Name: "Repr-Digest", Uses: Sent | Read},
 	{Name: "Request-Timeout", Uses: Sent},
 	{Name: "Retry-After", Uses: Read},
 	{Name: "Sec-Fetch-Dest", Uses: Ordinary},
 	{Name: "Sec-Fetch-Mode", Uses: Ordinary},
 	{Name: "Sec-Fetch-Site", Uses: Ordinary},
-	{Name: "Te", Uses: ToInbox | Aside | Withheld},
-	{Name: "User-Agent", Uses: Ordinary | Aside},
-	{Name: "WWW-Authenticate", Uses: Read | Withheld},
+	{Name: "Te", Uses: ToInbox | NoMetadata | NoHeader},
+	{Name: "User-Agent", Uses: Ordinary | NoMetadata},
+	{Name: "WWW-Authenticate", Uses: Read | NoHeader},
 	// The trace.
 	{Name: "Baggage", Uses: ToCall | ToMCP | ToSigned | Ordinary},
-	{Name: "Traceparent", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayed},
-	{Name: "Tracestate", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayed},
-	{Name: "X-Request-Id", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | Read | ToPlayed},
+	{Name: "Traceparent", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayground},
+	{Name: "Tracestate", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | ToPlayground},
+	{Name: "X-Request-Id", Uses: ToCall | ToMCP | ToSigned | ToInbox | Ordinary | Sent | Read | ToPlayground},
 	// The caller.
 	{Name: "X-Agent-Id", Uses: ToCall | ToMCP | Ordinary | Stripped | Sent},
 	{Name: "X-Api-Key", Uses: ToCall | Sent},
@@ -94,7 +94,7 @@ var fields = slices.Concat([]Field{
 	{Name: "X-Session-Id", Uses: ToCall | Ordinary | Sent | Read},
 	{Name: "X-Thread-Id", Uses: Ordinary | Sent},
 	// The client's address, which trusted proxies name.
-	{Name: "Forwarded", Uses: Ordinary | Stripped | Aside},
+	{Name: "Forwarded", Uses: Ordinary | Stripped | NoMetadata},
 	{Name: "X-Forwarded-For", Uses: Ordinary | Stripped},
 	{Name: "X-Forwarded-Host", Uses: Ordinary | Stripped},
 	{Name: "X-Forwarded-Port", Uses: Ordinary | Stripped},
@@ -102,10 +102,10 @@ var fields = slices.Concat([]Field{
 	{Name: "X-Real-Ip", Uses: Ordinary | Stripped},
 },
 	// HTTP and browsers.
-	each(Aside|Withheld, "Cache-Control", "Date", "Keep-Alive", "Pragma", "Trailer", "Transfer-Encoding", "Upgrade"),
-	each(Aside, "Expect", "Host", "Priority", "Purpose", "Range", "Upgrade-Insecure-Requests", "X-Grpc-Web",
+	each(NoMetadata|NoHeader, "Cache-Control", "Date", "Keep-Alive", "Pragma", "Trailer", "Transfer-Encoding", "Upgrade"),
+	each(NoMetadata, "Expect", "Host", "Priority", "Purpose", "Range", "Upgrade-Insecure-Requests", "X-Grpc-Web",
 		"X-User-Agent"),
-	each(Withheld, "Age", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Expires", "Last-Modified", "Link", "Nel",
+	each(NoHeader, "Age", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Expires", "Last-Modified", "Link", "Nel",
 		"Origin-Agent-Cluster", "Permissions-Policy", "Referrer-Policy", "Refresh", "Report-To", "Reporting-Endpoints",
 		"Server", "Server-Timing", "Service-Worker-Allowed", "Set-Cookie", "Set-Cookie2", "Sourcemap",
 		"Speculation-Rules", "Strict-Transport-Security", "Supports-Loading-Mode", "Timing-Allow-Origin",
@@ -116,9 +116,9 @@ var fields = slices.Concat([]Field{
 //
 //nolint:gochecknoglobals // a table
 var families = slices.Concat(
-	each(Aside|Withheld, ":", "Connect-", "Content-", "Grpc-", "Proxy-", "Sec-"),
-	each(Aside, "Accept", "If-", "X-Capgate-"),
-	each(Withheld, "Accept-", "Access-Control-", "Cross-Origin-", "Trailer-", "X-Accel-", "X-Content-", "X-Dns-",
+	each(NoMetadata|NoHeader, ":", "Connect-", "Content-", "Grpc-", "Proxy-", "Sec-"),
+	each(NoMetadata, "Accept", "If-", "X-Capgate-"),
+	each(NoHeader, "Accept-", "Access-Control-", "Cross-Origin-", "Trailer-", "X-Accel-", "X-Content-", "X-Dns-",
 		"X-Frame-", "X-Permitted-", "X-Xss-"),
 )
 

@@ -27,10 +27,10 @@ func TestConnect(t *testing.T) {
 	neither := []string{"authorization", "baggage", "idempotency-key", "retry-after", "traceparent", "x-agent-id",
 		"x-api-key", "x-capability-id", "x-request-id", "x-session-id", "x-of-a-tool"}
 	for _, name := range slices.Concat(both, aside, withheld, neither) {
-		if got, want := header.Is(name, header.Aside), slices.Contains(slices.Concat(both, aside), name); got != want {
+		if got, want := header.Is(name, header.NoMetadata), slices.Contains(slices.Concat(both, aside), name); got != want {
 			t.Errorf("%s of a request is no metadata: %t", name, got)
 		}
-		if got, want := header.Is(name, header.Withheld), slices.Contains(slices.Concat(both, withheld), name); got != want {
+		if got, want := header.Is(name, header.NoHeader), slices.Contains(slices.Concat(both, withheld), name); got != want {
 			t.Errorf("%s of a backend is withheld: %t", name, got)
 		}
 	}
@@ -47,7 +47,7 @@ func TestUsesAgree(t *testing.T) {
 		}
 	}
 	for _, f := range header.With(header.ToCall | header.ToMCP | header.ToSigned) {
-		if header.Is(f.Metadata, header.Aside) || header.Is(f.Metadata, header.Withheld) {
+		if header.Is(f.Metadata, header.NoMetadata) || header.Is(f.Metadata, header.NoHeader) {
 			t.Errorf("%s is metadata of a call, but not over Connect", f.Name)
 		}
 	}

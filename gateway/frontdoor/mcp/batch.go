@@ -67,7 +67,7 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	all.WriteByte(']')
-	_, _ = w.Write(all.Bytes()) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(all.Bytes()) // fails only if the client has disconnected
 }
 
 // captured is the response to a message of a batch.

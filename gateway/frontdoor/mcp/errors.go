@@ -172,5 +172,5 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err
 		w.Header().Set("WWW-Authenticate", h.challenge(r, challenge))
 	}
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(text, '\n')) // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(append(text, '\n')) // fails only if the client has disconnected
 }

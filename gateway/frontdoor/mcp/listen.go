@@ -120,7 +120,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 // primedVersion is the first revision whose streams begin with an event without data.
 const primedVersion = "2025-11-25"
 
-// hasStreams reports whether a request is of a revision with sessions, in which GET opens a stream of events.
+// hasStreams reports whether the protocol revision of a request has sessions, where GET opens an event stream.
 func hasStreams(r *http.Request) bool { return r.Header.Get("Mcp-Protocol-Version") < statelessVersion }
 
 // opensEvents reports whether a request opens a stream of events.

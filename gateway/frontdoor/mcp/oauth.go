@@ -46,7 +46,7 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers; it has no secret
-	_, _ = w.Write(append(text, '\n'))                 // the client may be gone; there is nobody left to tell
+	_, _ = w.Write(append(text, '\n'))                 // fails only if the client has disconnected
 }
 
 // base is where clients reach the gateway: the configured URL, or that of the request.

@@ -107,9 +107,9 @@ func (p *progress) again(ctx context.Context, text string) bool {
 // replyCopies is the number of copies of a growing result in memory while its buffer is extended.
 const replyCopies = 2
 
-// stream makes a call whose answer comes in pieces, each of which is told as progress. The answer is all pieces
-// together, the list of them, or the last one of an MCP server. A backend that does not stream gets the call as one of
-// Invoke.
+// stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response has
+// all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement StreamInvoke,
+// stream makes the call with Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -24,13 +24,13 @@ func WithRequestID(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		given := r.Header[RequestID]
-		good := len(given) <= 1 && isRequestID(r.Header.Get(RequestID))
-		if len(given) == 0 || given[0] == "" || !good {
-			given = []string{rand.Text()}
-			r.Header[RequestID] = given
+		ids := r.Header[RequestID]
+		good := len(ids) <= 1 && isRequestID(r.Header.Get(RequestID))
+		if len(ids) == 0 || ids[0] == "" || !good {
+			ids = []string{rand.Text()}
+			r.Header[RequestID] = ids
 		}
-		w.Header()[RequestID] = given[:1:1]
+		w.Header()[RequestID] = ids[:1:1]
 		defer drain(r, r.Body)
 		if !good {
 			r = r.WithContext(context.WithValue(r.Context(), badIDKey{}, true))

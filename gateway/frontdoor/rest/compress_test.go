@@ -107,7 +107,7 @@ func TestCompressedAnswers(t *testing.T) {
 func TestAnswersThatAreNotKept(t *testing.T) {
 	t.Parallel()
 	long := `{"a":"` + strings.Repeat("x", 5000) + `"}`
-	web := door(t, new(backend), rest.Config{Wings: []rest.Wing{func(to *rest.Routes) error {
+	web := door(t, new(backend), rest.Config{Extensions: []rest.Extension{func(to *rest.Routes) error {
 		return to.Mux.HandlePath("GET", "/v1/long", func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", r.URL.Query().Get("cache"))

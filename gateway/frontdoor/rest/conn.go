@@ -12,41 +12,41 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
-// telling is the connection to our own relay. It marks requests that have become calls, because only these have a
+// markingConn is the connection to our own relay. It marks requests that have become calls, because only these have a
 // trace in problem documents.
-type telling struct{ grpc.ClientConnInterface }
+type markingConn struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
-func (c telling) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	tell(ctx, method)
+func (c markingConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	markCalled(ctx, method)
 	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c telling) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+func (c markingConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
 	opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	tell(ctx, method)
+	markCalled(ctx, method)
 	return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-func tell(ctx context.Context, method string) {
+func markCalled(ctx context.Context, method string) {
 	if !strings.HasPrefix(method, "/capgate.v1.") {
 		problem.Called(ctx)
 	}
 }
 
-// inside is the connection to our own relay as grpc-gateway's generated clients use it: it drops metadata that
+// strippingConn is the connection to our own relay as grpc-gateway's generated clients use it: it drops metadata that
 // they add automatically.
-type inside struct{ grpc.ClientConnInterface }
+type strippingConn struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
-func (c inside) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+func (c strippingConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	out, _ := metadata.FromOutgoingContext(ctx)
 	return c.ClientConnInterface.Invoke(withMetadata(ctx, out), method, args, reply, opts...)
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (c inside) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+func (c strippingConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
 	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	out, _ := metadata.FromOutgoingContext(ctx)
 	return c.ClientConnInterface.NewStream(withMetadata(ctx, out), desc, method, opts...)

@@ -5,12 +5,12 @@
 //	rest.go      New, and a request's way: route, prepare, decode, call, encode
 //	prepare.go   what a request must be before its body is read; headers and deadline
 //	calls.go     the routes of tools, with the messages of capabilities; package invocation reads their JSON
-//	invoke.go    ordinary calls of them, past the mux; inside.go the metadata of a request
+//	invoke.go    ordinary calls of them, past the mux; conn.go the metadata of a request
 //	marshaler.go the JSON of all other messages, which grpc-gateway serves
 //	accept.go    which calls are answered as streams; prefer.go what a client would rather have
 //	stream.go    a call's answer piece by piece; records.go how that is written
 //	eventsource.go the streams that GET may begin
-//	wing.go      routes that wings of the gateway add; pages.go their lists
+//	extension.go routes that other packages add; pages.go their lists
 //	files.go     files, which are no JSON: package artifact carries them
 //	problem.go   every error, as problem+json (RFC 9457)
 //	events.go    server-sent events of approvals; feed.go has those of callers

@@ -73,7 +73,7 @@ func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 	if err != nil {
 		return badQuery("it is not a list of names and values")
 	}
-	given := map[*string]bool{}
+	seen := map[*string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		var to *string
 		values, args := query[name], r.Method == http.MethodGet && name == "args"
@@ -85,10 +85,10 @@ func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 		}
 		switch {
 		case r.Method != http.MethodGet && to == nil:
-		case len(values) > 1 || given[to]:
+		case len(values) > 1 || seen[to]:
 			return badQuery(fmt.Sprintf("%.64q is there twice", name))
 		case to != nil:
-			*to, given[to] = values[0], true
+			*to, seen[to] = values[0], true
 		case args:
 			if req.ArgsJson, err = invocation.Arguments([]byte(values[0]), "args", invalidQuery); err != nil {
 				return err

@@ -16,10 +16,10 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Wing adds the routes of a wing of the gateway to the JSON API.
-type Wing func(*Routes) error
+// Extension adds routes to the JSON API.
+type Extension func(*Routes) error
 
-// Routes accepts the routes of a Wing. They share the handling of all other routes: limits of bodies, metadata
+// Routes accepts the routes of an Extension. They share the handling of all other routes: limits of bodies, metadata
 // from headers, request ids, ETags.
 type Routes struct {
 	Mux  *runtime.ServeMux

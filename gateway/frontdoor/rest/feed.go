@@ -13,7 +13,7 @@ import (
 
 // routeApprovals adds what callers may ask of approvals.
 func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
-	client := capgatepb.NewApprovalsClient(inside{conn})
+	client := capgatepb.NewApprovalsClient(strippingConn{conn})
 	if err := capgatepb.RegisterApprovalsHandlerClient(context.Background(), h.mux, client); err != nil {
 		return fmt.Errorf("register the routes of capgate.v1.Approvals: %w", err)
 	}

@@ -21,8 +21,8 @@ func noSuchPath() *call.Refusal {
 		Message: "there is nothing at this path; GET /openapi.json lists the paths, and /docs shows them"}
 }
 
-// elsewhere describes what a path is that is right for another port, another server, or but for its spelling.
-var elsewhere = []struct{ prefix, text string }{ //nolint:gochecknoglobals // a table
+// misplacedPaths describes paths of another port or another server, and misspelt ones.
+var misplacedPaths = []struct{ prefix, text string }{ //nolint:gochecknoglobals // a table
 	{"/metrics", adminPath}, {"/readyz", adminPath}, {"/livez", adminPath}, {"/debug/", adminPath},
 	{"/v1/fleets", adminPath}, {"/v1/backends", adminPath}, {"/v1/limits", adminPath},
 	{"/mcp/", mcpPath}, {"/v1/mcp", mcpPath}, {"/MCP", mcpPath}, {"/.well-known/mcp", mcpPath},
@@ -52,7 +52,7 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 			Message: "the path must begin with a slash"})
 	default:
 		refused := noSuchPath()
-		for _, e := range elsewhere {
+		for _, e := range misplacedPaths {
 			if strings.HasPrefix(r.URL.Path, e.prefix) {
 				refused.Message = e.text // the last one is the most specific
 			}

@@ -37,8 +37,8 @@ type Config struct {
 	// Unary makes the calls of tools that bypass the mux; nil: none do.
 	Unary Unary
 	// Files bounds files.
-	Files files.Config
-	Wings []Wing // that add routes of their own
+	Files      files.Config
+	Extensions []Extension // that add routes of their own
 }
 
 // ToolErrors is how a tool's own error is answered.
@@ -78,7 +78,7 @@ type Handler struct {
 
 // New returns the JSON API of the gateway that conn leads to.
 func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
-	conn = telling{conn}
+	conn = markingConn{conn}
 	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, new(marshaler)),
@@ -94,15 +94,15 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 		runtime.WithWriteContentLength(),
 	)
 	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux,
-		capgatepb.NewCatalogClient(inside{conn})); err != nil {
+		capgatepb.NewCatalogClient(strippingConn{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
 	}
 	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux,
-		capgatepb.NewArtifactsClient(inside{conn})); err != nil {
+		capgatepb.NewArtifactsClient(strippingConn{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Artifacts: %w", err)
 	}
 	if err := capgatepb.RegisterTenantsHandlerClient(context.Background(), h.mux,
-		capgatepb.NewTenantsClient(inside{conn})); err != nil {
+		capgatepb.NewTenantsClient(strippingConn{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Tenants: %w", err)
 	}
 	page := problem.Page()
@@ -115,9 +115,9 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	if err := h.routeCalls(conn); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Gateway: %w", err)
 	}
-	for _, add := range h.cfg.Wings {
+	for _, add := range h.cfg.Extensions {
 		if err := add(&Routes{Mux: h.mux, Conn: conn, h: h}); err != nil {
-			return nil, fmt.Errorf("routes of a wing: %w", err)
+			return nil, fmt.Errorf("routes of an extension: %w", err)
 		}
 	}
 	if err := h.routeDocuments(conn); err != nil {

@@ -50,11 +50,11 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
 	var mux *runtime.ServeMux
-	wings := []rest.Wing{enginerest.Routes, func(to *rest.Routes) error {
+	extensions := []rest.Extension{enginerest.Routes, func(to *rest.Routes) error {
 		mux = to.Mux
 		return nil
 	}}
-	if _, err := rest.New(conn, rest.Config{Wings: wings}); err != nil {
+	if _, err := rest.New(conn, rest.Config{Extensions: extensions}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("../../../openapi/routes.json")

@@ -42,7 +42,7 @@ func (s *Server) Headers(st *relay.Stream) {
 			s.cfg.Gateway.Authenticated(st.Peer())
 			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // without room the relay refuses it
 		}
-		if key, given := st.Header(authenticate.APIKeyHeader); !given || header.OwnKey(key) {
+		if key, present := st.Header(authenticate.APIKeyHeader); !present || header.OwnKey(key) {
 			e.lookup = l
 		} // else it depends on the door whether the key counts
 	})
@@ -132,7 +132,7 @@ func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 		return who, refusal
 	}
 	ctx, cancel := v.r.Context(), context.CancelFunc(func() {})
-	if timeout, given := v.door.Timeout(v.r); given {
+	if timeout, present := v.door.Timeout(v.r); present {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
@@ -170,17 +170,17 @@ func (c *credentials) Header(name string) (string, bool) {
 	if name == authenticate.SignatureHeader {
 		return "", false
 	}
-	value, given := fields(c.r.Header).Header(name)
-	if name == authenticate.APIKeyHeader && given && !c.door.headers.Keys && !header.OwnKey(value) {
+	value, present := fields(c.r.Header).Header(name)
+	if name == authenticate.APIKeyHeader && present && !c.door.headers.Keys && !header.OwnKey(value) {
 		return "", false
 	}
-	return value, given
+	return value, present
 }
 
 // Contradicts reports whether a header that the call has has different values.
 func (c *credentials) Contradicts(name string) bool {
-	_, given := c.Header(name)
-	return given && fields(c.r.Header).Contradicts(name)
+	_, present := c.Header(name)
+	return present && fields(c.r.Header).Contradicts(name)
 }
 
 // DropHeader drops nothing: the call that the request becomes has its own headers.

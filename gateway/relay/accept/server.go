@@ -149,9 +149,9 @@ func (s *Server) isStopping() bool {
 // setUp finds out what a new connection speaks and serves it. Its slot is released when an HTTP/2 connection has ended,
 // or by net/http's server for its own (connState).
 func (s *Server) setUp(nc net.Conn, port *Port) {
-	p, given := &Peer{Port: port, Local: nc.LocalAddr()}, false
+	p, handedOver := &Peer{Port: port, Local: nc.LocalAddr()}, false
 	defer func() {
-		if !given {
+		if !handedOver {
 			s.release(p)
 		}
 	}()
@@ -176,7 +176,7 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 	case isHTTP2:
 		s.http2.ServeConn(nc, first, p)
 	default:
-		given = true
+		handedOver = true
 		s.http1Ln.give(s.newHTTP1Conn(nc, p, first))
 	}
 }

@@ -158,7 +158,7 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.
 	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
 		t.Schema = json.RawMessage(`{"type":"object"}`)
 	}
-	if _, err := toolschema.Accept(t.Output); err != nil { // the tool works without it
+	if _, err := toolschema.CompileLenient(t.Output); err != nil { // the tool works without it
 		t.Output = nil
 	}
 	found := upstream.Discovered{Name: t.Name, Description: cmp.Or(t.Description, t.title(), t.Name), Schema: t.Schema,

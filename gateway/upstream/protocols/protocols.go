@@ -65,9 +65,9 @@ func toolsFleet(f *config.Fleet, _ func(string) bool) {
 const engineSessionTTL = 720 * time.Hour
 
 // engineFleet sets the defaults of fleets of engines: each engine keeps its sessions and has a Shield of its own.
-func engineFleet(f *config.Fleet, given func(field string) bool) {
+func engineFleet(f *config.Fleet, isSet func(field string) bool) {
 	f.Affinity.Sessions, f.Affinity.SharedArtifacts, f.Shield = true, true, config.NoShield
-	if !given("session_ttl") {
+	if !isSet("session_ttl") {
 		f.Affinity.SessionTTL = engineSessionTTL
 	}
 	f.Policy, f.Own.Affinity, f.Own.Class, f.Own.Discovery = call.Allow, true, true, true

@@ -5,7 +5,7 @@ import "context"
 // Among returns the Owners of an Across over some owners, which are sorted.
 func Among(ids []string) func(ctx context.Context, after string, most int) ([]string, string, error) {
 	return func(_ context.Context, after string, most int) (owners []string, next string, err error) {
-		owners, next = Cut(Page{most, after}, ids, ID)
+		owners, next = Slice(Page{most, after}, ids, ID)
 		return owners, next, nil
 	}
 }

@@ -77,9 +77,9 @@ var (
 		Message: "page_token must be the next_page_token of a response"}
 )
 
-// Cut returns the items of a page, and the position of the next page; "": there is none. All items are sorted by their
+// Slice returns the items of a page, and the position of the next page; "": there is none. All items are sorted by their
 // positions.
-func Cut[T any](p Page, all []T, position func(T) string) (items []T, next string) {
+func Slice[T any](p Page, all []T, position func(T) string) (items []T, next string) {
 	from, found := slices.BinarySearchFunc(all, p.After,
 		func(item T, after string) int { return strings.Compare(position(item), after) })
 	if found {
@@ -91,9 +91,9 @@ func Cut[T any](p Page, all []T, position func(T) string) (items []T, next strin
 	return items, ""
 }
 
-// Newest returns the items of a page that match, and the position of the next page; "": there is none. All items are
+// SliceDescending returns the items of a page that match, and the position of the next page; "": there is none. All items are
 // sorted by their positions, the greatest first.
-func Newest[T any](p Page, all []T, position func(*T) string, match func(*T) bool) (items []*T, next string) {
+func SliceDescending[T any](p Page, all []T, position func(*T) string, match func(*T) bool) (items []*T, next string) {
 	for i := range all {
 		switch item := &all[i]; {
 		case p.After != "" && position(item) >= p.After || !match(item):

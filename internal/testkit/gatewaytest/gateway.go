@@ -327,6 +327,6 @@ func (g *Gateway) URL(path string) string { return "http://" + g.Addr + path }
 
 // withEngines adds the routes of engines.
 func withEngines(cfg rest.Config) rest.Config {
-	cfg.Wings = append(cfg.Wings, enginerest.Routes)
+	cfg.Extensions = append(cfg.Extensions, enginerest.Routes)
 	return cfg
 }
