@@ -119,7 +119,7 @@ func TestMCPLongIDs(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
 	for _, id := range []string{"0", "-1", "999999999999999", "9007199254740991", "-9007199254740991",
-		`"9007199254740993"`, `"a\nb"`} {
+		`9007199254740993`, `-9223372036854775809`, `"9007199254740993"`, `"a\nb"`} {
 		for _, method := range []string{`"ping"`, `"tools/list"`, `"tools/call","params":{"name":"caps__echo"}`,
 			`"tools/call","params":{"name":"caps__echo","_meta":{"progressToken":1}}`, `"tools/call"`, `"x"`} {
 			body := `{"jsonrpc":"2.0","id":` + id + `,"method":` + method + `}`

@@ -16,15 +16,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// maxDirectID is how many bytes the number of a request may have that is written back as it came: a double has each
-// such integer.
-const maxDirectID = 15
-
 // readDirect returns the call of a message that the SDK need not see; nil: it has to. The SDK decodes a message a dozen
 // times, which costs more than all the rest of a call. What it checks is checked here, and where that fails, or where a
 // member is an unusual one, it gets the message and answers.
 func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.CallToolRequest {
-	if m.tool == "" || m.streams || len(m.id) == 0 || m.id[0] == '-' || m.id[0] != '"' && len(m.id) > maxDirectID {
+	if m.tool == "" || m.streams || m.id == nil {
 		return nil
 	}
 	p := &sdk.CallToolParamsRaw{Name: m.tool}

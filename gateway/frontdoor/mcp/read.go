@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,8 +29,9 @@ const (
 // message is a JSON-RPC message that has one reading.
 type message struct {
 	body    []byte
-	id      []byte // JSON; nil: none
+	id      []byte // JSON, of a number the client's own digits; nil: none
 	method  string // "": a response
+	params  []byte // JSON of an object, in body, for the SDK; nil: none
 	version string // of the protocol, in the header; "" where it has none
 	streams bool   // it is answered with events
 	cancels string // id of the request that it cancels; "": none
@@ -147,7 +146,7 @@ func (h *Handler) tooLarge() error {
 		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)", h.cfg.MaxBody))
 }
 
-// parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same bytes after that.
+// parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same params after that.
 func (m *message) parse(header http.Header) error {
 	reader := strictjson.Get()
 	defer reader.Release()
@@ -196,25 +195,19 @@ func (m *message) parse(header http.Header) error {
 	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
 	}
-	if hasParams {
-		m.readParams(params)
+	m.streams = m.method == "subscriptions/listen"
+	if !hasParams {
+		return nil
 	}
-	m.streams = m.method == "subscriptions/listen" || m.meta.progress && acceptsEvents(header)
-	switch {
-	case !hasParams:
-	case m.method == "tools/call":
-		m.call = m.readDirect(params, header)
-	case slices.Contains(taskMethods(), m.method):
-		return m.checkTask(params, header)
-	}
-	return nil
+	return m.readParams(params, header)
 }
 
 // readParams takes what is needed of the params.
-func (m *message) readParams(params strictjson.Value) {
+func (m *message) readParams(params strictjson.Value, header http.Header) error {
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
 		m.meta.read(meta)
 	}
+	m.streams = m.streams || m.meta.progress && acceptsEvents(header)
 	switch m.method {
 	case "initialize":
 		if capabilities, ok := params.Get("capabilities"); ok {
@@ -226,30 +219,32 @@ func (m *message) readParams(params strictjson.Value) {
 		if name, ok := params.Get("name"); ok && name.Kind() == strictjson.String && len(name.Bytes()) <= maxName {
 			m.tool = string(name.Bytes())
 		}
+		m.call = m.readDirect(params, header)
 	}
+	if m.call == nil {
+		m.params = params.Raw()
+	}
+	if slices.Contains(taskMethods(), m.method) {
+		return m.checkTask(params, header)
+	}
+	return nil
 }
 
-// readID takes a request's id. MCP has no null (Base Protocol, "Requests").
+// readID takes a request's id. MCP has no null (Base Protocol, "Requests"). An integer may have more digits than a
+// double holds. Numbers with a fraction or an exponent are refused: decoders differ about which of them are integers.
 func (m *message) readID(v strictjson.Value) error {
 	text := v.Bytes()
 	switch {
 	case len(text) > maxID:
-	case v.Kind() == strictjson.Number && isExactInteger(text):
+	case v.Kind() == strictjson.Number && !bytes.ContainsAny(text, ".eE"):
 		m.id = bytes.Clone(text)
 	case v.Kind() == strictjson.String:
 		m.id, _ = json.Marshal(string(text)) // texts always have JSON
 	}
 	if m.id == nil {
-		return invalid("id is a text of at most 256 bytes, or an integer from -(2^53-1) to 2^53-1")
+		return invalid("id is a text of at most 256 bytes, or an integer of at most 256 digits")
 	}
 	return nil
-}
-
-// isExactInteger reports whether every decoder reads a number as the same integer (RFC 8259 §6).
-func isExactInteger(text []byte) bool {
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	const most = 1<<53 - 1
-	return err == nil && n >= -most && n <= most
 }
 
 // isServed reports whether the method of a request is one of this server's.
@@ -288,15 +283,4 @@ func (m *message) unknownMethod() error {
 
 func acceptsEvents(header http.Header) bool {
 	return accept.Weigh(accept.Ranges(header, "Accept"), stream.Events) > 0
-}
-
-// request returns the request as the SDK gets it. A client that accepts JSON alone gets JSON, where the SDK would
-// insist on both.
-func (m *message) request(r *http.Request) *http.Request {
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
-	r.Header = r.Header.Clone()
-	r.Header.Set("Accept", "application/json, "+stream.Events)
-	r.Header.Del("Last-Event-Id") // no stream is resumed
-	r.Header.Del("Mcp-Session-Id")
-	return r
 }
