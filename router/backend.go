@@ -100,7 +100,7 @@ func (c Permit) Done(o Outcome) {
 	}
 	l.inFlight.Add(-1)
 	if c.pool != nil {
-		c.pool.release()
+		c.pool.release(o.Took)
 	}
 	switch o.Class {
 	case Neutral:

@@ -24,7 +24,8 @@
 //	                  ▲ a permit is free               shared by replicas
 //	              Permit.Done
 //
-//	waitqueue.go the wait queue, fair among tenants
+//	waitqueue.go the wait queue, fair among tenants; which call of a tenant is served first
+//	calltime.go  the time that a call needs, so that no permit goes to a call that cannot end in time
 //	pool.go      the permits of one backend
 //	lease.go     the part of them that this replica holds
 //

@@ -22,6 +22,7 @@ type limiter struct {
 	limit            Limit
 	pools            map[string]*pool // by address
 	queue            waitQueue
+	need             callTime      // of a call
 	scheduled        bool          // an exchange is scheduled or in flight
 	rerun            bool          // another one follows
 	shared           bool          // the store may have records of this replica
@@ -41,6 +42,10 @@ type PermitRequest struct {
 	Tenant  string
 	Backend *Backend // the only backend that it may use; nil: any
 	Tried   *Backend // where an earlier attempt failed; nil: none
+	// Left is the time until the caller's deadline; 0: no deadline.
+	Left time.Duration
+	// Whole is true for a call that must end by its deadline, as its answer is one message.
+	Whole bool
 }
 
 // PermitResult is the result of a PermitRequest: a permit or a refusal.
@@ -54,9 +59,9 @@ type PermitResult struct {
 func (f *Fleet) Limited() bool { return f.limiter != nil }
 
 // AcquirePermit takes a permit of a backend of a limited fleet, chosen as by Route. Without a free
-// permit the call waits: AcquirePermit calls park under a lock. The function that park returns
-// resumes the call; it runs once, on another goroutine, and returns false if the caller is gone. The
-// Waiter is nil if the call does not wait.
+// permit the call waits, unless its deadline leaves too little time: AcquirePermit calls park under a lock.
+// The function that park returns resumes the call; it runs once, on another goroutine, and returns false if
+// the caller is gone. The Waiter is nil if the call does not wait.
 func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitResult) bool)) (*Waiter, PermitResult) {
 	l := f.limiter
 	l.mu.Lock()
@@ -69,6 +74,11 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 	if ok {
 		return nil, a
 	}
+	w := &Waiter{limiter: l, request: e}
+	if !l.patient(w) {
+		l.rejected++
+		return nil, PermitResult{Refusal: l.refusal("the deadline is too near to wait for a backend of capability ")}
+	}
 	if l.queue.count >= l.limit.Queue {
 		l.rejected++
 		refusal := l.refusal("too many calls wait for a backend of capability ")
@@ -79,13 +89,27 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 		l.limits.complete(completion{l, last, PermitResult{Refusal: refusal}})
 	}
 	l.waits++
-	w := &Waiter{limiter: l, request: e, until: l.now() + l.limit.Wait, resume: park()}
+	w.resume = park()
 	l.queue.add(w)
 	if !l.exhausted || e.Backend != nil {
 		l.schedule()
 	}
 	notify(l.limits.wake) // Run enforces the longest wait
 	return w, PermitResult{}
+}
+
+// patient sets how long a call waits: for the fleet's longest wait, but no longer than until its deadline leaves
+// too little time to end by it. It reports whether the call waits at all.
+func (l *limiter) patient(w *Waiter) bool {
+	now, longest, left := l.now(), l.limit.Wait, w.request.Left
+	if left == 0 {
+		left = longest
+	} else if need := l.need.expected; w.request.Whole && need > 0 {
+		left -= need
+		longest = min(longest, left)
+	} // else the deadline itself ends the call
+	w.late, w.until = now+min(left, longest)/2, now+longest
+	return longest > 0
 }
 
 func (l *limiter) now() time.Duration { return l.state.Load().clock.now() }
@@ -146,10 +170,13 @@ func (l *limiter) withPermit(f *Fleet, first, tried *Backend) *Backend {
 
 // dispatch hands free permits to waiting calls.
 func (l *limiter) dispatch() {
-	for l.queue.count > 0 {
+	if l.queue.count == 0 {
+		return
+	}
+	for now := l.now(); l.queue.count > 0; {
 		var a PermitResult
 		exhausted := false // no backend has a permit
-		w := l.queue.next(func(w *Waiter) (ok bool) {
+		w := l.queue.next(now, func(w *Waiter) (ok bool) {
 			if exhausted && w.request.Backend == nil {
 				return false
 			}
@@ -173,12 +200,12 @@ func (l *limiter) tick(renew bool) {
 		l.storeUnavailable = true
 	}
 	l.dispatch() // health may have brought a backend back
-	for w := l.queue.expired(now); w != nil; w = l.queue.expired(now) {
+	l.queue.expire(now, func(w *Waiter) {
 		l.rejected++
 		l.limits.complete(completion{
 			l, w, PermitResult{Refusal: l.refusal("no backend had a place in time for a call of capability ")},
 		})
-	}
+	})
 	if renew {
 		l.offset += maxAsked
 		for _, p := range l.pools {

@@ -7,8 +7,10 @@ import (
 	"time"
 )
 
-// waitQueue is the wait queue of a fleet's calls: first in, first out within a tenant, and round-robin
-// among tenants.
+// waitQueue is the wait queue of a fleet's calls: round-robin among tenants, and within a tenant first in,
+// first out. While one of its calls has waited for half the time that it can wait, a tenant sends more than
+// its backends can do. Its newest call is then served first: in order of arrival, every call would get its
+// permit when too little time is left to use it.
 type waitQueue struct {
 	tenants []*tenantQueue // of tenants with waiting calls, in round-robin order
 	count   int
@@ -18,14 +20,24 @@ type waitQueue struct {
 // tenantQueue is the queue of one tenant.
 type tenantQueue struct {
 	tenant  string
-	waiters []*Waiter
+	waiters []*Waiter // in order of arrival
+	late    bool      // the newest is served first
+}
+
+// at returns the index of the call that is served after n others.
+func (l *tenantQueue) at(n int) int {
+	if l.late {
+		return len(l.waiters) - 1 - n
+	}
+	return n
 }
 
 // Waiter is a waiting call.
 type Waiter struct {
 	limiter *limiter
 	request PermitRequest
-	until   time.Duration
+	late    time.Duration // half of its time is over
+	until   time.Duration // it is over: a permit is of no use any more
 	resume  func(PermitResult) bool
 	queued  bool // guarded by limiter.mu
 }
@@ -55,7 +67,7 @@ func (q *waitQueue) add(w *Waiter) {
 		}
 	}
 	w.request.Tenant = strings.Clone(w.request.Tenant)
-	q.tenants = append(q.tenants, &tenantQueue{w.request.Tenant, []*Waiter{w}})
+	q.tenants = append(q.tenants, &tenantQueue{tenant: w.request.Tenant, waiters: []*Waiter{w}})
 }
 
 // remove removes a call.
@@ -72,20 +84,27 @@ func (q *waitQueue) remove(w *Waiter) {
 func (q *waitQueue) removeAt(i, j int) *Waiter {
 	l := q.tenants[i]
 	w := l.waiters[j]
-	w.queued = false
-	q.count--
-	q.all.Add(-1)
+	q.left(w)
 	if l.waiters = slices.Delete(l.waiters, j, j+1); len(l.waiters) == 0 {
 		q.tenants = slices.Delete(q.tenants, i, i+1)
 	}
 	return w
 }
 
-// next removes the first call that serve accepts. Its tenant becomes the last in the round-robin order.
-func (q *waitQueue) next(serve func(*Waiter) bool) *Waiter {
+// left counts a call that is removed.
+func (q *waitQueue) left(w *Waiter) {
+	w.queued = false
+	q.count--
+	q.all.Add(-1)
+}
+
+// next removes the first call that can use a permit now and that serve accepts. Its tenant becomes the last
+// in the round-robin order.
+func (q *waitQueue) next(now time.Duration, serve func(*Waiter) bool) *Waiter {
 	for i, l := range q.tenants {
-		for j, w := range l.waiters {
-			if serve(w) {
+		for n := range l.waiters {
+			j := l.at(n)
+			if w := l.waiters[j]; w.until > now && serve(w) {
 				q.removeAt(i, j)
 				if i < len(q.tenants) && q.tenants[i] == l {
 					q.tenants = append(slices.Delete(q.tenants, i, i+1), l)
@@ -97,32 +116,43 @@ func (q *waitQueue) next(serve func(*Waiter) bool) *Waiter {
 	return nil
 }
 
-// evict removes the newest call of the tenant with the most waiting calls, in favor of a tenant that has
-// far fewer. Thus no tenant can fill the queue. It returns nil if there is no such call.
+// evict removes the call that would be served last of the tenant with the most waiting calls, in favor of a
+// tenant that has far fewer. Thus no tenant can fill the queue. Otherwise it removes the oldest of the tenant's
+// own calls, if its newest is served first. It returns nil if there is no such call.
 func (q *waitQueue) evict(tenant string) *Waiter {
-	longest, most, own := -1, 0, 0
+	longest, most, own, mine := -1, 0, -1, 0
 	for i, l := range q.tenants {
 		if n := len(l.waiters); l.tenant == tenant {
-			own = n
+			own, mine = i, n
 		} else if n > most {
 			longest, most = i, n
 		}
 	}
-	if most < own+2 {
-		return nil
-	}
-	return q.removeAt(longest, most-1)
-}
-
-// expired removes a call that has waited until now or longer, if there is one. Its tenant keeps its
-// position.
-func (q *waitQueue) expired(now time.Duration) *Waiter {
-	for i, l := range q.tenants {
-		if l.waiters[0].until <= now { // the others came later
-			return q.removeAt(i, 0)
-		}
+	switch {
+	case most >= mine+2:
+		return q.removeAt(longest, q.tenants[longest].at(most-1))
+	case mine > 0 && q.tenants[own].late:
+		return q.removeAt(own, 0)
 	}
 	return nil
+}
+
+// expire removes the calls whose time is over, and passes them to refuse. For the others it sets the order in
+// which their tenants are served.
+func (q *waitQueue) expire(now time.Duration, refuse func(*Waiter)) {
+	for _, l := range q.tenants {
+		l.late = false
+		l.waiters = slices.DeleteFunc(l.waiters, func(w *Waiter) bool {
+			if w.until > now {
+				l.late = l.late || w.late <= now
+				return false
+			}
+			q.left(w)
+			refuse(w)
+			return true
+		})
+	}
+	q.tenants = slices.DeleteFunc(q.tenants, func(l *tenantQueue) bool { return len(l.waiters) == 0 })
 }
 
 // each visits all waiting calls.

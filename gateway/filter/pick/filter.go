@@ -60,7 +60,8 @@ func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 	if c.Attempt.Directed != nil {
 		to, c.Attempt.Directed = c.Attempt.Directed, nil
 	}
-	request := router.PermitRequest{Tenant: c.Info.Tenant, Backend: to, Tried: c.Endpoint}
+	request := router.PermitRequest{Tenant: c.Info.Tenant, Backend: to, Tried: c.Endpoint,
+		Left: c.Stream.Left(), Whole: c.Info.Method == call.Invoke}
 	waiter, r := c.Fleet.AcquirePermit(request, func() func(router.PermitResult) bool {
 		p := c.Park(tracing.ForCapacity)
 		return func(r router.PermitResult) bool {

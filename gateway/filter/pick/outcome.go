@@ -50,6 +50,9 @@ func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 		o.Class = router.Failed
 	case r.FirstByte > 0:
 		o.Class, o.Latency = router.Succeeded, latency(c, r)
+		if o.Latency > 0 && c.Info.Method == call.Invoke {
+			o.Took = r.Ended - r.Forwarded
+		}
 	}
 	return o
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/pick"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 	"github.com/capgate/capgate/router"
@@ -186,6 +187,44 @@ func TestPermitOfACallThatEnded(t *testing.T) {
 		f.Done(left, waiting, done)
 		if _, _, _, step := begin(); step != filter.Continue {
 			t.Errorf("the next call: step %d", step)
+		}
+	})
+}
+
+// TestCallsThatCannotEndInTime do not wait for a permit. A stream does, as a part of its answer is of use.
+func TestCallsThatCannotEndInTime(t *testing.T) {
+	limited(t, func(t *testing.T, fleet *router.Fleet) {
+		var f pick.Filter
+		begin := func(method call.Method, deadline time.Duration) (func(), filter.Step, *call.Refusal) {
+			c, stream := filtertest.NewCall()
+			c.Fleet, c.Info.Method, stream.Deadline = fleet, method, deadline
+			s := &pick.State{}
+			step := f.Admit(c, s)
+			return func() {
+				f.Done(c, s, &filter.Result{Final: true, Result: &relay.Result{Upstream: true, Forwarded: time.Millisecond,
+					FirstByte: 2 * time.Millisecond, Ended: 2 * time.Second}})
+			}, step, c.Answer().Refusal
+		}
+		end, _, _ := begin(call.Invoke, time.Minute)
+		end()
+		begin(call.Invoke, time.Second) // a permit is free
+		begin(call.Invoke, time.Second)
+		for _, test := range []struct {
+			method   call.Method
+			deadline time.Duration
+			want     filter.Step
+		}{
+			{call.Invoke, time.Second, filter.Stop},
+			{call.StreamInvoke, time.Second, filter.Wait},
+			{call.Invoke, time.Minute, filter.Wait},
+		} {
+			end, step, refusal := begin(test.method, test.deadline)
+			if step != test.want || (step == filter.Stop) != (refusal != nil && refusal.Reason == "CONCURRENCY_LIMIT") {
+				t.Errorf("%v with %v: step %d, %v", test.method, test.deadline, step, refusal)
+			}
+			if step == filter.Wait {
+				end()
+			}
 		}
 	})
 }
