@@ -185,7 +185,12 @@ func TestCallsThatCannotEndInTimeDoNotWait(t *testing.T) {
 		if got := waits(long); got < 2*time.Second || got > 2100*time.Millisecond {
 			t.Errorf("a call of 3 s waits %v", got)
 		}
+		late := chanOf(r, router.PermitRequest{Left: 1010 * time.Millisecond, Whole: true})
+		<-time.After(20 * time.Millisecond)
 		release()
+		if a := <-late; a.Refusal == nil {
+			t.Error("a permit for a call that cannot end in time any more")
+		}
 		if _, a := r.fleet().AcquirePermit(short, nil); a.Refusal != nil {
 			t.Errorf("a permit is free, but %v", a.Refusal)
 		}
