@@ -39,7 +39,7 @@ type chain struct {
 	engine                              *list // of OpenParallax engines
 	internal, internalEngine            *list // that the gateway itself makes
 	builtin, open                       *list // of the gateway's own services; open needs no credential
-	ended                               *list // that code in the process continues when their client has gone
+	ended                               *list // that code in the process continues after their client has left
 }
 
 // newChain is the only place that knows the order of filters. Those after begin run for each attempt.
@@ -61,9 +61,9 @@ func newChain(h *handler) *chain {
 	key := bind("key", idempotency.NewKeyFilter(stored))
 	audit := check("audit", audit.New(interfaceOf[audit.Log](cfg.Observe.Audit)).Check)
 	ratelimit := bind("ratelimit", ratelimit.New(interfaceOf[ratelimit.Limiter](cfg.Callers.Limits), h.shares.deciding))
-	authorize, discovery := bind("authorize", h.authorize), bind("discovery", discovery.New(discovery.Config{
-		Lists: cfg.Routing.Discovery.Lists, Tools: cfg.Routing.Discovery.Tools,
-		Queue: h.fairQueue, MaxMessage: maxMessage, Refuse: refuse}))
+	lists := cfg.Routing.Discovery
+	lists.Queue, lists.MaxMessage, lists.Refuse = h.fairQueue, maxMessage, refuse
+	authorize, discovery := bind("authorize", h.authorize), bind("discovery", discovery.New(lists))
 
 	begin, backoff, ready := rows{{}}, bind("backoff", retry.Filter{}), bind("ready", h.ready)
 	affinity, pick := bind("affinity", affinity.New(cfg.Routing.Affinity)), bind("pick", pick.Filter{})

@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/engine"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/gateway/filter/discovery"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -83,7 +84,7 @@ type Routing struct {
 	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. nil: no call
 	// waits.
 	Expedite    func(capability string)
-	Discovery   Discovery            // responses of tools that list the others; the zero value leaves them to backends
+	Discovery   discovery.Config     // responses of tools that list the others; the Gateway sets all but Lists and Tools
 	Idempotency *idempotency.Service // of calls with idempotency keys; nil: they are rejected
 	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
 }

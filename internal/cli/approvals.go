@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -133,18 +134,18 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	return c.data(a, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
 		details(w, append([][2]string{
-			{"tool", word(a.GetTool()) + " of " + word(a.GetCapability())}, {"description", a.GetDescription()},
-			{"user", word(a.GetUser())}, {"agent", word(a.GetAgent())}, {"tenant", word(a.GetTenant())},
+			{"tool", untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())}, {"description", a.GetDescription()},
+			{"user", untrusted.Word(a.GetUser())}, {"agent", untrusted.Word(a.GetAgent())}, {"tenant", untrusted.Word(a.GetTenant())},
 			{"session", a.GetSession()},
 			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
 			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
 		}, approversOf(a)...)...)
 		if change := a.GetToolChange(); change != "" {
-			fmt.Fprintf(w, "\ntool changed:\n  %s\n", lines(change, 2))
+			fmt.Fprintf(w, "\ntool changed:\n  %s\n", untrusted.Lines(change, 2))
 		}
 		args := "  unavailable: the gateway does not have the key that encrypts them"
 		if a.GetArguments() != "" {
-			args = "  " + lines(a.GetArguments(), 2)
+			args = "  " + untrusted.Lines(a.GetArguments(), 2)
 		}
 		fmt.Fprintf(w, "\narguments:\n%s\n", args)
 		if why := a.GetMayNotApproveWhy(); why != "" {
@@ -193,10 +194,10 @@ func (c *approvalsCommand) valid() *durationpb.Duration {
 
 // callOf describes the call of an approval.
 func callOf(a *capgatepb.Approval) string {
-	text := word(a.GetTool()) + " of " + word(a.GetCapability())
+	text := untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())
 	for _, who := range []struct{ what, name string }{{" by user ", a.GetUser()}, {" by agent ", a.GetAgent()}} {
 		if who.name != "" {
-			text += who.what + word(who.name)
+			text += who.what + untrusted.Word(who.name)
 		}
 	}
 	return text
@@ -236,7 +237,7 @@ func answerOf(a *capgatepb.Approval) string {
 	if a.GetAnswerTime() == nil {
 		return ""
 	}
-	text := when(a.GetAnswerTime()) + " by " + word(a.GetAnsweredBy()) + ", for the " + a.GetRemember()
+	text := when(a.GetAnswerTime()) + " by " + untrusted.Word(a.GetAnsweredBy()) + ", for the " + a.GetRemember()
 	if a.GetRemember() == "always" {
 		text = strings.TrimSuffix(text, "the always") + "good"
 	}

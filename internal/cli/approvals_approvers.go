@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -19,11 +20,11 @@ func approversOf(a *capgatepb.Approval) (lines [][2]string) {
 		return lines
 	}
 	if len(a.GetGroups()) > 0 {
-		lines = append(lines, [2]string{"groups", word(strings.Join(a.GetGroups(), ", "))})
+		lines = append(lines, [2]string{"groups", untrusted.Word(strings.Join(a.GetGroups(), ", "))})
 	}
 	if a.GetEscalateTime() != nil {
 		lines = append(lines, [2]string{"escalates",
-			when(a.GetEscalateTime()) + " to " + word(strings.Join(a.GetEscalateGroups(), ", "))})
+			when(a.GetEscalateTime()) + " to " + untrusted.Word(strings.Join(a.GetEscalateGroups(), ", "))})
 	}
 	switch {
 	case a.GetReasonRequiredToApprove():
@@ -32,15 +33,15 @@ func approversOf(a *capgatepb.Approval) (lines [][2]string) {
 		lines = append(lines, [2]string{"comment", "required for a denial"})
 	}
 	if why := a.GetMayNotAnswerWhy(); why != "" {
-		lines = append(lines, [2]string{"not by you", word(why)})
+		lines = append(lines, [2]string{"not by you", untrusted.Word(why)})
 	}
 	return lines
 }
 
 func givenOf(g *capgatepb.ApprovalAnswer) string {
-	text := when(g.GetTime()) + " by " + word(g.GetBy())
+	text := when(g.GetTime()) + " by " + untrusted.Word(g.GetBy())
 	if g.GetComment() != "" {
-		text += ": " + word(g.GetComment())
+		text += ": " + untrusted.Word(g.GetComment())
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -100,9 +101,9 @@ func answered(e *capgatepb.WatchApprovalsResponse) string {
 	if e.GetEvent() != "approved" && e.GetEvent() != "denied" || a.GetAnsweredBy() == "" {
 		return ""
 	}
-	text := "; by " + word(a.GetAnsweredBy())
+	text := "; by " + untrusted.Word(a.GetAnsweredBy())
 	if a.GetComment() != "" {
-		text += ": " + word(a.GetComment())
+		text += ": " + untrusted.Word(a.GetComment())
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -79,7 +80,7 @@ func (c *catalogCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface,
 func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 	return c.data(e, func(w io.Writer) {
 		if why := whyNot(e); why != "" {
-			fmt.Fprintf(w, "not current: %s\n\n", visible(why))
+			fmt.Fprintf(w, "not current: %s\n\n", untrusted.Visible(why))
 		}
 		if !e.GetKnown() {
 			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; "+
@@ -93,7 +94,7 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 				state = "drifted"
 			}
 			t.row(tool.GetName(), tool.GetRecommendedPolicy(), state, tool.GetHash(),
-				beginning(tool.GetDescription(), 60))
+				untrusted.Beginning(tool.GetDescription(), 60))
 		}
 		t.print(w)
 	})

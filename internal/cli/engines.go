@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
@@ -79,7 +80,7 @@ func (c *enginesCommand) status(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		shield = fmt.Sprintf("connected, up to tier %d", s.GetShieldMaxTier())
 	}
 	return c.data(s, func(w io.Writer) {
-		details(w, [2]string{"agent", word(s.GetAgentName())}, [2]string{"model", word(s.GetModel())},
+		details(w, [2]string{"agent", untrusted.Word(s.GetAgentName())}, [2]string{"model", untrusted.Word(s.GetModel())},
 			[2]string{"shield", shield}, [2]string{"up", short(time.Duration(s.GetUptimeSeconds()) * time.Second)},
 			[2]string{"sessions", fmt.Sprint(s.GetSessionCount())})
 	})
@@ -95,7 +96,7 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 			if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
 				mode = ""
 			}
-			t.row(s.GetId(), mode, s.GetMessageCount(), ageOf(at(s.GetUpdatedAt())), beginning(s.GetTitle(), 60))
+			t.row(s.GetId(), mode, s.GetMessageCount(), ageOf(at(s.GetUpdatedAt())), untrusted.Beginning(s.GetTitle(), 60))
 		}
 		t.print(w)
 	})
@@ -106,7 +107,7 @@ func (c *enginesCommand) history(cmd *cobra.Command, conn grpc.ClientConnInterfa
 		&openparallaxv1.GetHistoryRequest{SessionId: args[1], Limit: math.MaxInt32})
 	return c.result(all, err, func(w io.Writer) {
 		for _, m := range all.GetMessages() {
-			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), word(m.GetRole()), lines(m.GetContent(), 4))
+			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), untrusted.Word(m.GetRole()), untrusted.Lines(m.GetContent(), 4))
 		}
 	})
 }
@@ -153,8 +154,8 @@ func (t *engineStream) handle(e *openparallaxv1.PipelineEvent) {
 func (t *engineStream) end() error {
 	switch {
 	case t.fault != nil:
-		return fmt.Errorf("the engine failed: %s (%s)", word(t.fault.GetPipelineError().GetMessage()),
-			word(t.fault.GetPipelineError().GetCode()))
+		return fmt.Errorf("the engine failed: %s (%s)", untrusted.Word(t.fault.GetPipelineError().GetMessage()),
+			untrusted.Word(t.fault.GetPipelineError().GetCode()))
 	case !t.complete:
 		return errors.New("the answer was cut off")
 	}
@@ -166,17 +167,17 @@ func (c *enginesCommand) print(e *openparallaxv1.PipelineEvent, heard *engineStr
 	switch e.GetEventType() {
 	case openparallaxv1.PipelineEventType_LLM_TOKEN:
 		heard.any = true
-		fmt.Fprint(c.out, visible(e.GetLlmToken().GetText()))
+		fmt.Fprint(c.out, untrusted.Visible(e.GetLlmToken().GetText()))
 	case openparallaxv1.PipelineEventType_RESPONSE_COMPLETE:
 		if !heard.any {
-			fmt.Fprint(c.out, visible(e.GetResponseComplete().GetContent()))
+			fmt.Fprint(c.out, untrusted.Visible(e.GetResponseComplete().GetContent()))
 		}
 	case openparallaxv1.PipelineEventType_APPROVAL_NEEDED:
 		fmt.Fprintf(c.err, "\napproval needed: %s (until %s)\n",
-			beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
+			untrusted.Beginning(e.GetApprovalNeeded().GetContextSummary(), 200),
 			when(at(e.GetApprovalNeeded().GetTimeoutAt())))
 	case openparallaxv1.PipelineEventType_ACTION_STARTED:
 		fmt.Fprintf(c.err, "[%s %s]\n", strings.ToLower(e.GetActionStarted().GetActionType().String()),
-			beginning(e.GetActionStarted().GetSummary(), 60))
+			untrusted.Beginning(e.GetActionStarted().GetSummary(), 60))
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -117,16 +118,16 @@ func askedIn(err error) string {
 func (inv *invocation) howToRun(err error) string {
 	id := askedIn(err)
 	if id == "" {
-		return visible(describeStatus(err))
+		return untrusted.Visible(describeStatus(err))
 	}
-	id = word(id)
+	id = untrusted.Word(id)
 	text := fmt.Sprintf("a person has to approve this call of %s of %s (%s): approval %s", inv.req.GetToolName(),
 		inv.req.GetCapabilityId(), status.InfoOf(err).GetReason(), id)
 	if until := status.InfoOf(err).GetMetadata()["expires"]; until != "" {
-		text += ", until " + word(until)
+		text += ", until " + untrusted.Word(until)
 	}
 	if page := status.InfoOf(err).GetMetadata()["approval_link"]; page != "" {
-		text += "\n  page:         " + word(page)
+		text += "\n  page:         " + untrusted.Word(page)
 	}
 	text += fmt.Sprintf(`
   see it:       capgate approvals show %s (at the admin API), or GET /v1/approvals/%[1]s

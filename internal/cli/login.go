@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/operator"
 )
 
@@ -123,7 +124,7 @@ func (l *loginCommand) store(c storedCredential, who operatorOf) error {
 
 // String describes an operator.
 func (o operatorOf) String() string {
-	text := word(o.Name)
+	text := untrusted.Word(o.Name)
 	if len(o.Roles) > 0 {
 		text += ": " + strings.Join(o.Roles, ", ")
 	}
@@ -131,7 +132,7 @@ func (o operatorOf) String() string {
 	case o.Insecure:
 		text += " (the admin API is insecure: it needs no credential)"
 	case o.Tenant != "":
-		text += " of tenant " + word(o.Tenant)
+		text += " of tenant " + untrusted.Word(o.Tenant)
 	}
 	return text
 }

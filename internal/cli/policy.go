@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -164,7 +165,7 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	return c.result(answer, err, func(w io.Writer) {
 		fmt.Fprintf(w, "%s, by %s\n", answer.GetPolicy(), answer.GetLevel())
 		if text := answer.GetUnknown(); text != "" {
-			fmt.Fprintf(w, "but %s\n", word(text))
+			fmt.Fprintf(w, "but %s\n", untrusted.Word(text))
 		}
 		if who := answer.GetApprovers(); who != "" {
 			fmt.Fprintf(w, "approvals: %s\n", who)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/settings"
 )
@@ -217,5 +218,5 @@ func (p *probeReport) print(w io.Writer, color bool) {
 // firstLine is the beginning of a text, for a table.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return beginning(container.Clean(line), maxWhy)
+	return untrusted.Beginning(container.Clean(line), maxWhy)
 }

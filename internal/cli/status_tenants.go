@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -30,7 +31,7 @@ func printTenants(w io.Writer, all *capgatepb.ListUsageResponse) {
 		count(len(all.GetTenants()), "tenant"))
 	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE")
 	for _, t := range all.GetTenants() {
-		name := beginning(t.GetTenant(), maxWhy)
+		name := untrusted.Beginning(t.GetTenant(), maxWhy)
 		if t.GetShadow() {
 			name += " (shadow)"
 		}

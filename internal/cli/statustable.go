@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -23,9 +24,9 @@ func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, 
 			if probed == all.GetGateway().GetReplica() {
 				probed = "this one"
 			}
-			t.row(f.GetCapability(), beginning(x.GetAddr(), maxWhy), x.GetState(), age(x.GetSince(), now),
+			t.row(f.GetCapability(), untrusted.Beginning(x.GetAddr(), maxWhy), x.GetState(), age(x.GetSince(), now),
 				x.GetInFlight(), latency(x.GetLatencyMs()),
-				beginning(probed, maxWhy), beginning(reasonFor(x), maxWhy))
+				untrusted.Beginning(probed, maxWhy), untrusted.Beginning(reasonFor(x), maxWhy))
 		}
 	}
 	t.print(w)

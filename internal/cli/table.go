@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // table is rows of cells in aligned columns. Cells hold untrusted text, and print on one line.
@@ -20,7 +22,7 @@ func newTable(columns ...string) *table { return &table{rows: [][]string{columns
 func (t *table) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
-		row[i] = word(fmt.Sprint(c))
+		row[i] = untrusted.Word(fmt.Sprint(c))
 	}
 	t.rows = append(t.rows, row)
 }
@@ -88,7 +90,7 @@ func details(w io.Writer, pairs ...[2]string) {
 	}
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(w, "%-*s  %s\n", widest, p[0], lines(p[1], widest+2))
+			fmt.Fprintf(w, "%-*s  %s\n", widest, p[0], untrusted.Lines(p[1], widest+2))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -126,11 +127,11 @@ func (c *tenantsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterface,
 func (c *tenantsCommand) printTenant(t *capgatepb.Tenant, err error) error {
 	return c.result(t, err, func(w io.Writer) {
 		details(w, [][2]string{
-			{"id", t.GetId()}, {"name", word(t.GetName())},
+			{"id", t.GetId()}, {"name", untrusted.Word(t.GetName())},
 			{"capabilities", orDash(strings.Join(t.GetCapabilities(), ", "))}, {"limits", limitsText(t)},
 			{"may call", mayCall(t)}, {"source", t.GetSource()},
 			{"created", when(t.GetCreateTime())}, {"changed", when(t.GetUpdateTime())},
-			{"changed by", word(t.GetUpdatedBy())}, {"etag", orDash(t.GetEtag())},
+			{"changed by", untrusted.Word(t.GetUpdatedBy())}, {"etag", orDash(t.GetEtag())},
 		}...)
 	})
 }

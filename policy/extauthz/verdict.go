@@ -3,9 +3,9 @@ package extauthz
 import (
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -49,16 +49,7 @@ func verdictOf(r *Reply, now time.Time) verdict {
 
 // clean makes a text safe for screens and logs: printable, and no longer than most bytes.
 func clean(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(text, "\uFFFD"))
-	text = strings.TrimSpace(text)
+	text = untrusted.Line(text)
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "")
 	}

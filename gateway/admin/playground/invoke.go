@@ -91,7 +91,7 @@ func (i *callAs) check() error {
 		}
 	}
 	for name, v := range map[string]string{"session": i.Session, "approval_id": i.Approval} {
-		if len(v) > maxName || !printable(v) {
+		if len(v) > maxName || !header.IsASCII(v) {
 			return call.InvalidField(invalid, name, "it may have at most 256 bytes of printable ASCII")
 		}
 	}
@@ -110,15 +110,6 @@ func (i *callAs) check() error {
 	}
 	i.Arguments = text
 	return err
-}
-
-func printable(v string) bool {
-	for i := range len(v) {
-		if v[i] < 0x20 || v[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }
 
 // request is the same call for the JSON API.

@@ -65,7 +65,7 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 
 func appendTo(md metadata.MD, name, value string) error {
 	if !strings.HasSuffix(name, binary) {
-		if !printable(value) {
+		if !header.IsASCII(value) {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may hold printable ASCII only", name)
 		}
 		md.Append(name, value)
@@ -104,14 +104,4 @@ func isName(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-// printable is whether v may be a value of metadata (gRPC over HTTP/2, "ASCII-Value").
-func printable(v string) bool {
-	for i := range len(v) {
-		if v[i] < 0x20 || v[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }

@@ -8,3 +8,13 @@ type Door struct {
 	Keys     bool     // x-api-key may have a key that is not the gateway's own: it goes to the calls
 	Cookies  bool     // browsers authenticate by cookies: pages of other sites may not call at all
 }
+
+// IsASCII reports whether v may be the value of metadata (gRPC over HTTP/2, "ASCII-Value").
+func IsASCII(v string) bool {
+	for i := range len(v) {
+		if v[i] < 0x20 || v[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

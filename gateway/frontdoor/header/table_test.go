@@ -52,3 +52,12 @@ func TestUsesAgree(t *testing.T) {
 		}
 	}
 }
+
+func TestIsASCII(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[string]bool{"": true, " a~": true, "a\nb": false, "\x7f": false, "ä": false} {
+		if header.IsASCII(v) != want {
+			t.Errorf("%q: %t", v, !want)
+		}
+	}
+}

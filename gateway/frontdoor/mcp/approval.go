@@ -12,7 +12,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
@@ -45,7 +44,7 @@ func (p pending) text() string {
 
 // pendingOf returns the approval that a call was refused for; false: it was not.
 func pendingOf(err error) (p pending, ok bool) {
-	info := ownInfo(err)
+	info := status.InfoOf(err)
 	if info.GetReason() != "APPROVAL_REQUIRED" && info.GetReason() != "APPROVAL_PENDING" {
 		return p, false
 	}
@@ -53,9 +52,6 @@ func pendingOf(err error) (p pending, ok bool) {
 	p = pending{of["approval"], of["approval_link"], of["expires"]}
 	return p, p.id != ""
 }
-
-// ownInfo returns the ErrorInfo of a refusal of the gateway; nil, which has no reason, of other errors.
-func ownInfo(err error) *errdetails.ErrorInfo { return status.InfoOf(err) }
 
 // state is what a client brings back with the call that was to be approved (2026-07-28, Multi Round-Trip Requests).
 type state struct {

@@ -7,13 +7,14 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -77,7 +78,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 		return nil, h.hidden(i.exchange.r.Context(), i.name, i.req.GetCapabilityId())
 	case isArgumentError(err):
 		return argumentError(err, i.stateless), nil
-	case i.results.Statuses && ownInfo(err) == nil:
+	case i.results.Statuses && status.InfoOf(err) == nil:
 		return failedWith(err, i.stateless), nil
 	}
 	return nil, err
@@ -86,7 +87,7 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 // hides reports whether an error would tell whether there is a tool that the caller may not call. Callers know of the
 // tools that are listed for them, and get the reason.
 func (h *Handler) hides(i *invocation, err error) bool {
-	switch ownInfo(err).GetReason() {
+	switch status.InfoOf(err).GetReason() {
 	case toolBlocked, "SCHEMA_UNKNOWN", toolUnknown:
 		return !h.cfg.Catalog.Has(i.exchange.r.Context(), i.req.GetCapabilityId(), i.req.GetToolName())
 	}
@@ -183,7 +184,7 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	var err error
 	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
+		return nil, grpcstatus.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
 	}
 	response := &of.response
 	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,

@@ -8,9 +8,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -180,8 +181,8 @@ func (h *Handler) answerForm(ctx context.Context, i *invocation, id string) (app
 		return false, nil
 	}
 	_, err = h.approvals.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})
-	if err != nil && ownInfo(err).GetReason() != "APPROVAL_NOT_PENDING" {
-		return true, status.Convert(err).Err()
+	if err != nil && status.InfoOf(err).GetReason() != "APPROVAL_NOT_PENDING" {
+		return true, grpcstatus.Convert(err).Err()
 	}
 	return true, nil
 }

@@ -67,11 +67,9 @@ func (a *about) add(name, value string) error {
 	if value == "" {
 		return nil
 	}
-	for i := range len(value) {
-		if value[i] < 0x20 || value[i] > 0x7e {
-			return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_HEADER",
-				http.CanonicalHeaderKey(name)+" may hold printable ASCII only")
-		}
+	if !header.IsASCII(value) {
+		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_HEADER",
+			http.CanonicalHeaderKey(name)+" may hold printable ASCII only")
 	}
 	a.fields = append(a.fields, relay.Field{Name: name, Value: value})
 	return nil

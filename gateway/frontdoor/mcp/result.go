@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -77,7 +78,7 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 // isArgumentError reports whether a call was refused for arguments that its tool does not take. It is a tool's error,
 // so that a model can send others (2025-11-25, Tools, "Error Handling").
 func isArgumentError(err error) bool {
-	switch ownInfo(err).GetReason() {
+	switch status.InfoOf(err).GetReason() {
 	case "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS":
 		return true
 	}
@@ -86,7 +87,7 @@ func isArgumentError(err error) bool {
 
 // argumentError returns the result of such a call. Programs find the reason, and the place in the metadata, in _meta.
 func argumentError(err error, stateless bool) *callResult {
-	r, info := failed(status.Convert(err).Message(), stateless), ownInfo(err)
+	r, info := failed(grpcstatus.Convert(err).Message(), stateless), status.InfoOf(err)
 	r.Meta = sdk.Meta{metaError: map[string]any{"reason": info.GetReason(), "metadata": info.GetMetadata()}}
 	return r
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/gateway/status"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -205,13 +206,13 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	}
 	t.Message = ""
 	reply, running, err := h.patiently(ctx, i, id)
-	if running || ownInfo(err).GetReason() == "APPROVAL_PENDING" {
+	if running || status.InfoOf(err).GetReason() == "APPROVAL_PENDING" {
 		return t, nil
 	}
 	if mayComeAgain(err) {
 		return nil, err
 	}
-	used := ownInfo(err).GetReason() == "APPROVAL_USED" // another request makes the call, or something else has used it
+	used := status.InfoOf(err).GetReason() == "APPROVAL_USED" // another request makes the call, or something else has used it
 	result, err := h.answerOf(i, reply, err)
 	t.Updated = time.Now().UTC()
 	if err == nil {
@@ -237,8 +238,8 @@ func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.
 
 // mayComeAgain reports whether the gateway has refused a call for now. Its approval may still count as used then.
 func mayComeAgain(err error) bool {
-	code := status.Code(err)
-	return ownInfo(err) != nil && (code == codes.Unavailable || code == codes.ResourceExhausted)
+	code := grpcstatus.Code(err)
+	return status.InfoOf(err) != nil && (code == codes.Unavailable || code == codes.ResourceExhausted)
 }
 
 // repeat returns the call of a task, for a request about the task.
@@ -266,5 +267,5 @@ func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (repl
 	problem.Called(ctx)
 	i.approvedBy(id)
 	reply, err = h.unary(ctx, i)
-	return reply, !patience.Stop() && status.Code(err) == codes.Canceled, err
+	return reply, !patience.Stop() && grpcstatus.Code(err) == codes.Canceled, err
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -166,7 +167,7 @@ func (h *Handler) health(w http.ResponseWriter, r *http.Request, params map[stri
 
 // healthOf requests the health of a capability, which the gateway itself knows.
 func (h *Handler) healthOf(r *http.Request, capability string) (*docpb.HealthResponse, error) {
-	if !printable(capability) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
 	return h.capabilities.Healthcheck(metadata.AppendToOutgoingContext(outgoing(r), "x-capability-id", capability),

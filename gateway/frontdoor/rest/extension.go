@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/internal/call"
@@ -69,7 +70,7 @@ func Outgoing(ctx context.Context, made metadata.MD, capability string) (context
 
 // toCapability adds the capability that a path names to the metadata.
 func toCapability(ctx context.Context, capability string) (context.Context, error) {
-	if !printable(capability) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(capability) { // no such capability; metadata cannot carry the name
 		return nil, noSuchPath()
 	}
 	out, _ := metadata.FromOutgoingContext(ctx)

@@ -56,7 +56,7 @@ func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 // prepareFile is prepare for requests that have to do with files.
 func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request,
 	params map[string]string) {
-	if !printable(params["capability_id"]) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(params["capability_id"]) { // no such capability; metadata cannot carry the name
 		WriteProblem(w, r, noSuchPath())
 		return
 	}
@@ -78,7 +78,7 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 	md := metadataOf(r.Header)
 	if query := r.URL.Query(); r.Method != http.MethodPost && query.Has(signature) {
 		text := query.Get(signature)
-		if text == "" || !printable(text) {
+		if text == "" || !header.IsASCII(text) {
 			text = "-" // not covered by the signature
 		}
 		md = signedMetadata(r.Header)

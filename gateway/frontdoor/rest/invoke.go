@@ -97,7 +97,7 @@ func (d *directCall) route(r *http.Request) bool {
 	var rest string
 	var found bool
 	d.capability, rest, found = strings.Cut(r.URL.Path[len(capabilitiesPath):], "/")
-	if !found || d.capability == "" || !printable(d.capability) {
+	if !found || d.capability == "" || !header.IsASCII(d.capability) {
 		return false
 	}
 	if rest == invokeSuffix[1:] {
@@ -105,14 +105,14 @@ func (d *directCall) route(r *http.Request) bool {
 		return true
 	}
 	d.tool, found = strings.CutPrefix(rest, toolsPath[1:])
-	return found && d.tool != "" && !strings.Contains(d.tool, "/") && printable(d.tool)
+	return found && d.tool != "" && !strings.Contains(d.tool, "/") && header.IsASCII(d.tool)
 }
 
 // readHeader collects the metadata of a request whose headers are all ordinary.
 func (d *directCall) readHeader(all http.Header) bool {
 	d.header = d.header[:0]
 	for name, values := range all {
-		if len(values) != 1 || !printable(values[0]) {
+		if len(values) != 1 || !header.IsASCII(values[0]) {
 			return false
 		}
 		v := values[0]

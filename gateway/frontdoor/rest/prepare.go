@@ -138,7 +138,7 @@ func checkHeader(h http.Header) (time.Duration, *call.Refusal) {
 			continue
 		}
 		for _, v := range values {
-			if !printable(v) {
+			if !header.IsASCII(v) {
 				return 0, badHeader(name, "may hold printable ASCII only")
 			}
 		}
@@ -165,16 +165,6 @@ func isJSON(contentType string) bool {
 		return true
 	}
 	return strings.HasPrefix(typ, "application/") && strings.HasSuffix(typ, "+json")
-}
-
-// printable is whether v may be a metadata value (gRPC over HTTP/2, "ASCII-Value").
-func printable(v string) bool {
-	for i := range len(v) {
-		if v[i] < 0x20 || v[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }
 
 func badHeader(name, want string) *call.Refusal {

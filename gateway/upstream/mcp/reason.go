@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"unicode"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -144,7 +144,7 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		note.hint = "the server wants a credential; mcp_server.headers_file has one"
 	}
 	if !page && !t.repeats(start) {
-		note.text, note.said = upstream.Clip(printable(start), maxWords), saidOf(start)
+		note.text, note.said = upstream.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
 	}
 	w.note.Store(note)
 }
@@ -163,7 +163,7 @@ func saidOf(text []byte) string {
 	if json.Unmarshal(m.Error.Data, &data) == nil && len(data.Supported) > 0 {
 		said += " (supported: " + strings.Join(data.Supported, ", ") + ")"
 	}
-	return upstream.Clip(printable([]byte(said)), maxSaid)
+	return upstream.Clip(untrusted.Line(said), maxSaid)
 }
 
 // repeats reports whether a text has a part of the configured headers, which may be credentials.
@@ -178,17 +178,4 @@ func (t *transport) repeats(text []byte) bool {
 		}
 	}
 	return false
-}
-
-// printable returns a text of a server without control characters.
-func printable(text []byte) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsPrint(r):
-			return r
-		case unicode.IsSpace(r):
-			return ' '
-		}
-		return -1
-	}, strings.ToValidUTF8(string(text), "")))
 }

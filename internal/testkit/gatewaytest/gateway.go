@@ -22,6 +22,7 @@ import (
 	enginerest "github.com/capgate/capgate/gateway/engine/rest"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/filter/authorize"
+	"github.com/capgate/capgate/gateway/filter/discovery"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/connect"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
@@ -72,11 +73,11 @@ type Options struct {
 
 	Limits *ratelimit.Limiter // of tenants; Start runs it; default none
 
-	REST      rest.Config       // of the JSON API; default as it is
-	Connect   connect.Config    // of gRPC-Web and Connect; default as it is
-	MCP       tools.Config      // default none
-	Discovery gateway.Discovery // as in gateway.Config
-	CORS      cors.Config       // default: no page of another site may call
+	REST      rest.Config      // of the JSON API; default as it is
+	Connect   connect.Config   // of gRPC-Web and Connect; default as it is
+	MCP       tools.Config     // default none
+	Discovery discovery.Config // as in gateway.Config
+	CORS      cors.Config      // default: no page of another site may call
 
 	Guard     *guard.Guard     // of the admin API; default: it asks nobody
 	Operators func(*guard.Mux) // as in gateway.Config; default no services
