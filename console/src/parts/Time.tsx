@@ -1,5 +1,5 @@
 // Times, in words that stay right while the page is open.
-import { useNow } from "./use";
+import { useNow } from "./now";
 
 const units: [number, string][] = [[86_400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 

@@ -1,7 +1,7 @@
 import { mode } from "../api/client";
 import { Dialog } from "../parts/parts";
 import { allTenants, can } from "../parts/roles";
-import { useSession } from "../parts/use";
+import { useSession } from "../parts/session";
 import { routes } from "../screens/routes";
 
 const inbox: [string, string][] = [

@@ -5,7 +5,8 @@ import { Text, Trouble, useSlow } from "../../parts/ask";
 import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 const kinds = ["approval.*", "rule.*", "tenant.*", "key.*", "backend.*", "tool.*", "letter.*", "session.*"];
 

@@ -6,7 +6,7 @@ import { Badge, Dialog, Empty, Facts } from "../../parts/parts";
 import { Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { explainAddress } from "../policies/address";
-import { Result, tookOf } from "./Calls";
+import { Result, tookOf } from "./Result";
 
 export function CallDialog({ of: c, id, onClose }: { of: RecentCall | undefined; id: string; onClose(): void }) {
   return (

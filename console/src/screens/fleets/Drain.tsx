@@ -4,7 +4,7 @@ import { post, Problem } from "../../api/client";
 import type { Backend, BackendDrains, Fleet } from "../../api/types";
 import { Dialog, Failure } from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";
-import { useSession } from "../../parts/use";
+import { useSession } from "../../parts/session";
 
 interface Props { fleet: Fleet; backend: Backend; drain: boolean; onClose(): void; onDone(): void }
 

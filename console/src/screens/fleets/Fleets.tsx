@@ -6,7 +6,7 @@ import { allTenants, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { Badge, Card, Empty, Failure, Loading, More, own, Screen, Search, Table, type Column, type Tone } from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/use";
+import { useList } from "../../parts/list";
 import { DrainDialog, WithdrawDialog } from "./Drain";
 
 const every = 4000;

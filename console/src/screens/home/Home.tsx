@@ -6,7 +6,8 @@ import type { Summary } from "../../api/types";
 import { Ago } from "../../parts/Time";
 import { Badge, Card, Failure, Loading, own, Screen, Table, type Tone } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useSession } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useSession } from "../../parts/session";
 import { ApprovalsContext, stateOf } from "../inbox/feed";
 import { Chart } from "./Chart";
 

@@ -5,7 +5,7 @@ import type { Approval } from "../../api/types";
 import { Dialog, Failure, Field } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
 import { Untrusted } from "../../parts/Untrusted";
-import { useSession } from "../../parts/use";
+import { useSession } from "../../parts/session";
 import { Arguments } from "./Arguments";
 import { ApprovalsContext } from "./feed";
 import { ToolChange } from "./ToolChange";

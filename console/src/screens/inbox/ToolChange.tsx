@@ -2,7 +2,7 @@
 import type { Approval } from "../../api/types";
 import { allTenants, can } from "../../parts/roles";
 import { Untrusted } from "../../parts/Untrusted";
-import { useSession } from "../../parts/use";
+import { useSession } from "../../parts/session";
 
 const fewLines = 6;
 

@@ -4,7 +4,9 @@ import { useCallback, useMemo, useRef } from "preact/hooks";
 import { get, now, Problem } from "../../api/client";
 import type { FeedState, ServerEvent } from "../../api/events";
 import type { Approval } from "../../api/types";
-import { useEvents, useList, useSession } from "../../parts/use";
+import { useEvents } from "../../parts/feeds";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 export interface Approvals {
   /** Those that wait, and those that ended while the page was open; the oldest first. */

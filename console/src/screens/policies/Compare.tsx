@@ -4,8 +4,9 @@ import type { Compared, RuleChange } from "../../api/types";
 import { Trouble, Verdict } from "../../parts/ask";
 import { Card, Loading, Table, type Column } from "../../parts/parts";
 import { inWords } from "../../parts/Untrusted";
-import { useGet, useSession } from "../../parts/use";
-import { RuleTool, Subject } from "./Policies";
+import { useGet } from "../../parts/load";
+import { useSession } from "../../parts/session";
+import { RuleTool, Subject } from "./Rule";
 
 const columns: Column<RuleChange>[] = [
   { title: "Calls of", kind: "wide", cell: (c) => <RuleTool rule={c} /> },

@@ -4,7 +4,8 @@ import type { Explained, Look } from "../../api/types";
 import { Check, Text, Trouble, useOneTenant, Verdict } from "../../parts/ask";
 import { Badge, Card, Empty, Loading, own } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useSession } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useSession } from "../../parts/session";
 import { explainAddress, type nameFields } from "./address";
 
 type Names = Record<(typeof nameFields)[number], string>;

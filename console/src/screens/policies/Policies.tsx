@@ -3,14 +3,16 @@ import { useState } from "preact/hooks";
 import { raw } from "../../api/client";
 import type { Rule } from "../../api/types";
 import { Ask, Choice, Tabs, Trouble, Verdict } from "../../parts/ask";
-import { Badge, Card, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { Card, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
 import { allTenants, can, Needs, useJudge, type May } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 import { explainAddress, namesOf } from "./address";
 import { Compare } from "./Compare";
 import { Explain } from "./Explain";
+import { RuleTool, Subject } from "./Rule";
 import { SetRule } from "./SetRule";
 
 export function Policies({ rest }: { rest: string[] }) {
@@ -80,23 +82,6 @@ function columns(candidate: boolean, judge: (tenant?: string) => May, ask: (a: A
       </span>
     ) },
   ];
-}
-
-/** RuleTool is the capability and the tool that a rule is about. */
-export const RuleTool = ({ rule: r }: { rule: { capability?: string; tool?: string } }) => (
-  <><Untrusted text={r.capability === "*" ? "any capability" : r.capability} mono most={80} /> <span class="dim">/</span> <Untrusted text={r.tool === "*" ? "any tool" : r.tool} mono most={120} /></>
-);
-
-/** Subject is whose calls a rule applies to. */
-export function Subject({ rule: r }: { rule: { tenant?: string; global?: boolean; user?: string; agent?: string; tenant_unknown?: boolean } }) {
-  return (
-    <div class="facts-line">
-      {r.global ? <span>all tenants</span> : <span><span class="dim">tenant</span> <Untrusted text={r.tenant} mono none="default" most={60} /></span>}
-      {r.user && <span><span class="dim">user</span> <Untrusted text={r.user} mono most={80} /></span>}
-      {r.agent && <span><span class="dim">agent</span> <Untrusted text={r.agent} mono most={80} /></span>}
-      {r.tenant_unknown && <Badge tone="wait">no such tenant</Badge>}
-    </div>
-  );
 }
 
 function DeleteRule({ rule: r, candidate, onClose, onDone }: { rule: Rule; candidate: boolean; onClose(): void; onDone(): void }) {

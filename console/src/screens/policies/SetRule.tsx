@@ -5,7 +5,9 @@ import type { CatalogEntry, Rule } from "../../api/types";
 import { Ask, Check, Choice, Text, useOneTenant } from "../../parts/ask";
 import { allTenants, useJudge } from "../../parts/roles";
 import { inWords } from "../../parts/Untrusted";
-import { useGet, useList, useSession } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 interface Props { rule?: Rule | undefined; candidate: boolean; global: boolean; onClose(): void; onDone(): void }
 

@@ -7,7 +7,8 @@ import { Badge, Card, Loading, More, own, Screen, Search, Table, type Column } f
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 const places: Record<string, string> = { admin: "the console", inbox: "the inbox", program: "a program" };
 const ways: Record<string, string> = { person: "an issuer", key: "an API key", start: "the start token" };

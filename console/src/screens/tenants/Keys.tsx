@@ -7,7 +7,8 @@ import { Badge, Card, Dialog, Loading, More, own, Table, type Column, type Tone 
 import { useMay } from "../../parts/roles";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 const tones: Record<string, Tone> = { active: "good", replaced: "wait", expired: "plain", revoked: "bad" };
 

@@ -3,7 +3,8 @@ import type { LimitInUse, TenantInUse } from "../../api/types";
 import { Trouble } from "../../parts/ask";
 import { Badge, Card, Empty, Loading, More, own } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 const names: Record<string, string> = { calls_per_second: "Calls a second", concurrent: "Calls at once", per_day: "Calls today", per_month: "Calls this month" };
 

@@ -7,7 +7,9 @@ import { Badge, Card, Facts, Loading, More, Screen, Search, Table, type Column }
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useList, useSession } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
 

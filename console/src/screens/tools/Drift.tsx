@@ -6,7 +6,8 @@ import { Ask, Trouble } from "../../parts/ask";
 import { allTenants, useMay } from "../../parts/roles";
 import { Card, Loading } from "../../parts/parts";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { type Loaded, useSession } from "../../parts/use";
+import type { Loaded } from "../../parts/load";
+import { useSession } from "../../parts/session";
 import { diff, pretty, type Line } from "./diff";
 
 interface Props { of: Loaded<CatalogEntry>; capability: string; tool: string; onAccept(): void }

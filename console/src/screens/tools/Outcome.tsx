@@ -4,7 +4,8 @@ import type { Approval } from "../../api/types";
 import { Badge, Card, Empty } from "../../parts/parts";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useNow } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useNow } from "../../parts/now";
 import { span } from "../../parts/Time";
 import type { Caller, Told } from "./invoke";
 

@@ -5,7 +5,9 @@ import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
 import { allTenants, can, Needs, useMay } from "../../parts/roles";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet, useList, useSession } from "../../parts/use";
+import { useGet } from "../../parts/load";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 import { explainAddress } from "../policies/address";
 import { Drift } from "./Drift";
 import { invoke, type Caller, type Told } from "./invoke";

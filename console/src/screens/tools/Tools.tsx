@@ -7,7 +7,8 @@ import { Badge, Card, Empty, Loading, More, own, Screen, Search, Table, type Col
 import { allTenants, can, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 import { Playground } from "./Playground";
 
 export function Tools({ rest }: { rest: string[] }) {

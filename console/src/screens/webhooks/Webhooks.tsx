@@ -7,7 +7,8 @@ import { Card, Loading, More, Screen, Table, type Column } from "../../parts/par
 import { allTenants, Needs, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList, useSession } from "../../parts/use";
+import { useList } from "../../parts/list";
+import { useSession } from "../../parts/session";
 
 /** The documentation; the page opens it only when somebody follows the link. */
 const docs = "https://github.com/capgate/capgate/blob/main/docs/";

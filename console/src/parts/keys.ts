@@ -1,0 +1,33 @@
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { own } from "./own";
+
+// Until when a key is the second one after g.
+let second = 0;
+
+/**
+ * useKeys handles keys that are pressed outside of fields and dialogs. With chords, g begins one; no other handler gets
+ * its second key.
+ */
+export function useKeys(keys: Record<string, () => void>, chords?: Record<string, () => void>) {
+  const current = useRef({ keys, chords });
+  current.current = { keys, chords };
+  useLayoutEffect(() => { // what is shown has its keys
+    const pressed = (e: KeyboardEvent) => {
+      const at = e.target as HTMLElement;
+      if (e.ctrlKey || e.metaKey || e.altKey || at.closest("input, textarea, select") || document.querySelector("dialog[open]")) return;
+      const now = current.current;
+      if (Date.now() < second) {
+        if (!now.chords) return;
+        second = 0;
+        own(now.chords, e.key)?.();
+        return;
+      }
+      if (now.chords && e.key === "g") second = Date.now() + 1500;
+      // Enter and Space belong to the button or link that has the focus.
+      if ((e.key === "Enter" || e.key === " ") && at.closest("button, a, summary")) return;
+      own(now.keys, e.key)?.();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, []);
+}
