@@ -33,7 +33,10 @@ export function parser(tell: (e: ServerEvent) => void, setID: (id: string) => vo
     const value = colon < 0 ? "" : l.slice(colon + 1).replace(/^ /, "");
     if (name === "event") event = value;
     else if (name === "data") data.push(value);
-    else if (name === "id") setID((id = value));
+    else if (name === "id") {
+      id = value;
+      setID(id);
+    }
   };
   return (text) => {
     const lines = (rest + text).split(/\r\n|\n|\r(?!$)/);

@@ -32,7 +32,8 @@ export function useList<T, P extends PageOf = PageOf>(path: string, field: strin
   const key = JSON.stringify([path, field, params]);
   const read = async (count: number, signal: AbortSignal) => {
     setLoading(true);
-    const changes = (reading.current = [] as ((items: T[]) => T[])[]);
+    const changes: ((items: T[]) => T[])[] = [];
+    reading.current = changes;
     try {
       const all: T[] = [];
       let last: P | undefined;
@@ -52,7 +53,8 @@ export function useList<T, P extends PageOf = PageOf>(path: string, field: strin
     if (!signal.aborted) setLoading(false);
   };
   useEffect(() => {
-    const mine = (stop.current = new AbortController());
+    const mine = new AbortController();
+    stop.current = mine;
     if (shown.current !== key) {
       pages.current = 1;
       setItems([]);

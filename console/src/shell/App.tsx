@@ -60,6 +60,7 @@ function Frame({ me }: { me: Me }) {
   return (
     <SessionContext.Provider value={session}>
       <Approvals>
+        {/* biome-ignore lint/a11y/useValidAnchor: it leads to a place of the page, but the address's # has the route */}
         <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
         {me.insecure && (
           <p class="insecure" role="note">

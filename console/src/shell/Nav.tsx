@@ -1,6 +1,6 @@
 // The ways to other screens, and the person who is signed in.
 import { useContext, useState } from "preact/hooks";
-import { mode, Problem, send, signInPath } from "../api/client";
+import { mode, type Problem, send, signInPath } from "../api/client";
 import { Icon } from "../parts/Icon";
 import { Dialog, Live } from "../parts/parts";
 import { allTenants, can, RolesOfPerson } from "../parts/roles";
@@ -25,7 +25,7 @@ function useRoutes() {
 
 function Waiting() {
   const { waiting } = useContext(ApprovalsContext);
-  return waiting > 0 ? <span class="count" aria-label={`${waiting} waiting`}>{waiting > 99 ? "99+" : waiting}</span> : null;
+  return waiting > 0 ? <span class="count" role="img" aria-label={`${waiting} waiting`}>{waiting > 99 ? "99+" : waiting}</span> : null;
 }
 
 function Item({ route, parts, onGo }: { route: Route; parts: string[]; onGo?: () => void }) {

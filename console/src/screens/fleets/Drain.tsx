@@ -1,6 +1,6 @@
 // Questions before a backend gets no more calls, and how far a drain is.
 import { useState } from "preact/hooks";
-import { post, Problem } from "../../api/client";
+import { post, type Problem } from "../../api/client";
 import type { Backend, BackendDrains, Fleet } from "../../api/types";
 import { Dialog, Failure } from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";

@@ -1,6 +1,6 @@
 // The question before an answer: for which calls, until when, and why.
 import { useContext, useState } from "preact/hooks";
-import { post, Problem } from "../../api/client";
+import { post, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Dialog, Failure, Field } from "../../parts/parts";
 import { useMay } from "../../parts/roles";

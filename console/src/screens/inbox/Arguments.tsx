@@ -54,7 +54,7 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
 function rowsOf(node: Node, most: number): Row[] {
   const rows: Row[] = [];
   const add = (name: string, n: Node, depth: number, key: string) => {
-    rows.push({ depth, name, value: valueOf(n, most), key });
+    rows.push({ depth, name, value: shownValue(n, most), key });
     if (depth > indents + 20) return;
     if (n.kind === "object") n.entries.forEach(([k, v], i) => add(k, v, depth + 1, `${key}.${i}`));
     if (n.kind === "list" && !flat(n)) n.items.forEach((v, i) => add(String(i + 1), v, depth + 1, `${key}.${i}`));
@@ -67,7 +67,7 @@ function rowsOf(node: Node, most: number): Row[] {
 const flat = (n: Node) => n.kind === "list" && n.items.length > 0 && n.items.length <= 8 &&
   n.items.every((i) => i.kind === "word" || (i.kind === "text" && i.text.length <= 60 && !masked(i.text)));
 
-function valueOf(n: Node, most: number): ComponentChildren {
+function shownValue(n: Node, most: number): ComponentChildren {
   switch (n.kind) {
     case "text":
       return n.text === "" ? <span class="dim">empty text</span> : <Text text={n.text} most={most} />;
@@ -79,7 +79,7 @@ function valueOf(n: Node, most: number): ComponentChildren {
       return <span class="dim small">{n.entries.length ? `${n.entries.length} ${n.entries.length === 1 ? "field" : "fields"}` : "an empty object"}</span>;
     case "list":
       if (!flat(n)) return <span class="dim small">{n.items.length ? `${n.items.length} ${n.items.length === 1 ? "item" : "items"}` : "an empty list"}</span>;
-      return <ul class="flat">{n.items.map((i, at) => <li key={at}>{valueOf(i, most)}</li>)}</ul>;
+      return <ul class="flat">{n.items.map((i, at) => <li key={at}>{shownValue(i, most)}</li>)}</ul>;
   }
 }
 

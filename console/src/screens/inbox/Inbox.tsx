@@ -1,6 +1,6 @@
 // Approvals that wait for a person, and what became of others.
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import { mode, now, Problem } from "../../api/client";
+import { mode, now, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Empty, Failure, Loading, Screen } from "../../parts/parts";
 import { inWords } from "../../parts/Untrusted";

@@ -1,7 +1,7 @@
 // The approvals that wait, live. One feed serves the whole page: the count in the navigation, Home and the Inbox.
 import { createContext } from "preact";
 import { useCallback, useMemo, useRef } from "preact/hooks";
-import { get, now, Problem } from "../../api/client";
+import { get, now, type Problem } from "../../api/client";
 import type { FeedState, ServerEvent } from "../../api/events";
 import type { Approval } from "../../api/types";
 import { useEvents } from "../../parts/feeds";

@@ -42,7 +42,7 @@ export function Playground({ capability, tool }: { capability: string; tool: str
         <div class="columns">
           {missing ? <Empty><b>Choose a tenant</b>A call is made as a user of one tenant: choose it at the top of the page, or name it here.</Empty>
             : loading && !t && !error ? <Loading />
-            : <Caller key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} onArgs={setArgs} />}
+            : <CallForm key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} onArgs={setArgs} />}
           <div class="stack">
             <Card title="Call as">
               <div class="form">
@@ -69,8 +69,8 @@ export function Playground({ capability, tool }: { capability: string; tool: str
 
 interface Props { who: Caller; capability: string; tool: string; schema: Schema; onArgs(args: string): void }
 
-/** Caller has the arguments, makes the call, and shows its answer. */
-function Caller({ who, capability, tool, schema, onArgs }: Props) {
+/** CallForm has the arguments, makes the call, and shows its answer. */
+function CallForm({ who, capability, tool, schema, onArgs }: Props) {
   const { say } = useSession();
   const of = who.tenant.trim() || undefined;
   const { may, why } = useMay("admin", of);
@@ -86,7 +86,8 @@ function Caller({ who, capability, tool, schema, onArgs }: Props) {
   useEffect(() => () => stop.current.abort(), []);
   const call = async (approval = "", asked = args) => {
     stop.current.abort();
-    const mine = (stop.current = new AbortController());
+    const mine = new AbortController();
+    stop.current = mine;
     let last: Told | undefined;
     const tell = (t: Told) => {
       last = t;
