@@ -7,11 +7,18 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 /** serious returns what axe-core finds serious or worse on a page, as lines. */
 export async function serious(page) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, {
-    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"], preload: false, // no rule of these needs the files of the page
-  }));
-  return violations.filter((v) => ["serious", "critical"].includes(v.impact))
-    .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary?.replaceAll("\n", " ")}`));
+  const { violations } = await page.evaluate(() =>
+    globalThis.axe.run(document, {
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+      resultTypes: ["violations"],
+      preload: false, // no rule of these needs the files of the page
+    }),
+  );
+  return violations
+    .filter((v) => ["serious", "critical"].includes(v.impact))
+    .flatMap((v) =>
+      v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary?.replaceAll("\n", " ")}`),
+    );
 }
 
 /**
@@ -20,11 +27,13 @@ export async function serious(page) {
  */
 export async function layout(page) {
   return page.evaluate(() => {
-    const wrong = "hacked" in window ? ["a script ran"] : [], wide = document.documentElement.clientWidth;
+    const wrong = "hacked" in window ? ["a script ran"] : [],
+      wide = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth > wide) {
       wrong.push(`the page is ${document.documentElement.scrollWidth} wide, the window ${wide}`);
       for (const e of document.querySelectorAll("main *")) {
-        if (e.getBoundingClientRect().right > wide + 1 && wrong.length < 6) wrong.push(`${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`);
+        if (e.getBoundingClientRect().right > wide + 1 && wrong.length < 6)
+          wrong.push(`${e.tagName}.${e.className}: ${e.textContent.slice(0, 40)}`);
       }
     }
     for (const a of document.querySelectorAll("[href], [src], [action], [formaction]")) {
@@ -37,7 +46,8 @@ export async function layout(page) {
       }
     }
     for (const e of document.querySelectorAll("*")) {
-      for (const a of e.attributes) if (/^on/i.test(a.name) || a.name === "style") wrong.push(`${e.tagName} has ${a.name}`);
+      for (const a of e.attributes)
+        if (/^on/i.test(a.name) || a.name === "style") wrong.push(`${e.tagName} has ${a.name}`);
     }
     for (const tag of ["iframe", "object", "embed", "img", "base", "script:not([src])", "#app script"]) {
       if (document.querySelector(tag)) wrong.push(`there is ${tag}`);
@@ -48,7 +58,8 @@ export async function layout(page) {
 
 /** open shows a screen, and waits until it has its data. A page that is there already is not loaded again. */
 export async function open(page, origin, path) {
-  const to = new URL(path, origin), now = new URL(page.url());
+  const to = new URL(path, origin),
+    now = new URL(page.url());
   const there = now.origin === to.origin && now.pathname === to.pathname;
   if (!there) await page.goto(to.href);
   await page.evaluate(settle, there && now.hash !== to.hash ? to.hash : null);

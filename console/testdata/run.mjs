@@ -17,13 +17,23 @@ const browser = await chromium.launch({
   executablePath: process.argv[2],
   headless: true,
   timeout: 300_000,
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--host-resolver-rules=MAP *.attacker.example 127.0.0.1"],
+  args: [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP *.attacker.example 127.0.0.1",
+  ],
 });
 
 async function run(name, args) {
-  const saw = { Complaints: [], Dialogs: [], Foreign: [] }, contexts = [];
+  const saw = { Complaints: [], Dialogs: [], Foreign: [] },
+    contexts = [];
   // Failed requests are part of scenarios; the page tells of them in words.
   const expected = new RegExp(["Failed to load resource", "net::ERR_", ...(args.expected ?? [])].join("|"));
 
@@ -33,7 +43,9 @@ async function run(name, args) {
     contexts.push(c);
     c.setDefaultTimeout(60_000);
     await c.addInitScript(() => {
-      document.addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
+      document.addEventListener("securitypolicyviolation", (e) =>
+        console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`),
+      );
     });
     c.on("request", (r) => {
       const url = new URL(r.url());
@@ -43,7 +55,10 @@ async function run(name, args) {
       if (["error", "warning"].includes(m.type()) && !expected.test(m.text())) saw.Complaints.push(m.text());
     });
     c.on("weberror", (e) => saw.Complaints.push(String(e.error())));
-    c.on("dialog", (d) => { saw.Dialogs.push(d.message()); d.dismiss().catch(() => {}); }); // the page may be gone
+    c.on("dialog", (d) => {
+      saw.Dialogs.push(d.message());
+      d.dismiss().catch(() => {});
+    }); // the page may be gone
     return c;
   }
 
@@ -66,12 +81,17 @@ async function close(context) {
 }
 
 // Nobody knows whose it is.
-process.on("unhandledRejection", (err) => running.forEach((saw) => saw.Complaints.push(`nobody caught: ${err?.stack ?? err}`)));
+process.on("unhandledRejection", (err) =>
+  running.forEach((saw) => saw.Complaints.push(`nobody caught: ${err?.stack ?? err}`)),
+);
 
 const tell = (line) => console.log(JSON.stringify(line));
 tell({});
 for await (const line of createInterface({ input: process.stdin })) {
   const { id, scenario, args } = JSON.parse(line);
-  run(scenario, args).then((saw) => tell({ id, saw }), (err) => tell({ id, error: String(err?.stack ?? err) }));
+  run(scenario, args).then(
+    (saw) => tell({ id, saw }),
+    (err) => tell({ id, error: String(err?.stack ?? err) }),
+  );
 }
 await browser.close();

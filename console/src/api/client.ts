@@ -34,7 +34,9 @@ export function pathOf(path: string, params: Params = {}): string {
 
 let csrf = "";
 /** setCSRF keeps the token that unsafe requests of a session carry. */
-export const setCSRF = (token: string) => { csrf = token; };
+export const setCSRF = (token: string) => {
+  csrf = token;
+};
 
 // The gateway's clock counts for ages and expiry, not that of the machine with the browser.
 let skew = 0;
@@ -61,7 +63,9 @@ function signIn() {
   location.assign(signInPath() + (csrf ? "&ended=1" : ""));
 }
 // A page that the browser kept shows what its person saw before the end of the session.
-window.addEventListener("pageshow", (e) => { if (e.persisted && leaving) location.reload(); });
+window.addEventListener("pageshow", (e) => {
+  if (e.persisted && leaving) location.reload();
+});
 
 /** raw sends a request and returns a successful response, or throws a Problem. */
 export async function raw(path: string, init: RequestInit = {}, params: Params = {}): Promise<Response> {
@@ -87,10 +91,17 @@ async function problemOf(answer: Response): Promise<Problem> {
   try {
     const read: unknown = await answer.json();
     if (read && typeof read === "object") body = read as Record<string, unknown>;
-  } catch { /* not JSON: the status says enough */ }
+  } catch {
+    /* not JSON: the status says enough */
+  }
   const text = (name: string) => (typeof body[name] === "string" ? (body[name] as string) : "");
-  return new Problem(answer.status, text("reason"), text("detail") || `The gateway answers ${answer.status}.`,
-    (body["metadata"] as Record<string, string>) ?? {}, text("request_id"));
+  return new Problem(
+    answer.status,
+    text("reason"),
+    text("detail") || `The gateway answers ${answer.status}.`,
+    (body["metadata"] as Record<string, string>) ?? {},
+    text("request_id"),
+  );
 }
 
 export async function get<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<T> {

@@ -2,7 +2,11 @@
 // connection differs from a dead one, nor why a connection failed.
 import { Problem, raw, type Params } from "./client";
 
-export interface ServerEvent { id: string; event: string; data: string }
+export interface ServerEvent {
+  id: string;
+  event: string;
+  data: string;
+}
 
 /** The states of a feed: live, or on the way to it. */
 export type FeedState = "connecting" | "live" | "stale";
@@ -19,7 +23,10 @@ const silence = 40_000;
 
 /** parser returns a function that takes text as it comes, and tells of each event. */
 export function parser(tell: (e: ServerEvent) => void, setID: (id: string) => void): (text: string) => void {
-  let rest = "", event = "", data: string[] = [], id = "";
+  let rest = "",
+    event = "",
+    data: string[] = [],
+    id = "";
   const line = (l: string) => {
     if (l === "") {
       if (data.length > 0) tell({ id, event: event || "message", data: data.join("\n") });
@@ -47,9 +54,14 @@ export function parser(tell: (e: ServerEvent) => void, setID: (id: string) => vo
 
 /** follow reads a feed until stop is called. It reconnects, with the id of the last event. */
 export function follow(feed: Feed): () => void {
-  let stopped = false, running = false, last = "", tries = 0, timer: number | undefined;
+  let stopped = false,
+    running = false,
+    last = "",
+    tries = 0,
+    timer: number | undefined;
   let connection = new AbortController();
-  let hidden: number | undefined, asleep = false;
+  let hidden: number | undefined,
+    asleep = false;
   const run = async () => {
     if (stopped || running) return;
     running = true;
@@ -66,7 +78,9 @@ export function follow(feed: Feed): () => void {
       if (last) headers["Last-Event-ID"] = last;
       const answer = await raw(feed.path, { headers, signal, cache: "no-store" }, feed.params);
       const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
-      const parse = parser(feed.onEvent, (id) => { last = id; });
+      const parse = parser(feed.onEvent, (id) => {
+        last = id;
+      });
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;
@@ -98,7 +112,10 @@ export function follow(feed: Feed): () => void {
   const awake = () => {
     window.clearTimeout(hidden);
     if (document.visibilityState !== "visible") {
-      hidden = window.setTimeout(() => { asleep = true; connection.abort(); }, 30_000);
+      hidden = window.setTimeout(() => {
+        asleep = true;
+        connection.abort();
+      }, 30_000);
       return;
     }
     if (!asleep && tries < 1) return;

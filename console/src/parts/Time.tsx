@@ -1,7 +1,12 @@
 // Times, in words that stay right while the page is open.
 import { useNow } from "./now";
 
-const units: [number, string][] = [[86_400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+const units: [number, string][] = [
+  [86_400, "d"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
 
 /** span is a duration in ms, in one or two units: 1 h 5 min. */
 export function span(ms: number): string {
@@ -11,7 +16,7 @@ export function span(ms: number): string {
     if (s < size && !(size === 1 && parts.length === 0)) continue;
     parts.push(`${Math.floor(s / size)} ${unit}`);
     s %= size;
-    if (parts.length === 2 || size === 60 && parts.length === 1 && s === 0) break;
+    if (parts.length === 2 || (size === 60 && parts.length === 1 && s === 0)) break;
   }
   return parts.join(" ");
 }
@@ -25,15 +30,25 @@ export function Ago({ time, suffix = "ago" }: { time: string | undefined; suffix
   if (!time || Number.isNaN(Date.parse(time))) return <span class="dim">–</span>;
   const ms = t - Date.parse(time);
   return (
-    <time dateTime={time} title={exactTime(time)}>{ms < 5000 ? (suffix ? "just now" : "now") : `${span(round(ms))} ${suffix}`.trim()}</time>
+    <time dateTime={time} title={exactTime(time)}>
+      {ms < 5000 ? (suffix ? "just now" : "now") : `${span(round(ms))} ${suffix}`.trim()}
+    </time>
   );
 }
 
 // A second unit says nothing after an hour.
-const round = (ms: number) => (ms < 60_000 ? Math.floor(ms / 5000) * 5000 : ms < 3_600_000 ? Math.floor(ms / 60_000) * 60_000
-  : Math.floor(ms / 3_600_000) * 3_600_000);
+const round = (ms: number) =>
+  ms < 60_000
+    ? Math.floor(ms / 5000) * 5000
+    : ms < 3_600_000
+      ? Math.floor(ms / 60_000) * 60_000
+      : Math.floor(ms / 3_600_000) * 3_600_000;
 
 /** Exact is a point in time. */
 export function Exact({ time }: { time: string | undefined }) {
-  return time && !Number.isNaN(Date.parse(time)) ? <time dateTime={time}>{exactTime(time)}</time> : <span class="dim">–</span>;
+  return time && !Number.isNaN(Date.parse(time)) ? (
+    <time dateTime={time}>{exactTime(time)}</time>
+  ) : (
+    <span class="dim">–</span>
+  );
 }

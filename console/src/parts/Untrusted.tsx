@@ -4,14 +4,39 @@ import { useState } from "preact/hooks";
 import type { ComponentChildren, JSX } from "preact";
 
 const names: Record<number, string> = {
-  0x00: "null", 0x08: "backspace", 0x09: "tab", 0x0a: "line feed", 0x0d: "carriage return", 0x1b: "escape", 0x7f: "delete",
-  0x85: "next line", 0xa0: "no-break space", 0xad: "soft hyphen", 0x61c: "Arabic letter mark", 0x115f: "Hangul filler",
-  0x1160: "Hangul filler", 0x180e: "Mongolian vowel separator", 0x200b: "zero width space",
-  0x200c: "zero width non-joiner", 0x200d: "zero width joiner", 0x200e: "left-to-right mark", 0x200f: "right-to-left mark",
-  0x2028: "line separator", 0x2029: "paragraph separator", 0x202a: "left-to-right embedding",
-  0x202b: "right-to-left embedding", 0x202c: "pop directional formatting", 0x202d: "left-to-right override",
-  0x202e: "right-to-left override", 0x2060: "word joiner", 0x2066: "left-to-right isolate", 0x2067: "right-to-left isolate",
-  0x2068: "first strong isolate", 0x2069: "pop directional isolate", 0x3164: "Hangul filler", 0xfeff: "byte order mark",
+  0x00: "null",
+  0x08: "backspace",
+  0x09: "tab",
+  0x0a: "line feed",
+  0x0d: "carriage return",
+  0x1b: "escape",
+  0x7f: "delete",
+  0x85: "next line",
+  0xa0: "no-break space",
+  0xad: "soft hyphen",
+  0x61c: "Arabic letter mark",
+  0x115f: "Hangul filler",
+  0x1160: "Hangul filler",
+  0x180e: "Mongolian vowel separator",
+  0x200b: "zero width space",
+  0x200c: "zero width non-joiner",
+  0x200d: "zero width joiner",
+  0x200e: "left-to-right mark",
+  0x200f: "right-to-left mark",
+  0x2028: "line separator",
+  0x2029: "paragraph separator",
+  0x202a: "left-to-right embedding",
+  0x202b: "right-to-left embedding",
+  0x202c: "pop directional formatting",
+  0x202d: "left-to-right override",
+  0x202e: "right-to-left override",
+  0x2060: "word joiner",
+  0x2066: "left-to-right isolate",
+  0x2067: "right-to-left isolate",
+  0x2068: "first strong isolate",
+  0x2069: "pop directional isolate",
+  0x3164: "Hangul filler",
+  0xfeff: "byte order mark",
   0xffa0: "Hangul filler",
 };
 
@@ -45,10 +70,16 @@ function visible(text: string, lines: boolean): ComponentChildren[] {
     const many = [...found[0]].length;
     const what = many > 1 ? `${many} more marks` : hex(c);
     const title = many > 1 ? "combining marks that are not shown" : `${hex(c)} ${names[c] ?? "cannot be seen"}`;
-    out.push(<span class="strange" title={title}>{what}</span>);
+    out.push(
+      <span class="strange" title={title}>
+        {what}
+      </span>,
+    );
   }
   if (at < text.length) out.push(text.slice(at));
-  return out.flatMap((part) => (typeof part === "string" && !lines && part.length <= longestName ? breakable(part) : [part]));
+  return out.flatMap((part) =>
+    typeof part === "string" && !lines && part.length <= longestName ? breakable(part) : [part],
+  );
 }
 
 interface Props {
@@ -74,7 +105,10 @@ export function Untrusted({ text, none = "–", most = 300, lines = false, mono 
   }
   return (
     <>
-      <bdi class={"untrusted" + (mono ? " mono" : "") + (lines ? " lines" : "")}>{visible(shown, lines)}{long && !open && "…"}</bdi>
+      <bdi class={"untrusted" + (mono ? " mono" : "") + (lines ? " lines" : "")}>
+        {visible(shown, lines)}
+        {long && !open && "…"}
+      </bdi>
       {long && (
         <button type="button" class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
           {open ? "Show less" : `Show all ${text.length.toLocaleString("en")} characters`}

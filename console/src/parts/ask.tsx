@@ -8,8 +8,17 @@ import { useSession } from "./session";
 
 /** Trouble is a failure. A route that this gateway does not serve is told in words. */
 export function Trouble({ problem, retry, what }: { problem: Problem | undefined; retry?: () => void; what: string }) {
-  if (problem && (problem.status === 501 || (problem.status === 404 && ["", "NO_SUCH_PATH", "NOT_FOUND", "ROUTE_UNKNOWN"].includes(problem.reason)))) {
-    return <Empty><b>This gateway does not serve {what}</b>{inWords(problem.detail, 500)}</Empty>;
+  if (
+    problem &&
+    (problem.status === 501 ||
+      (problem.status === 404 && ["", "NO_SUCH_PATH", "NOT_FOUND", "ROUTE_UNKNOWN"].includes(problem.reason)))
+  ) {
+    return (
+      <Empty>
+        <b>This gateway does not serve {what}</b>
+        {inWords(problem.detail, 500)}
+      </Empty>
+    );
   }
   return <Failure problem={problem} {...(retry ? { retry } : {})} />;
 }
@@ -53,8 +62,12 @@ export function Ask({ title, verb, danger = false, disabled = false, run, onClos
         {typeof children === "function" ? children(problem) : children}
         <Failure problem={problem} />
         <div class="actions">
-          <button type="button" class="button" onClick={onClose}>Cancel</button>
-          <button type="submit" class={"button " + (danger ? "danger" : "primary")} disabled={busy || disabled}>{verb}</button>
+          <button type="button" class="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class={"button " + (danger ? "danger" : "primary")} disabled={busy || disabled}>
+            {verb}
+          </button>
         </div>
       </form>
     </Dialog>
@@ -75,35 +88,103 @@ interface TextProps {
 }
 
 /** Text is a field for one line. */
-export function Text({ label, value, onInput, hint, required = false, disabled = false, placeholder, most = 256, of }: TextProps) {
+export function Text({
+  label,
+  value,
+  onInput,
+  hint,
+  required = false,
+  disabled = false,
+  placeholder,
+  most = 256,
+  of,
+}: TextProps) {
   return (
-    <Field label={label} hint={hint}>{(id, about) => (
-      <>
-        <input id={id} class="input" value={value} maxLength={most} required={required} disabled={disabled} placeholder={placeholder} autoComplete="off"
-          spellcheck={false} aria-describedby={about} list={of && id + "-of"} onInput={(e) => onInput(e.currentTarget.value)} />
-        {of && <datalist id={id + "-of"}>{of.map((o) => <option key={o} value={o} />)}</datalist>}
-      </>
-    )}</Field>
+    <Field label={label} hint={hint}>
+      {(id, about) => (
+        <>
+          <input
+            id={id}
+            class="input"
+            value={value}
+            maxLength={most}
+            required={required}
+            disabled={disabled}
+            placeholder={placeholder}
+            autoComplete="off"
+            spellcheck={false}
+            aria-describedby={about}
+            list={of && id + "-of"}
+            onInput={(e) => onInput(e.currentTarget.value)}
+          />
+          {of && (
+            <datalist id={id + "-of"}>
+              {of.map((o) => (
+                <option key={o} value={o} />
+              ))}
+            </datalist>
+          )}
+        </>
+      )}
+    </Field>
   );
 }
 
 /** Choice is a field with few answers: values with their words. */
-export function Choice({ label, value, of, onInput, hint }:
-  { label: string; value: string; of: [string, string][]; onInput(value: string): void; hint?: ComponentChildren }) {
+export function Choice({
+  label,
+  value,
+  of,
+  onInput,
+  hint,
+}: {
+  label: string;
+  value: string;
+  of: [string, string][];
+  onInput(value: string): void;
+  hint?: ComponentChildren;
+}) {
   return (
-    <Field label={label} hint={hint}>{(id, about) => (
-      <select id={id} class="input" aria-describedby={about} value={value} onChange={(e) => onInput(e.currentTarget.value)}>
-        {of.map(([v, words]) => <option key={v} value={v}>{words}</option>)}
-      </select>
-    )}</Field>
+    <Field label={label} hint={hint}>
+      {(id, about) => (
+        <select
+          id={id}
+          class="input"
+          aria-describedby={about}
+          value={value}
+          onChange={(e) => onInput(e.currentTarget.value)}
+        >
+          {of.map(([v, words]) => (
+            <option key={v} value={v}>
+              {words}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
   );
 }
 
 /** Check is a question with yes or no. */
-export function Check({ label, about, checked, onInput }: { label: string; about?: string; checked: boolean; onInput(checked: boolean): void }) {
+export function Check({
+  label,
+  about,
+  checked,
+  onInput,
+}: {
+  label: string;
+  about?: string;
+  checked: boolean;
+  onInput(checked: boolean): void;
+}) {
   return (
-    <label class="choice"><input type="checkbox" checked={checked} onChange={(e) => onInput(e.currentTarget.checked)} />
-      <span><b>{label}</b>{about && <span class="dim small">{about}</span>}</span></label>
+    <label class="choice">
+      <input type="checkbox" checked={checked} onChange={(e) => onInput(e.currentTarget.checked)} />
+      <span>
+        <b>{label}</b>
+        {about && <span class="dim small">{about}</span>}
+      </span>
+    </label>
   );
 }
 
@@ -111,13 +192,21 @@ const tones: Record<string, Tone> = { allow: "good", ask: "wait", block: "bad" }
 
 /** Verdict is allow, ask or block. */
 export const Verdict = ({ of }: { of: string | undefined }) =>
-  of ? <Badge tone={Object.hasOwn(tones, of) ? tones[of]! : "plain"}>{inWords(of, 30)}</Badge> : <span class="dim">–</span>;
+  of ? (
+    <Badge tone={Object.hasOwn(tones, of) ? tones[of]! : "plain"}>{inWords(of, 30)}</Badge>
+  ) : (
+    <span class="dim">–</span>
+  );
 
 /** Tabs are the parts of a screen. Each is an address. */
 export function Tabs({ label, here, of }: { label: string; here: string; of: [string, string][] }) {
   return (
     <nav class="parts" aria-label={label}>
-      {of.map(([to, title]) => <a key={to} href={to} aria-current={to === here ? "page" : undefined}>{title}</a>)}
+      {of.map(([to, title]) => (
+        <a key={to} href={to} aria-current={to === here ? "page" : undefined}>
+          {title}
+        </a>
+      ))}
     </nav>
   );
 }
@@ -140,7 +229,11 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
     }
     say("Copied.");
   };
-  return <button ref={at} type="button" class="button small" onClick={() => void copy()}>{label}</button>;
+  return (
+    <button ref={at} type="button" class="button small" onClick={() => void copy()}>
+      {label}
+    </button>
+  );
 }
 
 /** useSlow is a value after it has stayed the same for some ms, so that a filter requests once and not for each key. */

@@ -23,20 +23,28 @@ export function useFeeds(): FeedState {
     };
     watchers.add(tell);
     tell();
-    return () => { watchers.delete(tell); };
+    return () => {
+      watchers.delete(tell);
+    };
   }, []);
   return state;
 }
 
 /** useEvents follows a feed while the screen is there, and returns its state. */
-export function useEvents(path: string, params: Params, onEvent: (e: ServerEvent) => void, onGap: () => void): FeedState {
+export function useEvents(
+  path: string,
+  params: Params,
+  onEvent: (e: ServerEvent) => void,
+  onGap: () => void,
+): FeedState {
   const [state, set] = useState<FeedState>("connecting");
   const told = useRef({ onEvent, onGap });
   told.current = { onEvent, onGap };
   useEffect(() => {
     const me = {};
     const stop = follow({
-      path, params,
+      path,
+      params,
       onEvent: (e) => (e.event === "missed" ? told.current.onGap() : told.current.onEvent(e)),
       onState: (s) => {
         // A feed tells what happens from now on. What happened since the list was read is read again.
@@ -45,7 +53,10 @@ export function useEvents(path: string, params: Params, onEvent: (e: ServerEvent
         set(s);
       },
     });
-    return () => { stop(); tellFeed(me, undefined); };
+    return () => {
+      stop();
+      tellFeed(me, undefined);
+    };
   }, [path, JSON.stringify(params)]);
   return state;
 }

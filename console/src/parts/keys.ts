@@ -11,10 +11,18 @@ let second = 0;
 export function useKeys(keys: Record<string, () => void>, chords?: Record<string, () => void>) {
   const current = useRef({ keys, chords });
   current.current = { keys, chords };
-  useLayoutEffect(() => { // what is shown has its keys
+  useLayoutEffect(() => {
+    // what is shown has its keys
     const pressed = (e: KeyboardEvent) => {
       const at = e.target as HTMLElement;
-      if (e.ctrlKey || e.metaKey || e.altKey || at.closest("input, textarea, select") || document.querySelector("dialog[open]")) return;
+      if (
+        e.ctrlKey ||
+        e.metaKey ||
+        e.altKey ||
+        at.closest("input, textarea, select") ||
+        document.querySelector("dialog[open]")
+      )
+        return;
       const now = current.current;
       if (Date.now() < second) {
         if (!now.chords) return;

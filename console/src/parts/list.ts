@@ -16,11 +16,17 @@ export interface Listed<T, P> {
   change(by: (items: T[]) => T[]): void;
 }
 
-interface PageOf { next_page_token?: string }
+interface PageOf {
+  next_page_token?: string;
+}
 
 /** useList requests a list page by page. The field is the list's name in a page. */
-export function useList<T, P extends PageOf = PageOf>(path: string, field: string, params: Params = {},
-  every = 0): Listed<T, P> {
+export function useList<T, P extends PageOf = PageOf>(
+  path: string,
+  field: string,
+  params: Params = {},
+  every = 0,
+): Listed<T, P> {
   const [items, setItems] = useState<T[]>([]);
   const [page, setPage] = useState<P>();
   const [error, setError] = useState<Problem>();
@@ -28,7 +34,9 @@ export function useList<T, P extends PageOf = PageOf>(path: string, field: strin
   const [turn, next] = useState(0);
   // What changes while a page is read holds for that page, too: the gateway may have written it before.
   const reading = useRef<((items: T[]) => T[])[] | undefined>(undefined);
-  const pages = useRef(1), stop = useRef(new AbortController()), shown = useRef("");
+  const pages = useRef(1),
+    stop = useRef(new AbortController()),
+    shown = useRef("");
   const key = JSON.stringify([path, field, params]);
   const read = async (count: number, signal: AbortSignal) => {
     setLoading(true);
@@ -67,10 +75,18 @@ export function useList<T, P extends PageOf = PageOf>(path: string, field: strin
       if (every && !mine.signal.aborted) timer = window.setTimeout(run, every);
     };
     void run();
-    return () => { mine.abort(); window.clearTimeout(timer); };
+    return () => {
+      mine.abort();
+      window.clearTimeout(timer);
+    };
   }, [key, turn, every]);
   const reload = useCallback(() => next((n) => n + 1), []);
-  const more = page?.next_page_token ? () => { pages.current++; reload(); } : undefined;
+  const more = page?.next_page_token
+    ? () => {
+        pages.current++;
+        reload();
+      }
+    : undefined;
   const change = useCallback((by: (items: T[]) => T[]) => {
     reading.current?.push(by);
     setItems(by);

@@ -2,7 +2,11 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, type Params, Problem } from "../api/client";
 
-export interface Loaded<T> { value: T | undefined; error: Problem | undefined; reload(): void }
+export interface Loaded<T> {
+  value: T | undefined;
+  error: Problem | undefined;
+  reload(): void;
+}
 
 /** asProblem returns what went wrong as a Problem. */
 export const asProblem = (err: unknown) =>
@@ -30,7 +34,10 @@ export function useGet<T>(path: string | undefined, params: Params = {}, every =
     if (shown.current !== key) set({});
     shown.current = key;
     void run();
-    return () => { stop.abort(); window.clearTimeout(timer); };
+    return () => {
+      stop.abort();
+      window.clearTimeout(timer);
+    };
   }, [key, turn, every]);
   return { value: state.value, error: state.error, reload: useCallback(() => next((n) => n + 1), []) };
 }

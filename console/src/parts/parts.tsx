@@ -13,14 +13,37 @@ export { own };
 export type Tone = "good" | "wait" | "bad" | "plain" | "info";
 
 /** Badge is a state in one word. The word says it; the color repeats it. */
-export function Badge({ tone = "plain", children, title }: { tone?: Tone; children: ComponentChildren; title?: string }) {
-  return <span class={"badge " + tone} title={title}>{children}</span>;
+export function Badge({
+  tone = "plain",
+  children,
+  title,
+}: {
+  tone?: Tone;
+  children: ComponentChildren;
+  title?: string;
+}) {
+  return (
+    <span class={"badge " + tone} title={title}>
+      {children}
+    </span>
+  );
 }
 
 /** Screen is a page of the console: its heading, what stands beside it, and the rest. */
-export function Screen({ title, about, tools, children }:
-  { title: string; about?: ComponentChildren; tools?: ComponentChildren; children: ComponentChildren }) {
-  useEffect(() => { document.title = title + " · capgate"; }, [title]);
+export function Screen({
+  title,
+  about,
+  tools,
+  children,
+}: {
+  title: string;
+  about?: ComponentChildren;
+  tools?: ComponentChildren;
+  children: ComponentChildren;
+}) {
+  useEffect(() => {
+    document.title = title + " · capgate";
+  }, [title]);
   return (
     <>
       <header class="screen-head">
@@ -36,11 +59,27 @@ export function Screen({ title, about, tools, children }:
 }
 
 /** Card is a framed part of a screen. */
-export function Card({ title, tools, children, tone, class: more = "" }:
-  { title?: ComponentChildren; tools?: ComponentChildren; children?: ComponentChildren; tone?: Tone; class?: string }) {
+export function Card({
+  title,
+  tools,
+  children,
+  tone,
+  class: more = "",
+}: {
+  title?: ComponentChildren;
+  tools?: ComponentChildren;
+  children?: ComponentChildren;
+  tone?: Tone;
+  class?: string;
+}) {
   return (
     <section class={`card ${tone ?? ""} ${more}`}>
-      {(title || tools) && <header class="card-head">{title && <h2>{title}</h2>}{tools}</header>}
+      {(title || tools) && (
+        <header class="card-head">
+          {title && <h2>{title}</h2>}
+          {tools}
+        </header>
+      )}
       {children}
     </section>
   );
@@ -55,15 +94,40 @@ export interface Column<T> {
 }
 
 /** Table shows rows; on a phone, each row is a block in which every value has its title. */
-export function Table<T>({ label, columns, rows, keyOf, empty }:
-  { label: string; columns: Column<T>[]; rows: T[]; keyOf(row: T): string; empty?: ComponentChildren }) {
+export function Table<T>({
+  label,
+  columns,
+  rows,
+  keyOf,
+  empty,
+}: {
+  label: string;
+  columns: Column<T>[];
+  rows: T[];
+  keyOf(row: T): string;
+  empty?: ComponentChildren;
+}) {
   if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
   return (
     <table class="table" aria-label={label}>
-      <thead><tr>{columns.map((c) => <th scope="col" class={c.kind}>{c.title}</th>)}</tr></thead>
+      <thead>
+        <tr>
+          {columns.map((c) => (
+            <th scope="col" class={c.kind}>
+              {c.title}
+            </th>
+          ))}
+        </tr>
+      </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={keyOf(row)}>{columns.map((c) => <td class={c.kind} data-title={c.title}><div>{c.cell(row)}</div></td>)}</tr>
+          <tr key={keyOf(row)}>
+            {columns.map((c) => (
+              <td class={c.kind} data-title={c.title}>
+                <div>{c.cell(row)}</div>
+              </td>
+            ))}
+          </tr>
         ))}
       </tbody>
     </table>
@@ -74,12 +138,16 @@ export function Table<T>({ label, columns, rows, keyOf, empty }:
 export const Empty = ({ children }: { children: ComponentChildren }) => <div class="empty">{children}</div>;
 
 export const Loading = ({ what = "Loading" }: { what?: string }) => (
-  <p class="loading" role="status"><span class="spinner" aria-hidden="true" />{what}…</p>
+  <p class="loading" role="status">
+    <span class="spinner" aria-hidden="true" />
+    {what}…
+  </p>
 );
 
 /** What the gateway tells programs is said in the words of the page where that differs. */
 const inPageWords: Record<string, string> = {
-  TENANT_REQUIRED: "Choose one tenant, at the top of the page or in the field Tenant. This cannot be done for all tenants at once.",
+  TENANT_REQUIRED:
+    "Choose one tenant, at the top of the page or in the field Tenant. This cannot be done for all tenants at once.",
 };
 
 /** Failure says what went wrong, and offers to try again. */
@@ -87,25 +155,52 @@ export function Failure({ problem, retry }: { problem: Problem | undefined; retr
   if (!problem) return null;
   return (
     <div class="failure" role="alert">
-      <p>{own(inPageWords, problem.reason) ?? inWords(problem.detail.replace(/; force \(--force\) [^;]*$/, ""), 1000)}</p>
+      <p>
+        {own(inPageWords, problem.reason) ?? inWords(problem.detail.replace(/; force \(--force\) [^;]*$/, ""), 1000)}
+      </p>
       <p class="dim small">
         {problem.reason && <span class="mono">{inWords(problem.reason)}</span>}
-        {problem.requestID && <> · request <span class="mono">{inWords(problem.requestID)}</span></>}
+        {problem.requestID && (
+          <>
+            {" "}
+            · request <span class="mono">{inWords(problem.requestID)}</span>
+          </>
+        )}
       </p>
-      {retry && <button type="button" class="button" onClick={retry}>Try again</button>}
+      {retry && (
+        <button type="button" class="button" onClick={retry}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }
 
 /** Live says whether a screen follows what happens. */
 export function Live({ state }: { state: FeedState }) {
-  const [tone, text] = { live: ["good", "Live"], connecting: ["plain", "Connecting"], stale: ["wait", "Reconnecting"] }[state];
-  return <span class="live" role="status"><span class={"dot " + tone} aria-hidden="true" />{text}</span>;
+  const [tone, text] = { live: ["good", "Live"], connecting: ["plain", "Connecting"], stale: ["wait", "Reconnecting"] }[
+    state
+  ];
+  return (
+    <span class="live" role="status">
+      <span class={"dot " + tone} aria-hidden="true" />
+      {text}
+    </span>
+  );
 }
 
 /** Field is an input with its label, a hint, and what is wrong with it. */
-export function Field({ label, hint, error, children }:
-  { label: string; hint?: ComponentChildren; error?: string | undefined; children: (id: string, about: string) => ComponentChildren }) {
+export function Field({
+  label,
+  hint,
+  error,
+  children,
+}: {
+  label: string;
+  hint?: ComponentChildren;
+  error?: string | undefined;
+  children: (id: string, about: string) => ComponentChildren;
+}) {
   const id = useId();
   return (
     <div class="field">
@@ -113,7 +208,11 @@ export function Field({ label, hint, error, children }:
       {children(id, id + "-about")}
       <div id={id + "-about"}>
         {hint && <p class="dim small">{hint}</p>}
-        {error && <p class="wrong small" role="alert">{error}</p>}
+        {error && (
+          <p class="wrong small" role="alert">
+            {error}
+          </p>
+        )}
       </div>
     </div>
   );
@@ -122,14 +221,27 @@ export function Field({ label, hint, error, children }:
 /** Search filters a list. */
 export function Search({ label, value, onInput }: { label: string; value: string; onInput(text: string): void }) {
   return (
-    <input class="input search" type="search" aria-label={label} placeholder={label} value={value} maxLength={256}
-      onInput={(e) => onInput(e.currentTarget.value)} />
+    <input
+      class="input search"
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      value={value}
+      maxLength={256}
+      onInput={(e) => onInput(e.currentTarget.value)}
+    />
   );
 }
 
 /** More is the button for the next page of a list. */
 export function More({ more, loading }: { more: (() => void) | undefined; loading: boolean }) {
-  return more ? <p class="more"><button type="button" class="button" disabled={loading} onClick={more}>Show more</button></p> : null;
+  return more ? (
+    <p class="more">
+      <button type="button" class="button" disabled={loading} onClick={more}>
+        Show more
+      </button>
+    </p>
+  ) : null;
 }
 
 /**
@@ -140,19 +252,41 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   const heading = useRef<HTMLHeadingElement>(null);
-  useLayoutEffect(() => { // at once: the next key belongs to the dialog
+  useLayoutEffect(() => {
+    // at once: the next key belongs to the dialog
     const back = document.activeElement as HTMLElement | null;
     const shown = dialog.current;
     shown?.showModal();
     heading.current?.focus();
-    return () => { shown?.close(); back?.focus?.(); }; // behind an open dialog nothing takes the focus
+    return () => {
+      shown?.close();
+      back?.focus?.();
+    }; // behind an open dialog nothing takes the focus
   }, []);
   return (
-    <dialog ref={dialog} aria-labelledby={id} onCancel={(e) => { e.preventDefault(); onClose(); }}
-      onKeyDown={(e) => { if (e.key === "Enter" && e.target instanceof HTMLInputElement) e.preventDefault(); }}
-      onClick={(e) => { if (e.target === dialog.current) onClose(); }}>
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(e) => {
+        e.preventDefault();
+        onClose();
+      }}
+      onKeyDown={(e) => {
+        if (e.key === "Enter" && e.target instanceof HTMLInputElement) e.preventDefault();
+      }}
+      onClick={(e) => {
+        if (e.target === dialog.current) onClose();
+      }}
+    >
       <div class="dialog">
-        <header><h2 id={id} ref={heading} tabIndex={-1}>{title}</h2><button type="button" class="icon-button" aria-label="Close" onClick={onClose}>✕</button></header>
+        <header>
+          <h2 id={id} ref={heading} tabIndex={-1}>
+            {title}
+          </h2>
+          <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+            ✕
+          </button>
+        </header>
         {children}
       </div>
     </dialog>
@@ -161,5 +295,14 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
 
 /** Facts are names with values. */
 export function Facts({ of }: { of: [string, ComponentChildren][] }) {
-  return <dl class="facts">{of.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
 }

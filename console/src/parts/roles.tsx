@@ -23,7 +23,10 @@ export function can(me: Me, role: Role, tenant?: string): boolean {
   return role === "viewer" ? roles.length > 0 : roles.includes(role);
 }
 
-export interface May { may: boolean; why: string | undefined }
+export interface May {
+  may: boolean;
+  why: string | undefined;
+}
 
 /** useJudge returns what tells whether the person may do something for a tenant, and why not. */
 export function useJudge(role: Role): (tenant?: string) => May {
@@ -44,7 +47,12 @@ export const useMay = (role: Role, tenant?: string): May => useJudge(role)(tenan
 export function Needs({ role, tenant, what = "Changes" }: { role: Role; tenant?: string | undefined; what?: string }) {
   const { may } = useMay(role, tenant);
   if (may) return null;
-  return <p class="note">{what} need the role {role}{forTenant(tenant)}. You have <RolesOfPerson />.</p>;
+  return (
+    <p class="note">
+      {what} need the role {role}
+      {forTenant(tenant)}. You have <RolesOfPerson />.
+    </p>
+  );
 }
 
 /** A line has no room for more tenants than so many. */
@@ -53,13 +61,24 @@ const mostTenants = 5;
 /** RolesOfPerson is what the person's roles are, in words. */
 export function RolesOfPerson() {
   const { me } = useSession();
-  const of = me.tenants ?? [], all = (me.all_roles ?? []) as string[];
-  if (me.tenant) return <>{me.roles.join(", ") || "no roles"} of <Untrusted text={me.tenant} mono most={40} /></>;
+  const of = me.tenants ?? [],
+    all = (me.all_roles ?? []) as string[];
+  if (me.tenant)
+    return (
+      <>
+        {me.roles.join(", ") || "no roles"} of <Untrusted text={me.tenant} mono most={40} />
+      </>
+    );
   if (of.length === 0) return <>{me.roles.join(", ") || "no roles"}</>;
   return (
     <>
       {all.length > 0 && <>{all.join(", ")} of all tenants</>}
-      {of.slice(0, mostTenants).map((t, i) => <>{(i > 0 || all.length > 0) && "; "}{t.roles.join(", ")} of <Untrusted text={t.tenant} mono most={40} /></>)}
+      {of.slice(0, mostTenants).map((t, i) => (
+        <>
+          {(i > 0 || all.length > 0) && "; "}
+          {t.roles.join(", ")} of <Untrusted text={t.tenant} mono most={40} />
+        </>
+      ))}
       {of.length > mostTenants && <> and of {of.length - mostTenants} more</>}
     </>
   );

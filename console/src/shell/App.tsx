@@ -20,17 +20,30 @@ export function App() {
   const [problem, setProblem] = useState<Problem>();
   const load = useCallback(() => {
     setProblem(undefined);
-    get<Me>("/v1/me").then((m) => {
-      setCSRF(m.csrf_token ?? "");
-      setMe({ ...m, roles: m.roles ?? [] });
-    }, (err: unknown) => setProblem(err instanceof Problem ? err : new Problem(0, "PAGE_FAILED", String(err))));
+    get<Me>("/v1/me").then(
+      (m) => {
+        setCSRF(m.csrf_token ?? "");
+        setMe({ ...m, roles: m.roles ?? [] });
+      },
+      (err: unknown) => setProblem(err instanceof Problem ? err : new Problem(0, "PAGE_FAILED", String(err))),
+    );
   }, []);
   useEffect(load, []);
   if (me) return <Frame me={me} />;
   return (
     <main class="alone">
-      {problem && problem.status !== 401 ? <Failure problem={problem} retry={load} /> : <Loading what={problem ? "Going to the sign-in page" : "Loading"} />}
-      {problem?.status === 403 && <p><a class="button" href={signInPath()}>Sign in as somebody else</a></p>}
+      {problem && problem.status !== 401 ? (
+        <Failure problem={problem} retry={load} />
+      ) : (
+        <Loading what={problem ? "Going to the sign-in page" : "Loading"} />
+      )}
+      {problem?.status === 403 && (
+        <p>
+          <a class="button" href={signInPath()}>
+            Sign in as somebody else
+          </a>
+        </p>
+      )}
     </main>
   );
 }
@@ -55,27 +68,51 @@ function Frame({ me }: { me: Me }) {
     const timer = window.setTimeout(() => say(""), 6000);
     return () => window.clearTimeout(timer);
   }, [said]);
-  const chords = mode === "inbox" ? {} : Object.fromEntries(routes.map((r) => [r.key, () => { location.hash = "#/" + r.path; }]));
+  const chords =
+    mode === "inbox"
+      ? {}
+      : Object.fromEntries(
+          routes.map((r) => [
+            r.key,
+            () => {
+              location.hash = "#/" + r.path;
+            },
+          ]),
+        );
   useKeys({ "?": () => setHelp(true), t: theme.next }, chords);
   return (
     <SessionContext.Provider value={session}>
       <Approvals>
         {/* biome-ignore lint/a11y/useValidAnchor: it leads to a place of the page, but the address's # has the route */}
-        <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); document.getElementById("main")?.focus(); }}>Skip to the content</a>
+        <a
+          class="skip"
+          href="#main"
+          onClick={(e) => {
+            e.preventDefault();
+            document.getElementById("main")?.focus();
+          }}
+        >
+          Skip to the content
+        </a>
         {me.insecure && (
           <p class="insecure" role="note">
-            The admin API asks nobody who they are (<span class="mono">insecure</span>). Everybody who reaches this port can change everything.
+            The admin API asks nobody who they are (<span class="mono">insecure</span>). Everybody who reaches this port
+            can change everything.
           </p>
         )}
         <div class={"frame " + mode}>
           {mode === "console" && <SideBar theme={theme} onHelp={() => setHelp(true)} />}
           <div class="column">
             <TopBar theme={theme} onHelp={() => setHelp(true)} />
-            <main id="main" tabIndex={-1}><Routed /></main>
+            <main id="main" tabIndex={-1}>
+              <Routed />
+            </main>
           </div>
           {mode === "console" && <BottomBar />}
         </div>
-        <div class={"toast" + (said ? " shown" : "")} role="status" aria-live="polite">{said}</div>
+        <div class={"toast" + (said ? " shown" : "")} role="status" aria-live="polite">
+          {said}
+        </div>
         {help && <Help onClose={() => setHelp(false)} />}
       </Approvals>
     </SessionContext.Provider>
@@ -103,7 +140,9 @@ function Routed() {
   if (!route) {
     return (
       <Screen title="No such page">
-        <Empty>The console has no page <Untrusted text={path} mono />. <a href="#/">Home</a></Empty>
+        <Empty>
+          The console has no page <Untrusted text={path} mono />. <a href="#/">Home</a>
+        </Empty>
       </Screen>
     );
   }

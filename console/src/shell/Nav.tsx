@@ -14,7 +14,10 @@ import { ApprovalsContext } from "../screens/inbox/feed";
 import { routes, type Route } from "../screens/routes";
 import type { Theme } from "./theme";
 
-interface Bar { theme: Theme; onHelp(): void }
+interface Bar {
+  theme: Theme;
+  onHelp(): void;
+}
 
 const here = (r: Route, parts: string[]) => (parts[0] ?? "") === r.path;
 
@@ -25,21 +28,29 @@ function useRoutes() {
 
 function Waiting() {
   const { waiting } = useContext(ApprovalsContext);
-  return waiting > 0 ? <span class="count" role="img" aria-label={`${waiting} waiting`}>{waiting > 99 ? "99+" : waiting}</span> : null;
+  return waiting > 0 ? (
+    <span class="count" role="img" aria-label={`${waiting} waiting`}>
+      {waiting > 99 ? "99+" : waiting}
+    </span>
+  ) : null;
 }
 
 function Item({ route, parts, onGo }: { route: Route; parts: string[]; onGo?: () => void }) {
   return (
     <a class="nav-item" href={"#/" + route.path} aria-current={here(route, parts) ? "page" : undefined} onClick={onGo}>
-      <Icon name={route.icon} /><span>{route.title}</span>{route.path === "inbox" && <Waiting />}
+      <Icon name={route.icon} />
+      <span>{route.title}</span>
+      {route.path === "inbox" && <Waiting />}
     </a>
   );
 }
 
 const Brand = () => (
   <a class="brand" href="#/" aria-label="capgate, to the start">
-    <svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7" class="brand-back" />
-      <path d="M8 26V13a8 8 0 0 1 16 0v13M16 5v21M8 16h16" fill="none" stroke="#fff" stroke-width="2.5" /></svg>
+    <svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
+      <rect width="32" height="32" rx="7" class="brand-back" />
+      <path d="M8 26V13a8 8 0 0 1 16 0v13M16 5v21M8 16h16" fill="none" stroke="#fff" stroke-width="2.5" />
+    </svg>
     <span>capgate</span>
   </a>
 );
@@ -49,9 +60,16 @@ export function SideBar({ theme, onHelp }: Bar) {
   return (
     <div class="side">
       <Brand />
-      <nav aria-label="Screens">{useRoutes().map((r) => <Item key={r.path} route={r} parts={parts} />)}</nav>
+      <nav aria-label="Screens">
+        {useRoutes().map((r) => (
+          <Item key={r.path} route={r} parts={parts} />
+        ))}
+      </nav>
       <div class="side-foot">
-        <div class="row"><ThemeButton theme={theme} /><HelpButton onHelp={onHelp} /></div>
+        <div class="row">
+          <ThemeButton theme={theme} />
+          <HelpButton onHelp={onHelp} />
+        </div>
         <Person />
       </div>
     </div>
@@ -66,7 +84,12 @@ export function TopBar({ theme, onHelp }: Bar) {
       <span class="grow" />
       {mode === "console" ? <Tenants /> : <OwnTenants />}
       <Live state={state} />
-      {mode === "inbox" && <><ThemeButton theme={theme} /><HelpButton onHelp={onHelp} /></>}
+      {mode === "inbox" && (
+        <>
+          <ThemeButton theme={theme} />
+          <HelpButton onHelp={onHelp} />
+        </>
+      )}
       <Account theme={theme} />
     </header>
   );
@@ -77,18 +100,32 @@ export function BottomBar() {
   const parts = useHash();
   const [open, setOpen] = useState(false);
   const all = useRoutes();
-  const first = all.slice(0, all.length > 5 ? 4 : 5), others = all.slice(first.length);
+  const first = all.slice(0, all.length > 5 ? 4 : 5),
+    others = all.slice(first.length);
   return (
     <nav class="bottom" aria-label="Screens">
-      {first.map((r) => <Item key={r.path} route={r} parts={parts} />)}
+      {first.map((r) => (
+        <Item key={r.path} route={r} parts={parts} />
+      ))}
       {others.length > 0 && (
-        <button type="button" class="nav-item" aria-haspopup="dialog" data-here={others.some((r) => here(r, parts))} onClick={() => setOpen(true)}>
-          <Icon name="more" /><span>More</span>
+        <button
+          type="button"
+          class="nav-item"
+          aria-haspopup="dialog"
+          data-here={others.some((r) => here(r, parts))}
+          onClick={() => setOpen(true)}
+        >
+          <Icon name="more" />
+          <span>More</span>
         </button>
       )}
       {open && (
         <Dialog title="Screens" onClose={() => setOpen(false)}>
-          <div class="menu">{others.map((r) => <Item key={r.path} route={r} parts={parts} onGo={() => setOpen(false)} />)}</div>
+          <div class="menu">
+            {others.map((r) => (
+              <Item key={r.path} route={r} parts={parts} onGo={() => setOpen(false)} />
+            ))}
+          </div>
         </Dialog>
       )}
     </nav>
@@ -99,15 +136,22 @@ const themeNames = { auto: "as the system", light: "light", dark: "dark" };
 
 function ThemeButton({ theme }: { theme: Theme }) {
   return (
-    <button type="button" class="icon-button" onClick={theme.next} title={`Colors: ${themeNames[theme.name]}`}
-      aria-label={`Colors: ${themeNames[theme.name]}. Change`}>
+    <button
+      type="button"
+      class="icon-button"
+      onClick={theme.next}
+      title={`Colors: ${themeNames[theme.name]}`}
+      aria-label={`Colors: ${themeNames[theme.name]}. Change`}
+    >
       <Icon name={theme.name === "auto" ? "auto" : theme.name === "dark" ? "moon" : "sun"} />
     </button>
   );
 }
 
 const HelpButton = ({ onHelp }: { onHelp(): void }) => (
-  <button type="button" class="icon-button wide-only" onClick={onHelp} title="Keys (?)" aria-label="Keys"><Icon name="keys" /></button>
+  <button type="button" class="icon-button wide-only" onClick={onHelp} title="Keys (?)" aria-label="Keys">
+    <Icon name="keys" />
+  </button>
 );
 
 /** The choice of one tenant or all, for people who answer for several. */
@@ -123,7 +167,11 @@ function TenantChoice({ ids, tenant, onChoose }: { ids: string[]; tenant: string
   return (
     <select class="input tenant" aria-label="Tenant" value={tenant} onChange={(e) => onChoose(e.currentTarget.value)}>
       <option value="-">All tenants</option>
-      {all.map((id) => <option key={id} value={id}>{inWords(id, 60)}</option>)}
+      {all.map((id) => (
+        <option key={id} value={id}>
+          {inWords(id, 60)}
+        </option>
+      ))}
     </select>
   );
 }
@@ -132,12 +180,24 @@ function TenantChoice({ ids, tenant, onChoose }: { ids: string[]; tenant: string
 function Tenants() {
   const { me, tenant, setTenant } = useSession();
   const { value } = useGet<TenantsPage>(me.tenant ? undefined : "/v1/tenants", { page_size: 100 });
-  if (me.tenant) return <span class="tenant">Tenant <Untrusted text={me.tenant} mono most={40} /></span>;
+  if (me.tenant)
+    return (
+      <span class="tenant">
+        Tenant <Untrusted text={me.tenant} mono most={40} />
+      </span>
+    );
   const ids = (value?.tenants ?? []).map((t) => t.id ?? "").filter(Boolean);
   if (value?.next_page_token) {
     return (
-      <input class="input tenant" list="tenants" aria-label="Tenant, empty for all" placeholder="All tenants" maxLength={256}
-        value={tenant === "-" ? "" : tenant} onChange={(e) => setTenant(e.currentTarget.value.trim() || "-")} />
+      <input
+        class="input tenant"
+        list="tenants"
+        aria-label="Tenant, empty for all"
+        placeholder="All tenants"
+        maxLength={256}
+        value={tenant === "-" ? "" : tenant}
+        onChange={(e) => setTenant(e.currentTarget.value.trim() || "-")}
+      />
     );
   }
   return <TenantChoice ids={ids} tenant={tenant} onChoose={setTenant} />;
@@ -159,9 +219,18 @@ function Person() {
   const { me, say } = useSession();
   return (
     <div class="person">
-      <p class="who"><Icon name="person" /><Untrusted text={me.user || me.name} most={60} /></p>
-      <p class="dim small"><RolesOfPerson /></p>
-      {signedIn(me.via) && <button type="button" class="button small" onClick={() => void signOut(say)}>Sign out</button>}
+      <p class="who">
+        <Icon name="person" />
+        <Untrusted text={me.user || me.name} most={60} />
+      </p>
+      <p class="dim small">
+        <RolesOfPerson />
+      </p>
+      {signedIn(me.via) && (
+        <button type="button" class="button small" onClick={() => void signOut(say)}>
+          Sign out
+        </button>
+      )}
     </div>
   );
 }
@@ -170,11 +239,22 @@ function Account({ theme }: { theme: Theme }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" class={"icon-button" + (mode === "console" ? " narrow-only" : "")} aria-haspopup="dialog" aria-label="Account" onClick={() => setOpen(true)}><Icon name="person" /></button>
+      <button
+        type="button"
+        class={"icon-button" + (mode === "console" ? " narrow-only" : "")}
+        aria-haspopup="dialog"
+        aria-label="Account"
+        onClick={() => setOpen(true)}
+      >
+        <Icon name="person" />
+      </button>
       {open && (
         <Dialog title="Account" onClose={() => setOpen(false)}>
           <Person />
-          <p class="row"><ThemeButton theme={theme} /><span>Colors: {themeNames[theme.name]}</span></p>
+          <p class="row">
+            <ThemeButton theme={theme} />
+            <span>Colors: {themeNames[theme.name]}</span>
+          </p>
         </Dialog>
       )}
     </>

@@ -3,7 +3,10 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 
 const themes = ["auto", "light", "dark"] as const;
 export type ThemeName = (typeof themes)[number];
-export interface Theme { name: ThemeName; next(): void }
+export interface Theme {
+  name: ThemeName;
+  next(): void;
+}
 
 const stored = "capgate.theme";
 

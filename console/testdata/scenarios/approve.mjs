@@ -11,7 +11,11 @@ export default async ({ context, args, phone }) => {
     await page.goto(admin + "/#/inbox");
     await page.getByText("Nothing waits for you").waitFor();
   }
-  const call = invoke(args.public, "caps", { to: ["a@example.com", "b@example.com"], amount: "1.50", body: { text: "hello\nworld", password: "hunter2hunter2" } });
+  const call = invoke(args.public, "caps", {
+    to: ["a@example.com", "b@example.com"],
+    amount: "1.50",
+    body: { text: "hello\nworld", password: "hunter2hunter2" },
+  });
   const card = one.locator("article.approval");
   await card.waitFor();
   saw.card = await card.innerText();
@@ -55,7 +59,10 @@ export default async ({ context, args, phone }) => {
   saw.address = new URL(desk.url()).hash;
   await desk.keyboard.press("d");
   saw.deny = await desk.getByRole("dialog").getByRole("region", { name: "All arguments" }).innerText();
-  await desk.getByRole("dialog").getByLabel(/Reason/).fill("not today");
+  await desk
+    .getByRole("dialog")
+    .getByLabel(/Reason/)
+    .fill("not today");
   await desk.getByRole("dialog").getByRole("button", { name: "Deny once" }).click();
   saw.reason = await (await third).text();
   await desk.getByRole("dialog").waitFor({ state: "hidden" });

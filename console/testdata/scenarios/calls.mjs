@@ -4,7 +4,9 @@ import { invoke } from "../gateway.mjs";
 export default async ({ context, args }) => {
   const [admin, traces] = args.origins;
   const c = await context({ viewport: { width: 1280, height: 900 } });
-  await c.route(traces + "/**", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html><title>A trace</title>" }));
+  await c.route(traces + "/**", (route) =>
+    route.fulfill({ contentType: "text/html", body: "<!doctype html><title>A trace</title>" }),
+  );
   const page = await c.newPage();
   const saw = {};
   await page.goto(admin + "/#/calls");
@@ -13,7 +15,10 @@ export default async ({ context, args }) => {
   if (!answer.ok) throw new Error(await answer.text());
   await page.getByRole("table", { name: "Calls" }).getByRole("link", { name: "caps / echo" }).click();
   const dialog = page.getByRole("dialog", { name: "Call" });
-  saw.trace = await dialog.locator("dt", { hasText: /^Trace$/ }).locator("xpath=following-sibling::dd").innerText();
+  saw.trace = await dialog
+    .locator("dt", { hasText: /^Trace$/ })
+    .locator("xpath=following-sibling::dd")
+    .innerText();
   const opened = c.waitForEvent("page");
   await dialog.getByRole("link", { name: "Trace" }).click();
   const other = await opened;

@@ -6,7 +6,8 @@ export default async ({ context, args }) => {
   await page.goto(args.origins[0] + "/#/fleets/free");
   const row = page.locator("tr", { hasText: args.backend });
   await row.waitFor();
-  let running = true, calls = 0;
+  let running = true,
+    calls = 0;
   const failed = [];
   const load = (async () => {
     while (running) {

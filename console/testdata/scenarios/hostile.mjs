@@ -68,12 +68,14 @@ export default async ({ context, args }) => {
     await page.locator(".record").first().waitFor();
     await look("an answer");
   };
-  await Promise.all([0, 1].map(async (half) => {
-    const c = await context({ viewport: { width: 320, height: 700 }, colorScheme: half ? "dark" : "light" });
-    const page = await c.newPage();
-    for (const [i, each] of args.cases.entries()) if (i % 2 === half) await one(page, each);
-    await c.close();
-  }));
+  await Promise.all(
+    [0, 1].map(async (half) => {
+      const c = await context({ viewport: { width: 320, height: 700 }, colorScheme: half ? "dark" : "light" });
+      const page = await c.newPage();
+      for (const [i, each] of args.cases.entries()) if (i % 2 === half) await one(page, each);
+      await c.close();
+    }),
+  );
   if (!shown) found.push("no part of a hostile string was looked for");
   return found;
 };

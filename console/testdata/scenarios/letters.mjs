@@ -15,7 +15,8 @@ export default async ({ context, args }) => {
   const button = page.getByRole("button", { name: "Retry evt_51" });
   const may = [String(await button.isDisabled()), await button.getAttribute("title")];
   // An empty list says whether notices are configured at all.
-  const empty = [], letters = /\/v1\/webhooks\/dead\?/;
+  const empty = [],
+    letters = /\/v1\/webhooks\/dead\?/;
   for (const destinations of [["slack-ops", "mail"], []]) {
     await page.unroute(letters);
     await page.route(letters, (route) => route.fulfill({ json: { dead: [], destinations } }));

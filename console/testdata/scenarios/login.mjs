@@ -9,13 +9,13 @@ export default async ({ context, args }) => {
   const yes = page.getByRole("button", { name: "Let it in" });
   await yes.waitFor();
   const asked = await page.locator("main").innerText();
-  found.push(...await layout(page), ...await serious(page));
+  found.push(...(await layout(page)), ...(await serious(page)));
   await yes.click();
   await page.waitForURL((url) => url.port === new URL(args.address).searchParams.get("port"));
   const answer = await page.locator("body").innerText();
   await page.goto(args.remote);
   await yes.click();
   await page.getByRole("heading", { name: "Code for" }).waitFor();
-  found.push(...await layout(page), ...await serious(page));
+  found.push(...(await layout(page)), ...(await serious(page)));
   return { asked, answer, code: await page.locator("code.secret").innerText(), found };
 };

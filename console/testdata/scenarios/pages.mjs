@@ -19,7 +19,14 @@ export default async ({ context, args, phone }) => {
   const all = async (name, options) => {
     const c = await context({ ignoreHTTPSErrors: true, ...options });
     const page = await c.newPage();
-    for (const path of [admin + "/signin", admin + "/signin?out=1", admin + "/signin?ended=1", admin + "/cli?port=x", site + "/inbox/signin", site + "/docs/errors"]) {
+    for (const path of [
+      admin + "/signin",
+      admin + "/signin?out=1",
+      admin + "/signin?ended=1",
+      admin + "/cli?port=x",
+      site + "/inbox/signin",
+      site + "/docs/errors",
+    ]) {
       await page.goto(path);
       await look(page, `${path} ${name}`, options.colorScheme === "dark" || !path.endsWith("/errors")); // it is long
     }
@@ -43,7 +50,10 @@ export default async ({ context, args, phone }) => {
     await page.getByText("You have signed out.").waitFor();
     await c.close();
   };
-  await Promise.all([all("light wide", { ...wide, colorScheme: "light" }), all("dark phone", { ...phone, colorScheme: "dark" })]);
+  await Promise.all([
+    all("light wide", { ...wide, colorScheme: "light" }),
+    all("dark phone", { ...phone, colorScheme: "dark" }),
+  ]);
   for (const name of args.names) {
     const where = JSON.stringify(name.slice(0, 20));
     const page = await signIn({ context, issuer, person: { ...ops, sub: name }, options: small }, admin + program);

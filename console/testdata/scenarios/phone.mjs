@@ -14,7 +14,7 @@ export default async ({ context, args, phone }) => {
   saw.address = page.url();
   saw.card = await card.innerText();
   saw.others = (await page.locator("article.approval").count()) - 1;
-  saw.found = [...await layout(page), ...await serious(page)];
+  saw.found = [...(await layout(page)), ...(await serious(page))];
   await card.getByRole("button", { name: "Approve" }).tap();
   await page.getByRole("dialog").getByRole("button", { name: "Approve once" }).tap();
   saw.outcome = await page.locator("article.approval[data-state=used] .outcome").innerText();

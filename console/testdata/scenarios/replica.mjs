@@ -15,7 +15,10 @@ export default async ({ context, args, phone }) => {
   for (const pending of [0, 1]) {
     await page.locator("article.approval[data-state=pending]").first().getByRole("button", { name: "Approve" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Approve once" }).click();
-    await page.locator("article.approval[data-state=pending]").nth(1 - pending).waitFor({ state: "detached" });
+    await page
+      .locator("article.approval[data-state=pending]")
+      .nth(1 - pending)
+      .waitFor({ state: "detached" });
   }
   return [(await first).status, (await second).status];
 };

@@ -5,9 +5,14 @@ export default async ({ context, args }) => {
   const [admin, site, issuer] = args.origins;
   const who = {
     console: { base: admin, url: admin + "/#/fleets", person: { groups: ["ops"] }, name: "ann, issuer corp" },
-    inbox: { base: site + "/inbox", url: site + "/inbox#/history", person: { sub: "bob", scope: "approve read" }, name: "bob, issuer corp" },
+    inbox: {
+      base: site + "/inbox",
+      url: site + "/inbox#/history",
+      person: { sub: "bob", scope: "approve read" },
+      name: "bob, issuer corp",
+    },
   };
-  const me = async (page, base) => (await (await page.context().request.get(base + "/v1/me")).json());
+  const me = async (page, base) => await (await page.context().request.get(base + "/v1/me")).json();
   const live = (page) => page.getByRole("banner").getByText("Live", { exact: true }).waitFor();
   for (const one of Object.values(who)) {
     one.page = await signIn({ context, issuer, person: one.person }, one.url);
@@ -19,13 +24,21 @@ export default async ({ context, args }) => {
   const { csrf_token } = await me(root, admin);
   const all = [];
   for (const { base, url, page, name, csrf, person } of Object.values(who)) {
-    const answer = await root.context().request.post(admin + "/v1/sessions:revoke", { headers: { "X-CSRF-Token": csrf_token }, data: { name } });
+    const answer = await root
+      .context()
+      .request.post(admin + "/v1/sessions:revoke", { headers: { "X-CSRF-Token": csrf_token }, data: { name } });
     if (!answer.ok()) throw new Error(`${answer.status()} ${await answer.text()}`);
     await page.waitForURL(/\/signin\?/);
     const path = () => page.url().slice(new URL(url).origin.length);
-    const saw = { page: url.slice(new URL(url).origin.length), signin: path(), said: await page.getByRole("status").innerText(), status: [] };
+    const saw = {
+      page: url.slice(new URL(url).origin.length),
+      signin: path(),
+      said: await page.getByRole("status").innerText(),
+      status: [],
+    };
     const { request } = page.context();
-    for (const of of ["/v1/me", "/v1/approvals", "/v1/approvals/events"]) saw.status.push((await request.get(base + of)).status());
+    for (const of of ["/v1/me", "/v1/approvals", "/v1/approvals/events"])
+      saw.status.push((await request.get(base + of)).status());
     for (const of of ["/v1/approvals/x/approve", "/v1/approvals/x/deny"]) {
       saw.status.push((await request.post(base + of, { headers: { "X-CSRF-Token": csrf }, data: {} })).status());
     }

@@ -13,14 +13,15 @@ export default async ({ context, args }) => {
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   };
-  const state = async (button) => ((await button.isDisabled()) ? (await button.getAttribute("title")) || "disabled" : "");
+  const state = async (button) =>
+    (await button.isDisabled()) ? (await button.getAttribute("title")) || "disabled" : "";
   await settled(page);
   saw.said = await page.locator(".person p.small").innerText();
   saw.nav = await page.getByRole("navigation", { name: "Screens" }).first().innerText();
   for (const tenant of ["acme", "globex", "initech"]) {
     saw.buttons[`rule of ${tenant}`] = await state(page.getByRole("button", { name: `Change caps other-${tenant}` }));
   }
-  saw.found.push(...await serious(page));
+  saw.found.push(...(await serious(page)));
   await page.getByRole("button", { name: "Change caps other-acme" }).click();
   await dialog.getByLabel("Policy").selectOption("block");
   await dialog.getByRole("button", { name: "Set the rule" }).click();
@@ -28,7 +29,9 @@ export default async ({ context, args }) => {
   const row = page.getByRole("row", { name: /other-acme/ });
   await row.getByText("block").waitFor();
   saw.changed = await row.innerText();
-  saw.rules = (await page.getByRole("combobox", { name: "Rules", exact: true }).locator("option").allInnerTexts()).join();
+  saw.rules = (
+    await page.getByRole("combobox", { name: "Rules", exact: true }).locator("option").allInnerTexts()
+  ).join();
   for (const tenant of ["acme", "globex"]) {
     await open(page, admin, `/#/tenants/${tenant}`);
     saw.buttons[`keys of ${tenant}`] = await state(page.getByRole("button", { name: "Create a key" }));
@@ -50,13 +53,19 @@ export default async ({ context, args }) => {
     const call = page.getByRole("button", { name: "Call", exact: true });
     await call.waitFor();
     saw.buttons[`call in ${tenant}`] = await state(call);
-    saw.buttons[`tenant of a call, with ${tenant}`] = await page.locator("main").getByLabel("Tenant", { exact: true }).inputValue();
+    saw.buttons[`tenant of a call, with ${tenant}`] = await page
+      .locator("main")
+      .getByLabel("Tenant", { exact: true })
+      .inputValue();
   }
   await open(page, admin, "/#/sessions");
   saw.refused = await page.locator("main .failure").innerText();
   await open(page, admin, "/#/audit");
 
-  const root = await signIn({ context, issuer, person: { sub: "root", groups: ["ops"] }, options }, admin + "/#/sessions");
+  const root = await signIn(
+    { context, issuer, person: { sub: "root", groups: ["ops"] }, options },
+    admin + "/#/sessions",
+  );
   const theirs = root.getByRole("row", { name: /una, issuer corp/ });
   await theirs.waitFor();
   saw.session = await theirs.innerText();

@@ -44,7 +44,11 @@ export default async ({ context, args }) => {
   await page.getByLabel("Reason").fill("*");
   await page.locator("tbody .badge.good").first().waitFor({ state: "detached" });
   const before = await page.locator("tbody tr").count();
-  await fetch(args.public + "/v1/capabilities/nosuch/invoke", { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"tool_name": "live", "args": {}}' });
+  await fetch(args.public + "/v1/capabilities/nosuch/invoke", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: '{"tool_name": "live", "args": {}}',
+  });
   await page.locator("tr", { hasText: "CAPABILITY_UNKNOWN" }).first().waitFor();
   saw.live = (await page.locator("tbody tr").count()) > before;
   return saw;

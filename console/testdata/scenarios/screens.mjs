@@ -27,7 +27,11 @@ export default async ({ context, args, phone }) => {
       await page.getByRole("dialog").waitFor();
       for (const w of await layout(page)) found.push(`${path} ${button} ${size}: ${w}`);
       if (axe) for (const w of await serious(page)) found.push(`${path} ${button} ${colorScheme}: ${w}`);
-      if (args.images && axe) await page.screenshot({ path: `${args.images}/dialog-${path.replace(/\W+/g, "-")}-${button}-${size}-${colorScheme}.png`, caret: "initial" });
+      if (args.images && axe)
+        await page.screenshot({
+          path: `${args.images}/dialog-${path.replace(/\W+/g, "-")}-${button}-${size}-${colorScheme}.png`,
+          caret: "initial",
+        });
       await page.keyboard.press("Escape");
       await page.getByRole("dialog").waitFor({ state: "detached" });
     }

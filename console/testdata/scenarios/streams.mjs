@@ -8,7 +8,8 @@ async function played(page, admin, control) {
   await page.goto(admin + "/#/tools/played/hold");
   await page.getByLabel("JSON", { exact: true }).fill(text);
   await page.getByRole("button", { name: "Call", exact: true }).click();
-  const records = page.locator(".record"), state = page.locator(".card", { hasText: "Answer" }).locator(".card-head .badge");
+  const records = page.locator(".record"),
+    state = page.locator(".card", { hasText: "Answer" }).locator(".card-head .badge");
   const first = await records.first().innerText();
   const saw = { first, state: await state.innerText() };
   await post(control, "/played");
@@ -26,7 +27,8 @@ async function documented(page, site, control, name, type) {
   await one.locator("textarea.body-param__text").fill(text);
   await one.locator(".responses-wrapper select.content-type").first().selectOption(type);
   await one.locator("button.execute").click();
-  const shown = one.locator(".live pre"), title = one.locator(".live strong");
+  const shown = one.locator(".live pre"),
+    title = one.locator(".live strong");
   await shown.getByText("data").waitFor();
   const saw = { first: await shown.innerText(), state: await title.innerText() };
   await post(control, "/" + name);

@@ -5,20 +5,25 @@ import { signIn } from "../person.mjs";
 
 export default async ({ context, args, phone }) => {
   const [site, issuer] = args.origins;
-  const page = await signIn({ context, issuer, person: { sub: "dan", scope: "approve read" }, options: phone }, `${site}/inbox#/`);
+  const page = await signIn(
+    { context, issuer, person: { sub: "dan", scope: "approve read" }, options: phone },
+    `${site}/inbox#/`,
+  );
   const saw = { found: [] };
   const cards = page.locator("article.approval[data-state=pending]");
   const of = (id) => page.locator(`article.approval[data-id="${id}"]`);
   const choice = page.getByLabel("Tenant", { exact: true });
   const link = async (tenant, id) => {
-    await page.evaluate((to) => { location.hash = to; }, `#/${tenant}/${id}`);
+    await page.evaluate((to) => {
+      location.hash = to;
+    }, `#/${tenant}/${id}`);
     await page.getByRole("heading", { level: 1, name: "Approval" }).waitFor();
   };
   await of(args.own).waitFor();
   await of(args.other).waitFor();
   saw.cards = await cards.allInnerTexts();
   saw.choices = (await choice.locator("option").allInnerTexts()).join(" ");
-  saw.found.push(...await layout(page), ...await serious(page));
+  saw.found.push(...(await layout(page)), ...(await serious(page)));
   await choice.selectOption("acme");
   await of(args.other).waitFor({ state: "detached" });
   await of(args.own).waitFor();
@@ -34,7 +39,7 @@ export default async ({ context, args, phone }) => {
   saw.approved = await of(args.own).locator(".outcome").innerText();
   await link("initech", args.foreign);
   saw.away = await page.locator("main .empty").innerText();
-  saw.found.push(...await layout(page), ...await serious(page));
+  saw.found.push(...(await layout(page)), ...(await serious(page)));
   // A call of the second tenant appears by itself.
   await page.getByRole("link", { name: "All approvals" }).click();
   await page.getByRole("tab", { name: /^Waiting/ }).waitFor();

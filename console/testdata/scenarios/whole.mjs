@@ -4,7 +4,10 @@ import { invoke } from "../gateway.mjs";
 export default async ({ context, args }) => {
   const [admin] = args.origins;
   const saw = { screens: [] };
-  for (const viewport of [{ width: 1440, height: 900 }, { width: 1366, height: 768 }]) {
+  for (const viewport of [
+    { width: 1440, height: 900 },
+    { width: 1366, height: 768 },
+  ]) {
     const page = await (await context({ viewport })).newPage();
     await page.goto(admin + "/#/inbox");
     await page.getByText("Nothing waits for you").waitFor();

@@ -14,8 +14,12 @@ export function Audit(_: { rest: string[] }) {
   const { tenant } = useSession();
   const [actor, setActor] = useState("");
   const [what, setWhat] = useState("");
-  const { items, page, error, loading, more, reload } = useList<Change, ChangesPage>("/v1/audit", "changes",
-    { tenant, actor: useSlow(actor.trim()), what: useSlow(what.trim()), page_size: 100 }, 10_000);
+  const { items, page, error, loading, more, reload } = useList<Change, ChangesPage>(
+    "/v1/audit",
+    "changes",
+    { tenant, actor: useSlow(actor.trim()), what: useSlow(what.trim()), page_size: 100 },
+    10_000,
+  );
   const columns: Column<Change>[] = [
     { title: "When", cell: (c) => <Ago time={c.time} /> },
     { title: "Who", cell: (c) => <Untrusted text={c.actor} most={120} /> },
@@ -34,7 +38,11 @@ export function Audit(_: { rest: string[] }) {
         <Trouble problem={error} retry={reload} what="its changes" />
         {page?.partial && <p class="note wait">Redis is away: these are the changes of one replica.</p>}
         {loading && items.length === 0 && !error && <Loading />}
-        {page && <Card><Table label="Changes" columns={columns} rows={items} keyOf={(c) => c.id} empty="No change fits." /></Card>}
+        {page && (
+          <Card>
+            <Table label="Changes" columns={columns} rows={items} keyOf={(c) => c.id} empty="No change fits." />
+          </Card>
+        )}
         <More more={more} loading={loading} />
       </div>
     </Screen>
@@ -42,5 +50,11 @@ export function Audit(_: { rest: string[] }) {
 }
 
 const Targets = ({ of }: { of: Change }) => (
-  <div class="facts-line">{(of.targets ?? []).map((t, i) => <span key={i}><span class="dim">{inWords(t.name ?? "", 60)}</span> <Untrusted text={t.value} mono most={120} /></span>)}</div>
+  <div class="facts-line">
+    {(of.targets ?? []).map((t, i) => (
+      <span key={i}>
+        <span class="dim">{inWords(t.name ?? "", 60)}</span> <Untrusted text={t.value} mono most={120} />
+      </span>
+    ))}
+  </div>
 );

@@ -20,9 +20,21 @@ export function Calls({ rest }: { rest: string[] }) {
   const [of, setOf] = useState({ capability: "", tool: "", user: "", agent: "", reason: "", code: "", slower: "" });
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
   const slow = useSlow(of);
-  const filter = { tenant, capability: slow.capability.trim(), tool: slow.tool.trim(), user: slow.user.trim(), agent: slow.agent.trim(),
-    reason: slow.reason.trim() || own(reasons, slow.code), outcome: slow.code === "tool" ? "*" : "", code: own(reasons, slow.code) || slow.code === "tool" ? "" : slow.code, min_duration: slow.slower };
-  const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", { ...filter, page_size: most });
+  const filter = {
+    tenant,
+    capability: slow.capability.trim(),
+    tool: slow.tool.trim(),
+    user: slow.user.trim(),
+    agent: slow.agent.trim(),
+    reason: slow.reason.trim() || own(reasons, slow.code),
+    outcome: slow.code === "tool" ? "*" : "",
+    code: own(reasons, slow.code) || slow.code === "tool" ? "" : slow.code,
+    min_duration: slow.slower,
+  };
+  const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", {
+    ...filter,
+    page_size: most,
+  });
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState(0);
   const fresh = useRef<RecentCall[]>([]);
@@ -33,54 +45,137 @@ export function Calls({ rest }: { rest: string[] }) {
     if (now.length) change((all) => merged(now, all));
   };
   // What came by the old filter does not belong to the new list.
-  useEffect(() => { fresh.current = []; setHeld(0); }, [JSON.stringify(filter)]);
+  useEffect(() => {
+    fresh.current = [];
+    setHeld(0);
+  }, [JSON.stringify(filter)]);
   const timer = useRef<number | undefined>(undefined);
   useEffect(() => () => window.clearTimeout(timer.current), []);
   const stop = useRef(paused);
   stop.current = paused;
   const showNow = useRef(show);
   showNow.current = show;
-  useEvents("/v1/calls/events", filter, (e) => {
-    const c = parse(e.data);
-    if (!c) return;
-    fresh.current = [c, ...fresh.current].slice(0, most);
-    if (stop.current) setHeld(fresh.current.length);
-    else timer.current ??= window.setTimeout(() => { timer.current = undefined; if (!stop.current) showNow.current(); }, gathered);
-  }, reload);
+  useEvents(
+    "/v1/calls/events",
+    filter,
+    (e) => {
+      const c = parse(e.data);
+      if (!c) return;
+      fresh.current = [c, ...fresh.current].slice(0, most);
+      if (stop.current) setHeld(fresh.current.length);
+      else
+        timer.current ??= window.setTimeout(() => {
+          timer.current = undefined;
+          if (!stop.current) showNow.current();
+        }, gathered);
+    },
+    reload,
+  );
   const pause = () => {
     setPaused(!paused);
     if (paused) show();
   };
   const opened = rest[0];
   return (
-    <Screen title="Calls" about={`The last ${most} calls of all replicas, as they end`}
-      tools={<button type="button" class="button" aria-pressed={paused} onClick={pause}>{paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}</button>}>
+    <Screen
+      title="Calls"
+      about={`The last ${most} calls of all replicas, as they end`}
+      tools={
+        <button type="button" class="button" aria-pressed={paused} onClick={pause}>
+          {paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}
+        </button>
+      }
+    >
       <div class="stack">
         <Filters of={of} put={put} seen={items} />
         <Trouble problem={error} retry={reload} what="its calls" />
-        {page?.partial && <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>}
+        {page?.partial && (
+          <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>
+        )}
         {loading && items.length === 0 && !error && <Loading />}
-        {page && <Card><Table label="Calls" columns={columns} rows={items} keyOf={(c) => c.id} empty="No call fits yet. New ones appear by themselves." /></Card>}
+        {page && (
+          <Card>
+            <Table
+              label="Calls"
+              columns={columns}
+              rows={items}
+              keyOf={(c) => c.id}
+              empty="No call fits yet. New ones appear by themselves."
+            />
+          </Card>
+        )}
       </div>
-      {opened && !loading && <CallDialog of={items.find((c) => c.id === opened)} id={opened} onClose={() => { location.hash = "#/calls"; }} />}
+      {opened && !loading && (
+        <CallDialog
+          of={items.find((c) => c.id === opened)}
+          id={opened}
+          onClose={() => {
+            location.hash = "#/calls";
+          }}
+        />
+      )}
     </Screen>
   );
 }
 
 type Put = (field: "capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower") => (text: string) => void;
 
-function Filters({ of, put, seen }: { of: Record<"capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower", string>; put: Put; seen: RecentCall[] }) {
-  const those = (field: "capability" | "tool" | "reason") => [...new Set(seen.map((c) => c[field]).filter((v): v is string => Boolean(v)))].slice(0, 50);
+function Filters({
+  of,
+  put,
+  seen,
+}: {
+  of: Record<"capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower", string>;
+  put: Put;
+  seen: RecentCall[];
+}) {
+  const those = (field: "capability" | "tool" | "reason") =>
+    [...new Set(seen.map((c) => c[field]).filter((v): v is string => Boolean(v)))].slice(0, 50);
   return (
     <div class="filters" role="search" aria-label="Filter calls">
-      <Text label="Capability" value={of.capability} onInput={put("capability")} placeholder="any" of={those("capability")} />
+      <Text
+        label="Capability"
+        value={of.capability}
+        onInput={put("capability")}
+        placeholder="any"
+        of={those("capability")}
+      />
       <Text label="Tool" value={of.tool} onInput={put("tool")} placeholder="any" of={those("tool")} />
       <Text label="User" value={of.user} onInput={put("user")} placeholder="any" />
       <Text label="Agent" value={of.agent} onInput={put("agent")} placeholder="any" />
       <Text label="Reason" value={of.reason} onInput={put("reason")} placeholder="any" of={["*", ...those("reason")]} />
-      <Choice label="Result" value={of.code} onInput={put("code")} of={[["", "any"], ["asked", "asked"], ["refused", "refused"], ["tool", "tool error"], ["*", "any but OK"], ["OK", "OK"], ["PERMISSION_DENIED", "PERMISSION_DENIED"],
-        ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"], ["UNAVAILABLE", "UNAVAILABLE"], ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"], ["FAILED_PRECONDITION", "FAILED_PRECONDITION"], ["INTERNAL", "INTERNAL"]]} />
-      <Choice label="Took at least" value={of.slower} onInput={put("slower")} of={[["", "any time"], ["100ms", "100 ms"], ["500ms", "500 ms"], ["1s", "1 s"], ["5s", "5 s"], ["30s", "30 s"]]} />
+      <Choice
+        label="Result"
+        value={of.code}
+        onInput={put("code")}
+        of={[
+          ["", "any"],
+          ["asked", "asked"],
+          ["refused", "refused"],
+          ["tool", "tool error"],
+          ["*", "any but OK"],
+          ["OK", "OK"],
+          ["PERMISSION_DENIED", "PERMISSION_DENIED"],
+          ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"],
+          ["UNAVAILABLE", "UNAVAILABLE"],
+          ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"],
+          ["FAILED_PRECONDITION", "FAILED_PRECONDITION"],
+          ["INTERNAL", "INTERNAL"],
+        ]}
+      />
+      <Choice
+        label="Took at least"
+        value={of.slower}
+        onInput={put("slower")}
+        of={[
+          ["", "any time"],
+          ["100ms", "100 ms"],
+          ["500ms", "500 ms"],
+          ["1s", "1 s"],
+          ["5s", "5 s"],
+          ["30s", "30 s"],
+        ]}
+      />
     </div>
   );
 }
@@ -88,10 +183,42 @@ function Filters({ of, put, seen }: { of: Record<"capability" | "tool" | "user" 
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
 const columns: Column<RecentCall>[] = [
-  { title: "Ended", cell: (c) => (c.time ? <time dateTime={c.time} title={exactTime(c.time)}>{clock.format(new Date(c.time))}</time> : "–") },
-  { title: "Tool", kind: "wide", cell: (c) => <a class="plain" href={"#/calls/" + encodeURIComponent(c.id)}><Untrusted text={c.capability} mono none="no capability" most={60} /> <span class="dim">/</span> <Untrusted text={c.tool} mono none={inWords(c.method ?? "", 40) || "no tool"} most={80} /></a> },
+  {
+    title: "Ended",
+    cell: (c) =>
+      c.time ? (
+        <time dateTime={c.time} title={exactTime(c.time)}>
+          {clock.format(new Date(c.time))}
+        </time>
+      ) : (
+        "–"
+      ),
+  },
+  {
+    title: "Tool",
+    kind: "wide",
+    cell: (c) => (
+      <a class="plain" href={"#/calls/" + encodeURIComponent(c.id)}>
+        <Untrusted text={c.capability} mono none="no capability" most={60} /> <span class="dim">/</span>{" "}
+        <Untrusted text={c.tool} mono none={inWords(c.method ?? "", 40) || "no tool"} most={80} />
+      </a>
+    ),
+  },
   { title: "Tenant", cell: (c) => <Untrusted text={c.tenant} mono none="nobody" most={60} /> },
-  { title: "By", cell: (c) => <div class="facts-line">{c.user && <Untrusted text={c.user} most={60} />}{c.agent && <span class="dim"><Untrusted text={c.agent} most={60} /></span>}{!c.user && !c.agent && <Untrusted text={c.key} mono most={60} />}</div> },
+  {
+    title: "By",
+    cell: (c) => (
+      <div class="facts-line">
+        {c.user && <Untrusted text={c.user} most={60} />}
+        {c.agent && (
+          <span class="dim">
+            <Untrusted text={c.agent} most={60} />
+          </span>
+        )}
+        {!c.user && !c.agent && <Untrusted text={c.key} mono most={60} />}
+      </div>
+    ),
+  },
   { title: "Result", cell: (c) => <Result of={c} /> },
   { title: "Took", kind: "num", cell: (c) => tookOf(c) },
 ];

@@ -8,10 +8,16 @@ const asked = new Set(["APPROVAL_REQUIRED", "APPROVAL_PENDING"]);
 
 /** Result is how a call ended, in one word. */
 export function Result({ of: c }: { of: RecentCall }) {
-  if (asked.has(c.reason ?? "")) return <Badge tone="info" title={c.reason ?? ""}>asked</Badge>;
+  if (asked.has(c.reason ?? ""))
+    return (
+      <Badge tone="info" title={c.reason ?? ""}>
+        asked
+      </Badge>
+    );
   if (c.reason) return <Badge tone="wait">{inWords(c.reason, 60)}</Badge>;
   if (c.code && c.code !== "OK") return <Badge tone="bad">{inWords(c.code, 60)}</Badge>;
-  if (c.outcome && c.outcome !== "success") return <Badge tone="bad">{c.outcome === "tool_error" ? "tool error" : inWords(c.outcome, 40)}</Badge>;
+  if (c.outcome && c.outcome !== "success")
+    return <Badge tone="bad">{c.outcome === "tool_error" ? "tool error" : inWords(c.outcome, 40)}</Badge>;
   return <Badge tone="good">OK</Badge>;
 }
 
@@ -19,5 +25,11 @@ export function Result({ of: c }: { of: RecentCall }) {
 export function tookOf(c: RecentCall): string {
   const s = Number.parseFloat(c.duration ?? "");
   if (Number.isNaN(s)) return "–";
-  return s >= 10 ? `${s.toFixed(0)} s` : s >= 1 ? `${s.toFixed(1)} s` : s >= 0.01 ? `${Math.round(s * 1000)} ms` : `${(s * 1000).toFixed(1)} ms`;
+  return s >= 10
+    ? `${s.toFixed(0)} s`
+    : s >= 1
+      ? `${s.toFixed(1)} s`
+      : s >= 0.01
+        ? `${Math.round(s * 1000)} ms`
+        : `${(s * 1000).toFixed(1)} ms`;
 }

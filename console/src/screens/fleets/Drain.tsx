@@ -6,7 +6,13 @@ import { Dialog, Failure } from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/session";
 
-interface Props { fleet: Fleet; backend: Backend; drain: boolean; onClose(): void; onDone(): void }
+interface Props {
+  fleet: Fleet;
+  backend: Backend;
+  drain: boolean;
+  onClose(): void;
+  onDone(): void;
+}
 
 export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
   const { say } = useSession();
@@ -19,9 +25,13 @@ export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
     setProblem(undefined);
     try {
       const verb = drain ? "drain" : "undrain";
-      const { shared } = await post<BackendDrains>(`/v1/backends/${encodeURIComponent(backend.addr)}:${verb}`,
-        drain ? { capability: fleet.capability, force } : { capability: fleet.capability });
-      say(`${backend.addr} ${drain ? "is drained" : "gets calls again"}${shared ? "" : ", at this replica alone: Redis is away"}.`);
+      const { shared } = await post<BackendDrains>(
+        `/v1/backends/${encodeURIComponent(backend.addr)}:${verb}`,
+        drain ? { capability: fleet.capability, force } : { capability: fleet.capability },
+      );
+      say(
+        `${backend.addr} ${drain ? "is drained" : "gets calls again"}${shared ? "" : ", at this replica alone: Redis is away"}.`,
+      );
       onDone();
       onClose();
     } catch (err) {
@@ -31,25 +41,60 @@ export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
   };
   return (
     <Dialog title={drain ? "Drain this backend?" : "Undrain this backend?"} onClose={onClose}>
-      <p><Untrusted text={backend.addr} mono /> of <b><Untrusted text={fleet.capability} /></b></p>
-      <p class="dim">{drain
-        ? "It gets no new calls from any replica. Calls in flight go on to their end. It stays drained until somebody undrains it."
-        : "All replicas send calls to it again, as soon as its health permits."}</p>
-      {drain && <p class="note">{backend.in_flight} {backend.in_flight === 1 ? "call is" : "calls are"} in flight at this replica.</p>}
+      <p>
+        <Untrusted text={backend.addr} mono /> of{" "}
+        <b>
+          <Untrusted text={fleet.capability} />
+        </b>
+      </p>
+      <p class="dim">
+        {drain
+          ? "It gets no new calls from any replica. Calls in flight go on to their end. It stays drained until somebody undrains it."
+          : "All replicas send calls to it again, as soon as its health permits."}
+      </p>
+      {drain && (
+        <p class="note">
+          {backend.in_flight} {backend.in_flight === 1 ? "call is" : "calls are"} in flight at this replica.
+        </p>
+      )}
       {last && (
-        <label class="choice"><input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} />
-          <span><b>Drain it although it is the last one</b><span class="dim small">Calls of this capability are refused until another backend is usable.</span></span></label>
+        <label class="choice">
+          <input type="checkbox" checked={force} onChange={(e) => setForce(e.currentTarget.checked)} />
+          <span>
+            <b>Drain it although it is the last one</b>
+            <span class="dim small">Calls of this capability are refused until another backend is usable.</span>
+          </span>
+        </label>
       )}
       {problem?.reason !== "LAST_BACKEND" && <Failure problem={problem} />}
       <div class="actions">
-        <button type="button" class="button" onClick={onClose}>Cancel</button>
-        <button type="button" class={drain ? "button danger" : "button primary"} disabled={busy || (last && !force)} onClick={() => void run()}>{drain ? "Drain" : "Undrain"}</button>
+        <button type="button" class="button" onClick={onClose}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          class={drain ? "button danger" : "button primary"}
+          disabled={busy || (last && !force)}
+          onClick={() => void run()}
+        >
+          {drain ? "Drain" : "Undrain"}
+        </button>
       </div>
     </Dialog>
   );
 }
 
-export function WithdrawDialog({ capability, addr, onClose, onDone }: { capability: string; addr: string; onClose(): void; onDone(): void }) {
+export function WithdrawDialog({
+  capability,
+  addr,
+  onClose,
+  onDone,
+}: {
+  capability: string;
+  addr: string;
+  onClose(): void;
+  onDone(): void;
+}) {
   const { say } = useSession();
   const [problem, setProblem] = useState<Problem>();
   const run = async () => {
@@ -64,12 +109,21 @@ export function WithdrawDialog({ capability, addr, onClose, onDone }: { capabili
   };
   return (
     <Dialog title="Withdraw this registration?" onClose={onClose}>
-      <p><Untrusted text={addr} mono /> of <b><Untrusted text={capability} /></b></p>
+      <p>
+        <Untrusted text={addr} mono /> of{" "}
+        <b>
+          <Untrusted text={capability} />
+        </b>
+      </p>
       <p class="dim">Running calls finish, and no new ones arrive. The backend may register again by itself.</p>
       <Failure problem={problem} />
       <div class="actions">
-        <button type="button" class="button" onClick={onClose}>Cancel</button>
-        <button type="button" class="button danger" onClick={() => void run()}>Withdraw</button>
+        <button type="button" class="button" onClick={onClose}>
+          Cancel
+        </button>
+        <button type="button" class="button danger" onClick={() => void run()}>
+          Withdraw
+        </button>
       </div>
     </Dialog>
   );

@@ -4,7 +4,20 @@ import { useState } from "preact/hooks";
 import type { Backend, Fleet, FleetsPage } from "../../api/types";
 import { allTenants, useMay } from "../../parts/roles";
 import { Ago } from "../../parts/Time";
-import { Badge, Card, Empty, Failure, Loading, More, own, Screen, Search, Table, type Column, type Tone } from "../../parts/parts";
+import {
+  Badge,
+  Card,
+  Empty,
+  Failure,
+  Loading,
+  More,
+  own,
+  Screen,
+  Search,
+  Table,
+  type Column,
+  type Tone,
+} from "../../parts/parts";
 import { Untrusted } from "../../parts/Untrusted";
 import { useList } from "../../parts/list";
 import { DrainDialog, WithdrawDialog } from "./Drain";
@@ -14,22 +27,53 @@ const every = 4000;
 export function Fleets({ rest }: { rest: string[] }) {
   const [search, setSearch] = useState("");
   const only = rest[0] ?? "";
-  const { items, page, error, loading, more, reload } =
-    useList<Fleet, FleetsPage>("/v1/fleets", "fleets", { capability: only, page_size: 50 }, every);
+  const { items, page, error, loading, more, reload } = useList<Fleet, FleetsPage>(
+    "/v1/fleets",
+    "fleets",
+    { capability: only, page_size: 50 },
+    every,
+  );
   const wanted = search.trim().toLowerCase();
-  const shown = items.filter((f) => !wanted || f.capability.toLowerCase().includes(wanted) ||
-    f.backends.some((b) => b.addr.toLowerCase().includes(wanted) || b.state === wanted));
+  const shown = items.filter(
+    (f) =>
+      !wanted ||
+      f.capability.toLowerCase().includes(wanted) ||
+      f.backends.some((b) => b.addr.toLowerCase().includes(wanted) || b.state === wanted),
+  );
   const total = page?.total_size ?? items.length;
   return (
-    <Screen title="Fleets" about={page ? `${total.toLocaleString("en")} ${total === 1 ? "fleet" : "fleets"}, as the replica ${page.gateway.replica} sees them` : undefined}
-      tools={only ? <a class="button" href="#/fleets">All fleets</a> : <Search label="Search by capability, address or state" value={search} onInput={setSearch} />}>
+    <Screen
+      title="Fleets"
+      about={
+        page
+          ? `${total.toLocaleString("en")} ${total === 1 ? "fleet" : "fleets"}, as the replica ${page.gateway.replica} sees them`
+          : undefined
+      }
+      tools={
+        only ? (
+          <a class="button" href="#/fleets">
+            All fleets
+          </a>
+        ) : (
+          <Search label="Search by capability, address or state" value={search} onInput={setSearch} />
+        )
+      }
+    >
       <div class="stack">
         <Failure problem={error} retry={reload} />
         {loading && items.length === 0 && !error && <Loading />}
-        {shown.map((f) => <FleetCard key={f.name} fleet={f} onChange={reload} />)}
+        {shown.map((f) => (
+          <FleetCard key={f.name} fleet={f} onChange={reload} />
+        ))}
         {page && shown.length === 0 && (
-          <Empty><b>{items.length ? "No fleet matches" : "There are no fleets"}</b>
-            {items.length ? more ? "Only the fleets that are shown are searched. Show more below." : "Search for another word." : "Configure one under fleets, or let a backend register."}</Empty>
+          <Empty>
+            <b>{items.length ? "No fleet matches" : "There are no fleets"}</b>
+            {items.length
+              ? more
+                ? "Only the fleets that are shown are searched. Show more below."
+                : "Search for another word."
+              : "Configure one under fleets, or let a backend register."}
+          </Empty>
         )}
         <More more={more} loading={loading} />
       </div>
@@ -37,7 +81,15 @@ export function Fleets({ rest }: { rest: string[] }) {
   );
 }
 
-const tones: Record<string, Tone> = { up: "good", ramping: "info", draining: "wait", unknown: "plain", off: "plain", ejected: "bad", down: "bad" };
+const tones: Record<string, Tone> = {
+  up: "good",
+  ramping: "info",
+  draining: "wait",
+  unknown: "plain",
+  off: "plain",
+  ejected: "bad",
+  down: "bad",
+};
 
 function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
   const { may, why } = useMay("operator", allTenants);
@@ -46,24 +98,73 @@ function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
     { title: "Backend", kind: "wide", cell: (b) => <Where backend={b} /> },
     { title: "State", kind: "some", cell: (b) => <State backend={b} /> },
     { title: "Since", kind: "tight", cell: (b) => <Ago time={b.since} suffix="" /> },
-    { title: "In flight", kind: "num", cell: (b) => <>{b.in_flight}{b.max_concurrent ? <span class="dim"> / {b.max_concurrent}</span> : null}</> },
-    { title: "Latency", kind: "num", cell: (b) => (b.latency_ms ? `${b.latency_ms < 10 ? b.latency_ms.toFixed(1) : Math.round(b.latency_ms)} ms` : <span class="dim">–</span>) },
+    {
+      title: "In flight",
+      kind: "num",
+      cell: (b) => (
+        <>
+          {b.in_flight}
+          {b.max_concurrent ? <span class="dim"> / {b.max_concurrent}</span> : null}
+        </>
+      ),
+    },
+    {
+      title: "Latency",
+      kind: "num",
+      cell: (b) =>
+        b.latency_ms ? (
+          `${b.latency_ms < 10 ? b.latency_ms.toFixed(1) : Math.round(b.latency_ms)} ms`
+        ) : (
+          <span class="dim">–</span>
+        ),
+    },
     { title: "Probed by", cell: (b) => <Untrusted text={b.probed_by} mono most={40} /> },
-    { title: "Actions", kind: "num", cell: (b) => <Actions backend={b} why={may ? undefined : why} ask={(what) => ask({ what, backend: b })} /> },
+    {
+      title: "Actions",
+      kind: "num",
+      cell: (b) => <Actions backend={b} why={may ? undefined : why} ask={(what) => ask({ what, backend: b })} />,
+    },
   ];
   const close = () => ask(undefined);
   return (
-    <Card title={<a class="plain" href={"#/fleets/" + encodeURIComponent(fleet.capability)}><Untrusted text={fleet.capability} most={100} /></a>}
-      tools={<span class="row">
-        {fleet.panic && <Badge tone="bad" title="So few are healthy that calls go to all that are not certainly dead">panic</Badge>}
-        {fleet.waiting ? <Badge tone="wait">{fleet.waiting} waiting</Badge> : null}
-        <Badge tone={fleet.usable === 0 ? "bad" : fleet.usable < fleet.backends.length ? "wait" : "good"}>{fleet.usable} of {fleet.backends.length} usable</Badge>
-      </span>}>
-      <Table label={`Backends of ${fleet.capability}`} columns={columns} rows={fleet.backends} keyOf={(b) => b.name}
-        empty="No backends. Calls are refused until one is configured, resolved or registered." />
-      {asked && asked.what === "withdraw" && <WithdrawDialog capability={fleet.capability} addr={asked.backend.addr} onClose={close} onDone={onChange} />}
+    <Card
+      title={
+        <a class="plain" href={"#/fleets/" + encodeURIComponent(fleet.capability)}>
+          <Untrusted text={fleet.capability} most={100} />
+        </a>
+      }
+      tools={
+        <span class="row">
+          {fleet.panic && (
+            <Badge tone="bad" title="So few are healthy that calls go to all that are not certainly dead">
+              panic
+            </Badge>
+          )}
+          {fleet.waiting ? <Badge tone="wait">{fleet.waiting} waiting</Badge> : null}
+          <Badge tone={fleet.usable === 0 ? "bad" : fleet.usable < fleet.backends.length ? "wait" : "good"}>
+            {fleet.usable} of {fleet.backends.length} usable
+          </Badge>
+        </span>
+      }
+    >
+      <Table
+        label={`Backends of ${fleet.capability}`}
+        columns={columns}
+        rows={fleet.backends}
+        keyOf={(b) => b.name}
+        empty="No backends. Calls are refused until one is configured, resolved or registered."
+      />
+      {asked && asked.what === "withdraw" && (
+        <WithdrawDialog capability={fleet.capability} addr={asked.backend.addr} onClose={close} onDone={onChange} />
+      )}
       {asked && asked.what !== "withdraw" && (
-        <DrainDialog fleet={fleet} backend={asked.backend} drain={asked.what === "drain"} onClose={close} onDone={onChange} />
+        <DrainDialog
+          fleet={fleet}
+          backend={asked.backend}
+          drain={asked.what === "drain"}
+          onClose={close}
+          onDone={onChange}
+        />
       )}
     </Card>
   );
@@ -75,29 +176,80 @@ function Where({ backend: b }: { backend: Backend }) {
       <Untrusted text={b.addr} mono most={120} />
       <div class="dim small facts-line">
         {b.source && <span>{b.source === "dns" ? "DNS" : b.source}</span>}
-        {b.zone && <span>zone <Untrusted text={b.zone} most={60} /></span>}
+        {b.zone && (
+          <span>
+            zone <Untrusted text={b.zone} most={60} />
+          </span>
+        )}
         {b.weight !== 100 && b.weight !== 1 && <span>weight {b.weight}</span>}
-        {b.dialect && <span>dialect <Untrusted text={b.dialect} most={40} /></span>}
-        {b.session && <span>session <Untrusted text={b.session} mono most={40} />{b.tenant && <> of <Untrusted text={b.tenant} mono most={40} /></>}</span>}
+        {b.dialect && (
+          <span>
+            dialect <Untrusted text={b.dialect} most={40} />
+          </span>
+        )}
+        {b.session && (
+          <span>
+            session <Untrusted text={b.session} mono most={40} />
+            {b.tenant && (
+              <>
+                {" "}
+                of <Untrusted text={b.tenant} mono most={40} />
+              </>
+            )}
+          </span>
+        )}
       </div>
     </>
   );
 }
 
 function State({ backend: b }: { backend: Backend }) {
-  return <><Badge tone={own(tones, b.state) ?? "plain"}>{b.state}</Badge>{b.why && b.state !== "up" && <div class="dim small"><Untrusted text={b.why} most={160} /></div>}</>;
+  return (
+    <>
+      <Badge tone={own(tones, b.state) ?? "plain"}>{b.state}</Badge>
+      {b.why && b.state !== "up" && (
+        <div class="dim small">
+          <Untrusted text={b.why} most={160} />
+        </div>
+      )}
+    </>
+  );
 }
 
-function Actions({ backend: b, why, ask }: { backend: Backend; why: string | undefined; ask(what: "drain" | "undrain" | "withdraw"): void }) {
+function Actions({
+  backend: b,
+  why,
+  ask,
+}: {
+  backend: Backend;
+  why: string | undefined;
+  ask(what: "drain" | "undrain" | "withdraw"): void;
+}) {
   const drained = b.state === "draining";
   return (
     <span class="row actions">
-      <button type="button" class="button small" disabled={Boolean(why)} title={why} aria-label={`${drained ? "Undrain" : "Drain"} ${b.addr}`}
-        onClick={() => ask(drained ? "undrain" : "drain")}>{drained ? "Undrain" : "Drain"}</button>
+      <button
+        type="button"
+        class="button small"
+        disabled={Boolean(why)}
+        title={why}
+        aria-label={`${drained ? "Undrain" : "Drain"} ${b.addr}`}
+        onClick={() => ask(drained ? "undrain" : "drain")}
+      >
+        {drained ? "Undrain" : "Drain"}
+      </button>
       {b.source === "registration" && (
-        <button type="button" class="button small" disabled={Boolean(why)} title={why} aria-label={`Withdraw the registration of ${b.addr}`} onClick={() => ask("withdraw")}>Withdraw</button>
+        <button
+          type="button"
+          class="button small"
+          disabled={Boolean(why)}
+          title={why}
+          aria-label={`Withdraw the registration of ${b.addr}`}
+          onClick={() => ask("withdraw")}
+        >
+          Withdraw
+        </button>
       )}
     </span>
   );
 }
-

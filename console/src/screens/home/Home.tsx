@@ -20,7 +20,19 @@ export function Home(_: { rest: string[] }) {
     <Screen title="Home">
       <div class="stack">
         <Failure problem={error} retry={reload} />
-        {value ? <>{value.partial && <p class="note wait">Redis is away: all of this is of one replica, {inWords(value.replica ?? "")}.</p>}<Tiles of={value} /><Attention of={value} /><Calls of={value} /><Replicas of={value} /></> : !error && <Loading />}
+        {value ? (
+          <>
+            {value.partial && (
+              <p class="note wait">Redis is away: all of this is of one replica, {inWords(value.replica ?? "")}.</p>
+            )}
+            <Tiles of={value} />
+            <Attention of={value} />
+            <Calls of={value} />
+            <Replicas of={value} />
+          </>
+        ) : (
+          !error && <Loading />
+        )}
       </div>
     </Screen>
   );
@@ -28,44 +40,125 @@ export function Home(_: { rest: string[] }) {
 
 const redisTone: Record<string, Tone> = { ok: "good", embedded: "info", away: "bad", "": "plain" };
 const redisText: Record<string, string> = {
-  ok: "Reached", embedded: "In this process", away: "Away", "": "None",
+  ok: "Reached",
+  embedded: "In this process",
+  away: "Away",
+  "": "None",
 };
 
 function Tiles({ of }: { of: Summary }) {
   const { items, waiting } = useContext(ApprovalsContext);
-  const replicas = of.replicas ?? [], minutes = of.minutes ?? [];
-  const ready = replicas.filter((r) => r.ready).length, all = replicas.length;
+  const replicas = of.replicas ?? [],
+    minutes = of.minutes ?? [];
+  const ready = replicas.filter((r) => r.ready).length,
+    all = replicas.length;
   const oldest = items.find((a) => stateOf(a, now()) === "pending");
-  const sum = (field: "calls" | "asked" | "refusals" | "errors" | "tool_errors") => minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
-  const calls = sum("calls"), asked = sum("asked"), refused = sum("refusals"), errors = sum("errors"), tools = sum("tool_errors");
+  const sum = (field: "calls" | "asked" | "refusals" | "errors" | "tool_errors") =>
+    minutes.reduce((n, m) => n + (m[field] ?? 0), 0);
+  const calls = sum("calls"),
+    asked = sum("asked"),
+    refused = sum("refusals"),
+    errors = sum("errors"),
+    tools = sum("tool_errors");
   const share = calls ? Math.round((100 * (refused + errors + tools)) / calls) : 0;
   return (
     <div class="tiles">
-      <Tile title="Gateway" tone={ready === all && all > 0 ? "good" : ready > 0 ? "wait" : "bad"}
+      <Tile
+        title="Gateway"
+        tone={ready === all && all > 0 ? "good" : ready > 0 ? "wait" : "bad"}
         value={ready === all && all > 0 ? "Ready" : ready > 0 ? "Partly ready" : "Not ready"}
-        about={`${ready} of ${all} ${all === 1 ? "replica" : "replicas"} ready`} />
-      <Tile title="Redis" tone={own(redisTone, of.redis ?? "") ?? "plain"} value={own(redisText, of.redis ?? "") ?? inWords(of.redis ?? "", 20)}
-        about={of.redis === "away" ? "calls go on with what is known" : of.redis === "embedded" ? "one replica alone" : of.redis ? "shared by all replicas" : "not configured"} />
-      <Tile title="Calls in 15 min" tone={share >= 20 ? "wait" : "plain"} value={calls.toLocaleString("en")}
-        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed, ${tools.toLocaleString("en")} tool ${tools === 1 ? "error" : "errors"}`} href="#/calls" />
-      <Tile title="Approvals" tone={waiting ? "wait" : "good"} value={waiting ? `${waiting} waiting` : "None waiting"} href="#/inbox"
-        about={oldest?.create_time ? <>the oldest: <Ago time={oldest.create_time} /></> : "all are answered"} />
+        about={`${ready} of ${all} ${all === 1 ? "replica" : "replicas"} ready`}
+      />
+      <Tile
+        title="Redis"
+        tone={own(redisTone, of.redis ?? "") ?? "plain"}
+        value={own(redisText, of.redis ?? "") ?? inWords(of.redis ?? "", 20)}
+        about={
+          of.redis === "away"
+            ? "calls go on with what is known"
+            : of.redis === "embedded"
+              ? "one replica alone"
+              : of.redis
+                ? "shared by all replicas"
+                : "not configured"
+        }
+      />
+      <Tile
+        title="Calls in 15 min"
+        tone={share >= 20 ? "wait" : "plain"}
+        value={calls.toLocaleString("en")}
+        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed, ${tools.toLocaleString("en")} tool ${tools === 1 ? "error" : "errors"}`}
+        href="#/calls"
+      />
+      <Tile
+        title="Approvals"
+        tone={waiting ? "wait" : "good"}
+        value={waiting ? `${waiting} waiting` : "None waiting"}
+        href="#/inbox"
+        about={
+          oldest?.create_time ? (
+            <>
+              the oldest: <Ago time={oldest.create_time} />
+            </>
+          ) : (
+            "all are answered"
+          )
+        }
+      />
     </div>
   );
 }
 
-function Tile({ title, value, about, tone, href }: { title: string; value: string; about: ComponentChildren; tone: Tone; href?: string }) {
-  const inside = <><span class="tile-title"><span class={"dot " + tone} aria-hidden="true" />{title}</span><b>{value}</b><span class="dim small">{about}</span></>;
-  return href ? <a class="card tile" href={href}>{inside}</a> : <div class="card tile">{inside}</div>;
+function Tile({
+  title,
+  value,
+  about,
+  tone,
+  href,
+}: {
+  title: string;
+  value: string;
+  about: ComponentChildren;
+  tone: Tone;
+  href?: string;
+}) {
+  const inside = (
+    <>
+      <span class="tile-title">
+        <span class={"dot " + tone} aria-hidden="true" />
+        {title}
+      </span>
+      <b>{value}</b>
+      <span class="dim small">{about}</span>
+    </>
+  );
+  return href ? (
+    <a class="card tile" href={href}>
+      {inside}
+    </a>
+  ) : (
+    <div class="card tile">{inside}</div>
+  );
 }
 
 const kinds: Record<string, [Tone, string]> = {
-  fleet: ["bad", "Fleet"], backends: ["wait", "Backends"], approvals: ["wait", "Approvals"], webhooks: ["wait", "Webhooks"], drift: ["wait", "Tools"],
-  config: ["bad", "Configuration"], audit: ["bad", "Audit"], redis: ["bad", "Redis"],
+  fleet: ["bad", "Fleet"],
+  backends: ["wait", "Backends"],
+  approvals: ["wait", "Approvals"],
+  webhooks: ["wait", "Webhooks"],
+  drift: ["wait", "Tools"],
+  config: ["bad", "Configuration"],
+  audit: ["bad", "Audit"],
+  redis: ["bad", "Redis"],
 };
 
 /** A link of the summary leads within this console alone. */
-const inside = (link: string | undefined) => (link && /^#\/[\w/.~%?=&-]*$/.test(link) ? link : link && /^\/#\/[\w/.~%?=&-]*$/.test(link) ? link.slice(1) : undefined);
+const inside = (link: string | undefined) =>
+  link && /^#\/[\w/.~%?=&-]*$/.test(link)
+    ? link
+    : link && /^\/#\/[\w/.~%?=&-]*$/.test(link)
+      ? link.slice(1)
+      : undefined;
 
 /** useAttention lists what needs attention. Approvals are those of the feed, as in the tile and in the navigation, once it has been read. */
 function useAttention(of: Summary): NonNullable<Summary["attention"]> {
@@ -76,23 +169,48 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   if (waiting === 0) return others;
   const oldest = items.find((a) => stateOf(a, now()) === "pending");
   const at = others.findIndex((a) => a.kind === "webhooks" || a.kind === "drift");
-  return others.toSpliced(at < 0 ? others.length : at, 0, { kind: "approvals", link: "#/inbox", count: waiting,
+  return others.toSpliced(at < 0 ? others.length : at, 0, {
+    kind: "approvals",
+    link: "#/inbox",
+    count: waiting,
     text: waiting === 1 ? "one call waits for approval" : `${waiting.toLocaleString("en")} calls wait for approval`,
-    ...(oldest?.create_time ? { time: oldest.create_time } : {}) });
+    ...(oldest?.create_time ? { time: oldest.create_time } : {}),
+  });
 }
 
 function Attention({ of }: { of: Summary }) {
   const attention = useAttention(of);
   return (
     <Card title="Needs attention">
-      {attention.length === 0 ? <p class="calm"><span class="dot good" aria-hidden="true" /> Nothing. All is well.</p> : (
+      {attention.length === 0 ? (
+        <p class="calm">
+          <span class="dot good" aria-hidden="true" /> Nothing. All is well.
+        </p>
+      ) : (
         <ul class="attention">
           {attention.map((a, i) => {
             const [tone, word] = own(kinds, a.kind) ?? ["wait" as Tone, inWords(a.kind ?? "", 30)];
-            const to = (a.kind === "fleet" || a.kind === "backends") && a.subject ? "#/fleets/" + encodeURIComponent(a.subject) : inside(a.link);
+            const to =
+              (a.kind === "fleet" || a.kind === "backends") && a.subject
+                ? "#/fleets/" + encodeURIComponent(a.subject)
+                : inside(a.link);
             return (
-              <li key={i}><Badge tone={tone}>{word}</Badge><span class="grow"><Untrusted text={a.text} />{a.time && <span class="dim small since"><Ago time={a.time} /></span>}</span>
-                {to && <a href={to}>View<span class="hidden"> {word}</span></a>}</li>
+              <li key={i}>
+                <Badge tone={tone}>{word}</Badge>
+                <span class="grow">
+                  <Untrusted text={a.text} />
+                  {a.time && (
+                    <span class="dim small since">
+                      <Ago time={a.time} />
+                    </span>
+                  )}
+                </span>
+                {to && (
+                  <a href={to}>
+                    View<span class="hidden"> {word}</span>
+                  </a>
+                )}
+              </li>
             );
           })}
         </ul>
@@ -102,7 +220,11 @@ function Attention({ of }: { of: Summary }) {
 }
 
 function Calls({ of }: { of: Summary }) {
-  return <Card title="Calls of all replicas, by minute"><Chart minutes={of.minutes ?? []} /></Card>;
+  return (
+    <Card title="Calls of all replicas, by minute">
+      <Chart minutes={of.minutes ?? []} />
+    </Card>
+  );
 }
 
 function Replicas({ of }: { of: Summary }) {
@@ -110,14 +232,26 @@ function Replicas({ of }: { of: Summary }) {
   if (replicas.length === 0) return null;
   return (
     <Card title="Replicas">
-      <Table label="Replicas" rows={replicas} keyOf={(r) => r.id ?? ""} columns={[
-        { title: "Replica", kind: "wide", cell: (r) => <Untrusted text={r.id} mono /> },
-        { title: "State", cell: (r) => <Badge tone={r.ready ? "good" : r.draining ? "wait" : "bad"}>{r.ready ? "ready" : r.draining ? "draining" : "not ready"}</Badge> },
-        { title: "Version", cell: (r) => <Untrusted text={r.version} mono most={40} /> },
-        { title: "Redis", cell: (r) => <Untrusted text={r.redis} none="none" /> },
-        { title: "Running for", cell: (r) => <Ago time={r.start_time} suffix="" /> },
-        { title: "In flight", kind: "num", cell: (r) => (r.in_flight ?? 0).toLocaleString("en") },
-      ]} />
+      <Table
+        label="Replicas"
+        rows={replicas}
+        keyOf={(r) => r.id ?? ""}
+        columns={[
+          { title: "Replica", kind: "wide", cell: (r) => <Untrusted text={r.id} mono /> },
+          {
+            title: "State",
+            cell: (r) => (
+              <Badge tone={r.ready ? "good" : r.draining ? "wait" : "bad"}>
+                {r.ready ? "ready" : r.draining ? "draining" : "not ready"}
+              </Badge>
+            ),
+          },
+          { title: "Version", cell: (r) => <Untrusted text={r.version} mono most={40} /> },
+          { title: "Redis", cell: (r) => <Untrusted text={r.redis} none="none" /> },
+          { title: "Running for", cell: (r) => <Ago time={r.start_time} suffix="" /> },
+          { title: "In flight", kind: "num", cell: (r) => (r.in_flight ?? 0).toLocaleString("en") },
+        ]}
+      />
     </Card>
   );
 }

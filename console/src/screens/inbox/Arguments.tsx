@@ -6,7 +6,12 @@ import { Icon } from "../../parts/Icon";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { bracket, parseExact, type Node } from "./json";
 
-interface Row { depth: number; name: string; value: ComponentChildren; key: string }
+interface Row {
+  depth: number;
+  name: string;
+  value: ComponentChildren;
+  key: string;
+}
 
 const shownRows = 14;
 const excerpt = "This is an excerpt: long texts are shortened.";
@@ -19,12 +24,15 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
     const node = parseExact(text);
     return node?.kind === "object" ? rowsOf(node, all ? Infinity : 400) : undefined;
   }, [text, all]);
-  if (!text) return <p class="note wait">The arguments cannot be shown: the key that encrypts them is no longer configured.</p>;
+  if (!text)
+    return <p class="note wait">The arguments cannot be shown: the key that encrypts them is no longer configured.</p>;
   if (!rows) {
     return (
       <>
         {of.arguments_excerpt && <p class="note wait">{excerpt}</p>}
-        <div class="args-raw"><Untrusted text={text} lines mono most={all ? Infinity : 600} /></div>
+        <div class="args-raw">
+          <Untrusted text={text} lines mono most={all ? Infinity : 600} />
+        </div>
       </>
     );
   }
@@ -35,16 +43,31 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
       {of.arguments_excerpt && <p class="note wait">{excerpt}</p>}
       <table class="args">
         <caption class="hidden">Arguments</caption>
-        <colgroup><col class="name" /><col /></colgroup>
-        <thead class="hidden"><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead>
+        <colgroup>
+          <col class="name" />
+          <col />
+        </colgroup>
+        <thead class="hidden">
+          <tr>
+            <th scope="col">Name</th>
+            <th scope="col">Value</th>
+          </tr>
+        </thead>
         <tbody>
           {shown.map((r) => (
-            <tr key={r.key}><th scope="row" class={"d" + Math.min(r.depth, indents)}><Untrusted text={plain(r.name)} mono most={80} none="(empty name)" /></th><td>{r.value}</td></tr>
+            <tr key={r.key}>
+              <th scope="row" class={"d" + Math.min(r.depth, indents)}>
+                <Untrusted text={plain(r.name)} mono most={80} none="(empty name)" />
+              </th>
+              <td>{r.value}</td>
+            </tr>
           ))}
         </tbody>
       </table>
       {shown.length < rows.length && (
-        <button type="button" class="fold" onClick={() => setOpen(true)}>Show all {rows.length} values</button>
+        <button type="button" class="fold" onClick={() => setOpen(true)}>
+          Show all {rows.length} values
+        </button>
       )}
     </>
   );
@@ -64,7 +87,10 @@ function rowsOf(node: Node, most: number): Row[] {
 }
 
 /** A list of few short values stands in one cell. */
-const flat = (n: Node) => n.kind === "list" && n.items.length > 0 && n.items.length <= 8 &&
+const flat = (n: Node) =>
+  n.kind === "list" &&
+  n.items.length > 0 &&
+  n.items.length <= 8 &&
   n.items.every((i) => i.kind === "word" || (i.kind === "text" && i.text.length <= 60 && !masked(i.text)));
 
 function shownValue(n: Node, most: number): ComponentChildren {
@@ -76,10 +102,25 @@ function shownValue(n: Node, most: number): ComponentChildren {
     case "word":
       return <span class="mono word">{n.text}</span>;
     case "object":
-      return <span class="dim small">{n.entries.length ? `${n.entries.length} ${n.entries.length === 1 ? "field" : "fields"}` : "an empty object"}</span>;
+      return (
+        <span class="dim small">
+          {n.entries.length ? `${n.entries.length} ${n.entries.length === 1 ? "field" : "fields"}` : "an empty object"}
+        </span>
+      );
     case "list":
-      if (!flat(n)) return <span class="dim small">{n.items.length ? `${n.items.length} ${n.items.length === 1 ? "item" : "items"}` : "an empty list"}</span>;
-      return <ul class="flat">{n.items.map((i, at) => <li key={at}>{shownValue(i, most)}</li>)}</ul>;
+      if (!flat(n))
+        return (
+          <span class="dim small">
+            {n.items.length ? `${n.items.length} ${n.items.length === 1 ? "item" : "items"}` : "an empty list"}
+          </span>
+        );
+      return (
+        <ul class="flat">
+          {n.items.map((i, at) => (
+            <li key={at}>{shownValue(i, most)}</li>
+          ))}
+        </ul>
+      );
   }
 }
 
@@ -101,5 +142,9 @@ function Text({ text, most }: { text: string; most: number }) {
 }
 
 const Masked = ({ why }: { why: string }) => (
-  <span class="masked" title="The gateway hides the value. The tool gets it as it is."><Icon name="lock" /><b>Masked</b><span>{inWords(why)}</span></span>
+  <span class="masked" title="The gateway hides the value. The tool gets it as it is.">
+    <Icon name="lock" />
+    <b>Masked</b>
+    <span>{inWords(why)}</span>
+  </span>
 );

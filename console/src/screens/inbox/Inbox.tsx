@@ -23,15 +23,37 @@ export function Inbox({ rest }: { rest: string[] }) {
 
 function Lists({ history }: { history: boolean }) {
   const { waiting } = useContext(ApprovalsContext);
-  const go = (to: string) => { location.hash = to; };
+  const go = (to: string) => {
+    location.hash = to;
+  };
   const historyRoot = mode === "inbox" ? "#/history" : "#/inbox/history";
   return (
     <Screen title="Inbox">
       <div class="tabs" role="tablist" aria-label="Approvals">
-        <button type="button" role="tab" id="tab-waiting" aria-controls="approvals" aria-selected={!history} onClick={() => go(root)}>Waiting{waiting > 0 && <span class="count">{waiting}</span>}</button>
-        <button type="button" role="tab" id="tab-history" aria-controls="approvals" aria-selected={history} onClick={() => go(historyRoot)}>History</button>
+        <button
+          type="button"
+          role="tab"
+          id="tab-waiting"
+          aria-controls="approvals"
+          aria-selected={!history}
+          onClick={() => go(root)}
+        >
+          Waiting{waiting > 0 && <span class="count">{waiting}</span>}
+        </button>
+        <button
+          type="button"
+          role="tab"
+          id="tab-history"
+          aria-controls="approvals"
+          aria-selected={history}
+          onClick={() => go(historyRoot)}
+        >
+          History
+        </button>
       </div>
-      <div id="approvals" role="tabpanel" aria-labelledby={history ? "tab-history" : "tab-waiting"}>{history ? <History /> : <Waiting />}</div>
+      <div id="approvals" role="tabpanel" aria-labelledby={history ? "tab-history" : "tab-waiting"}>
+        {history ? <History /> : <Waiting />}
+      </div>
     </Screen>
   );
 }
@@ -46,7 +68,8 @@ function Waiting() {
   const cards = () => [...(list.current?.querySelectorAll<HTMLElement>("article.approval") ?? [])];
   const current = () => cards().findIndex((c) => c.contains(document.activeElement));
   const move = (by: number) => {
-    const all = cards(), at = current();
+    const all = cards(),
+      at = current();
     const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
     to?.focus();
     to?.scrollIntoView({ block: "nearest" });
@@ -57,26 +80,48 @@ function Waiting() {
   };
   const answer = (what: "approve" | "deny") => {
     const a = selected();
-    const button = a && cards()[current()]?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
+    const button =
+      a && cards()[current()]?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
     if (a && button && !button.disabled) ask({ key: keyOf(a), what });
   };
   useKeys({
-    j: () => move(1), k: () => move(-1), a: () => answer("approve"), d: () => answer("deny"),
-    Enter: () => { const a = selected(); if (a) location.hash = addressOf(a); },
+    j: () => move(1),
+    k: () => move(-1),
+    a: () => answer("approve"),
+    d: () => answer("deny"),
+    Enter: () => {
+      const a = selected();
+      if (a) location.hash = addressOf(a);
+    },
   });
   const empty = items.length === 0;
   return (
     <>
       <Failure problem={error} retry={reload} />
-      {state === "stale" && <p class="note wait stale" role="status">The connection is lost. What you see may be old; the page reconnects by itself.</p>}
+      {state === "stale" && (
+        <p class="note wait stale" role="status">
+          The connection is lost. What you see may be old; the page reconnects by itself.
+        </p>
+      )}
       {empty && loading && !error && <Loading />}
-      {empty && !loading && !error && <Empty><b>Nothing waits for you</b>A call that needs a person's consent appears here at once.</Empty>}
+      {empty && !loading && !error && (
+        <Empty>
+          <b>Nothing waits for you</b>A call that needs a person's consent appears here at once.
+        </Empty>
+      )}
       <div class="cards" ref={list}>
         {items.map((a) => (
-          <ApprovalCard key={keyOf(a)} of={a} asked={asked?.key === keyOf(a) ? asked.what : undefined} ask={(what) => ask(what && { key: keyOf(a), what })} />
+          <ApprovalCard
+            key={keyOf(a)}
+            of={a}
+            asked={asked?.key === keyOf(a) ? asked.what : undefined}
+            ask={(what) => ask(what && { key: keyOf(a), what })}
+          />
         ))}
       </div>
-      <p class="hidden" role="status">{items.filter((a) => stateOf(a, now()) === "pending").length} waiting</p>
+      <p class="hidden" role="status">
+        {items.filter((a) => stateOf(a, now()) === "pending").length} waiting
+      </p>
     </>
   );
 }
@@ -90,29 +135,70 @@ function One({ tenant, id }: { tenant: string; id: string }) {
   const [asked, ask] = useState<"approve" | "deny">();
   const load = () => {
     setProblem(undefined);
-    fetch(tenant, id).then((a) => { setRead(a); if (a.state !== "pending") put(a); }, (err: unknown) => setProblem(err as Problem));
+    fetch(tenant, id).then(
+      (a) => {
+        setRead(a);
+        if (a.state !== "pending") put(a);
+      },
+      (err: unknown) => setProblem(err as Problem),
+    );
   };
   // What happened while the feed was away is read again.
-  useEffect(() => { if (state !== "stale") load(); }, [tenant, id, state === "stale"]);
+  useEffect(() => {
+    if (state !== "stale") load();
+  }, [tenant, id, state === "stale"]);
   const live = items.find((a) => a.id === id);
   const shown = live && since(live, read) >= 0 ? live : read;
   // The feed of one tenant does not tell of another one's approval.
   const of = shown?.tenant;
-  useEffect(() => { if (of && chosen !== "-" && chosen !== of && !me.tenant) setTenant("-"); }, [of, chosen]);
+  useEffect(() => {
+    if (of && chosen !== "-" && chosen !== of && !me.tenant) setTenant("-");
+  }, [of, chosen]);
   return (
-    <Screen title="Approval" tools={<a class="button" href={root}>All approvals</a>}>
-      {problem?.reason === "APPROVER_REQUIRED" ? <Empty><b>It belongs to another tenant</b>{inWords(problem.detail, 500)}.</Empty>
-        : problem?.status === 404 ? <Empty><b>There is no such approval</b>It is deleted an hour after its end. Or it is not yours to see.</Empty>
-        : <Failure problem={problem} retry={load} />}
+    <Screen
+      title="Approval"
+      tools={
+        <a class="button" href={root}>
+          All approvals
+        </a>
+      }
+    >
+      {problem?.reason === "APPROVER_REQUIRED" ? (
+        <Empty>
+          <b>It belongs to another tenant</b>
+          {inWords(problem.detail, 500)}.
+        </Empty>
+      ) : problem?.status === 404 ? (
+        <Empty>
+          <b>There is no such approval</b>It is deleted an hour after its end. Or it is not yours to see.
+        </Empty>
+      ) : (
+        <Failure problem={problem} retry={load} />
+      )}
       {!shown && !problem && <Loading />}
       {shown && <OneCard of={shown} asked={asked} ask={ask} />}
     </Screen>
   );
 }
 
-function OneCard({ of: a, asked, ask }: { of: Approval; asked: "approve" | "deny" | undefined; ask(what: "approve" | "deny" | undefined): void }) {
+function OneCard({
+  of: a,
+  asked,
+  ask,
+}: {
+  of: Approval;
+  asked: "approve" | "deny" | undefined;
+  ask(what: "approve" | "deny" | undefined): void;
+}) {
   const why = useWhyNot(a);
   const can = !why && stateOf(a, now()) === "pending";
-  useKeys({ a: () => { if (can && !a.may_not_approve_why) ask("approve"); }, d: () => { if (can) ask("deny"); } });
+  useKeys({
+    a: () => {
+      if (can && !a.may_not_approve_why) ask("approve");
+    },
+    d: () => {
+      if (can) ask("deny");
+    },
+  });
   return <ApprovalCard of={a} alone asked={asked} ask={ask} />;
 }

@@ -57,8 +57,11 @@ export function useApprovalsFeed(): Approvals {
   const ended = useRef<{ of: string; items: Approval[] }>({ of: tenant, items: [] });
   if (ended.current.of !== tenant) ended.current = { of: tenant, items: [] };
   const version = useRef(0);
-  const { items, error, loading, reload, change, more } = useList<Approval>("/v1/approvals", "approvals",
-    { ...params, state: "pending", page_size: 100 });
+  const { items, error, loading, reload, change, more } = useList<Approval>("/v1/approvals", "approvals", {
+    ...params,
+    state: "pending",
+    page_size: 100,
+  });
   if (more && !loading && !error && items.length < 1000) queueMicrotask(more);
   const keep = useCallback((a: Approval, ofFeed = false) => {
     version.current++;
@@ -67,21 +70,37 @@ export function useApprovalsFeed(): Approvals {
     const newest = ended.current.items.find((e) => keyOf(e) === keyOf(a)) ?? a;
     change((all) => put(all, newest, ofFeed));
   }, []);
-  const state = useEvents("/v1/approvals/events", params, (e: ServerEvent) => {
-    const a = parse(e.data);
-    if (!a) return;
-    if (e.event === "asked") say("A new approval waits.");
-    if (a.state) keep(a, true);
-    else reload(); // it has been deleted
-  }, reload);
+  const state = useEvents(
+    "/v1/approvals/events",
+    params,
+    (e: ServerEvent) => {
+      const a = parse(e.data);
+      if (!a) return;
+      if (e.event === "asked") say("A new approval waits.");
+      if (a.state) keep(a, true);
+      else reload(); // it has been deleted
+    },
+    reload,
+  );
   const all = useMemo(() => {
     const shown = ended.current.items.filter((e) => !items.some((i) => keyOf(i) === keyOf(e)));
     return [...items, ...shown].sort((a, b) => millis(a.create_time) - millis(b.create_time));
   }, [items]);
-  const fetch = useCallback(async (of: string, id: string) =>
-    get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: of }), []);
-  return { items: all, waiting: all.filter((a) => stateOf(a, now()) === "pending").length, state, error, loading, reload,
-    version: version.current, put: keep, fetch };
+  const fetch = useCallback(
+    async (of: string, id: string) => get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, { tenant: of }),
+    [],
+  );
+  return {
+    items: all,
+    waiting: all.filter((a) => stateOf(a, now()) === "pending").length,
+    state,
+    error,
+    loading,
+    reload,
+    version: version.current,
+    put: keep,
+    fetch,
+  };
 }
 
 function parse(data: string): Approval | undefined {

@@ -18,7 +18,9 @@ const escaped = /(\\+)u005[bB]/g;
 /** parseExact returns the value of a JSON text, or undefined if it is not valid. */
 export function parseExact(text: string): Node | undefined {
   let at = 0;
-  const space = () => { while (at < text.length && " \t\n\r".includes(text[at]!)) at++; };
+  const space = () => {
+    while (at < text.length && " \t\n\r".includes(text[at]!)) at++;
+  };
   const take = (c: string) => {
     space();
     if (text[at] !== c) return false;
@@ -33,9 +35,15 @@ export function parseExact(text: string): Node | undefined {
     at = pattern.lastIndex;
     return found[0];
   };
-  const must = (c: string) => { if (!take(c)) throw new SyntaxError(); };
-  const string = () => JSON.parse(word(/"(?:[^"\\]|\\.)*"/sy).replace(escaped, (all, slashes: string) =>
-    slashes.length % 2 ? slashes.slice(1) + bracket : all)) as string;
+  const must = (c: string) => {
+    if (!take(c)) throw new SyntaxError();
+  };
+  const string = () =>
+    JSON.parse(
+      word(/"(?:[^"\\]|\\.)*"/sy).replace(escaped, (all, slashes: string) =>
+        slashes.length % 2 ? slashes.slice(1) + bracket : all,
+      ),
+    ) as string;
   const value = (depth: number): Node => {
     if (depth > deepest) throw new SyntaxError();
     space();
@@ -60,7 +68,8 @@ export function parseExact(text: string): Node | undefined {
     if (take("[")) {
       const items: Node[] = [];
       if (take("]")) return { kind: "list", items };
-      do items.push(value(depth + 1)); while (take(","));
+      do items.push(value(depth + 1));
+      while (take(","));
       must("]");
       return { kind: "list", items };
     }

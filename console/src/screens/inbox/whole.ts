@@ -24,12 +24,25 @@ export function useWhole(a: Approval, wanted: boolean): Whole {
     if (!needed || read) return;
     let over = false;
     setProblem(undefined);
-    fetch(a.tenant, a.id).then((got) => { if (!over) setRead(got); }, (err: unknown) => { if (!over) setProblem(err as Problem); });
-    return () => { over = true; };
+    fetch(a.tenant, a.id).then(
+      (got) => {
+        if (!over) setRead(got);
+      },
+      (err: unknown) => {
+        if (!over) setProblem(err as Problem);
+      },
+    );
+    return () => {
+      over = true;
+    };
   }, [needed, keyOf(a), tries]);
   const all = read && keyOf(read) === keyOf(a) ? read : undefined;
   return {
-    of: all ? { ...a, arguments: all.arguments ?? "", arguments_json: all.arguments_json ?? "", arguments_excerpt: false } : a,
-    whole: Boolean(all) || !a.arguments_excerpt, problem, retry: () => setTries(tries + 1),
+    of: all
+      ? { ...a, arguments: all.arguments ?? "", arguments_json: all.arguments_json ?? "", arguments_excerpt: false }
+      : a,
+    whole: Boolean(all) || !a.arguments_excerpt,
+    problem,
+    retry: () => setTries(tries + 1),
   };
 }

@@ -20,13 +20,28 @@ export function Policies({ rest }: { rest: string[] }) {
   const here = "#/policies" + (part && "/" + part);
   return (
     <Screen title="Policies" about="Which calls are allowed, asked about or blocked">
-      <Tabs label="Policies" here={here} of={[["#/policies", "Rules"], ["#/policies/explain", "Explain"], ["#/policies/candidates", "Candidates"]]} />
-      {part === "explain" ? <Explain key={rest[1] ?? ""} of={namesOf(rest[1] ?? "")} start={Boolean(rest[1])} /> : <Rules key={part} candidate={part === "candidates"} />}
+      <Tabs
+        label="Policies"
+        here={here}
+        of={[
+          ["#/policies", "Rules"],
+          ["#/policies/explain", "Explain"],
+          ["#/policies/candidates", "Candidates"],
+        ]}
+      />
+      {part === "explain" ? (
+        <Explain key={rest[1] ?? ""} of={namesOf(rest[1] ?? "")} start={Boolean(rest[1])} />
+      ) : (
+        <Rules key={part} candidate={part === "candidates"} />
+      )}
     </Screen>
   );
 }
 
-interface Asked { what: "set" | "delete"; rule?: Rule }
+interface Asked {
+  what: "set" | "delete";
+  rule?: Rule;
+}
 
 function Rules({ candidate }: { candidate: boolean }) {
   const { me, tenant } = useSession();
@@ -34,32 +49,73 @@ function Rules({ candidate }: { candidate: boolean }) {
   const [search, setSearch] = useState("");
   const [asked, ask] = useState<Asked>();
   const global = of === "global";
-  const judge = useJudge("admin"), here = global ? allTenants : tenant === "-" ? undefined : tenant;
+  const judge = useJudge("admin"),
+    here = global ? allTenants : tenant === "-" ? undefined : tenant;
   const { may, why } = judge(here);
-  const { items, page, error, loading, more, reload } = useList<Rule>("/v1/policies", "policies",
-    { ...(global ? { global: true } : { tenant }), candidate: candidate || undefined, page_size: 100 });
+  const { items, page, error, loading, more, reload } = useList<Rule>("/v1/policies", "policies", {
+    ...(global ? { global: true } : { tenant }),
+    candidate: candidate || undefined,
+    page_size: 100,
+  });
   const wanted = search.trim().toLowerCase();
-  const shown = items.filter((r) => !wanted || [r.tenant, r.user, r.agent, r.capability, r.tool, r.policy, r.set_by].some((f) => f?.toLowerCase().includes(wanted)));
+  const shown = items.filter(
+    (r) =>
+      !wanted ||
+      [r.tenant, r.user, r.agent, r.capability, r.tool, r.policy, r.set_by].some((f) =>
+        f?.toLowerCase().includes(wanted),
+      ),
+  );
   return (
     <div class="stack">
       <Needs role="admin" tenant={here} />
       {candidate && <Compare turn={items} />}
       <div class="filters bar">
-        <Choice label="Rules" value={of} onInput={setOf} of={[["tenants", tenant === "-" ? "of tenants" : "of the tenant"], ...(can(me, "viewer", allTenants) ? [["global", "for all tenants"] as [string, string]] : [])]} />
+        <Choice
+          label="Rules"
+          value={of}
+          onInput={setOf}
+          of={[
+            ["tenants", tenant === "-" ? "of tenants" : "of the tenant"],
+            ...(can(me, "viewer", allTenants) ? [["global", "for all tenants"] as [string, string]] : []),
+          ]}
+        />
         <Search label="Search in these rules" value={search} onInput={setSearch} />
-        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>{candidate ? "Set a candidate" : "Set a rule"}</button>
+        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>
+          {candidate ? "Set a candidate" : "Set a rule"}
+        </button>
       </div>
       <Trouble problem={error} retry={reload} what="rules" />
       {loading && items.length === 0 && !error && <Loading />}
       {page && (
         <Card>
-          <Table label={candidate ? "Candidates" : "Rules"} rows={shown} keyOf={keyOf} columns={columns(candidate, judge, ask)}
-            empty={items.length ? "No rule fits." : candidate ? "There are no candidates. A candidate decides nothing; it shows what it would change." : "There are no rules here. The recommendations of tools and the defaults decide."} />
+          <Table
+            label={candidate ? "Candidates" : "Rules"}
+            rows={shown}
+            keyOf={keyOf}
+            columns={columns(candidate, judge, ask)}
+            empty={
+              items.length
+                ? "No rule fits."
+                : candidate
+                  ? "There are no candidates. A candidate decides nothing; it shows what it would change."
+                  : "There are no rules here. The recommendations of tools and the defaults decide."
+            }
+          />
         </Card>
       )}
       <More more={more} loading={loading} />
-      {asked?.what === "set" && <SetRule rule={asked.rule} candidate={candidate && !asked.rule} global={global} onClose={() => ask(undefined)} onDone={reload} />}
-      {asked?.what === "delete" && <DeleteRule rule={asked.rule!} candidate={candidate} onClose={() => ask(undefined)} onDone={reload} />}
+      {asked?.what === "set" && (
+        <SetRule
+          rule={asked.rule}
+          candidate={candidate && !asked.rule}
+          global={global}
+          onClose={() => ask(undefined)}
+          onDone={reload}
+        />
+      )}
+      {asked?.what === "delete" && (
+        <DeleteRule rule={asked.rule!} candidate={candidate} onClose={() => ask(undefined)} onDone={reload} />
+      )}
     </div>
   );
 }
@@ -67,34 +123,103 @@ function Rules({ candidate }: { candidate: boolean }) {
 const keyOf = (r: Rule) => r.name ?? [r.tenant, r.user, r.agent, r.capability, r.tool].join("\n");
 
 function columns(candidate: boolean, judge: (tenant?: string) => May, ask: (a: Asked) => void): Column<Rule>[] {
-  const no = (r: Rule) => { const { may, why } = judge(r.global ? allTenants : r.tenant); return { disabled: !may, title: why }; };
+  const no = (r: Rule) => {
+    const { may, why } = judge(r.global ? allTenants : r.tenant);
+    return { disabled: !may, title: why };
+  };
   const call = (r: Rule) => `${inWords(r.capability, 60)} ${inWords(r.tool, 60)}`;
   return [
     { title: "Calls of", kind: "wide", cell: (r) => <RuleTool rule={r} /> },
     { title: "By", cell: (r) => <Subject rule={r} /> },
     { title: "Policy", cell: (r) => <Verdict of={r.policy} /> },
-    { title: "Set", cell: (r) => <><Ago time={r.update_time} />{r.set_by && <div class="dim small">by <Untrusted text={r.set_by} most={80} /></div>}</> },
-    { title: "Actions", kind: "num", cell: (r) => (
-      <span class="row actions">
-        {!r.global && <a class="button small" href={explainAddress({ ...r, capability: r.capability === "*" ? "" : r.capability, tool: r.tool === "*" ? "" : r.tool })} aria-label={`Explain ${call(r)}`}>Explain</a>}
-        <button type="button" class="button small" {...no(r)} aria-label={`${candidate ? "Put in effect" : "Change"} ${call(r)}`} onClick={() => ask({ what: "set", rule: r })}>{candidate ? "Put in effect" : "Change"}</button>
-        <button type="button" class="button small" {...no(r)} aria-label={`Delete ${call(r)}`} onClick={() => ask({ what: "delete", rule: r })}>Delete</button>
-      </span>
-    ) },
+    {
+      title: "Set",
+      cell: (r) => (
+        <>
+          <Ago time={r.update_time} />
+          {r.set_by && (
+            <div class="dim small">
+              by <Untrusted text={r.set_by} most={80} />
+            </div>
+          )}
+        </>
+      ),
+    },
+    {
+      title: "Actions",
+      kind: "num",
+      cell: (r) => (
+        <span class="row actions">
+          {!r.global && (
+            <a
+              class="button small"
+              href={explainAddress({
+                ...r,
+                capability: r.capability === "*" ? "" : r.capability,
+                tool: r.tool === "*" ? "" : r.tool,
+              })}
+              aria-label={`Explain ${call(r)}`}
+            >
+              Explain
+            </a>
+          )}
+          <button
+            type="button"
+            class="button small"
+            {...no(r)}
+            aria-label={`${candidate ? "Put in effect" : "Change"} ${call(r)}`}
+            onClick={() => ask({ what: "set", rule: r })}
+          >
+            {candidate ? "Put in effect" : "Change"}
+          </button>
+          <button
+            type="button"
+            class="button small"
+            {...no(r)}
+            aria-label={`Delete ${call(r)}`}
+            onClick={() => ask({ what: "delete", rule: r })}
+          >
+            Delete
+          </button>
+        </span>
+      ),
+    },
   ];
 }
 
-function DeleteRule({ rule: r, candidate, onClose, onDone }: { rule: Rule; candidate: boolean; onClose(): void; onDone(): void }) {
+function DeleteRule({
+  rule: r,
+  candidate,
+  onClose,
+  onDone,
+}: {
+  rule: Rule;
+  candidate: boolean;
+  onClose(): void;
+  onDone(): void;
+}) {
   const { say } = useSession();
   const run = async () => {
     const subject = r.global ? { global: true } : { tenant: r.tenant, user: r.user, agent: r.agent };
-    await raw("/v1/policies", { method: "DELETE" }, { ...subject, capability: r.capability, tool: r.tool, candidate: candidate || undefined });
+    await raw(
+      "/v1/policies",
+      { method: "DELETE" },
+      { ...subject, capability: r.capability, tool: r.tool, candidate: candidate || undefined },
+    );
     say(candidate ? "The candidate is deleted." : "The rule is deleted.");
     onDone();
   };
   return (
-    <Ask title={candidate ? "Delete this candidate?" : "Delete this rule?"} verb="Delete" danger run={run} onClose={onClose}>
-      <p><Verdict of={r.policy} /> <RuleTool rule={r} /></p>
+    <Ask
+      title={candidate ? "Delete this candidate?" : "Delete this rule?"}
+      verb="Delete"
+      danger
+      run={run}
+      onClose={onClose}
+    >
+      <p>
+        <Verdict of={r.policy} /> <RuleTool rule={r} />
+      </p>
       <Subject rule={r} />
       {!candidate && <p class="dim">What is next in the chain decides from then on, at all replicas.</p>}
     </Ask>

@@ -13,38 +13,115 @@ import { useSession } from "../../parts/session";
 const places: Record<string, string> = { admin: "the console", inbox: "the inbox", program: "a program" };
 const ways: Record<string, string> = { person: "an issuer", key: "an API key", start: "the start token" };
 
-interface Asked { of: SessionRecord; all: boolean }
+interface Asked {
+  of: SessionRecord;
+  all: boolean;
+}
 
 export function Sessions(_: { rest: string[] }) {
   const { me } = useSession();
   const { may, why } = useMay("admin", allTenants);
-  const { items, page, error, loading, more, reload } = useList<SessionRecord, SessionsPage>("/v1/sessions", "sessions", { page_size: 100 }, 10_000);
+  const { items, page, error, loading, more, reload } = useList<SessionRecord, SessionsPage>(
+    "/v1/sessions",
+    "sessions",
+    { page_size: 100 },
+    10_000,
+  );
   const [search, setSearch] = useState("");
   const [asked, ask] = useState<Asked>();
   const wanted = search.trim().toLowerCase();
-  const shown = items.filter((s) => !wanted || [s.name, s.key_name, s.tenant, s.issuer, s.id].some((f) => f?.toLowerCase().includes(wanted)));
+  const shown = items.filter(
+    (s) => !wanted || [s.name, s.key_name, s.tenant, s.issuer, s.id].some((f) => f?.toLowerCase().includes(wanted)),
+  );
   const several = (s: SessionRecord) => items.filter((o) => o.name === s.name).length > 1;
   const columns: Column<SessionRecord>[] = [
-    { title: "Who", kind: "wide", cell: (s) => <><Untrusted text={s.name} most={120} />{s.key_name && <div class="dim small"><Untrusted text={s.key_name} most={100} /></div>}{s.id === me.session && <div><Badge tone="info">this one</Badge></div>}</> },
-    { title: "At", cell: (s) => <>{own(places, s.kind) ?? inWords(s.kind, 30)}{s.tenant && <div class="dim small">tenant <Untrusted text={s.tenant} mono most={64} /></div>}</> },
+    {
+      title: "Who",
+      kind: "wide",
+      cell: (s) => (
+        <>
+          <Untrusted text={s.name} most={120} />
+          {s.key_name && (
+            <div class="dim small">
+              <Untrusted text={s.key_name} most={100} />
+            </div>
+          )}
+          {s.id === me.session && (
+            <div>
+              <Badge tone="info">this one</Badge>
+            </div>
+          )}
+        </>
+      ),
+    },
+    {
+      title: "At",
+      cell: (s) => (
+        <>
+          {own(places, s.kind) ?? inWords(s.kind, 30)}
+          {s.tenant && (
+            <div class="dim small">
+              tenant <Untrusted text={s.tenant} mono most={64} />
+            </div>
+          )}
+        </>
+      ),
+    },
     { title: "By", cell: (s) => own(ways, s.via) ?? inWords(s.via, 30) },
     { title: "Signed in", cell: (s) => <Ago time={s.create_time} /> },
     { title: "Ends", cell: (s) => <Exact time={s.expire_time} /> },
-    { title: "Actions", kind: "num", cell: (s) => (
-      <span class="row actions">
-        <button type="button" class="button small" disabled={!may} title={why} aria-label={`End the session of ${inWords(s.name, 80)} at ${own(places, s.kind) ?? "another place"}`} onClick={() => ask({ of: s, all: false })}>End</button>
-        {several(s) && <button type="button" class="button small" disabled={!may} title={why} aria-label={`End all sessions of ${inWords(s.name, 80)}`} onClick={() => ask({ of: s, all: true })}>End all</button>}
-      </span>
-    ) },
+    {
+      title: "Actions",
+      kind: "num",
+      cell: (s) => (
+        <span class="row actions">
+          <button
+            type="button"
+            class="button small"
+            disabled={!may}
+            title={why}
+            aria-label={`End the session of ${inWords(s.name, 80)} at ${own(places, s.kind) ?? "another place"}`}
+            onClick={() => ask({ of: s, all: false })}
+          >
+            End
+          </button>
+          {several(s) && (
+            <button
+              type="button"
+              class="button small"
+              disabled={!may}
+              title={why}
+              aria-label={`End all sessions of ${inWords(s.name, 80)}`}
+              onClick={() => ask({ of: s, all: true })}
+            >
+              End all
+            </button>
+          )}
+        </span>
+      ),
+    },
   ];
   return (
-    <Screen title="Sessions" about="Who is signed in, at the admin API and at the inbox"
-      tools={<Search label="Search by name, key or tenant" value={search} onInput={setSearch} />}>
+    <Screen
+      title="Sessions"
+      about="Who is signed in, at the admin API and at the inbox"
+      tools={<Search label="Search by name, key or tenant" value={search} onInput={setSearch} />}
+    >
       <div class="stack">
         <Needs role="admin" tenant={allTenants} what="Sessions" />
         <Trouble problem={error} retry={reload} what="sessions" />
         {loading && items.length === 0 && !error && <Loading />}
-        {page && <Card><Table label="Sessions" columns={columns} rows={shown} keyOf={(s) => s.id} empty={items.length ? "No session fits." : "Nobody is signed in. API keys and tokens need no session."} /></Card>}
+        {page && (
+          <Card>
+            <Table
+              label="Sessions"
+              columns={columns}
+              rows={shown}
+              keyOf={(s) => s.id}
+              empty={items.length ? "No session fits." : "Nobody is signed in. API keys and tokens need no session."}
+            />
+          </Card>
+        )}
         <More more={more} loading={loading} />
       </div>
       {asked && <End {...asked} onClose={() => ask(undefined)} onDone={reload} />}
@@ -61,9 +138,27 @@ function End({ of, all, onClose, onDone }: Asked & { onClose(): void; onDone(): 
     onDone();
   };
   return (
-    <Ask title={all ? "End all sessions?" : "End this session?"} verb={all ? "End all" : "End"} danger run={run} onClose={onClose}>
-      <p><b><Untrusted text={of.name} most={120} /></b>{!all && <>, at {own(places, of.kind) ?? inWords(of.kind, 30)}, since <Exact time={of.create_time} /></>}</p>
-      <p class="dim">{all ? "Everything signed in under this name ends" : "It ends"} at all replicas within two seconds, with its streams. Roles and keys stay: whoever has them may sign in again.</p>
+    <Ask
+      title={all ? "End all sessions?" : "End this session?"}
+      verb={all ? "End all" : "End"}
+      danger
+      run={run}
+      onClose={onClose}
+    >
+      <p>
+        <b>
+          <Untrusted text={of.name} most={120} />
+        </b>
+        {!all && (
+          <>
+            , at {own(places, of.kind) ?? inWords(of.kind, 30)}, since <Exact time={of.create_time} />
+          </>
+        )}
+      </p>
+      <p class="dim">
+        {all ? "Everything signed in under this name ends" : "It ends"} at all replicas within two seconds, with its
+        streams. Roles and keys stay: whoever has them may sign in again.
+      </p>
       {self && <p class="note wait">That is you: this page leads to the sign-in.</p>}
     </Ask>
   );

@@ -12,7 +12,10 @@ import { useSession } from "../../parts/session";
 
 const tones: Record<string, Tone> = { active: "good", replaced: "wait", expired: "plain", revoked: "bad" };
 
-interface Asked { what: "create" | "rotate" | "revoke"; key?: Key }
+interface Asked {
+  what: "create" | "rotate" | "revoke";
+  key?: Key;
+}
 
 export function Keys({ tenant }: { tenant: string }) {
   const path = `/v1/tenants/${encodeURIComponent(tenant)}/keys`;
@@ -21,21 +24,88 @@ export function Keys({ tenant }: { tenant: string }) {
   const [asked, ask] = useState<Asked>();
   const [made, setMade] = useState<NewKey>();
   const close = () => ask(undefined);
-  const done = (k?: NewKey) => { setMade(k); reload(); };
+  const done = (k?: NewKey) => {
+    setMade(k);
+    reload();
+  };
   const columns: Column<Key>[] = [
-    { title: "Key", cell: (k) => <><Untrusted text={k.id} mono most={60} />{k.name && <div class="dim small"><Untrusted text={k.name} most={100} /></div>}</> },
-    { title: "State", cell: (k) => <><Badge tone={own(tones, k.state) ?? "plain"}>{inWords(k.state ?? "", 20)}</Badge>{k.state === "replaced" && k.end_time && <div class="dim small">until <Exact time={k.end_time} /></div>}</> },
-    { title: "Scopes", kind: "wide", cell: (k) => <><Untrusted text={(k.scopes ?? []).join(", ")} none="none" most={160} />{(k.asserts ?? []).length > 0 && <div class="dim small">asserts <Untrusted text={k.asserts!.join(", ")} /></div>}</> },
+    {
+      title: "Key",
+      cell: (k) => (
+        <>
+          <Untrusted text={k.id} mono most={60} />
+          {k.name && (
+            <div class="dim small">
+              <Untrusted text={k.name} most={100} />
+            </div>
+          )}
+        </>
+      ),
+    },
+    {
+      title: "State",
+      cell: (k) => (
+        <>
+          <Badge tone={own(tones, k.state) ?? "plain"}>{inWords(k.state ?? "", 20)}</Badge>
+          {k.state === "replaced" && k.end_time && (
+            <div class="dim small">
+              until <Exact time={k.end_time} />
+            </div>
+          )}
+        </>
+      ),
+    },
+    {
+      title: "Scopes",
+      kind: "wide",
+      cell: (k) => (
+        <>
+          <Untrusted text={(k.scopes ?? []).join(", ")} none="none" most={160} />
+          {(k.asserts ?? []).length > 0 && (
+            <div class="dim small">
+              asserts <Untrusted text={k.asserts!.join(", ")} />
+            </div>
+          )}
+        </>
+      ),
+    },
     { title: "Expires", cell: (k) => (k.expire_time ? <Exact time={k.expire_time} /> : "never") },
-    { title: "Created", cell: (k) => <><Ago time={k.create_time} />{k.created_by && <div class="dim small">by <Untrusted text={k.created_by} most={80} /></div>}</> },
+    {
+      title: "Created",
+      cell: (k) => (
+        <>
+          <Ago time={k.create_time} />
+          {k.created_by && (
+            <div class="dim small">
+              by <Untrusted text={k.created_by} most={80} />
+            </div>
+          )}
+        </>
+      ),
+    },
     { title: "Actions", kind: "num", cell: (k) => <Actions of={k} may={may} why={why} ask={ask} /> },
   ];
   return (
-    <Card title="Keys" tools={<button type="button" class="button small" disabled={!may} title={why} onClick={() => ask({ what: "create" })}>Create a key</button>}>
+    <Card
+      title="Keys"
+      tools={
+        <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask({ what: "create" })}>
+          Create a key
+        </button>
+      }
+    >
       {!may && <p class="dim small">{why}.</p>}
       <Trouble problem={error} retry={reload} what="keys" />
       {loading && items.length === 0 && !error && <Loading />}
-      {page && <Table label="Keys" columns={columns} rows={items} keyOf={(k) => k.id} empty="It has no keys. Tokens of issuers and certificates need none." />}
+      {page && (
+        <Table
+          label="Keys"
+          columns={columns}
+          rows={items}
+          keyOf={(k) => k.id}
+          empty="It has no keys. Tokens of issuers and certificates need none."
+        />
+      )}
       <More more={more} loading={loading} />
       {asked?.what === "create" && <Create path={path} onClose={close} onDone={done} />}
       {asked?.what === "rotate" && <Rotate path={path} of={asked.key!} onClose={close} onDone={done} />}
@@ -48,12 +118,33 @@ export function Keys({ tenant }: { tenant: string }) {
 function Actions({ of: k, may, why, ask }: { of: Key; may: boolean; why: string | undefined; ask(a: Asked): void }) {
   const over = k.state !== "active" && k.state !== "replaced";
   const fixed = k.source === "file";
-  const no = !may || fixed, title = may && fixed ? "It is in the configuration: change it there" : why;
+  const no = !may || fixed,
+    title = may && fixed ? "It is in the configuration: change it there" : why;
   if (over) return <span class="dim">–</span>;
   return (
     <span class="row actions">
-      {k.state === "active" && <button type="button" class="button small" disabled={no} title={title} aria-label={`Rotate ${inWords(k.id, 60)}`} onClick={() => ask({ what: "rotate", key: k })}>Rotate</button>}
-      <button type="button" class="button small" disabled={no} title={title} aria-label={`Revoke ${inWords(k.id, 60)}`} onClick={() => ask({ what: "revoke", key: k })}>Revoke</button>
+      {k.state === "active" && (
+        <button
+          type="button"
+          class="button small"
+          disabled={no}
+          title={title}
+          aria-label={`Rotate ${inWords(k.id, 60)}`}
+          onClick={() => ask({ what: "rotate", key: k })}
+        >
+          Rotate
+        </button>
+      )}
+      <button
+        type="button"
+        class="button small"
+        disabled={no}
+        title={title}
+        aria-label={`Revoke ${inWords(k.id, 60)}`}
+        onClick={() => ask({ what: "revoke", key: k })}
+      >
+        Revoke
+      </button>
     </span>
   );
 }
@@ -62,24 +153,70 @@ function Actions({ of: k, may, why, ask }: { of: Key; may: boolean; why: string 
 function Made({ of, onClose }: { of: NewKey; onClose(): void }) {
   return (
     <Dialog title="Keep this key now" onClose={onClose}>
-      <p>The gateway keeps only its checksum. This is the only time that the key <Untrusted text={of.key?.id} mono /> is shown.</p>
+      <p>
+        The gateway keeps only its checksum. This is the only time that the key <Untrusted text={of.key?.id} mono /> is
+        shown.
+      </p>
       <code class="secret">{inWords(of.credential ?? "", 500)}</code>
-      <div class="actions"><Copy text={of.credential ?? ""} label="Copy the key" /><button type="button" class="button primary" onClick={onClose}>I have kept it</button></div>
+      <div class="actions">
+        <Copy text={of.credential ?? ""} label="Copy the key" />
+        <button type="button" class="button primary" onClick={onClose}>
+          I have kept it
+        </button>
+      </div>
     </Dialog>
   );
 }
 
-interface Props { path: string; onClose(): void; onDone(made?: NewKey): void }
+interface Props {
+  path: string;
+  onClose(): void;
+  onDone(made?: NewKey): void;
+}
 
-const scopes = ["invoke", "read", "approve", "policy", "admin", "role.viewer", "role.operator", "role.approver", "role.admin",
-  "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"];
+const scopes = [
+  "invoke",
+  "read",
+  "approve",
+  "policy",
+  "admin",
+  "role.viewer",
+  "role.operator",
+  "role.approver",
+  "role.admin",
+  "engine.chat",
+  "engine.agent",
+  "engine.subagent",
+  "engine.admin",
+  "engine.shield",
+];
 
-function Boxes({ title, of, chosen, onChange }: { title: string; of: string[]; chosen: string[]; onChange(chosen: string[]): void }) {
+function Boxes({
+  title,
+  of,
+  chosen,
+  onChange,
+}: {
+  title: string;
+  of: string[];
+  chosen: string[];
+  onChange(chosen: string[]): void;
+}) {
   return (
-    <fieldset><legend>{title}</legend>
-      <div class="scopes">{of.map((s) => (
-        <label key={s}><input type="checkbox" checked={chosen.includes(s)} onChange={(e) => onChange(e.currentTarget.checked ? [...chosen, s] : chosen.filter((c) => c !== s))} />{s}</label>
-      ))}</div>
+    <fieldset>
+      <legend>{title}</legend>
+      <div class="scopes">
+        {of.map((s) => (
+          <label key={s}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(s)}
+              onChange={(e) => onChange(e.currentTarget.checked ? [...chosen, s] : chosen.filter((c) => c !== s))}
+            />
+            {s}
+          </label>
+        ))}
+      </div>
     </fieldset>
   );
 }
@@ -100,8 +237,24 @@ function Create({ path, onClose, onDone }: Props) {
     <Ask title="Create a key" verb="Create" disabled={may.length === 0} run={run} onClose={onClose}>
       <Text label="Name" value={name} onInput={setName} hint="For people, such as who uses it." />
       <Boxes title="Scopes" of={scopes} chosen={may} onChange={setMay} />
-      <Boxes title="Identity headers that its holder may set" of={["user", "agent"]} chosen={asserts} onChange={setAsserts} />
-      <Choice label="Expires" value={days} onInput={setDays} of={[["7", "in 7 days"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["", "never"]]} />
+      <Boxes
+        title="Identity headers that its holder may set"
+        of={["user", "agent"]}
+        chosen={asserts}
+        onChange={setAsserts}
+      />
+      <Choice
+        label="Expires"
+        value={days}
+        onInput={setDays}
+        of={[
+          ["7", "in 7 days"],
+          ["30", "in 30 days"],
+          ["90", "in 90 days"],
+          ["365", "in a year"],
+          ["", "never"],
+        ]}
+      />
     </Ask>
   );
 }
@@ -116,9 +269,22 @@ function Rotate({ path, of, onClose, onDone }: Props & { of: Key }) {
   };
   return (
     <Ask title="Rotate this key?" verb="Rotate" run={run} onClose={onClose}>
-      <p><Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" /></p>
+      <p>
+        <Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" />
+      </p>
       <p class="dim">A new key with the same scopes is made. The old one stays valid for a while.</p>
-      <Choice label="The old key ends" value={grace} onInput={setGrace} of={[["0s", "now"], ["3600s", "in an hour"], ["86400s", "in a day"], ["604800s", "in 7 days"], ["2592000s", "in 30 days"]]} />
+      <Choice
+        label="The old key ends"
+        value={grace}
+        onInput={setGrace}
+        of={[
+          ["0s", "now"],
+          ["3600s", "in an hour"],
+          ["86400s", "in a day"],
+          ["604800s", "in 7 days"],
+          ["2592000s", "in 30 days"],
+        ]}
+      />
     </Ask>
   );
 }
@@ -132,7 +298,9 @@ function Revoke({ path, of, onClose, onDone }: Props & { of: Key }) {
   };
   return (
     <Ask title="Revoke this key?" verb="Revoke" danger run={run} onClose={onClose}>
-      <p><Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" /></p>
+      <p>
+        <Untrusted text={of.id} mono /> <Untrusted text={of.name} none="" />
+      </p>
       <p class="dim">It ends at all replicas at once, and cannot be brought back.</p>
     </Ask>
   );

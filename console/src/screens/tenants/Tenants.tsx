@@ -19,7 +19,14 @@ export function Tenants({ rest }: { rest: string[] }) {
   if (id && id !== "-") return <One key={id} id={id} />;
   return (
     <Screen title="Tenants" about="Who may call, with which keys, and how much">
-      <Tabs label="Tenants" here={id ? "#/tenants/-" : "#/tenants"} of={[["#/tenants", "Tenants"], ["#/tenants/-", "Limits in use"]]} />
+      <Tabs
+        label="Tenants"
+        here={id ? "#/tenants/-" : "#/tenants"}
+        of={[
+          ["#/tenants", "Tenants"],
+          ["#/tenants/-", "Limits in use"],
+        ]}
+      />
       {id ? <Limits /> : <All />}
     </Screen>
   );
@@ -33,9 +40,18 @@ function All() {
   const [search, setSearch] = useState("");
   const [asked, ask] = useState(false);
   const wanted = search.trim().toLowerCase();
-  const shown = items.filter((t) => !wanted || t.id.toLowerCase().includes(wanted) || t.name?.toLowerCase().includes(wanted));
+  const shown = items.filter(
+    (t) => !wanted || t.id.toLowerCase().includes(wanted) || t.name?.toLowerCase().includes(wanted),
+  );
   const columns: Column<Tenant>[] = [
-    { title: "Tenant", cell: (t) => <a href={"#/tenants/" + encodeURIComponent(t.id)}><Untrusted text={t.id} mono most={70} /></a> },
+    {
+      title: "Tenant",
+      cell: (t) => (
+        <a href={"#/tenants/" + encodeURIComponent(t.id)}>
+          <Untrusted text={t.id} mono most={70} />
+        </a>
+      ),
+    },
     { title: "Name", kind: "wide", cell: (t) => <Untrusted text={t.name} most={120} /> },
     { title: "State", cell: (t) => <State of={t} /> },
     { title: "Capabilities", cell: (t) => <Patterns of={t} /> },
@@ -45,20 +61,47 @@ function All() {
   return (
     <div class="stack">
       <Needs role="admin" tenant={allTenants} />
-      <div class="row"><Search label="Search by id or name" value={search} onInput={setSearch} />
-        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>Create a tenant</button></div>
+      <div class="row">
+        <Search label="Search by id or name" value={search} onInput={setSearch} />
+        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>
+          Create a tenant
+        </button>
+      </div>
       <Trouble problem={error} retry={reload} what="tenants" />
       {loading && items.length === 0 && !error && <Loading />}
-      {page && <Card><Table label="Tenants" columns={columns} rows={shown} keyOf={(t) => t.id} empty={items.length ? "No tenant fits." : "There are no tenants."} /></Card>}
+      {page && (
+        <Card>
+          <Table
+            label="Tenants"
+            columns={columns}
+            rows={shown}
+            keyOf={(t) => t.id}
+            empty={items.length ? "No tenant fits." : "There are no tenants."}
+          />
+        </Card>
+      )}
       <More more={more} loading={loading} />
       {asked && <Create onClose={() => ask(false)} onDone={reload} />}
     </div>
   );
 }
 
-const State = ({ of }: { of: Tenant }) => <Badge tone={of.disabled ? "bad" : "good"}>{of.disabled ? "disabled" : "active"}</Badge>;
-const Changed = ({ of }: { of: Tenant }) => <><Ago time={of.update_time} />{of.updated_by && <div class="dim small">by <Untrusted text={of.updated_by} most={80} /></div>}</>;
-const Patterns = ({ of }: { of: Tenant }) => <Untrusted text={(of.capabilities ?? []).join(", ")} none="none" mono most={120} />;
+const State = ({ of }: { of: Tenant }) => (
+  <Badge tone={of.disabled ? "bad" : "good"}>{of.disabled ? "disabled" : "active"}</Badge>
+);
+const Changed = ({ of }: { of: Tenant }) => (
+  <>
+    <Ago time={of.update_time} />
+    {of.updated_by && (
+      <div class="dim small">
+        by <Untrusted text={of.updated_by} most={80} />
+      </div>
+    )}
+  </>
+);
+const Patterns = ({ of }: { of: Tenant }) => (
+  <Untrusted text={(of.capabilities ?? []).join(", ")} none="none" mono most={120} />
+);
 
 function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
   const { say } = useSession();
@@ -72,9 +115,22 @@ function Create({ onClose, onDone }: { onClose(): void; onDone(): void }) {
   };
   return (
     <Ask title="Create a tenant" verb="Create" run={run} onClose={onClose}>
-      <Text label="Id" value={id} onInput={setID} required most={63} hint="Letters, digits, hyphens, dots and underscores. It never changes." />
+      <Text
+        label="Id"
+        value={id}
+        onInput={setID}
+        required
+        most={63}
+        hint="Letters, digits, hyphens, dots and underscores. It never changes."
+      />
       <Text label="Name" value={name} onInput={setName} hint="For people." />
-      <Text label="Capabilities" value={capabilities} onInput={setCapabilities} most={2000} hint="Patterns with commas between them. * stands for anything." />
+      <Text
+        label="Capabilities"
+        value={capabilities}
+        onInput={setCapabilities}
+        most={2000}
+        hint="Patterns with commas between them. * stands for anything."
+      />
     </Ask>
   );
 }
@@ -87,20 +143,54 @@ function One({ id }: { id: string }) {
   const { may: mayAll, why: whyAll } = useMay("admin", allTenants);
   const [asked, ask] = useState<"state" | "change" | "delete">();
   const fixed = t?.source === "file";
-  const may = mayAll && !fixed, why = fixed ? "It is in the configuration: change it there" : whyAll;
+  const may = mayAll && !fixed,
+    why = fixed ? "It is in the configuration: change it there" : whyAll;
   return (
-    <Screen title={`Tenant ${inWords(id, 70)}`} tools={me.tenant ? undefined : <a class="button" href="#/tenants">All tenants</a>}>
+    <Screen
+      title={`Tenant ${inWords(id, 70)}`}
+      tools={
+        me.tenant ? undefined : (
+          <a class="button" href="#/tenants">
+            All tenants
+          </a>
+        )
+      }
+    >
       <div class="stack">
         <Trouble problem={error} retry={reload} what="tenants" />
         {!t && !error && <Loading />}
         {t && (
-          <Card title={<Untrusted text={t.name || t.id} most={120} />} tools={<span class="row actions">
-            <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("change")}>Change</button>
-            <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("state")}>{t.disabled ? "Enable" : "Disable"}</button>
-            <button type="button" class="button small deny" disabled={!may} title={why} onClick={() => ask("delete")}>Delete</button>
-          </span>}>
-            <Facts of={[["State", <State of={t} />], ["Capabilities", <Patterns of={t} />], ["Created", <Ago time={t.create_time} />], ["Changed", <Changed of={t} />],
-              ["From", fixed ? "the configuration" : <Untrusted text={t.source} most={30} />]]} />
+          <Card
+            title={<Untrusted text={t.name || t.id} most={120} />}
+            tools={
+              <span class="row actions">
+                <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("change")}>
+                  Change
+                </button>
+                <button type="button" class="button small" disabled={!may} title={why} onClick={() => ask("state")}>
+                  {t.disabled ? "Enable" : "Disable"}
+                </button>
+                <button
+                  type="button"
+                  class="button small deny"
+                  disabled={!may}
+                  title={why}
+                  onClick={() => ask("delete")}
+                >
+                  Delete
+                </button>
+              </span>
+            }
+          >
+            <Facts
+              of={[
+                ["State", <State of={t} />],
+                ["Capabilities", <Patterns of={t} />],
+                ["Created", <Ago time={t.create_time} />],
+                ["Changed", <Changed of={t} />],
+                ["From", fixed ? "the configuration" : <Untrusted text={t.source} most={30} />],
+              ]}
+            />
             {!may && <p class="dim small">{why}.</p>}
           </Card>
         )}
@@ -114,7 +204,11 @@ function One({ id }: { id: string }) {
   );
 }
 
-interface Props { tenant: Tenant; onClose(): void; onDone(): void }
+interface Props {
+  tenant: Tenant;
+  onClose(): void;
+  onDone(): void;
+}
 
 const update = (t: Tenant, fields: Partial<Tenant>) =>
   send("PATCH", pathOf(pathTo(t.id), { update_mask: Object.keys(fields).join(",") }), { etag: t.etag, ...fields });
@@ -131,7 +225,13 @@ function ChangeTenant({ tenant: t, onClose, onDone }: Props) {
   return (
     <Ask title={`Change ${inWords(t.id, 70)}`} verb="Change" run={run} onClose={onClose}>
       <Text label="Name" value={name} onInput={setName} />
-      <Text label="Capabilities" value={capabilities} onInput={setCapabilities} most={2000} hint="Patterns with commas between them. Empty: none." />
+      <Text
+        label="Capabilities"
+        value={capabilities}
+        onInput={setCapabilities}
+        most={2000}
+        hint="Patterns with commas between them. Empty: none."
+      />
     </Ask>
   );
 }
@@ -144,9 +244,24 @@ function Switch({ tenant: t, onClose, onDone }: Props) {
     onDone();
   };
   return (
-    <Ask title={t.disabled ? "Enable this tenant?" : "Disable this tenant?"} verb={t.disabled ? "Enable" : "Disable"} danger={!t.disabled} run={run} onClose={onClose}>
-      <p><b><Untrusted text={t.id} mono /></b> <Untrusted text={t.name} none="" /></p>
-      <p class="dim">{t.disabled ? "Its keys and tokens work again at all replicas." : "All its calls are refused at all replicas (TENANT_DISABLED). Nothing is deleted."}</p>
+    <Ask
+      title={t.disabled ? "Enable this tenant?" : "Disable this tenant?"}
+      verb={t.disabled ? "Enable" : "Disable"}
+      danger={!t.disabled}
+      run={run}
+      onClose={onClose}
+    >
+      <p>
+        <b>
+          <Untrusted text={t.id} mono />
+        </b>{" "}
+        <Untrusted text={t.name} none="" />
+      </p>
+      <p class="dim">
+        {t.disabled
+          ? "Its keys and tokens work again at all replicas."
+          : "All its calls are refused at all replicas (TENANT_DISABLED). Nothing is deleted."}
+      </p>
     </Ask>
   );
 }
@@ -163,7 +278,12 @@ function Delete({ tenant: t, onClose }: { tenant: Tenant; onClose(): void }) {
   return (
     <Ask title="Delete this tenant?" verb="Delete" danger disabled={typed !== t.id} run={run} onClose={onClose}>
       <p class="dim">It calls no more, at any replica. It cannot be brought back. Disable it if that is enough.</p>
-      <Check label="Delete its keys as well" about="Without this, a tenant with keys is not deleted." checked={force} onInput={setForce} />
+      <Check
+        label="Delete its keys as well"
+        about="Without this, a tenant with keys is not deleted."
+        checked={force}
+        onInput={setForce}
+      />
       <Text label={`To delete it, type ${inWords(t.id, 70)}`} value={typed} onInput={setTyped} required />
     </Ask>
   );

@@ -10,7 +10,12 @@ import type { Loaded } from "../../parts/load";
 import { useSession } from "../../parts/session";
 import { diff, pretty, type Line } from "./diff";
 
-interface Props { of: Loaded<CatalogEntry>; capability: string; tool: string; onAccept(): void }
+interface Props {
+  of: Loaded<CatalogEntry>;
+  capability: string;
+  tool: string;
+  onAccept(): void;
+}
 
 export function Drift({ of: { value, error, reload }, capability, tool, onAccept }: Props) {
   const { say } = useSession();
@@ -18,23 +23,49 @@ export function Drift({ of: { value, error, reload }, capability, tool, onAccept
   const [asked, ask] = useState(false);
   const now = value?.tools?.find((t) => t.name === tool);
   const accept = async () => {
-    await post(`/v1/capabilities/${encodeURIComponent(capability)}/tools/${encodeURIComponent(tool)}:accept`, { hash: now?.hash });
+    await post(`/v1/capabilities/${encodeURIComponent(capability)}/tools/${encodeURIComponent(tool)}:accept`, {
+      hash: now?.hash,
+    });
     say(`This version of ${inWords(tool, 60)} is accepted.`);
     reload();
     onAccept();
   };
   if (value && !now?.drifted) return null;
   return (
-    <Card title="It has changed since it was accepted" tools={<button type="button" class="button small primary" disabled={!may || !now} title={why} onClick={() => ask(true)}>Accept this version</button>}>
-      <p class="dim">Calls that would be allowed need an approval until somebody accepts this version.{!may && ` ${why}.`}</p>
+    <Card
+      title="It has changed since it was accepted"
+      tools={
+        <button
+          type="button"
+          class="button small primary"
+          disabled={!may || !now}
+          title={why}
+          onClick={() => ask(true)}
+        >
+          Accept this version
+        </button>
+      }
+    >
+      <p class="dim">
+        Calls that would be allowed need an approval until somebody accepts this version.{!may && ` ${why}.`}
+      </p>
       <Trouble problem={error} retry={reload} what="the catalog" />
       {!value && !error && <Loading />}
       {now && <Difference of={now} />}
       {asked && (
         <Ask title="Accept this version?" verb="Accept" run={accept} onClose={() => ask(false)}>
-          <p><Untrusted text={capability} mono most={80} /> / <b><Untrusted text={tool} mono most={120} /></b></p>
-          <p class="dim small">Hash <Untrusted text={now?.hash} mono most={80} /></p>
-          <p class="dim">Its description and schema count as right from then on, and calls need no approval for the change.</p>
+          <p>
+            <Untrusted text={capability} mono most={80} /> /{" "}
+            <b>
+              <Untrusted text={tool} mono most={120} />
+            </b>
+          </p>
+          <p class="dim small">
+            Hash <Untrusted text={now?.hash} mono most={80} />
+          </p>
+          <p class="dim">
+            Its description and schema count as right from then on, and calls need no approval for the change.
+          </p>
         </Ask>
       )}
     </Card>
@@ -42,15 +73,34 @@ export function Drift({ of: { value, error, reload }, capability, tool, onAccept
 }
 
 function Difference({ of: t }: { of: CatalogTool }) {
-  const lines = useMemo(() => (t.accepted ? folded([...diff(t.accepted.description ?? "", t.description ?? ""),
-    { sign: " ", text: "" }, ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema)),
-    ...(t.accepted.output_schema || t.output_schema ? [{ sign: " " as const, text: "" },
-      ...diff(pretty(t.accepted.output_schema), pretty(t.output_schema))] : [])]) : []), [t]);
-  if (!t.accepted) return <p class="note wait">The accepted version is not known any more, so there is no comparison. Only its hash is kept.</p>;
+  const lines = useMemo(
+    () =>
+      t.accepted
+        ? folded([
+            ...diff(t.accepted.description ?? "", t.description ?? ""),
+            { sign: " ", text: "" },
+            ...diff(pretty(t.accepted.input_schema), pretty(t.input_schema)),
+            ...(t.accepted.output_schema || t.output_schema
+              ? [{ sign: " " as const, text: "" }, ...diff(pretty(t.accepted.output_schema), pretty(t.output_schema))]
+              : []),
+          ])
+        : [],
+    [t],
+  );
+  if (!t.accepted)
+    return (
+      <p class="note wait">
+        The accepted version is not known any more, so there is no comparison. Only its hash is kept.
+      </p>
+    );
   return (
     <ul class="diff" tabIndex={0} aria-label="The accepted version, compared with this one">
       {lines.map((l, i) => (
-        <li key={i} class={l.sign === "+" ? "added" : l.sign === "-" ? "removed" : l.sign === "…" ? "gap" : ""} data-sign={l.sign}>
+        <li
+          key={i}
+          class={l.sign === "+" ? "added" : l.sign === "-" ? "removed" : l.sign === "…" ? "gap" : ""}
+          data-sign={l.sign}
+        >
           {l.sign !== " " && l.sign !== "…" && <span class="hidden">{l.sign === "+" ? "added: " : "removed: "}</span>}
           {l.text && <Untrusted text={l.text} lines most={500} />}
         </li>
@@ -71,7 +121,10 @@ function folded(lines: Line[]): { sign: Line["sign"] | "…"; text: string }[] {
     skipped = 0;
   };
   lines.forEach((l, i) => {
-    if (!near[i]) { skipped++; return; }
+    if (!near[i]) {
+      skipped++;
+      return;
+    }
     skip();
     out.push(l);
   });

@@ -20,8 +20,13 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   const mine = useOneTenant();
   const [who, setWho] = useState<Caller>({ tenant: mine, user: "", agent: "", session: "" });
   const slow = useSlow(who);
-  const { items, error, loading, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools",
-    { tenant: slow.tenant.trim(), user: slow.user, agent: slow.agent, capability, page_size: 1000 });
+  const { items, error, loading, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools", {
+    tenant: slow.tenant.trim(),
+    user: slow.user,
+    agent: slow.agent,
+    capability,
+    page_size: 1000,
+  });
   const found = items.find((t) => t.tool === tool);
   // The form stays while the policy for another caller is requested.
   const known = useRef<PlaygroundTool | undefined>(undefined);
@@ -30,44 +35,108 @@ export function Playground({ capability, tool }: { capability: string; tool: str
   const [args, setArgs] = useState("{}");
   useLayoutEffect(() => setWho((w) => ({ ...w, tenant: mine })), [mine]); // the choice at the top of the page
   // Whether a tool has changed does not depend on a tenant.
-  const entry = useGet<CatalogEntry>(can(me, "viewer", allTenants) ? "/v1/capabilities/" + encodeURIComponent(capability) : undefined);
-  const drifted = entry.value?.tools?.find((e) => e.name === tool)?.drifted, changes = useRef<HTMLDivElement>(null);
+  const entry = useGet<CatalogEntry>(
+    can(me, "viewer", allTenants) ? "/v1/capabilities/" + encodeURIComponent(capability) : undefined,
+  );
+  const drifted = entry.value?.tools?.find((e) => e.name === tool)?.drifted,
+    changes = useRef<HTMLDivElement>(null);
   const missing = error?.reason === "TENANT_REQUIRED";
   const put = (field: keyof Caller) => (text: string) => setWho((w) => ({ ...w, [field]: text }));
   return (
-    <Screen title={inWords(tool, 100)} about={<>of <a href={"#/tools/" + encodeURIComponent(capability)}><Untrusted text={capability} mono most={100} /></a></>}
-      tools={<a class="button" href="#/tools">All tools</a>}>
+    <Screen
+      title={inWords(tool, 100)}
+      about={
+        <>
+          of{" "}
+          <a href={"#/tools/" + encodeURIComponent(capability)}>
+            <Untrusted text={capability} mono most={100} />
+          </a>
+        </>
+      }
+      tools={
+        <a class="button" href="#/tools">
+          All tools
+        </a>
+      }
+    >
       <div class="stack">
-        {drifted && <p class="note wait">It has changed since it was accepted. <button type="button" class="fold" onClick={() => changes.current?.scrollIntoView()}>See what changed</button></p>}
+        {drifted && (
+          <p class="note wait">
+            It has changed since it was accepted.{" "}
+            <button type="button" class="fold" onClick={() => changes.current?.scrollIntoView()}>
+              See what changed
+            </button>
+          </p>
+        )}
         <div class="columns">
-          {missing ? <Empty><b>Choose a tenant</b>A call is made as a user of one tenant: choose it at the top of the page, or name it here.</Empty>
-            : loading && !t && !error ? <Loading />
-            : <CallForm key={t ? "known" : "unknown"} who={who} capability={capability} tool={tool} schema={(t?.input_schema ?? {}) as Schema} onArgs={setArgs} />}
+          {missing ? (
+            <Empty>
+              <b>Choose a tenant</b>A call is made as a user of one tenant: choose it at the top of the page, or name it
+              here.
+            </Empty>
+          ) : loading && !t && !error ? (
+            <Loading />
+          ) : (
+            <CallForm
+              key={t ? "known" : "unknown"}
+              who={who}
+              capability={capability}
+              tool={tool}
+              schema={(t?.input_schema ?? {}) as Schema}
+              onArgs={setArgs}
+            />
+          )}
           <div class="stack">
             <Card title="Call as">
               <div class="form">
-                {t?.description && <p><Untrusted text={t.description} lines most={400} /></p>}
+                {t?.description && (
+                  <p>
+                    <Untrusted text={t.description} lines most={400} />
+                  </p>
+                )}
                 <div class="two">
-                  <Text label="Tenant" value={who.tenant} onInput={put("tenant")} disabled={Boolean(me.tenant)} placeholder="none" />
+                  <Text
+                    label="Tenant"
+                    value={who.tenant}
+                    onInput={put("tenant")}
+                    disabled={Boolean(me.tenant)}
+                    placeholder="none"
+                  />
                   <Text label="Session" value={who.session} onInput={put("session")} placeholder="none" />
                   <Text label="User" value={who.user} onInput={put("user")} placeholder="none" />
                   <Text label="Agent" value={who.agent} onInput={put("agent")} placeholder="none" />
                 </div>
                 {!missing && <Trouble problem={error} retry={reload} what="the tools of a tenant" />}
-                {t && !missing && <p class="row">Policy: <Verdict of={t.policy} />{t.level && <span class="dim">by the level {inWords(t.level, 40)}</span>}{t.drifted && <Badge tone="wait">changed</Badge>}
-                  <a href={explainAddress({ ...who, capability, tool })}>Why</a></p>}
+                {t && !missing && (
+                  <p class="row">
+                    Policy: <Verdict of={t.policy} />
+                    {t.level && <span class="dim">by the level {inWords(t.level, 40)}</span>}
+                    {t.drifted && <Badge tone="wait">changed</Badge>}
+                    <a href={explainAddress({ ...who, capability, tool })}>Why</a>
+                  </p>
+                )}
               </div>
             </Card>
             <Programs who={who} capability={capability} tool={tool} args={args} />
           </div>
         </div>
-        {drifted && <div ref={changes}><Drift of={entry} capability={capability} tool={tool} onAccept={reload} /></div>}
+        {drifted && (
+          <div ref={changes}>
+            <Drift of={entry} capability={capability} tool={tool} onAccept={reload} />
+          </div>
+        )}
       </div>
     </Screen>
   );
 }
 
-interface Props { who: Caller; capability: string; tool: string; schema: Schema; onArgs(args: string): void }
+interface Props {
+  who: Caller;
+  capability: string;
+  tool: string;
+  schema: Schema;
+  onArgs(args: string): void;
+}
 
 /** CallForm has the arguments, makes the call, and shows its answer. */
 function CallForm({ who, capability, tool, schema, onArgs }: Props) {
@@ -105,7 +174,14 @@ function CallForm({ who, capability, tool, schema, onArgs }: Props) {
   };
   const end = () => {
     stop.current.abort();
-    setRun((r) => r && { ...r, state: "over", told: [...r.told, { kind: "failed", reason: "CANCELED", detail: "You ended the call." }] });
+    setRun(
+      (r) =>
+        r && {
+          ...r,
+          state: "over",
+          told: [...r.told, { kind: "failed", reason: "CANCELED", detail: "You ended the call." }],
+        },
+    );
   };
   const turn = () => {
     if (raw && !wrong) setValue(JSON.parse(text));
@@ -114,17 +190,56 @@ function CallForm({ who, capability, tool, schema, onArgs }: Props) {
   };
   return (
     <div class="stack">
-      <Card title="Arguments" tools={form && <button type="button" class="button small" disabled={raw && Boolean(wrong)} onClick={turn}>{raw ? "As a form" : "As JSON"}</button>}>
-        <form class="form" onSubmit={(e) => { e.preventDefault(); void call(); }}>
+      <Card
+        title="Arguments"
+        tools={
+          form && (
+            <button type="button" class="button small" disabled={raw && Boolean(wrong)} onClick={turn}>
+              {raw ? "As a form" : "As JSON"}
+            </button>
+          )
+        }
+      >
+        <form
+          class="form"
+          onSubmit={(e) => {
+            e.preventDefault();
+            void call();
+          }}
+        >
           <Needs role="admin" tenant={of} what="Calls from here" />
           {raw ? (
-            <Field label="JSON" error={wrong}>{(id, about) => (
-              <textarea id={id} class="input json" spellcheck={false} aria-describedby={about} value={text} onInput={(e) => setText(e.currentTarget.value)} />
-            )}</Field>
-          ) : properties(schema) ? <Fields schema={schema} value={value} depth={0} onChange={setValue} /> : <p class="dim">It takes no arguments.</p>}
+            <Field label="JSON" error={wrong}>
+              {(id, about) => (
+                <textarea
+                  id={id}
+                  class="input json"
+                  spellcheck={false}
+                  aria-describedby={about}
+                  value={text}
+                  onInput={(e) => setText(e.currentTarget.value)}
+                />
+              )}
+            </Field>
+          ) : properties(schema) ? (
+            <Fields schema={schema} value={value} depth={0} onChange={setValue} />
+          ) : (
+            <p class="dim">It takes no arguments.</p>
+          )}
           <div class="row">
-            <button type="submit" class="button primary" disabled={!may || Boolean(wrong) || run?.state === "running"} title={why}>Call</button>
-            {run?.state === "running" && <button type="button" class="button" onClick={end}>End the call</button>}
+            <button
+              type="submit"
+              class="button primary"
+              disabled={!may || Boolean(wrong) || run?.state === "running"}
+              title={why}
+            >
+              Call
+            </button>
+            {run?.state === "running" && (
+              <button type="button" class="button" onClick={end}>
+                End the call
+              </button>
+            )}
           </div>
         </form>
       </Card>
@@ -145,7 +260,9 @@ const properties = (s: Schema) => Object.keys((s["properties"] as object | undef
 function wrongIn(text: string): string | undefined {
   try {
     const v: unknown = JSON.parse(text);
-    return v !== null && typeof v === "object" && !Array.isArray(v) ? undefined : "The arguments must be a JSON object.";
+    return v !== null && typeof v === "object" && !Array.isArray(v)
+      ? undefined
+      : "The arguments must be a JSON object.";
   } catch {
     return "This is not JSON yet.";
   }
@@ -157,10 +274,19 @@ function Programs({ who, capability, tool, args }: { who: Caller; capability: st
   return (
     <Card title="From a program" tools={<Copy text={of[name]} label={`Copy ${name}`} />}>
       <div class="row tongues" role="group" aria-label="Language">
-        {(Object.keys(of) as (keyof typeof of)[]).map((n) => <button key={n} type="button" class="button small" aria-pressed={n === name} onClick={() => setName(n)}>{n}</button>)}
+        {(Object.keys(of) as (keyof typeof of)[]).map((n) => (
+          <button key={n} type="button" class="button small" aria-pressed={n === name} onClick={() => setName(n)}>
+            {n}
+          </button>
+        ))}
       </div>
-      <div class="code" tabIndex={0} role="group" aria-label={`The call with ${name}`}><Untrusted text={of[name]} lines mono most={20_000} /></div>
-      <p class="dim small">CAPGATE_URL is the address of the public port, and CAPGATE_KEY a key of the tenant. Only a key that may set them sends x-user-id and x-agent-id.</p>
+      <div class="code" tabIndex={0} role="group" aria-label={`The call with ${name}`}>
+        <Untrusted text={of[name]} lines mono most={20_000} />
+      </div>
+      <p class="dim small">
+        CAPGATE_URL is the address of the public port, and CAPGATE_KEY a key of the tenant. Only a key that may set them
+        sends x-user-id and x-agent-id.
+      </p>
     </Card>
   );
 }

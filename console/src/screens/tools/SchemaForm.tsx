@@ -6,7 +6,14 @@ import { inWords, Untrusted } from "../../parts/Untrusted";
 
 export type Schema = { [word: string]: unknown };
 
-interface Props { schema: Schema; name: string; value: unknown; required: boolean; depth: number; onChange(value: unknown): void }
+interface Props {
+  schema: Schema;
+  name: string;
+  value: unknown;
+  required: boolean;
+  depth: number;
+  onChange(value: unknown): void;
+}
 
 const deepest = 5;
 const mostFields = 60;
@@ -14,22 +21,33 @@ const mostFields = 60;
 const text = (s: Schema, word: string) => (typeof s[word] === "string" ? (s[word] as string) : "");
 const number = (s: Schema, word: string) => (typeof s[word] === "number" ? (s[word] as number) : undefined);
 const schemaOf = (v: unknown): Schema => (v && typeof v === "object" && !Array.isArray(v) ? (v as Schema) : {});
-const properties = (s: Schema) => Object.entries(schemaOf(s["properties"])).map(([name, of]) => [name, schemaOf(of)] as const);
+const properties = (s: Schema) =>
+  Object.entries(schemaOf(s["properties"])).map(([name, of]) => [name, schemaOf(of)] as const);
 const demanded = (s: Schema): unknown[] => (Array.isArray(s["required"]) ? s["required"] : []);
 
 /** kindOf is the field for a schema; json: none fits. */
 function kindOf(s: Schema, depth: number): "string" | "number" | "boolean" | "enum" | "list" | "object" | "json" {
-  if (Array.isArray(s["enum"]) && s["enum"].length > 0 && s["enum"].every((e) => typeof e !== "object" || e === null)) return "enum";
-  const hard = ["anyOf", "oneOf", "allOf", "not", "if", "$ref", "$dynamicRef", "patternProperties", "prefixItems"].some((w) => w in s);
+  if (Array.isArray(s["enum"]) && s["enum"].length > 0 && s["enum"].every((e) => typeof e !== "object" || e === null))
+    return "enum";
+  const hard = ["anyOf", "oneOf", "allOf", "not", "if", "$ref", "$dynamicRef", "patternProperties", "prefixItems"].some(
+    (w) => w in s,
+  );
   if (hard || depth > deepest) return "json";
   switch (s["type"]) {
-    case "string": return "string";
-    case "number": case "integer": return "number";
-    case "boolean": return "boolean";
-    case "array": return Object.keys(schemaOf(s["items"])).length ? "list" : "json";
+    case "string":
+      return "string";
+    case "number":
+    case "integer":
+      return "number";
+    case "boolean":
+      return "boolean";
+    case "array":
+      return Object.keys(schemaOf(s["items"])).length ? "list" : "json";
     case "object": {
       const fields = properties(s).length;
-      return fields > 0 && fields <= mostFields && schemaOf(s["additionalProperties"])["type"] === undefined ? "object" : "json";
+      return fields > 0 && fields <= mostFields && schemaOf(s["additionalProperties"])["type"] === undefined
+        ? "object"
+        : "json";
     }
   }
   return "json";
@@ -39,8 +57,19 @@ function kindOf(s: Schema, depth: number): "string" | "number" | "boolean" | "en
 export const fits = (s: Schema) => kindOf({ type: "object", ...s }, 0) === "object" || properties(s).length === 0;
 
 /** Fields are those of an object. */
-export function Fields({ schema, value, depth, onChange }: { schema: Schema; value: unknown; depth: number; onChange(value: unknown): void }) {
-  const of = schemaOf(value), must = demanded(schema);
+export function Fields({
+  schema,
+  value,
+  depth,
+  onChange,
+}: {
+  schema: Schema;
+  value: unknown;
+  depth: number;
+  onChange(value: unknown): void;
+}) {
+  const of = schemaOf(value),
+    must = demanded(schema);
   const put = (name: string, v: unknown) => {
     const rest = Object.entries(of).filter(([k]) => k !== name);
     onChange(Object.fromEntries(v === undefined ? rest : [...rest, [name, v]]));
@@ -48,7 +77,15 @@ export function Fields({ schema, value, depth, onChange }: { schema: Schema; val
   return (
     <>
       {properties(schema).map(([name, s]) => (
-        <Value key={name} schema={s} name={name} value={own(of, name)} required={must.includes(name)} depth={depth} onChange={(v) => put(name, v)} />
+        <Value
+          key={name}
+          schema={s}
+          name={name}
+          value={own(of, name)}
+          required={must.includes(name)}
+          depth={depth}
+          onChange={(v) => put(name, v)}
+        />
       ))}
     </>
   );
@@ -59,7 +96,13 @@ export function startOf(schema: Schema, depth = 0): unknown {
   if (schema["default"] !== undefined) return schema["default"];
   if ((schema["type"] ?? "object") !== "object" || depth > deepest) return undefined;
   const must = demanded(schema);
-  const start = properties(schema).map(([name, s]) => [name, must.includes(name) || s["default"] !== undefined ? startOf({ type: "", ...s }, depth + 1) : undefined] as const);
+  const start = properties(schema).map(
+    ([name, s]) =>
+      [
+        name,
+        must.includes(name) || s["default"] !== undefined ? startOf({ type: "", ...s }, depth + 1) : undefined,
+      ] as const,
+  );
   return Object.fromEntries(start.filter(([, v]) => v !== undefined));
 }
 
@@ -70,9 +113,15 @@ function Value(p: Props) {
   return <Plain {...p} kind={kind} />;
 }
 
-const nameOf = (p: { name: string; required: boolean; schema: Schema }) => inWords(p.name, 80) + (p.required ? "" : " (optional)");
+const nameOf = (p: { name: string; required: boolean; schema: Schema }) =>
+  inWords(p.name, 80) + (p.required ? "" : " (optional)");
 
-const About = ({ of }: { of: Schema }) => (text(of, "description") ? <p class="dim small"><Untrusted text={text(of, "description")} most={200} /></p> : null);
+const About = ({ of }: { of: Schema }) =>
+  text(of, "description") ? (
+    <p class="dim small">
+      <Untrusted text={text(of, "description")} most={200} />
+    </p>
+  ) : null;
 
 function Plain(p: Props & { kind: "string" | "number" | "boolean" | "enum" | "json" }) {
   const id = useId();
@@ -80,36 +129,91 @@ function Plain(p: Props & { kind: "string" | "number" | "boolean" | "enum" | "js
     <div class="field">
       <label for={id}>{nameOf(p)}</label>
       <Input {...p} id={id} />
-      <div id={id + "-about"}><About of={p.schema} /></div>
+      <div id={id + "-about"}>
+        <About of={p.schema} />
+      </div>
     </div>
   );
 }
 
-function Input({ id, kind, schema: s, value, required, onChange }: Props & { id: string; kind: "string" | "number" | "boolean" | "enum" | "json" }): ComponentChildren {
+function Input({
+  id,
+  kind,
+  schema: s,
+  value,
+  required,
+  onChange,
+}: Props & { id: string; kind: "string" | "number" | "boolean" | "enum" | "json" }): ComponentChildren {
   const shared = { id, class: "input", required, "aria-describedby": id + "-about" };
   if (kind === "json") return <Json id={id} value={value} required={required} onChange={onChange} />;
   if (kind === "enum" || kind === "boolean") {
     const of: unknown[] = kind === "boolean" ? [true, false] : (s["enum"] as unknown[]);
     const at = of.indexOf(value);
     return (
-      <select {...shared} value={at < 0 ? "" : String(at)} onChange={(e) => onChange(e.currentTarget.value === "" ? undefined : of[Number(e.currentTarget.value)])}>
+      <select
+        {...shared}
+        value={at < 0 ? "" : String(at)}
+        onChange={(e) => onChange(e.currentTarget.value === "" ? undefined : of[Number(e.currentTarget.value)])}
+      >
         <option value="">{required ? "choose" : "not set"}</option>
-        {of.map((v, i) => <option key={i} value={String(i)}>{inWords(typeof v === "string" ? v : JSON.stringify(v), 120)}</option>)}
+        {of.map((v, i) => (
+          <option key={i} value={String(i)}>
+            {inWords(typeof v === "string" ? v : JSON.stringify(v), 120)}
+          </option>
+        ))}
       </select>
     );
   }
   if (kind === "number") {
-    return <input {...shared} type="number" step={s["type"] === "integer" ? 1 : "any"} min={number(s, "minimum")} max={number(s, "maximum")}
-      value={typeof value === "number" ? value : ""} onInput={(e) => onChange(e.currentTarget.value === "" || Number.isNaN(e.currentTarget.valueAsNumber) ? undefined : e.currentTarget.valueAsNumber)} />;
+    return (
+      <input
+        {...shared}
+        type="number"
+        step={s["type"] === "integer" ? 1 : "any"}
+        min={number(s, "minimum")}
+        max={number(s, "maximum")}
+        value={typeof value === "number" ? value : ""}
+        onInput={(e) =>
+          onChange(
+            e.currentTarget.value === "" || Number.isNaN(e.currentTarget.valueAsNumber)
+              ? undefined
+              : e.currentTarget.valueAsNumber,
+          )
+        }
+      />
+    );
   }
-  const long = (number(s, "maxLength") ?? 0) > 200 || (typeof value === "string" && value.length > 80) || /text|body|content|message/i.test(text(s, "title"));
-  const words = { ...shared, required: required && (number(s, "minLength") ?? 0) > 0, value: typeof value === "string" ? value : "", spellcheck: false, autoComplete: "off" };
+  const long =
+    (number(s, "maxLength") ?? 0) > 200 ||
+    (typeof value === "string" && value.length > 80) ||
+    /text|body|content|message/i.test(text(s, "title"));
+  const words = {
+    ...shared,
+    required: required && (number(s, "minLength") ?? 0) > 0,
+    value: typeof value === "string" ? value : "",
+    spellcheck: false,
+    autoComplete: "off",
+  };
   const typed = (v: string) => onChange(v === "" && !required ? undefined : v);
-  return long ? <textarea {...words} onInput={(e) => typed(e.currentTarget.value)} /> : <input {...words} onInput={(e) => typed(e.currentTarget.value)} />;
+  return long ? (
+    <textarea {...words} onInput={(e) => typed(e.currentTarget.value)} />
+  ) : (
+    <input {...words} onInput={(e) => typed(e.currentTarget.value)} />
+  );
 }
 
 /** Json is a value as JSON text. A text that is none is told, and keeps the form from being sent. */
-function Json({ id, value, required, onChange }: { id: string; value: unknown; required: boolean; onChange(value: unknown): void }) {
+function Json({
+  id,
+  value,
+  required,
+  onChange,
+}: {
+  id: string;
+  value: unknown;
+  required: boolean;
+  onChange(value: unknown): void;
+}) {
   const [shown, setShown] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)));
   const typed = (field: HTMLTextAreaElement) => {
     setShown(field.value);
@@ -120,7 +224,18 @@ function Json({ id, value, required, onChange }: { id: string; value: unknown; r
       field.setCustomValidity("It must be JSON.");
     }
   };
-  return <textarea id={id} class="input json" value={shown} required={required} spellcheck={false} placeholder="JSON" aria-describedby={id + "-about"} onInput={(e) => typed(e.currentTarget)} />;
+  return (
+    <textarea
+      id={id}
+      class="input json"
+      value={shown}
+      required={required}
+      spellcheck={false}
+      placeholder="JSON"
+      aria-describedby={id + "-about"}
+      onInput={(e) => typed(e.currentTarget)}
+    />
+  );
 }
 
 function Nested(p: Props) {
@@ -129,32 +244,68 @@ function Nested(p: Props) {
     <fieldset class="nested">
       <legend>{nameOf(p)}</legend>
       <About of={p.schema} />
-      {!p.required && <Toggle on={set} name={p.name} onChange={(on) => p.onChange(on ? startOf(p.schema) ?? {} : undefined)} />}
+      {!p.required && (
+        <Toggle on={set} name={p.name} onChange={(on) => p.onChange(on ? (startOf(p.schema) ?? {}) : undefined)} />
+      )}
       {set && <Fields schema={p.schema} value={p.value} depth={p.depth + 1} onChange={p.onChange} />}
     </fieldset>
   );
 }
 
 const Toggle = ({ on, name, onChange }: { on: boolean; name: string; onChange(on: boolean): void }) => (
-  <span><button type="button" class="button small" aria-label={`${on ? "Leave out" : "Add"} ${inWords(name, 60)}`} onClick={() => onChange(!on)}>{on ? "Leave out" : "Add"}</button></span>
+  <span>
+    <button
+      type="button"
+      class="button small"
+      aria-label={`${on ? "Leave out" : "Add"} ${inWords(name, 60)}`}
+      onClick={() => onChange(!on)}
+    >
+      {on ? "Leave out" : "Add"}
+    </button>
+  </span>
 );
 
 function List(p: Props) {
-  const items = Array.isArray(p.value) ? (p.value as unknown[]) : [], of = schemaOf(p.schema["items"]);
+  const items = Array.isArray(p.value) ? (p.value as unknown[]) : [],
+    of = schemaOf(p.schema["items"]);
   const most = number(p.schema, "maxItems") ?? 100;
   const put = (to: unknown[]) => p.onChange(to.length || p.required ? to : undefined);
-  const fresh = kindOf(of, p.depth + 1) === "string" ? "" : kindOf(of, p.depth + 1) === "object" ? startOf(of) ?? {} : null;
+  const fresh =
+    kindOf(of, p.depth + 1) === "string" ? "" : kindOf(of, p.depth + 1) === "object" ? (startOf(of) ?? {}) : null;
   return (
     <fieldset class="nested">
       <legend>{nameOf(p)}</legend>
       <About of={p.schema} />
       {items.map((v, i) => (
         <div class="item" key={i}>
-          <Value schema={of} name={`${p.name} ${i + 1}`} value={v ?? undefined} required depth={p.depth + 1} onChange={(to) => put(items.with(i, to ?? null))} />
-          <button type="button" class="button small" aria-label={`Remove ${inWords(p.name, 60)} ${i + 1}`} onClick={() => put(items.toSpliced(i, 1))}>Remove</button>
+          <Value
+            schema={of}
+            name={`${p.name} ${i + 1}`}
+            value={v ?? undefined}
+            required
+            depth={p.depth + 1}
+            onChange={(to) => put(items.with(i, to ?? null))}
+          />
+          <button
+            type="button"
+            class="button small"
+            aria-label={`Remove ${inWords(p.name, 60)} ${i + 1}`}
+            onClick={() => put(items.toSpliced(i, 1))}
+          >
+            Remove
+          </button>
         </div>
       ))}
-      <span><button type="button" class="button small" disabled={items.length >= most} onClick={() => put([...items, fresh])}>Add {inWords(p.name, 60)}</button></span>
+      <span>
+        <button
+          type="button"
+          class="button small"
+          disabled={items.length >= most}
+          onClick={() => put([...items, fresh])}
+        >
+          Add {inWords(p.name, 60)}
+        </button>
+      </span>
     </fieldset>
   );
 }

@@ -15,15 +15,68 @@ const docs = "https://github.com/capgate/capgate/blob/main/docs/";
 
 export function Webhooks(_: { rest: string[] }) {
   const { say } = useSession();
-  const { items, page, error, loading, more, reload } = useList<Letter, LettersPage>("/v1/webhooks/dead", "dead", { page_size: 100 }, 10_000);
+  const { items, page, error, loading, more, reload } = useList<Letter, LettersPage>(
+    "/v1/webhooks/dead",
+    "dead",
+    { page_size: 100 },
+    10_000,
+  );
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<Letter>();
   const columns: Column<Letter>[] = [
     { title: "To", cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
-    { title: "Event", cell: (l) => <><Untrusted text={l.type} mono most={60} /><div class="dim small"><Ago time={l.time} /></div></> },
-    { title: "Approval", cell: (l) => <><a href={"#/inbox/" + encodeURIComponent(l.approval)}><Untrusted text={l.approval} mono most={40} /></a><div class="dim small"><Untrusted text={l.tenant} most={60} /></div></> },
-    { title: "Why", kind: "wide", cell: (l) => <><Untrusted text={l.error} most={200} /><div class="dim small">{l.attempts} {l.attempts === 1 ? "attempt" : "attempts"}, the last <Ago time={l.died} /></div></> },
-    { title: "Actions", kind: "num", cell: (l) => <button type="button" class="button small" disabled={!may} title={why} aria-label={`Retry ${inWords(l.id, 60)}`} onClick={() => ask(l)}>Retry</button> },
+    {
+      title: "Event",
+      cell: (l) => (
+        <>
+          <Untrusted text={l.type} mono most={60} />
+          <div class="dim small">
+            <Ago time={l.time} />
+          </div>
+        </>
+      ),
+    },
+    {
+      title: "Approval",
+      cell: (l) => (
+        <>
+          <a href={"#/inbox/" + encodeURIComponent(l.approval)}>
+            <Untrusted text={l.approval} mono most={40} />
+          </a>
+          <div class="dim small">
+            <Untrusted text={l.tenant} most={60} />
+          </div>
+        </>
+      ),
+    },
+    {
+      title: "Why",
+      kind: "wide",
+      cell: (l) => (
+        <>
+          <Untrusted text={l.error} most={200} />
+          <div class="dim small">
+            {l.attempts} {l.attempts === 1 ? "attempt" : "attempts"}, the last <Ago time={l.died} />
+          </div>
+        </>
+      ),
+    },
+    {
+      title: "Actions",
+      kind: "num",
+      cell: (l) => (
+        <button
+          type="button"
+          class="button small"
+          disabled={!may}
+          title={why}
+          aria-label={`Retry ${inWords(l.id, 60)}`}
+          onClick={() => ask(l)}
+        >
+          Retry
+        </button>
+      ),
+    },
   ];
   const retry = async (l: Letter) => {
     await post(`/v1/webhooks/dead/${encodeURIComponent(l.id)}:retry`);
@@ -36,13 +89,31 @@ export function Webhooks(_: { rest: string[] }) {
         <Needs role="operator" tenant={allTenants} what="Retries" />
         <Trouble problem={error} retry={reload} what="dead letters" />
         {loading && items.length === 0 && !error && <Loading />}
-        {page && <Card><Table label="Dead letters" columns={columns} rows={items} keyOf={(l) => l.id} empty={<NoLetters to={page.destinations ?? []} />} /></Card>}
+        {page && (
+          <Card>
+            <Table
+              label="Dead letters"
+              columns={columns}
+              rows={items}
+              keyOf={(l) => l.id}
+              empty={<NoLetters to={page.destinations ?? []} />}
+            />
+          </Card>
+        )}
         <More more={more} loading={loading} />
       </div>
       {asked && (
         <Ask title="Deliver this event again?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
-          <p><Untrusted text={asked.type} mono /> to <b><Untrusted text={asked.destination} /></b></p>
-          <p class="dim">It is sent with its old webhook-id, so that a receiver that has it already can tell. If it fails again, it comes back here.</p>
+          <p>
+            <Untrusted text={asked.type} mono /> to{" "}
+            <b>
+              <Untrusted text={asked.destination} />
+            </b>
+          </p>
+          <p class="dim">
+            It is sent with its old webhook-id, so that a receiver that has it already can tell. If it fails again, it
+            comes back here.
+          </p>
         </Ask>
       )}
     </Screen>
@@ -51,11 +122,28 @@ export function Webhooks(_: { rest: string[] }) {
 
 /** NoLetters says what an empty list means: where nothing is configured, nothing arrives. */
 function NoLetters({ to }: { to: string[] }) {
-  if (to.length > 0) return <>There are no dead letters. All notices to {to.map((name, i) => <>{i > 0 && ", "}<Untrusted text={name} mono most={60} /></>)} arrived.</>;
+  if (to.length > 0)
+    return (
+      <>
+        There are no dead letters. All notices to{" "}
+        {to.map((name, i) => (
+          <>
+            {i > 0 && ", "}
+            <Untrusted text={name} mono most={60} />
+          </>
+        ))}{" "}
+        arrived.
+      </>
+    );
   return (
     <>
       <b>No notices are configured</b>
-      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> or <span class="mono">approvals.webhook</span> in the configuration: <a href={docs + "use/approvals.md#notices"} target="_blank" rel="noopener noreferrer">how notices are set up</a>.
+      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> or{" "}
+      <span class="mono">approvals.webhook</span> in the configuration:{" "}
+      <a href={docs + "use/approvals.md#notices"} target="_blank" rel="noopener noreferrer">
+        how notices are set up
+      </a>
+      .
     </>
   );
 }
