@@ -79,11 +79,11 @@ test: setup ## every test, under the race detector, and without it where it dist
 
 test-all:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large console-test
 
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.
-.PHONY: test-program test-raced test-raceless test-large
+.PHONY: test-program test-raced test-raceless test-large console-test
 test-program:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
@@ -113,8 +113,9 @@ nightly: ## what searches for hours; all of it runs, also if some fails
 	$(MAKE) --keep-going simulate differential fuzz models mutants FUZZTIME=1m
 
 .PHONY: lint
-lint: $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, and the protos
+lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, the protos, and Biome for the console
 	$(LINT)/golangci-lint run
+	cd console && ../bin/console/node_modules/.bin/biome ci
 	$(BUF)/buf lint
 	$(BUF)/buf format --diff --exit-code internal/testkit/grpctest
 	$(BUF)/buf format --diff --exit-code --path proto/capgate --path proto/lf --path proto/openparallax --path proto/selu
@@ -146,6 +147,19 @@ console-build: setup
 
 # The pictures that the documentation shows, of all that the test keeps.
 PICTURES = home-wide-light home-wide-dark fleets-wide-light inbox-wide-light inbox-phone-light inbox-phone-dark
+
+.PHONY: console-dev
+console-dev: console-build ## the console from its sources, with reload, before `capgate demo` or the gateway at CAPGATE_ADMIN
+	cd console && node_modules/.bin/vite --config vite.dev.config.mjs
+
+.PHONY: console-test
+console-test: console-build ## the unit tests of the console's sources, in Node
+	cd console && node_modules/.bin/tsc --project tsconfig.test.json && node_modules/.bin/vite build --config vite.test.config.mjs
+	node --test bin/console/tests/tests.mjs
+
+.PHONY: console-format
+console-format: setup ## format the console's sources, and mend what Biome can
+	cd console && node_modules/.bin/biome check --write
 
 .PHONY: console-images
 console-images: setup ## pictures of the console for the documentation, as Chromium shows it

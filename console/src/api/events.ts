@@ -1,12 +1,7 @@
 // Server-sent events (WHATWG HTML §9.2), read by fetch: EventSource tells neither of comments, by which a silent
 // connection differs from a dead one, nor why a connection failed.
-import { Problem, raw, type Params } from "./client";
-
-export interface ServerEvent {
-  id: string;
-  event: string;
-  data: string;
-}
+import { type Params, Problem, raw } from "./client";
+import { parser, type ServerEvent } from "./parser";
 
 /** The states of a feed: live, or on the way to it. */
 export type FeedState = "connecting" | "live" | "stale";
@@ -20,37 +15,6 @@ export interface Feed {
 
 // The gateway sends something every 15 s.
 const silence = 40_000;
-
-/** parser returns a function that takes text as it comes, and tells of each event. */
-export function parser(tell: (e: ServerEvent) => void, setID: (id: string) => void): (text: string) => void {
-  let rest = "",
-    event = "",
-    data: string[] = [],
-    id = "";
-  const line = (l: string) => {
-    if (l === "") {
-      if (data.length > 0) tell({ id, event: event || "message", data: data.join("\n") });
-      event = "";
-      data = [];
-      return;
-    }
-    const colon = l.indexOf(":");
-    if (colon === 0) return; // a comment
-    const name = colon < 0 ? l : l.slice(0, colon);
-    const value = colon < 0 ? "" : l.slice(colon + 1).replace(/^ /, "");
-    if (name === "event") event = value;
-    else if (name === "data") data.push(value);
-    else if (name === "id") {
-      id = value;
-      setID(id);
-    }
-  };
-  return (text) => {
-    const lines = (rest + text).split(/\r\n|\n|\r(?!$)/);
-    rest = lines.pop() ?? "";
-    lines.forEach(line);
-  };
-}
 
 /** follow reads a feed until stop is called. It reconnects, with the id of the last event. */
 export function follow(feed: Feed): () => void {

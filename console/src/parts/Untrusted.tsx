@@ -1,7 +1,8 @@
 // Text that callers, tools and issuers choose. It is shown as text alone, never as HTML or as the address of a link.
 // Characters that cannot be seen, or that change the order or the look of others, are shown by their numbers.
-import { useState } from "preact/hooks";
+
 import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
 
 const names: Record<number, string> = {
   0x00: "null",

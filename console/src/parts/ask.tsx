@@ -3,8 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../api/client";
 import { Badge, Dialog, Empty, Failure, Field, type Tone } from "./parts";
-import { inWords } from "./Untrusted";
 import { useSession } from "./session";
+import { inWords } from "./Untrusted";
 
 /** Trouble is a failure. A route that this gateway does not serve is told in words. */
 export function Trouble({ problem, retry, what }: { problem: Problem | undefined; retry?: () => void; what: string }) {

@@ -1,7 +1,8 @@
 // Following feeds of events, and the state of all of them.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Params } from "../api/client";
-import { type FeedState, follow, type ServerEvent } from "../api/events";
+import { type FeedState, follow } from "../api/events";
+import type { ServerEvent } from "../api/parser";
 
 // The states of all feeds of the page, by the hook that follows them.
 const feeds = new Map<object, FeedState>();

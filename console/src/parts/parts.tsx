@@ -3,9 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
-import { inWords } from "./Untrusted";
-
 import { own } from "./own";
+import { inWords } from "./Untrusted";
 
 export { own };
 

@@ -1,7 +1,7 @@
 // What a person's roles permit, by tenant. The gateway decides; this is for the eyes.
 import type { Me } from "../api/types";
-import { inWords, Untrusted } from "./Untrusted";
 import { useSession } from "./session";
+import { inWords, Untrusted } from "./Untrusted";
 
 export type Role = "viewer" | "operator" | "approver" | "admin";
 

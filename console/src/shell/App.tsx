@@ -2,12 +2,12 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, mode, Problem, setCSRF, signInPath } from "../api/client";
 import type { Me } from "../api/types";
+import { useKeys } from "../parts/keys";
 import { Empty, Failure, Loading, Screen } from "../parts/parts";
 import { can } from "../parts/roles";
-import { Untrusted } from "../parts/Untrusted";
-import { SessionContext } from "../parts/session";
 import { useHash } from "../parts/route";
-import { useKeys } from "../parts/keys";
+import { SessionContext } from "../parts/session";
+import { Untrusted } from "../parts/Untrusted";
 import { ApprovalsContext, useApprovalsFeed } from "../screens/inbox/feed";
 import { Inbox } from "../screens/inbox/Inbox";
 import { routes } from "../screens/routes";

@@ -1,17 +1,17 @@
 // The ways to other screens, and the person who is signed in.
 import { useContext, useState } from "preact/hooks";
 import { mode, type Problem, send, signInPath } from "../api/client";
-import { Icon } from "../parts/Icon";
-import { Dialog, Live } from "../parts/parts";
-import { allTenants, can, RolesOfPerson } from "../parts/roles";
-import { inWords, Untrusted } from "../parts/Untrusted";
 import type { TenantsPage } from "../api/types";
 import { useFeeds } from "../parts/feeds";
+import { Icon } from "../parts/Icon";
 import { useGet } from "../parts/load";
+import { Dialog, Live } from "../parts/parts";
+import { allTenants, can, RolesOfPerson } from "../parts/roles";
 import { useHash } from "../parts/route";
 import { useSession } from "../parts/session";
+import { inWords, Untrusted } from "../parts/Untrusted";
 import { ApprovalsContext } from "../screens/inbox/feed";
-import { routes, type Route } from "../screens/routes";
+import { type Route, routes } from "../screens/routes";
 import type { Theme } from "./theme";
 
 interface Bar {

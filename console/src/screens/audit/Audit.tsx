@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 import type { Change, ChangesPage } from "../../api/types";
 import { Text, Trouble, useSlow } from "../../parts/ask";
-import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { Card, type Column, Loading, More, Screen, Table } from "../../parts/parts";
+import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 
 const kinds = ["approval.*", "rule.*", "tenant.*", "key.*", "backend.*", "tool.*", "letter.*", "session.*"];
 

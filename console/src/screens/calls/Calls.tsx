@@ -2,12 +2,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CallsPage, RecentCall } from "../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
-import { Card, Loading, own, Screen, Table, type Column } from "../../parts/parts";
-import { exactTime } from "../../parts/Time";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useEvents } from "../../parts/feeds";
 import { useList } from "../../parts/list";
+import { Card, type Column, Loading, own, Screen, Table } from "../../parts/parts";
 import { useSession } from "../../parts/session";
+import { exactTime } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 import { CallDialog } from "./Call";
 import { Result, tookOf } from "./Result";
 

@@ -1,10 +1,10 @@
 // Questions before a backend gets no more calls, and how far a drain is.
 import { useState } from "preact/hooks";
-import { post, type Problem } from "../../api/client";
+import { type Problem, post } from "../../api/client";
 import type { Backend, BackendDrains, Fleet } from "../../api/types";
 import { Dialog, Failure } from "../../parts/parts";
-import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/session";
+import { Untrusted } from "../../parts/Untrusted";
 
 interface Props {
   fleet: Fleet;

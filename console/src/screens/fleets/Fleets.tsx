@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 
 import type { Backend, Fleet, FleetsPage } from "../../api/types";
-import { allTenants, useMay } from "../../parts/roles";
-import { Ago } from "../../parts/Time";
+import { useList } from "../../parts/list";
 import {
   Badge,
   Card,
+  type Column,
   Empty,
   Failure,
   Loading,
@@ -15,11 +15,11 @@ import {
   Screen,
   Search,
   Table,
-  type Column,
   type Tone,
 } from "../../parts/parts";
+import { allTenants, useMay } from "../../parts/roles";
+import { Ago } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
 import { DrainDialog, WithdrawDialog } from "./Drain";
 
 const every = 4000;

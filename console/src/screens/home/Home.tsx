@@ -3,11 +3,11 @@ import type { ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import { now } from "../../api/client";
 import type { Summary } from "../../api/types";
-import { Ago } from "../../parts/Time";
-import { Badge, Card, Failure, Loading, own, Screen, Table, type Tone } from "../../parts/parts";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet } from "../../parts/load";
+import { Badge, Card, Failure, Loading, own, Screen, Table, type Tone } from "../../parts/parts";
 import { useSession } from "../../parts/session";
+import { Ago } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 import { ApprovalsContext, stateOf } from "../inbox/feed";
 import { Chart } from "./Chart";
 

@@ -1,11 +1,11 @@
 // The question before an answer: for which calls, until when, and why.
 import { useContext, useState } from "preact/hooks";
-import { post, type Problem } from "../../api/client";
+import { type Problem, post } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Dialog, Failure, Field } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
-import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/session";
+import { Untrusted } from "../../parts/Untrusted";
 import { Arguments } from "./Arguments";
 import { ApprovalsContext } from "./feed";
 import { ToolChange } from "./ToolChange";

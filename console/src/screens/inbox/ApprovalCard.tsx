@@ -1,14 +1,14 @@
 // One approval: what would happen, who asks, for how long it can be answered, and the answer.
 import { useEffect, useRef } from "preact/hooks";
+import { mode } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
+import { useNow } from "../../parts/now";
 import { Badge, Facts } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago, Exact, span } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { useNow } from "../../parts/now";
-import { useSession } from "../../parts/session";
-import { mode } from "../../api/client";
 import { AnswerDialog } from "./Answer";
 import { Arguments } from "./Arguments";
 import { stateOf } from "./feed";

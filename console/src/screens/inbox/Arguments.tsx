@@ -1,10 +1,11 @@
 // The arguments of a call as a table: nested values are indented below the name of what has them.
-import { useMemo, useState } from "preact/hooks";
+
 import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { bracket, parseExact, type Node } from "./json";
+import { bracket, type Node, parseExact } from "./json";
 
 interface Row {
   depth: number;

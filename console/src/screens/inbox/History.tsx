@@ -2,11 +2,11 @@
 import { useContext, useEffect, useState } from "preact/hooks";
 import { now } from "../../api/client";
 import type { Approval } from "../../api/types";
+import { useList } from "../../parts/list";
 import { Badge, Card, Failure, Loading, More, Table } from "../../parts/parts";
+import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 import { addressOf } from "./ApprovalCard";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
 import { byOf, rememberedAs, stateInWords, toolInWords } from "./words";

@@ -2,12 +2,12 @@
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { mode, now, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
-import { Empty, Failure, Loading, Screen } from "../../parts/parts";
-import { inWords } from "../../parts/Untrusted";
 import { useKeys } from "../../parts/keys";
 import { useNow } from "../../parts/now";
+import { Empty, Failure, Loading, Screen } from "../../parts/parts";
 import { useSession } from "../../parts/session";
-import { addressOf, ApprovalCard, useWhyNot } from "./ApprovalCard";
+import { inWords } from "../../parts/Untrusted";
+import { ApprovalCard, addressOf, useWhyNot } from "./ApprovalCard";
 import { ApprovalsContext, keyOf, since, stateOf } from "./feed";
 import { History } from "./History";
 

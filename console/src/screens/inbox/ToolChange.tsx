@@ -1,8 +1,8 @@
 // How the tool of an approval differs from its accepted version.
 import type { Approval } from "../../api/types";
 import { allTenants, can } from "../../parts/roles";
-import { Untrusted } from "../../parts/Untrusted";
 import { useSession } from "../../parts/session";
+import { Untrusted } from "../../parts/Untrusted";
 
 const fewLines = 6;
 

@@ -2,7 +2,8 @@
 import { createContext } from "preact";
 import { useCallback, useMemo, useRef } from "preact/hooks";
 import { get, now, type Problem } from "../../api/client";
-import type { FeedState, ServerEvent } from "../../api/events";
+import type { FeedState } from "../../api/events";
+import type { ServerEvent } from "../../api/parser";
 import type { Approval } from "../../api/types";
 import { useEvents } from "../../parts/feeds";
 import { useList } from "../../parts/list";

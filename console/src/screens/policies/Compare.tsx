@@ -2,10 +2,10 @@
 import { useEffect } from "preact/hooks";
 import type { Compared, RuleChange } from "../../api/types";
 import { Trouble, Verdict } from "../../parts/ask";
-import { Card, Loading, Table, type Column } from "../../parts/parts";
-import { inWords } from "../../parts/Untrusted";
 import { useGet } from "../../parts/load";
+import { Card, type Column, Loading, Table } from "../../parts/parts";
 import { useSession } from "../../parts/session";
+import { inWords } from "../../parts/Untrusted";
 import { RuleTool, Subject } from "./Rule";
 
 const columns: Column<RuleChange>[] = [

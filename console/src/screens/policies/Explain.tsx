@@ -2,10 +2,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Explained, Look } from "../../api/types";
 import { Check, Text, Trouble, useOneTenant, Verdict } from "../../parts/ask";
-import { Badge, Card, Empty, Loading, own } from "../../parts/parts";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet } from "../../parts/load";
+import { Badge, Card, Empty, Loading, own } from "../../parts/parts";
 import { useSession } from "../../parts/session";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 import { explainAddress, type nameFields } from "./address";
 
 type Names = Record<(typeof nameFields)[number], string>;

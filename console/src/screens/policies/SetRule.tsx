@@ -3,11 +3,11 @@ import { useState } from "preact/hooks";
 import { pathOf, send } from "../../api/client";
 import type { CatalogEntry, Rule } from "../../api/types";
 import { Ask, Check, Choice, Text, useOneTenant } from "../../parts/ask";
-import { allTenants, useJudge } from "../../parts/roles";
-import { inWords } from "../../parts/Untrusted";
-import { useGet } from "../../parts/load";
 import { useList } from "../../parts/list";
+import { useGet } from "../../parts/load";
+import { allTenants, useJudge } from "../../parts/roles";
 import { useSession } from "../../parts/session";
+import { inWords } from "../../parts/Untrusted";
 
 interface Props {
   rule?: Rule | undefined;

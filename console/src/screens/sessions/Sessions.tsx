@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { SessionRecord, SessionsPage } from "../../api/types";
 import { Ask, Trouble } from "../../parts/ask";
-import { Badge, Card, Loading, More, own, Screen, Search, Table, type Column } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { Badge, Card, type Column, Loading, More, own, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 
 const places: Record<string, string> = { admin: "the console", inbox: "the inbox", program: "a program" };
 const ways: Record<string, string> = { person: "an issuer", key: "an API key", start: "the start token" };

@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { now, post } from "../../api/client";
 import type { Key, NewKey } from "../../api/types";
 import { Ask, Choice, Copy, Text, Trouble } from "../../parts/ask";
-import { Badge, Card, Dialog, Loading, More, own, Table, type Column, type Tone } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { Badge, Card, type Column, Dialog, Loading, More, own, Table, type Tone } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 
 const tones: Record<string, Tone> = { active: "good", replaced: "wait", expired: "plain", revoked: "bad" };
 

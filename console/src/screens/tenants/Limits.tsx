@@ -1,10 +1,10 @@
 // How much of their limits tenants use.
 import type { LimitInUse, TenantInUse } from "../../api/types";
 import { Trouble } from "../../parts/ask";
-import { Badge, Card, Empty, Loading, More, own } from "../../parts/parts";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useList } from "../../parts/list";
+import { Badge, Card, Empty, Loading, More, own } from "../../parts/parts";
 import { useSession } from "../../parts/session";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 
 const names: Record<string, string> = {
   calls_per_second: "Calls a second",

@@ -3,13 +3,13 @@ import { useState } from "preact/hooks";
 import { pathOf, post, raw, send } from "../../api/client";
 import type { Tenant } from "../../api/types";
 import { Ask, Check, Tabs, Text, Trouble } from "../../parts/ask";
-import { Badge, Card, Facts, Loading, More, Screen, Search, Table, type Column } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { useGet } from "../../parts/load";
+import { Badge, Card, type Column, Facts, Loading, More, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet } from "../../parts/load";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
 

@@ -3,12 +3,12 @@ import { useMemo, useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { CatalogEntry, CatalogTool } from "../../api/types";
 import { Ask, Trouble } from "../../parts/ask";
-import { allTenants, useMay } from "../../parts/roles";
-import { Card, Loading } from "../../parts/parts";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import type { Loaded } from "../../parts/load";
+import { Card, Loading } from "../../parts/parts";
+import { allTenants, useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
-import { diff, pretty, type Line } from "./diff";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { diff, type Line, pretty } from "./diff";
 
 interface Props {
   of: Loaded<CatalogEntry>;

@@ -1,12 +1,11 @@
 // What a call from the playground brought, as it comes, and the approval that it waits for.
 import { useEffect, useRef } from "preact/hooks";
 import type { Approval } from "../../api/types";
-import { Badge, Card, Empty } from "../../parts/parts";
-import { Ago } from "../../parts/Time";
-import { inWords, Untrusted } from "../../parts/Untrusted";
 import { useGet } from "../../parts/load";
 import { useNow } from "../../parts/now";
-import { span } from "../../parts/Time";
+import { Badge, Card, Empty } from "../../parts/parts";
+import { Ago, span } from "../../parts/Time";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 import type { Caller, Told } from "./invoke";
 
 export interface Run {

@@ -2,17 +2,18 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { useList } from "../../parts/list";
+import { useGet } from "../../parts/load";
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
 import { allTenants, can, Needs, useMay } from "../../parts/roles";
-import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useGet } from "../../parts/load";
-import { useList } from "../../parts/list";
 import { useSession } from "../../parts/session";
+import { inWords, Untrusted } from "../../parts/Untrusted";
 import { explainAddress } from "../policies/address";
 import { Drift } from "./Drift";
-import { invoke, type Caller, type Told } from "./invoke";
+import { type Caller, invoke, type Told } from "./invoke";
 import { Outcome, type Run } from "./Outcome";
-import { Fields, fits, startOf, type Schema } from "./SchemaForm";
+import { Fields } from "./SchemaForm";
+import { fits, type Schema, startOf } from "./schema";
 import { snippets } from "./snippets";
 
 export function Playground({ capability, tool }: { capability: string; tool: string }) {

@@ -3,12 +3,12 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { Ask, Trouble, useOneTenant, Verdict } from "../../parts/ask";
-import { Badge, Card, Empty, Loading, More, own, Screen, Search, Table, type Column } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { Badge, Card, type Column, Empty, Loading, More, own, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, can, useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 import { Playground } from "./Playground";
 
 export function Tools({ rest }: { rest: string[] }) {

@@ -1,6 +1,6 @@
 // A call from the playground: its records as they come, and the approval that it may need first.
 import { raw } from "../../api/client";
-import { parser } from "../../api/events";
+import { parser } from "../../api/parser";
 
 export interface Caller {
   tenant: string;

@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { Letter, LettersPage } from "../../api/types";
 import { Ask, Trouble } from "../../parts/ask";
-import { Card, Loading, More, Screen, Table, type Column } from "../../parts/parts";
+import { useList } from "../../parts/list";
+import { Card, type Column, Loading, More, Screen, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
-import { useList } from "../../parts/list";
-import { useSession } from "../../parts/session";
 
 /** The documentation; the page opens it only when somebody follows the link. */
 const docs = "https://github.com/capgate/capgate/blob/main/docs/";

@@ -1,0 +1,2 @@
+// All unit tests as one module.
+import.meta.glob("./src/**/*.test.ts", { eager: true });
