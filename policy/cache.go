@@ -2,38 +2,42 @@ package policy
 
 import (
 	"cmp"
-	"hash/maphash"
-	"math/bits"
+	"math"
 	"slices"
+	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/lib/cache"
 )
 
-// shardCount is the number of shards, which reduce the contention on the cache's locks.
-const shardCount = 16
-
-// cache holds the most recently used rule matches, each with the generation that its key had before
+// matchCache holds the most recently used rule matches, each with the generation that its key had before
 // the query. An entry of another generation is invalid, also one that a query is about to put.
-type cache struct {
-	seed        maphash.Seed
-	shards      [shardCount]*shard
+type matchCache struct {
+	entries     *cache.Cache[cachedMatches] // by tenant; the keys are those of Key.append
 	generations *generations
 }
 
-func newCache(size int) *cache {
-	c := &cache{seed: maphash.MakeSeed(), generations: newGenerations(size)}
-	for i := range c.shards {
-		c.shards[i] = newShard(max(size/shardCount, 1))
-	}
-	return c
+// cachedMatches are matches that were read from the store.
+type cachedMatches struct {
+	matches
+	read       int64         // when the store was queried, in nanoseconds of the decider's clock
+	generation uint64        // of the key, before the query
+	checked    atomic.Uint64 // number of changes at the last check of the generation
 }
 
-// get returns the entry of a key. In the steady state it takes no lock, and writes no memory that
-// processors share.
-func (c *cache) get(k *Key) *entry {
+type entry = cache.Entry[cachedMatches]
+
+// never is the value of checked before the first check.
+const never = math.MaxUint64
+
+func newCache(size int) *matchCache {
+	return &matchCache{cache.New[cachedMatches](size), newGenerations(size)}
+}
+
+// get returns the entry of a key, or nil.
+func (c *matchCache) get(k *Key) *entry {
 	var room [keyRoom]byte
-	text := k.append(room[:0])
-	hash := maphash.Bytes(c.seed, text)
-	e := c.shards[hash%shardCount].get(hash, text)
-	if e == nil || !c.holds(e, k) {
+	e := c.entries.GetBytes(k.append(room[:0]))
+	if e == nil || !c.holds(&e.Value, k) {
 		return nil
 	}
 	return e
@@ -41,7 +45,7 @@ func (c *cache) get(k *Key) *entry {
 
 // holds reports whether no rule that may apply to an entry has changed. Mostly no rule at all has
 // changed since the last check.
-func (c *cache) holds(e *entry, k *Key) bool {
+func (c *matchCache) holds(e *cachedMatches, k *Key) bool {
 	changes := c.generations.changes.Load()
 	if e.checked.Load() == changes {
 		return true
@@ -54,57 +58,43 @@ func (c *cache) holds(e *entry, k *Key) bool {
 }
 
 // generation returns the generation that put needs. It is taken before the query.
-func (c *cache) generation(k *Key) uint64 { return c.generations.of(k) }
+func (c *matchCache) generation(k *Key) uint64 { return c.generations.of(k) }
 
 // put stores a query's result, unless the key is longer than any that rules can name.
-func (c *cache) put(key string, r matches, read, until int64, generation uint64) {
-	if len(key) > maxKey {
+func (c *matchCache) put(key string, r matches, read, until int64, generation uint64) {
+	e := cache.NewEntry[cachedMatches](key)
+	if e == nil {
 		return
 	}
-	e := newEntry(key)
-	e.hash, e.matches, e.read, e.until, e.generation = maphash.String(c.seed, key), r, read, until, generation
-	e.checked.Store(never)
-	c.shards[e.hash%shardCount].put(e)
+	e.Until, e.Value.matches, e.Value.read, e.Value.generation = until, r, read, generation
+	e.Value.checked.Store(never)
+	tenant, _ := cutWord(e.Key())
+	c.entries.Put(tenant, e)
 }
 
 // invalidate invalidates all entries that a change may affect.
-func (c *cache) invalidate(change Change) {
+func (c *matchCache) invalidate(change Change) {
 	c.generations.change(change)
 	if change.Everything {
-		for _, p := range c.shards {
-			p.clear()
-		}
+		c.entries.Clear()
 	}
 }
 
 // dropSince removes the entries that were read at a time or later.
-func (c *cache) dropSince(at int64) {
-	for _, p := range c.shards {
-		p.dropSince(at)
-	}
+func (c *matchCache) dropSince(at int64) {
+	c.entries.RemoveIf(func(e *entry) bool { return e.Value.read >= at })
 }
 
 // recent returns the keys of at most so many unexpired entries, the most recently loaded ones first.
-func (c *cache) recent(most int, now int64) []Key {
-	var entries []*entry
-	for _, p := range c.shards {
-		entries = append(entries, p.recent(now)...)
-	}
-	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(b.until, a.until) })
+func (c *matchCache) recent(most int, now int64) []Key {
+	entries := c.entries.All(func(e *entry) bool { return e.Until >= now })
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(b.Until, a.Until) })
 	keys := make([]Key, min(len(entries), most))
 	for i := range keys {
-		keys[i] = parseKey(entries[i].key())
+		keys[i] = parseKey(entries[i].Key())
 	}
 	return keys
 }
 
 // len returns the number of entries.
-func (c *cache) len() (n int) {
-	for _, p := range c.shards {
-		n += p.len()
-	}
-	return n
-}
-
-// bucketsFor returns the power of two with at most two entries a bucket.
-func bucketsFor(entries int) int { return 1 << bits.Len(uint(max(entries/2, 1)-1)) }
+func (c *matchCache) len() int { return c.entries.Len() }

@@ -29,7 +29,7 @@ func (c feedAdapter) Synced(at int64) { c.synced(at) }
 
 // StoreLost is told of no loss: a lossDetector notices it before.
 func (c feedAdapter) StoreLost(lost bool) {
-	if c.storeLost.Swap(lost) && !lost {
+	if c.freshness.StoreLost(lost) && !lost {
 		c.opts.Lost(false)
 	}
 }

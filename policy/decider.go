@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -36,10 +32,6 @@ type Options struct {
 
 	Now func() time.Time // default time.Now; only differences matter
 }
-
-// silentAfter is the time since the last sync after which the store counts as silent: several rounds of
-// its change feed.
-const silentAfter = 5 * time.Second
 
 func (o *Options) setDefaults() {
 	if o.Source == nil {
@@ -76,34 +68,32 @@ func (emptySource) Credentials(string) *credentials.Names            { return ni
 // Decider answers whether calls may run. It is safe for concurrent use.
 type Decider struct {
 	opts      Options
-	began     time.Time
-	cache     *cache
-	flights   singleflight.Group
-	lastSync  atomic.Int64 // time of the last sync with the store, as now()
-	storeLost atomic.Bool  // the store has lost rules, so that its answers are not valid
+	freshness *cache.Freshness
+	cache     *matchCache
+	flights   cache.Flights[flight, matches]
 	counters  stats
 
 	firstSync     chan struct{} // closed at the first sync
 	firstSyncOnce sync.Once     // closes it
 }
 
+// flight identifies a query. The generation keeps a call after a change from joining a query from before it.
+type flight struct {
+	key        string
+	generation uint64
+}
+
 // New returns a Decider.
 func New(o Options) (*Decider, error) {
 	o.setDefaults()
-	d := &Decider{opts: o, began: time.Now(), cache: newCache(o.Entries), firstSync: make(chan struct{})}
-	if o.Now != nil {
-		d.began = o.Now()
-	}
-	return d, nil
+	return &Decider{
+		opts: o, freshness: cache.NewFreshness(o.TTL, o.MaxStale, o.Now), cache: newCache(o.Entries),
+		firstSync: make(chan struct{}),
+	}, nil
 }
 
 // now returns nanoseconds; only differences matter.
-func (d *Decider) now() int64 {
-	if d.opts.Now == nil {
-		return int64(time.Since(d.began)) // cheaper than time.Now
-	}
-	return int64(d.opts.Now().Sub(d.began))
-}
+func (d *Decider) now() int64 { return d.freshness.Now() }
 
 // wall returns the time of day, which the ends of rules are compared with.
 func (d *Decider) wall() time.Time {
@@ -121,10 +111,10 @@ func (d *Decider) Decide(c *call.Call) (decision Decision, ok bool) {
 	}
 	k := keyOf(c)
 	e := d.cache.get(&k)
-	if e == nil || !d.valid(e.until) || e.ended(d.now()) {
+	if e == nil || !d.freshness.Valid(e.Until) || e.Value.ended(d.now()) {
 		return Decision{}, false
 	}
-	decision = decide(e.matches, d.opts.Source, c.Capability, c.Tool)
+	decision = decide(e.Value.matches, d.opts.Source, c.Capability, c.Tool)
 	decision.Cached = true
 	return decision, true
 }
@@ -144,17 +134,6 @@ func (d *Decider) Credentials(capability string) *credentials.Names {
 	return d.opts.Source.Credentials(capability)
 }
 
-// valid reports whether an entry with this expiry is valid. While the store is in sync entries expire;
-// while it is silent, they stay valid for MaxStale.
-func (d *Decider) valid(until int64) bool {
-	now := d.now()
-	silent := time.Duration(now - d.lastSync.Load())
-	if silent > d.opts.MaxStale {
-		return false
-	}
-	return now <= until || silent > silentAfter
-}
-
 // Fetch returns the decision on c like Decide, and queries the store on a cache miss. It waits until
 // ctx ends. Without an answer the call is refused. A query takes at most Patience; a store that
 // ignores its context is not waited for.
@@ -164,48 +143,27 @@ func (d *Decider) Fetch(ctx context.Context, c *call.Call) (Decision, *call.Refu
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*d.opts.Timeout)
 	defer cancel()
-	key := keyOf(c)
-	text := string(key.append(nil)) // the call's strings are views of a connection's buffer
-	generation := d.cache.generation(&key)
-	// The generation in the key keeps a call after a change from joining a query from before it.
-	answer := d.flights.DoChan(text+strconv.FormatUint(generation, 10), func() (any, error) {
-		return d.load(text, generation)
-	})
-	r, received := receive(ctx, answer)
-	if !received {
+	view := keyOf(c)
+	key := string(view.append(nil)) // the call's strings are views of a connection's buffer
+	k, generation := parseKey(key), d.cache.generation(&view)
+	found, answered, err := d.flights.Do(ctx, flight{key, generation},
+		func() (matches, error) { return d.load(key, generation) })
+	switch {
+	case !answered:
 		return Decision{}, errRulesUnavailable
+	case err == nil:
+		return decide(found, d.opts.Source, k.Capability, k.Tool), nil
 	}
-	k := parseKey(text)
-	if r.Err != nil {
-		d.counters.failures.Add(1)
-		if e := d.cache.get(&k); e != nil && !e.ended(d.now()) &&
-			time.Duration(d.now()-d.lastSync.Load()) <= d.opts.MaxStale {
-			decision := decide(e.matches, d.opts.Source, k.Capability, k.Tool)
-			decision.Cached = true
-			return decision, nil
-		}
-		if errors.Is(r.Err, errLost) {
-			return Decision{}, errRulesLost
-		}
-		return Decision{}, errRulesUnavailable
+	d.counters.failures.Add(1)
+	if e := d.cache.get(&k); e != nil && !e.Value.ended(d.now()) && d.freshness.Usable() {
+		decision := decide(e.Value.matches, d.opts.Source, k.Capability, k.Tool)
+		decision.Cached = true
+		return decision, nil
 	}
-	found, _ := r.Val.(matches)
-	return decide(found, d.opts.Source, k.Capability, k.Tool), nil
-}
-
-// receive waits for an answer until ctx ends. It prefers an answer that arrives at the same moment.
-func receive[T any](ctx context.Context, answer <-chan T) (a T, received bool) {
-	select {
-	case a = <-answer:
-		return a, true
-	case <-ctx.Done():
+	if errors.Is(err, errLost) {
+		return Decision{}, errRulesLost
 	}
-	select {
-	case a = <-answer:
-		return a, true
-	default:
-		return a, false
-	}
+	return Decision{}, errRulesUnavailable
 }
 
 // errRulesUnavailable is the refusal while neither memory nor the store can decide.
@@ -251,18 +209,12 @@ func (d *Decider) load(key string, generation uint64) (matches, error) {
 
 // remember caches matches, unless the store turned out to have lost rules while they were read.
 func (d *Decider) remember(key string, r matches, generation uint64) error {
-	d.cache.put(key, r, d.now(), d.expiry(), generation)
-	if d.storeLost.Load() {
-		d.cache.dropSince(d.lastSync.Load())
+	d.cache.put(key, r, d.now(), d.freshness.Expiry(), generation)
+	if d.freshness.Lost() {
+		d.cache.dropSince(d.freshness.LastSync())
 		return errLost
 	}
 	return nil
-}
-
-// expiry returns the expiry of an entry that is loaded now.
-func (d *Decider) expiry() int64 {
-	jitter := 0.8 + 0.4*rand.Float64()
-	return d.now() + int64(float64(d.opts.TTL)*jitter)
 }
 
 // findRules finds every rule of a store that may apply to a call.
@@ -309,6 +261,6 @@ func (d *Decider) Synced() { d.synced(d.now()) }
 
 // synced records the time of a sync.
 func (d *Decider) synced(at int64) {
-	d.lastSync.Store(at)
+	d.freshness.Synced(at)
 	d.firstSyncOnce.Do(func() { close(d.firstSync) })
 }

@@ -12,8 +12,7 @@
 // While the store is silent, cached entries are served for a bounded time. Unknown ones are refused at
 // once. A malformed rule blocks.
 //
-// Every call reads the cache (cache.go, shard.go, entry.go): without a lock, and from two places in
-// memory. Writers take a lock.
+// Every call reads the cache (cache.go, internal/lib/cache) without a lock. Writers take a lock.
 //
 // The package knows neither backends nor bytes: it sees the caller and the tool, never arguments.
 package policy

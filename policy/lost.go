@@ -89,9 +89,9 @@ func (l *lossDetector) lost(now *Revision) string {
 
 // lose records that the store has lost rules. What was read from it since the last sync may be of the emptied store.
 func (d *Decider) lose() {
-	if d.storeLost.Swap(true) {
+	if d.freshness.StoreLost(true) {
 		return
 	}
-	d.cache.dropSince(d.lastSync.Load())
+	d.cache.dropSince(d.freshness.LastSync())
 	d.opts.Lost(true)
 }

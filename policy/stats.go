@@ -20,6 +20,6 @@ type stats struct{ misses, failures atomic.Int64 }
 func (d *Decider) Stats() Stats {
 	return Stats{
 		d.counters.misses.Load(), d.counters.failures.Load(), d.cache.len(),
-		time.Duration(d.now() - d.lastSync.Load()), d.storeLost.Load(), d.lastSync.Load() > 0,
+		d.freshness.Age(), d.freshness.Lost(), d.freshness.LastSync() > 0,
 	}
 }
