@@ -232,8 +232,7 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 		k := aKey("acme", "u1")
 		k.ID, k.Hash = id, tenant.HashOf(secret, nil)
 		check.Must(t, tenants.CreateKey(ctx, k))
-		stored, err := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})
-		check.Must(t, err)
+		stored := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})
 		var running sync.WaitGroup
 		running.Go(func() { stored.Watch(ctx) })
 		defer check.Ended(t, &running, "the background work to end")

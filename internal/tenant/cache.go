@@ -3,103 +3,125 @@ package tenant
 import (
 	"context"
 	"errors"
-	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/cache"
 )
 
-// cache answers from memory with earlier results of the store. Present and absent entries are kept apart, so
+// readCache answers from memory with earlier results of the store. Present and absent entries are kept apart, so
 // that requests for unknown ids do not evict known ones.
-type cache[V any] struct {
-	*freshness
-	find     func(ctx context.Context, id string) (*V, error) // loads an entry from the store; nil: there is none
-	present  *memory[*V]
-	absent   *memory[*V] // negative entries
-	asking   singleflight.Group
-	bucket   *TokenBucket // limits requests for unknown ids
-	requests atomic.Int64
+type readCache[V any] struct {
+	freshness *cache.Freshness
+	find      func(ctx context.Context, id string) (*V, error) // loads an entry from the store; nil: there is none
+	owner     func(*V) string                                  // tenant of an entry
+	present   *cache.Cache[found[V]]
+	absent    *cache.Cache[found[V]] // negative entries
+	epoch     atomic.Uint64          // increases when all entries may have changed
+	flights   cache.Flights[request, *V]
+	bucket    *TokenBucket // limits requests for unknown ids
+	requests  atomic.Int64
+}
+
+// found is the answer of the store for an id.
+type found[V any] struct {
+	value *V     // nil: there is none
+	epoch uint64 // of the request
+}
+
+// request identifies a request to the store: one after a change does not share the result of one before it.
+type request struct {
+	id      string
+	there   cache.Stamp
+	missing cache.Stamp
+	epoch   uint64
 }
 
 // lookup answers from memory; nil: there is no such entry.
-func (l *cache[V]) lookup(id string) (v *V, known bool) {
-	of := l.present
-	a := of.get(id)
-	if a == nil {
-		of = l.absent
-		a = of.get(id)
+func (l *readCache[V]) lookup(id string) (v *V, known bool) {
+	e := l.present.Get(id)
+	if e == nil {
+		e = l.absent.Get(id)
 	}
-	if a == nil || !l.valid(a.until, a.epoch != of.epoch.Load()) {
+	if e == nil || !l.valid(e) {
 		return nil, false
 	}
-	return a.value, true
+	return e.Value.value, true
+}
+
+// valid reports whether an entry may be used as it is. While the feed of changes works, an entry is invalid from the
+// moment at which it may have changed.
+func (l *readCache[V]) valid(e *cache.Entry[found[V]]) bool {
+	until := e.Until
+	if e.Value.epoch != l.epoch.Load() {
+		until = -1 // before any time
+	}
+	return l.freshness.Valid(until)
 }
 
 // fetch waits for the store until ctx ends. If the store does not answer, a cached entry is used.
-func (l *cache[V]) fetch(ctx context.Context, id string) (*V, *call.Refusal) {
+func (l *readCache[V]) fetch(ctx context.Context, id string) (*V, *call.Refusal) {
 	if v, known := l.lookup(id); known {
 		return v, nil
 	}
-	there, absent := l.present.generation(id), l.absent.generation(id)
-	// A request after a change does not share the result of one before it.
-	flight := strconv.FormatUint(there.shard, 36) + " " + strconv.FormatUint(there.epoch, 36) + " " + id
-	answer := l.asking.DoChan(flight, func() (any, error) { return l.load(id, there, absent) })
-	select {
-	case <-ctx.Done():
+	r := request{strings.Clone(id), l.present.Stamp(id), l.absent.Stamp(id), l.epoch.Load()}
+	v, answered, err := l.flights.Do(ctx, r, func() (*V, error) { return l.load(r) })
+	switch {
+	case !answered:
 		return nil, refusedUnavailable
-	case r := <-answer:
-		if r.Err == nil {
-			v, _ := r.Val.(*V)
-			return v, nil
-		}
-		if a := l.present.get(id); a != nil && l.usable() {
-			return a.value, nil
-		}
-		var refusal *call.Refusal
-		if errors.As(r.Err, &refusal) {
-			return nil, refusal
-		}
-		return nil, refusedUnavailable
+	case err == nil:
+		return v, nil
 	}
+	if e := l.present.Get(id); e != nil && l.freshness.Usable() {
+		return e.Value.value, nil
+	}
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		return nil, refusal
+	}
+	return nil, refusedUnavailable
 }
 
 // load asks the store, and caches the answer.
-func (l *cache[V]) load(id string, there, absent generation) (*V, error) {
-	if l.storeLost.Load() {
+func (l *readCache[V]) load(r request) (*V, error) {
+	if l.freshness.Lost() {
 		return nil, errStoreLost
 	}
-	if l.present.get(id) == nil && !l.bucket.Allow(time.Now()) {
+	if l.present.Get(r.id) == nil && !l.bucket.Allow(time.Now()) {
 		return nil, refusedTooMany
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	l.requests.Add(1)
-	v, err := l.find(ctx, id)
-	switch {
-	case err != nil:
+	v, err := l.find(ctx, r.id)
+	if err != nil {
 		return nil, err
-	case v == nil:
-		l.absent.put(id, nil, l.expiry(), absent)
-		l.present.drop(id)
-	default:
-		l.present.put(id, v, l.expiry(), there)
-		l.absent.drop(id)
+	}
+	e := cache.NewEntry[found[V]](r.id)
+	if e != nil {
+		e.Value, e.Until = found[V]{v, r.epoch}, l.freshness.Expiry()
+	}
+	if v == nil {
+		l.absent.PutSince(r.missing, "", e)
+		l.present.Remove(r.id)
+	} else {
+		l.present.PutSince(r.there, l.owner(v), e)
+		l.absent.Remove(r.id)
 	}
 	return v, nil
 }
 
 // forget removes an entry, so that the next request asks the store.
-func (l *cache[V]) forget(id string) {
-	l.present.forget(id)
-	l.absent.forget(id)
+func (l *readCache[V]) forget(id string) {
+	l.present.Forget(id)
+	l.absent.Forget(id)
 }
 
-func (l *cache[V]) invalidate() {
-	l.present.invalidate()
-	l.absent.invalidate()
-}
+// invalidate makes all entries expire: while the store is silent they are still valid.
+func (l *readCache[V]) invalidate() { l.epoch.Add(1) }
+
+func (l *readCache[V]) len() int { return l.present.Len() + l.absent.Len() }
 
 var errStoreLost = errors.New("the store has lost its data")

@@ -14,7 +14,7 @@ import (
 // the store, if there is one.
 type Directory struct {
 	file   atomic.Pointer[map[string]*Settings]
-	stored *cache[Settings] // nil: there is no store
+	stored *readCache[Settings] // nil: there is no store
 }
 
 // NewDirectory returns a Directory without tenants of the configuration. The argument stored has further

@@ -125,8 +125,7 @@ func storedKey(of string, change func(*tenant.Key)) (tenant.Key, string) {
 func watching(t *testing.T, s *store, test func(*testing.T, *tenant.Stored)) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) {
-		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
-		check.Must(t, err)
+		stored := tenant.NewStored(s, tenant.Options{TTL: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { stored.Watch(ctx) })

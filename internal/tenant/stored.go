@@ -3,13 +3,13 @@ package tenant
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
@@ -57,9 +57,10 @@ const patience = time.Second
 // Stored caches the tenants and API keys of a store for one replica.
 type Stored struct {
 	store     Store
-	freshness freshness
-	keys      cache[cachedKey]
-	tenants   cache[Settings]
+	freshness *cache.Freshness
+	keys      readCache[cachedKey]
+	tenants   readCache[Settings]
+	maxStale  time.Duration
 	directory *Directory
 	pepper    atomic.Pointer[[]byte]
 	standard  atomic.Pointer[Limits]
@@ -68,30 +69,23 @@ type Stored struct {
 }
 
 // NewStored returns a Stored. The caller runs Watch.
-func NewStored(store Store, o Options) (*Stored, error) {
+func NewStored(store Store, o Options) *Stored {
 	o.setDefaults()
-	s := &Stored{store: store, log: o.Log, freshness: freshness{ttl: o.TTL, maxStale: o.MaxStale, started: time.Now()}}
+	s := &Stored{store: store, log: o.Log, maxStale: o.MaxStale, freshness: cache.NewFreshness(o.TTL, o.MaxStale, nil)}
 	s.pepper.Store(new([]byte))
 	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
 	strangers := NewTokenBucket(o.Unknown, time.Second/time.Duration(o.Unknown))
-	err := prepare(&s.keys, &s.freshness, strangers, o.Entries)
-	if err == nil {
-		err = prepare(&s.tenants, &s.freshness, strangers, o.Entries)
-	}
-	s.keys.find, s.tenants.find = s.findKey, s.findTenant
-	return s, err
+	prepare(&s.keys, s.freshness, strangers, o.Entries)
+	prepare(&s.tenants, s.freshness, strangers, o.Entries)
+	s.keys.find, s.keys.owner = s.findKey, func(k *cachedKey) string { return k.Tenant + "/" + k.UID }
+	s.tenants.find, s.tenants.owner = s.findTenant, func(*Settings) string { return "" } // each tenant has one entry
+	return s
 }
 
-func prepare[V any](l *cache[V], f *freshness, strangers *TokenBucket, entries int) (err error) {
+func prepare[V any](l *readCache[V], f *cache.Freshness, strangers *TokenBucket, entries int) {
 	l.freshness, l.bucket = f, strangers
-	if l.present, err = newMemory[*V](entries); err == nil {
-		l.absent, err = newMemory[*V](max(entries/10, 1000))
-	}
-	if err != nil {
-		return fmt.Errorf("memory of identities: %w", err)
-	}
-	return nil
+	l.present, l.absent = cache.New[found[V]](entries), cache.New[found[V]](max(entries/10, 1000))
 }
 
 func (s *Stored) findKey(ctx context.Context, id string) (*cachedKey, error) {
@@ -125,7 +119,7 @@ func (s *Stored) SetPepper(pepper []byte) {
 	}
 	s.pepper.Store(&pepper)
 	s.warned.Store(false)
-	s.keys.present.clear() // removes also the digests under the previous pepper
+	s.keys.present.Clear() // removes also the digests under the previous pepper
 }
 
 // SetLimits sets the limits of tenants without limits of their own.
@@ -134,7 +128,7 @@ func (s *Stored) SetLimits(standard Limits) {
 		return
 	}
 	s.standard.Store(&standard)
-	s.tenants.present.clear()
+	s.tenants.present.Clear()
 }
 
 // Lookup implements Authenticator.
@@ -183,7 +177,7 @@ func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *ca
 
 // Watch keeps the cache consistent with the store until ctx ends.
 func (s *Stored) Watch(ctx context.Context) {
-	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.freshness.maxStale})
+	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.maxStale})
 }
 
 // Changed invalidates entries before the store's feed reports the change.
@@ -207,11 +201,9 @@ type StoredStats struct {
 
 // Stats may be called at any time.
 func (s *Stored) Stats() StoredStats {
-	entries := s.keys.present.len() + s.keys.absent.len() + s.tenants.present.len() + s.tenants.absent.len()
 	return StoredStats{
-		entries, s.keys.requests.Load() + s.tenants.requests.Load(),
-		time.Duration(s.freshness.now() - s.freshness.synced.Load()), s.freshness.storeLost.Load(),
-		s.freshness.synced.Load() > 0,
+		s.keys.len() + s.tenants.len(), s.keys.requests.Load() + s.tenants.requests.Load(),
+		s.freshness.Age(), s.freshness.Lost(), s.freshness.LastSync() > 0,
 	}
 }
 
@@ -219,7 +211,7 @@ func (s *Stored) Stats() StoredStats {
 type copied struct{ *Stored }
 
 // Now implements changefeed.Cache, as the other methods do.
-func (c copied) Now() int64 { return c.freshness.now() }
+func (c copied) Now() int64 { return c.freshness.Now() }
 
 func (c copied) Invalidate(change Change) { c.Changed(change) }
 
@@ -228,9 +220,9 @@ func (c copied) InvalidateAll() {
 	c.tenants.invalidate()
 }
 
-func (c copied) Synced(at int64) { c.freshness.synced.Store(at) }
+func (c copied) Synced(at int64) { c.freshness.Synced(at) }
 
-func (c copied) StoreLost(lost bool) { c.freshness.storeLost.Store(lost) }
+func (c copied) StoreLost(lost bool) { c.freshness.StoreLost(lost) }
 
 // Refusals of callers that cannot be authenticated at the moment.
 var (

@@ -197,8 +197,7 @@ func TestAFloodOfUnknownKeys(t *testing.T) {
 	key, good := storedKey("acme", nil)
 	s := newStore(key)
 	check.Bubble(t, func(t *testing.T) {
-		stored, err := tenant.NewStored(s, tenant.Options{TTL: time.Hour, Entries: 1000, Unknown: 100})
-		check.Must(t, err)
+		stored := tenant.NewStored(s, tenant.Options{TTL: time.Hour, Entries: 1000, Unknown: 100})
 		stored.Directory() // without a follower: the clock stands still
 		if _, _, reason := show(t, stored, good); reason != "" {
 			t.Fatal(reason)
@@ -326,8 +325,7 @@ func TestIdentities(t *testing.T) {
 func knownOf(tb testing.TB) (*tenant.Authenticators, string) {
 	tb.Helper()
 	key, good := storedKey("acme", func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = time.Now().Add(time.Hour) })
-	stored, err := tenant.NewStored(newStore(key), tenant.Options{})
-	check.Must(tb, err)
+	stored := tenant.NewStored(newStore(key), tenant.Options{})
 	all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 	if _, refusal := all.Authenticate(tb.Context(), tenant.Credentials{Credential: good}); refusal != nil {
 		tb.Fatal(refusal)

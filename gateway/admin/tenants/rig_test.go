@@ -49,10 +49,7 @@ func newRig(t *testing.T, wraps ...func(tenants.Store) tenants.Store) *rig {
 	for _, wrap := range wraps {
 		r.store = wrap(r.store)
 	}
-	var err error
-	if r.stored, err = tenant.NewStored(store, tenant.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	r.stored = tenant.NewStored(store, tenant.Options{})
 	r.stored.SetPepper(pepper)
 	all, _ := tenant.ParseGrants([]string{"*"})
 	settings := map[string]*tenant.Settings{"filed": {ID: "filed", Capabilities: all}}

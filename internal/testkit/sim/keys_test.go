@@ -66,10 +66,7 @@ func playKeysOf(w *sim.World) *keysWorld {
 	p := &keysWorld{}
 	p.cluster = newCluster(w, 3,
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
-			stored, err := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
-			if err != nil {
-				panic(err) // of a fixed configuration
-			}
+			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all, s.Signing(), nil)},
 				stored.Watch
