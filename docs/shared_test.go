@@ -83,7 +83,7 @@ func isShared(of ast.Expr) bool {
 		name := types.ExprString(f.Type)
 		lock = lock || name == "sync.Mutex" || name == "sync.RWMutex"
 		entries = entries || strings.HasPrefix(name, "map[") || name == "list.List"
-		if name == "sync.Map" || strings.Contains(name, "lru.") || strings.HasPrefix(name, "atomic.Pointer[map[") {
+		if name == "sync.Map" || strings.Contains(name, "lru.") || strings.Contains(name, "cache.Cache[") || strings.HasPrefix(name, "atomic.Pointer[map[") {
 			return true
 		}
 	}

@@ -50,9 +50,7 @@ func buildAuthentication(p *App) (err error) {
 	i.keys, i.metrics = tenant.NewKeys(nil), p.metrics
 	if cfg := s.Config.Identity; cfg.Stored {
 		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
-		if i.stored, err = tenant.NewStored(p.store.Tenants(), o); err != nil {
-			return err
-		}
+		i.stored = tenant.NewStored(p.store.Tenants(), o)
 		i.directory = i.stored.Directory()
 		if p.store.Stats().Embedded {
 			p.log.Warn("new tenants and API keys end with this process, and other replicas do not see them: " +
@@ -61,9 +59,7 @@ func buildAuthentication(p *App) (err error) {
 	} else {
 		i.directory = tenant.NewDirectory(nil)
 	}
-	if i.tokens, err = token.New(i.directory, token.Options{Cache: s.Config.Identity.Cache, Log: p.log}); err != nil {
-		return err
-	}
+	i.tokens = token.New(i.directory, token.Options{Cache: s.Config.Identity.Cache, Log: p.log})
 	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
 	if s.Config.Multi {

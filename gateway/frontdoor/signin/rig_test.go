@@ -178,8 +178,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	t.Helper()
 	d := tenant.NewDirectory(nil)
 	d.Replace(map[string]*tenant.Settings{"acme": {ID: "acme"}})
-	v, err := token.New(d, token.Options{})
-	check.Must(t, err)
+	v := token.New(d, token.Options{})
 	v.Replace([]token.Issuer{{Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
 		Algorithms: []string{"ES256"}, Leeway: time.Minute,
 		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Groups: "groups", FixedScopes: tenant.Read},

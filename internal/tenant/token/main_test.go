@@ -77,8 +77,7 @@ func start(t testing.TB, clock *clock, issuers ...token.Issuer) *token.Verifier 
 func startWith(t testing.TB, tenants token.Tenants, o token.Options, issuers ...token.Issuer) *token.Verifier {
 	t.Helper()
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	v, err := token.New(tenants, o)
-	check.Must(t, err)
+	v := token.New(tenants, o)
 	v.Replace(issuers)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -149,8 +149,7 @@ func TestSecretOfAnIssuer(t *testing.T) {
 	i := issuertest.Start(t)
 	i.Behave(t, "500")
 	var log strings.Builder
-	v, err := token.New(directory(), token.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	check.Must(t, err)
+	v := token.New(directory(), token.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	v.Replace([]token.Issuer{configOf(i, func(c *token.Issuer) { c.JWKS = i.URL + "/keys?key=hidden" })})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -167,8 +166,7 @@ func TestSecretOfAnIssuer(t *testing.T) {
 func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
-	v, err := token.New(directory(), token.Options{})
-	check.Must(t, err)
+	v := token.New(directory(), token.Options{})
 	v.Replace([]token.Issuer{configOf(i, nil)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,4 +28,4 @@ func (v *Verifier) Stats() []Stats {
 }
 
 // Len returns the number of cached tokens.
-func (v *Verifier) Len() int { return v.cache.len() }
+func (v *Verifier) Len() int { return v.cache.Len() }

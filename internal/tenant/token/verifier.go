@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -38,8 +39,8 @@ type Options struct {
 type Verifier struct {
 	options   Options
 	tenants   Tenants
-	cache     *cache
-	fetches   *tenant.TokenBucket // bounds fetches for unknown keys of all issuers
+	cache     *cache.Cache[*verified] // by hash of the token
+	fetches   *tenant.TokenBucket     // bounds fetches for unknown keys of all issuers
 	verifying chan struct{}
 	table     atomic.Pointer[map[string]*issuer] // by iss; the map is immutable
 
@@ -55,7 +56,7 @@ const (
 )
 
 // New returns a Verifier without issuers. Run fetches their keys.
-func New(tenants Tenants, o Options) (*Verifier, error) {
+func New(tenants Tenants, o Options) *Verifier {
 	if o.Cache == 0 {
 		o.Cache = 100_000
 	}
@@ -65,17 +66,13 @@ func New(tenants Tenants, o Options) (*Verifier, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	known, err := newCache(o.Cache)
-	if err != nil {
-		return nil, err
-	}
 	v := &Verifier{
-		options: o, tenants: tenants, cache: known, fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
+		options: o, tenants: tenants, cache: cache.New[*verified](o.Cache), fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
 		// Half of the processors verify signatures, so that calls proceed while an attacker sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	v.table.Store(&map[string]*issuer{})
-	return v, nil
+	return v
 }
 
 // Run fetches keys until ctx ends.
@@ -151,7 +148,7 @@ func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool
 		return who, true, refusedToken
 	}
 	hash := hashOf(c.Credential)
-	found := v.cache.get(&hash)
+	found := v.cached(&hash)
 	if found == nil {
 		return who, false, nil
 	}
@@ -169,7 +166,7 @@ func (v *Verifier) Authenticate(ctx context.Context, c tenant.Credentials) (tena
 		return tenant.Identity{}, refusedToken
 	}
 	hash := hashOf(c.Credential)
-	found := v.cache.get(&hash)
+	found := v.cached(&hash)
 	if found == nil {
 		var err error
 		if found, err = v.verify(ctx, &hash, c.Credential); err != nil {
@@ -227,13 +224,15 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	case <-ctx.Done():
 		return nil, errBusy
 	}
-	if found := v.cache.get(hash); found != nil { // a concurrent call has verified it
+	if found := v.cached(hash); found != nil { // a concurrent call has verified it
 		return found, nil
 	}
 	found, err := by.verify(ctx, raw, keys, &said, v.options.Now())
 	if err == nil {
 		found.by, found.who.Validity = v, found
-		v.cache.put(hash, found)
+		e := cache.NewEntry[*verified](string(hash[:]))
+		e.Value = found
+		v.cache.Put(found.who.Tenant, e)
 		v.reportGroups(by, found.who.Person)
 	}
 	return found, err
