@@ -180,8 +180,8 @@ func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 }
 
 // repeat says whether a call that did not start makes another attempt; nil: it does.
-func repeat(t *callState, _ error) *call.Refusal {
-	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts)
+func repeat(t *callState, err error) *call.Refusal {
+	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
 }
 
 // Done ends one of a call's streams.

@@ -142,7 +142,7 @@ func (b *Backend) onFailure(o Outcome, now time.Duration) {
 	rules := &b.state.fleet.Load().ejection
 	count, limit := &b.availability.failures, rules.Failures
 	switch {
-	case o.Class == Unreachable:
+	case o.Class.unconnected():
 		count, limit = &b.availability.connectFailures, rules.ConnectFailures
 	case o.Class == TimedOut && o.Latency < rules.TimeoutLeast:
 		return

@@ -63,6 +63,9 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	return true
 }
 
+// CountRetry counts a retry that the budget need not pay for.
+func (f *Fleet) CountRetry() { f.state.budget.allowed.Add(1) }
+
 // AllowRetry reports whether a call that provably did not start at its backend, or is idempotent, may
 // be retried at another, and counts the retry.
 func (f *Fleet) AllowRetry() bool {

@@ -65,7 +65,7 @@ type fleetState struct {
 	budget budget
 
 	ejections atomic.Int64
-	overflow  atomic.Int64 // failures that ejected no backend because half of the fleet must stay
+	overflow  atomic.Int64 // failures that ejected no backend because the rest of the fleet must stay
 }
 
 // eject ejects a backend for a while, if the fleet can do without it.

@@ -127,11 +127,12 @@ func TestEchoesOfAnEjection(t *testing.T) {
 	}
 }
 
-// In any situation at most half of the healthy backends are ejected, calls find a backend unless all are surely down,
+// In any situation at most half of the healthy backends are ejected, or all but one with closed ports, calls find a backend unless all are surely down,
 // and a backend that must not get calls gets none.
 func TestEjectionAndPanicLimits(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 9; n++ {
+		closed := n % 2 // 1: some failures are closed ports
 		w := newWorld(t, router.FleetConfig{Backends: named(n)}, "")
 		states := make([]health.Backend, n)
 		index := map[string]int{}
@@ -159,7 +160,11 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 			if panicked {
 				candidates = possible
 			}
-			if s.Panic != panicked || s.Ejected > candidates/2 || s.Usable != candidates-s.Ejected || s.Down != n-candidates {
+			most := candidates / 2
+			if closed == 1 {
+				most = max(candidates-1, 0)
+			}
+			if s.Panic != panicked || s.Ejected > most || s.Usable != candidates-s.Ejected || s.Down != n-candidates {
 				t.Fatalf("%d backends, step %d: %+v with %d healthy, %d possible", n, step, s, healthy, possible)
 			}
 			b, claim, refusal := w.fleet.Route(nil)
@@ -173,7 +178,7 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 				t.Fatalf("%d backends, step %d: a call went to one that is %+v", n, step, at)
 			}
 			claim.Done(router.Outcome{
-				Class: router.Class(rand.IntN(5)), Latency: time.Duration(rand.Int64N(int64(3 * time.Second))),
+				Class: router.Class(rand.IntN(5 + closed)), Latency: time.Duration(rand.Int64N(int64(3 * time.Second))),
 			})
 		}
 	}
@@ -212,5 +217,45 @@ func TestProbesTakeOutWhatEjectionsLeft(t *testing.T) {
 	w.health(up, up, refused, refused)
 	if s := w.fleet.Stats(); s.Usable != 1 || s.Ejected != 1 || s.Panic {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestClosedPortsMayBeAllButOne: they stay ejected before backends that are ejected for other failures, and all but one.
+func TestClosedPortsMayBeAllButOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
+	w.hit("a0:1", router.Outcome{Class: router.Unreachable})
+	for i, want := range []int{2, 2, 3, 4} {
+		w.hit(named(5)[i+1].Addr, router.Outcome{Class: router.Refused})
+		if s := w.fleet.Stats(); s.Ejected != want || s.Usable != 5-want {
+			t.Errorf("%d closed ports: %+v", i+1, s)
+		}
+	}
+	w.health(up, up, up, down, up)
+	if s := w.fleet.Stats(); s.Ejected != 3 || s.Usable != 1 {
+		t.Errorf("with another one down: %+v", s)
+	}
+	if got := w.shares(100); got["a1:1"]+got["a2:1"] != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestUntried: the least loaded usable backend that a call has not tried.
+func TestUntried(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
+	w.health(up, up, up, refused)
+	_, permit, _ := w.fleet.Route(nil)
+	defer permit.Done(router.Outcome{})
+	var tried *router.Tried
+	for i := range 3 {
+		b := w.fleet.Untried(tried)
+		if b == nil || tried.Has(b) || i < 2 == (b.InFlight() > 0) {
+			t.Fatalf("after %d: %+v", i, b)
+		}
+		tried = tried.With(b)
+	}
+	if b := w.fleet.Untried(tried); b != nil {
+		t.Errorf("after all: %s", b.Addr)
 	}
 }

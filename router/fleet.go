@@ -81,14 +81,14 @@ func (f *Fleet) HasOther(b *Backend) bool {
 }
 
 // MatchDialect returns the least loaded usable backend with a known dialect that fits; nil if there is
-// none. It returns tried, which may be nil, only if there is no other.
-func (f *Fleet) MatchDialect(fits func(call.Dialect) bool, tried *Backend) *Backend {
+// none. It returns one that was tried only if there is no other.
+func (f *Fleet) MatchDialect(fits func(call.Dialect) bool, tried *Tried) *Backend {
 	var best *Backend
 	for _, m := range f.pick.Load().all {
 		d := m.Dialect()
 		switch {
 		case d == call.Auto || !fits(d):
-		case best == nil, best == tried, m.Backend != tried && m.load.lighter(best.load):
+		case best == nil, tried.Has(best), !tried.Has(m.Backend) && m.load.lighter(best.load):
 			best = m.Backend
 		}
 	}

@@ -30,36 +30,36 @@ type hostSet struct {
 	draining   int // weight above 0, but drained
 	panicked   bool
 	absent     bool // no backend is worth a call, but one may come
-	limit      int  // of ejected
+	candidates int  // that may be usable or ejected
 	until      time.Duration
+}
+
+// limit returns how many backends may be ejected for a kind of failure. All but one may be ejected for closed ports:
+// nothing of a call goes there, and the rest of the fleet has none to lose.
+func (r *hostSet) limit(why Class) int {
+	if why == Refused {
+		return r.candidates - 1
+	}
+	return r.candidates / 2
 }
 
 // rebuild makes the picker for now. The caller holds state.mu.
 //
 // Normally the usable backends are those that are not down and not ejected. At most half of them are
-// ejected. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
+// ejected, or all but one whose port is closed. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
 // to all backends except those with a closed port, or another protocol, according to the last probe or a later call
 // (panic routing).
 func (f *Fleet) rebuild(now time.Duration) *picker {
 	r := &hostSet{until: never}
 	candidates := f.candidates(r)
-	r.limit, r.absent = len(candidates)/2, f.isAbsent(r.panicked)
-	ejected := make([]member, 0, r.limit)
+	r.candidates, r.absent = len(candidates), f.isAbsent(r.panicked)
+	ejected := make([]member, 0, len(candidates))
 	for _, m := range candidates {
 		if f.isEjected(m, now, r.panicked) {
 			ejected = append(ejected, m)
 		}
 	}
-	if len(ejected) > r.limit {
-		// Probes took other backends out since. The ejections that would end first end now.
-		slices.SortStableFunc(ejected, func(a, b member) int {
-			return cmp.Compare(b.availability.ejectedUntil.Load(), a.availability.ejectedUntil.Load())
-		})
-		for _, m := range ejected[r.limit:] {
-			m.availability.ejectedUntil.Store(int64(now))
-		}
-		ejected = ejected[:r.limit]
-	}
+	ejected = r.keep(ejected, now)
 	r.ejected = len(ejected)
 	for _, m := range ejected {
 		m.availability.excluded = true
@@ -78,6 +78,28 @@ func (f *Fleet) rebuild(now time.Duration) *picker {
 	}
 	f.pick.Store(p)
 	return p
+}
+
+// keep returns the ejected backends that stay so. Where probes took other backends out since, the ejections that would
+// end first end now; those for closed ports are the last.
+func (r *hostSet) keep(ejected []member, now time.Duration) []member {
+	if len(ejected) <= r.limit(Failed) {
+		return ejected
+	}
+	slices.SortStableFunc(ejected, func(a, b member) int {
+		return cmp.Or(cmp.Compare(r.limit(b.availability.ejectedFor), r.limit(a.availability.ejectedFor)),
+			cmp.Compare(b.availability.ejectedUntil.Load(), a.availability.ejectedUntil.Load()))
+	})
+	for i, m := range ejected {
+		if i < r.limit(m.availability.ejectedFor) {
+			continue
+		}
+		for _, m := range ejected[i:] {
+			m.availability.ejectedUntil.Store(int64(now))
+		}
+		return ejected[:i]
+	}
+	return ejected
 }
 
 // rebuildIfDue makes a new picker if the current one is outdated. The caller holds state.mu.
@@ -128,7 +150,7 @@ func (f *Fleet) candidates(r *hostSet) []member {
 
 // isEjected reports whether a backend is ejected.
 func (f *Fleet) isEjected(m member, now time.Duration, panicked bool) bool {
-	return int64(now) < m.availability.ejectedUntil.Load() && (!panicked || m.availability.ejectedFor == Unreachable)
+	return int64(now) < m.availability.ejectedUntil.Load() && (!panicked || m.availability.ejectedFor.unconnected())
 }
 
 // startSlowly starts the slow start of returning backends, and reports whether any slow start is in
@@ -162,7 +184,7 @@ type Stats struct {
 
 	Ejections        int64
 	EjectionOverflow int64 // failures that ejected no backend because half of the fleet must stay
-	Retries          int64 // allowed by the budget
+	Retries          int64 // made
 	RetriesDenied    int64 // by the budget
 
 	Limited       bool

@@ -12,9 +12,13 @@ const (
 	Failed                   // UNAVAILABLE, a broken stream, or a protocol error
 	TimedOut                 // no answer before the deadline
 	Unreachable              // no connection could be made
+	Refused                  // the same, as the port is closed
 )
 
-var classNames = [...]string{"neutral", "succeeded", "failed", "timed out", "unreachable"}
+var classNames = [...]string{"neutral", "succeeded", "failed", "timed out", "unreachable", "connection refused"}
+
+// unconnected reports whether no connection could be made.
+func (c Class) unconnected() bool { return c == Unreachable || c == Refused }
 
 func (c Class) String() string { return classNames[c] }
 

@@ -106,7 +106,7 @@ func newSet(members []member) set {
 
 // canEject reports whether one more backend may be ejected.
 func (p *picker) canEject(why Class) bool {
-	return p.ejected < p.limit && (!p.panicked || why == Unreachable)
+	return p.ejected < p.limit(why) && (!p.panicked || why.unconnected())
 }
 
 // uniform reports whether calls may use any of a fleet's own loads until the next rebuild.

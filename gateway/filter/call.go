@@ -80,7 +80,7 @@ type Decision struct {
 
 // Attempt is what filters share of a call's attempts.
 type Attempt struct {
-	Failed     *router.Backend // where the last one did not start
+	Tried      *router.Tried   // where earlier ones did not start, or were lost
 	Directed   *router.Backend // where this one has to go; nil: pick decides
 	Past       uint8           // attempts that are over
 	Mode       dialect.Mode    // how the call gets to a backend of another dialect

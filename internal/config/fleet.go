@@ -38,10 +38,10 @@ type Fleet struct {
 	// Health checks of the backends.
 	Health Health `yaml:"health"`
 	// Outlier detection by the results of calls. A tool's own error never counts, nor does a canceled call. At most half
-	// of a fleet is ejected at once.
+	// of a fleet is ejected at once, and all but one of the backends that refuse connections.
 	Ejection Ejection `yaml:"ejection"`
-	// Retry budget. A call is retried once, and only if it provably did not start, or if its tool is idempotent and no
-	// response has begun.
+	// Retry budget. A call is retried only if it provably did not start, or, once, if its tool is idempotent and no
+	// response has begun. A call without a connection needs no budget.
 	Retry Retry `yaml:"retry"`
 	// Tools that may run twice for one call, so that a call may be retried although a lost backend may have begun it.
 	// "*": all tools, and every other call but uploads.

@@ -72,12 +72,13 @@ func (p *Pinned) setBackend(b *router.Backend) {
 	}
 }
 
-// forgotten reports whether the pin's backend has gone since the pin was made, and with it the session's state.
+// forgotten reports whether the pin's backend has gone since the pin was made, and with it the session's state, or
+// cannot be reached and has none.
 func (p *Pinned) forgotten(q *Query, b *router.Backend) bool {
 	if q.durable() {
 		return false
 	}
-	return b.Incarnation() != p.incarnation || b == q.Tried && b.IsGone()
+	return b.Incarnation() != p.incarnation || b == q.Tried && (b.IsGone() || !p.used.Load())
 }
 
 // durable reports whether the fleet's backends keep sessions while they are away.

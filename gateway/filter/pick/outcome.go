@@ -76,18 +76,12 @@ func outcomeOfUnsent(c *filter.Call, err error) router.Outcome {
 		return router.Outcome{}
 	case errors.Is(err, relay.ErrRefused):
 		return router.Outcome{Class: router.Failed}
-	case errors.Is(err, relay.ErrGoAway), errors.Is(err, relay.ErrQueueFull), errors.Is(err, relay.ErrClosed), local(err):
+	case errors.Is(err, relay.ErrGoAway), errors.Is(err, relay.ErrQueueFull), errors.Is(err, relay.ErrClosed),
+		filter.OwnFault(err):
 		return router.Outcome{}
 	}
-	return router.Outcome{Class: router.Unreachable}
-}
-
-// local says whether a connection could not be made because of this machine.
-func local(err error) bool {
-	for _, known := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, known) {
-			return true
-		}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return router.Outcome{Class: router.Refused}
 	}
-	return false
+	return router.Outcome{Class: router.Unreachable}
 }

@@ -24,7 +24,7 @@ func (Filter) Admit(c *filter.Call, s *State) filter.Step {
 	}
 	if c.Pin.Backend == nil && !s.moved {
 		possible := func(d call.Dialect) bool { return modeFor(c, d) != dialect.Impossible }
-		c.Attempt.Directed = c.Fleet.MatchDialect(possible, c.Attempt.Failed)
+		c.Attempt.Directed = c.Fleet.MatchDialect(possible, c.Attempt.Tried)
 	}
 	switch {
 	case c.Attempt.Directed != nil:

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +17,12 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// MaxAttempts is how many attempts a call makes that provably did not start, or that may be carried out twice.
-const MaxAttempts = 2
+// MaxAttempts is how many attempts a call makes that may be carried out twice. A call that provably did not start
+// makes as many, and then one at each backend that was not tried yet, at most MostAttempts.
+const (
+	MaxAttempts  = 2
+	MostAttempts = 100
+)
 
 // maxRetryWait is how long a call waits here for its second attempt when the backend asks for that. An answer that asks
 // for more goes to the client, which may wait as well.
@@ -87,16 +92,46 @@ func retryInfo(details string) time.Duration {
 	return 0
 }
 
-// Repeat says whether a call that did not start makes another attempt; nil: it does.
-func Repeat(c *filter.Call, s *State, attempts int) *call.Refusal {
-	c.Attempt.Failed = c.Endpoint
+// Repeat says whether a call that did not start for a reason makes another attempt; nil: it does.
+func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal {
+	known := c.Attempt.Tried.Has(c.Endpoint)
+	c.Attempt.Tried = c.Attempt.Tried.With(c.Endpoint)
 	c.Span.AttemptFailed()
-	allowed := s.allowed
+	paid := s.allowed
 	s.allowed = false
-	if c.Attempt.Past++; int(c.Attempt.Past) >= attempts || !allowed && !c.Fleet.AllowRetry() {
+	c.Attempt.Past++
+	if int(c.Attempt.Past) >= attempts && (attempts < MaxAttempts || known || !further(c, unsent)) {
+		return filter.Unreachable(c.Fleet)
+	}
+	switch {
+	case paid:
+	case !loads(unsent):
+		c.Fleet.CountRetry()
+	case !c.Fleet.AllowRetry():
 		return filter.Unreachable(c.Fleet)
 	}
 	return nil
+}
+
+// loads reports whether a further attempt is charged to the retry budget, which keeps load from a fleet that has too
+// much, and from this machine. An attempt without a connection, or at a backend that is going away, was none.
+func loads(unsent error) bool {
+	return errors.Is(unsent, relay.ErrLost) || errors.Is(unsent, relay.ErrRefused) ||
+		errors.Is(unsent, relay.ErrQueueFull) || filter.OwnFault(unsent)
+}
+
+// further directs a call to a backend that was not tried yet, and reports whether it makes another attempt. The backend
+// of a session is decided anew: where it is the same, the call ends.
+func further(c *filter.Call, unsent error) bool {
+	if c.Attempt.Progress == call.Sent || errors.Is(unsent, relay.ErrLost) || errors.Is(unsent, relay.ErrQueueFull) ||
+		filter.OwnFault(unsent) || c.Attempt.Past >= MostAttempts {
+		return false
+	}
+	other := c.Fleet.Untried(c.Attempt.Tried)
+	if c.Pin.Backend == nil {
+		c.Attempt.Directed = other
+	}
+	return other != nil
 }
 
 // Filter is the backoff: it has a further attempt wait as long as the backend of the last one asked for.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,25 +130,60 @@ func delay(t *testing.T, d time.Duration) string {
 	return base64.RawStdEncoding.EncodeToString(packed)
 }
 
-// TestAttempts: a call that did not start is retried once.
+// TestEachBackendOnce: a call that did not start goes to each backend, unless that is this machine's doing, or the call
+// may have run.
+func TestEachBackendOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		unsent   error
+		progress call.Progress
+		floor    int
+		want     int // attempts
+	}{
+		"refused":             {syscall.ECONNREFUSED, call.NotSent, -1, 4},
+		"going away":          {relay.ErrGoAway, call.NotSent, -1, 4},
+		"a refused stream":    {relay.ErrRefused, call.NotSent, 1, 4},
+		"without a budget":    {relay.ErrRefused, call.NotSent, -1, 1},
+		"lost":                {relay.ErrLost, call.Sent, 1, 2},
+		"lost before":         {syscall.ECONNREFUSED, call.Sent, 1, 2},
+		"no descriptor":       {syscall.EMFILE, call.NotSent, 1, 2},
+		"too many in a queue": {relay.ErrQueueFull, call.NotSent, 1, 2},
+	} {
+		c, _ := attempted()
+		c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1", "c:1", "d:1"),
+			Retries: router.Retries{Share: -1, Floor: test.floor}})
+		c.Attempt.Progress = test.progress
+		got, at := 1, c.Fleet.Backends
+		for c.Endpoint = at[0]; retry.Repeat(c, &retry.State{}, retry.MaxAttempts, test.unsent) == nil; got++ {
+			if c.Endpoint = at[1]; c.Attempt.Directed != nil {
+				c.Endpoint = c.Attempt.Directed
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %d attempts, want %d", name, got, test.want)
+		}
+	}
+}
+
+// TestAttempts: a call that did not start is retried at the other one of two backends.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
 	s := &retry.State{}
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil || c.Attempt.Failed != c.Endpoint {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal != nil || !c.Attempt.Tried.Has(c.Endpoint) {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal == nil || refusal.Reason != "BACKEND_UNREACHABLE" {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil || refusal.Reason != "BACKEND_UNREACHABLE" {
 		t.Errorf("a third attempt: %+v", refusal)
 	}
 	c, _ = attempted()
 	s = &retry.State{}
 	retry.Again(c, s, relay.Answer{})
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal != nil {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, relay.ErrLost); refusal != nil {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
 	c.Endpoint = c.Fleet.Backends[1]
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts); refusal == nil || c.Attempt.Failed != c.Endpoint {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil || !c.Attempt.Tried.Has(c.Endpoint) {
 		t.Errorf("after the second attempt, which was not sent: %+v, %+v", refusal, c.Attempt)
 	}
 }
@@ -161,7 +197,7 @@ func TestRetriesArePaidOnce(t *testing.T) {
 		c, _ := attempted()
 		c.Fleet, c.Endpoint = fleet, fleet.Backends[0]
 		s := &retry.State{}
-		if !retry.Again(c, s, relay.Answer{}) || retry.Repeat(c, s, retry.MaxAttempts) != nil {
+		if !retry.Again(c, s, relay.Answer{}) || retry.Repeat(c, s, retry.MaxAttempts, relay.ErrLost) != nil {
 			t.Errorf("retry %d is not made", i)
 		}
 	}
@@ -183,7 +219,7 @@ func Example() {
 	c, _ := attempted()
 	s := &retry.State{}
 	for retry.Again(c, s, relay.Answer{}) {
-		fmt.Println("again", retry.Repeat(c, s, retry.MaxAttempts) == nil)
+		fmt.Println("again", retry.Repeat(c, s, retry.MaxAttempts, relay.ErrLost) == nil)
 	}
 	// Output: again true
 }

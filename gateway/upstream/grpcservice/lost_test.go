@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
+	"github.com/capgate/capgate/router"
 )
 
 // losses are ways in which a backend loses a call that it may have run.
@@ -174,4 +175,29 @@ func TestAnswersThatAreNotGRPC(t *testing.T) {
 			w.result(t, "Echo", `{}`)
 		}
 	})
+}
+
+// TestMostBackendsDieAtOnce: a call that no backend has begun finds the one that is left, without a retry budget.
+func TestMostBackendsDieAtOnce(t *testing.T) {
+	t.Parallel()
+	var servers []*grpctest.Server
+	var addrs []string
+	for range 5 {
+		s := grpctest.Start(t, grpctest.Options{})
+		servers, addrs = append(servers, s), append(addrs, s.Addr)
+	}
+	w := start(t, func(_ *upstream.Fleet, f *gatewaytest.Fleet) {
+		f.Retries, f.Ejection = router.Retries{Share: -1, Floor: -1}, router.Ejection{ConnectFailures: -1}
+	}, addrs...)
+	for range 20 {
+		w.result(t, "Echo", `{}`)
+	}
+	for _, s := range servers[1:] {
+		s.Stop()
+	}
+	for range 40 {
+		if _, err := w.Invoke(within(t), request("Echo", `{}`)); err != nil && infoOf(err).GetReason() != "UPSTREAM_LOST" {
+			t.Errorf("%v, %v", err, infoOf(err))
+		}
+	}
 }
