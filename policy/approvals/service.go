@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
@@ -96,11 +96,7 @@ func New(store Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := newSessions(o.Sessions, o.Now)
-	if err != nil {
-		return nil, fmt.Errorf("sessions of approvals: %w", err)
-	}
-	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: sessions,
+	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: newSessions(o.Sessions, o.Now),
 		waiters: newWaiters(o.MaxWaiting),
 		watches: watches{all: map[waitKey]*watch{}}, settingsKeys: settingsKeys{own: derived(o.Keys)}}, nil
 }
@@ -110,7 +106,7 @@ func New(store Store, o Options) (*Service, error) {
 func (k *Service) Run(ctx context.Context) {
 	k.store.Watch(ctx, func(n Notification) {
 		if n.Session != nil {
-			k.sessions.invalidate(sessionKey{n.Tenant, *n.Session})
+			k.sessions.invalidate(n.Tenant, n.Session)
 		}
 		k.waiters.notify(waitKey{n.Tenant, ""})
 		k.listeners.notify(n)
@@ -133,10 +129,10 @@ func (k *Service) Run(ctx context.Context) {
 // unavailable (APPROVALS_UNAVAILABLE).
 func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted bool, refusal *call.Refusal) {
 	session := sessionSum(r)
-	var epoch uint64
+	var stamp cache.Stamp
 	if session != nil {
 		var known sessionAnswer
-		if known, epoch = k.sessions.get(sessionKey{r.Tenant, *session}); known.state != 0 {
+		if known, stamp = k.sessions.get(r.Tenant, session); known.state != 0 {
 			return k.sessionResult(r, known)
 		}
 	}
@@ -155,7 +151,7 @@ func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted b
 		if held.state == Denied {
 			held.comment = k.commentOf(ctx, r.Tenant, held.id)
 		}
-		k.sessions.put(sessionKey{strings.Clone(r.Tenant), *session}, held, min(asked.Left, k.opts.SessionCacheTTL), epoch)
+		k.sessions.put(r.Tenant, session, held, min(asked.Left, k.opts.SessionCacheTTL), stamp)
 		return k.sessionResult(r, held)
 	case asked.New:
 		k.counters.asked.Add(1)

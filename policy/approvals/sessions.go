@@ -1,31 +1,22 @@
 package approvals
 
 import (
-	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/capgate/capgate/internal/lib/cache"
 )
-
-type sessionKey struct {
-	tenant string
-	sum    Sum
-}
 
 // sessionAnswer is the answer for a session.
 type sessionAnswer struct {
 	state   State
 	id      string
-	comment string // of a denial; at most maxComment bytes
+	comment string // of a denial; at most longestReason bytes
 }
 
 // sessions caches the answers for sessions.
 type sessions struct {
-	now func() time.Time
-
-	mu         sync.Mutex
-	cache      *lru.Cache[sessionKey, session]
-	generation uint64 // number of invalidations
+	now   func() time.Time
+	cache *cache.Cache[session]
 }
 
 type session struct {
@@ -33,40 +24,36 @@ type session struct {
 	until time.Time
 }
 
-func newSessions(most int, now func() time.Time) (*sessions, error) {
-	known, err := lru.New[sessionKey, session](most)
-	return &sessions{now: now, cache: known}, err
+func newSessions(most int, now func() time.Time) *sessions {
+	return &sessions{now, cache.New[session](most)}
 }
 
-// get returns the cached answer, or a zero one, and the generation for put.
-func (s *sessions) get(k sessionKey) (sessionAnswer, uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.cache.Get(k); ok && s.now().Before(e.until) {
-		return e.sessionAnswer, s.generation
+// sessionKey returns the key of a tenant's session.
+func sessionKey(tenant string, sum *Sum) string { return string(sum[:]) + tenant }
+
+// get returns the cached answer, or a zero one, and the stamp for put.
+func (s *sessions) get(tenant string, sum *Sum) (sessionAnswer, cache.Stamp) {
+	key := sessionKey(tenant, sum)
+	stamp := s.cache.Stamp(key)
+	if e := s.cache.Get(key); e != nil && s.now().Before(e.Value.until) {
+		return e.Value.sessionAnswer, stamp
 	}
-	return sessionAnswer{}, s.generation
+	return sessionAnswer{}, stamp
 }
 
 // put caches the store's answer, unless it was invalidated since.
-func (s *sessions) put(k sessionKey, r sessionAnswer, left time.Duration, epoch uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if epoch == s.generation && left > 0 {
-		s.cache.Add(k, session{r, s.now().Add(left)})
+func (s *sessions) put(tenant string, sum *Sum, r sessionAnswer, left time.Duration, since cache.Stamp) {
+	if left <= 0 {
+		return
 	}
+	e := cache.NewEntry[session](sessionKey(tenant, sum))
+	if e == nil {
+		return
+	}
+	e.Value = session{r, s.now().Add(left)}
+	s.cache.PutSince(since, e.Key()[len(sum):], e)
 }
 
-func (s *sessions) invalidate(k sessionKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.generation++
-	s.cache.Remove(k)
-}
+func (s *sessions) invalidate(tenant string, sum *Sum) { s.cache.Forget(sessionKey(tenant, sum)) }
 
-func (s *sessions) invalidateAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.generation++
-	s.cache.Purge()
-}
+func (s *sessions) invalidateAll() { s.cache.Clear() }
