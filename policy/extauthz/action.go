@@ -28,7 +28,9 @@ type Action struct {
 	Kind string // its type
 	Tool string // capability__tool
 	Args []byte // a JSON object
-	hash hash   // the key of its verdict
+
+	hash   hash   // the key of its verdict
+	tenant string // set before a request
 }
 
 type hash [sha256.Size]byte

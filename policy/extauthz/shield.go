@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/cache"
 )
 
 // MaxConcurrent bounds the concurrent requests to one Shield. The others wait.
@@ -29,7 +29,7 @@ type shield struct {
 	lease
 	cfg      Config
 	client   Client
-	cache    *lru.Cache[hash, verdict] // nil: no cache
+	cache    *cache.Cache[verdict] // by the hash of an action; nil: no cache
 	flights  flights
 	permits  chan struct{}
 	failing  atomic.Bool // so that an outage is logged once
@@ -52,7 +52,7 @@ func (s *Shields) start(c Config, before *shield) (*shield, error) {
 		return nil, fmt.Errorf("shield %s: %w", c.Name, err)
 	}
 	if c.Cache > 0 {
-		sh.cache, _ = lru.New[hash, verdict](c.Cache) // fails for a size of 0
+		sh.cache = cache.New[verdict](c.Cache)
 	}
 	sh.flights = flights{ctx: s.ctx, timeout: cmp.Or(c.Timeout, 500*time.Millisecond), byHash: map[hash]*flight{}}
 	s.open.Add(1)
@@ -75,6 +75,7 @@ func (s *shield) check(ctx context.Context, c *call.Call, args []byte) (Answer, 
 	if refusal := a.check(c); refusal != nil {
 		return Answer{}, refusal
 	}
+	a.tenant = strings.Clone(c.Tenant)
 	v, err := s.flights.do(ctx, a.hash, &s.lease, func(ctx context.Context) (verdict, error) { return s.request(ctx, a) })
 	switch {
 	case err == nil:
@@ -90,12 +91,15 @@ func (s *shield) lookup(h hash) (verdict, bool) {
 	if s.cache == nil {
 		return verdict{}, false
 	}
-	v, ok := s.cache.Get(h)
-	if ok && !s.now().Before(v.expires) {
-		s.cache.Remove(h)
-		ok = false
+	e := s.cache.GetBytes(h[:])
+	if e == nil {
+		return verdict{}, false
 	}
-	return v, ok
+	if !s.now().Before(e.Value.expires) {
+		s.cache.Remove(e.Key())
+		return verdict{}, false
+	}
+	return e.Value, true
 }
 
 // request sends a request when a permit is free, and caches the verdict.
@@ -119,7 +123,9 @@ func (s *shield) request(ctx context.Context, a *Action) (verdict, error) {
 	}
 	v, _ := s.record(ctx, r, nil)
 	if s.cache != nil && v.expires.After(s.now()) {
-		s.cache.Add(a.hash, v)
+		e := cache.NewEntry[verdict](string(a.hash[:]))
+		e.Value = v
+		s.cache.Put(a.tenant, e)
 	}
 	return v, nil
 }
