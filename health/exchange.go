@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Shared configures how a Prober shares its work with other replicas.
@@ -51,7 +53,7 @@ func (p *Prober) exchange(ctx context.Context, work *Work, inFlight *sync.WaitGr
 				return
 			}
 			p.withReplica(apply)
-			p.wakeUp()
+			signal.Wake(p.wake)
 		})
 	}
 	if heartbeat := work.Heartbeat; heartbeat != nil {
@@ -81,7 +83,7 @@ func (p *Prober) follow(ctx context.Context) {
 		began := time.Now()
 		err := p.options.Shared.Store.Watch(ctx, func(n Event) {
 			p.withReplica(func(now time.Time) { p.replica.OnEvent(now, n) })
-			p.wakeUp()
+			signal.Wake(p.wake)
 		})
 		if time.Since(began) > watchBackoffMax {
 			wait = watchBackoff

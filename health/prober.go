@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Options configure a Prober. The zero value works.
@@ -74,7 +75,7 @@ func (p *Prober) Set(fleets []Fleet) {
 			p.snaps.Delete(capability)
 		}
 	})
-	p.wakeUp()
+	signal.Wake(p.wake)
 }
 
 // Snapshot returns the latest snapshot of a capability's fleet, or nil if there is no such
@@ -96,7 +97,7 @@ func (p *Prober) Expedite(capability string) {
 		p.wanted[capability] = struct{}{}
 	}
 	p.wantedMu.Unlock()
-	p.wakeUp()
+	signal.Wake(p.wake)
 }
 
 // shortest is the least time between two steps.
@@ -168,14 +169,6 @@ func (p *Prober) withReplica(f func(now time.Time)) {
 	}
 }
 
-// wakeUp wakes up Run.
-func (p *Prober) wakeUp() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // probe makes one probe.
 func (p *Prober) probe(ctx context.Context, probe *Probe) {
 	if probe.client == nil {
@@ -193,7 +186,7 @@ func (p *Prober) probe(ctx context.Context, probe *Probe) {
 		return
 	}
 	p.withReplica(func(now time.Time) { p.replica.OnProbe(now, probe, result) })
-	p.wakeUp()
+	signal.Wake(p.wake)
 }
 
 // close closes the connections of probes that ended.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/router"
@@ -58,10 +59,7 @@ func newReloader(p *App, s *settings.Settings) *reloader {
 
 // nudge makes the fleets anew before long. It does not block, and many cost as one.
 func (r *reloader) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(r.wake)
 }
 
 // run looks at the files, listens to SIGHUP and is nudged until ctx ends.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Config configures a Log. Without Path and Out nothing is written, and Changed is all that changes are for.
@@ -186,12 +188,12 @@ func (l *Log) queue(rec []byte, reserved bool) {
 	first := l.count == 1
 	l.mu.Unlock()
 	if first {
-		signal(l.wake)
+		signal.Wake(l.wake)
 	}
 }
 
 // Reopen reopens the file at once, after it was moved. The chain continues in the new file.
-func (l *Log) Reopen() { signal(l.reopen) }
+func (l *Log) Reopen() { signal.Wake(l.reopen) }
 
 // Close writes the pending records, within Config.Patience.
 func (l *Log) Close() {
@@ -219,11 +221,4 @@ func (l *Log) Stats() Stats {
 		s.Lost[i] = l.lost[i].Load()
 	}
 	return s
-}
-
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Fleets is the router. Its methods may be called from any goroutine.
@@ -59,7 +60,7 @@ func New(replica string, board Store, fleets Fleets, log *slog.Logger) *Manager 
 // Run synchronizes drains until ctx ends, and then reports that no calls are left here.
 func (k *Manager) Run(ctx context.Context) {
 	var watching sync.WaitGroup
-	watching.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, k.wakeUp) }))
+	watching.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, func() { signal.Wake(k.wake) }) }))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -89,13 +90,6 @@ func (k *Manager) leave(ctx context.Context) {
 
 // Read loads the shared drains, if the store answers, before a replica serves.
 func (k *Manager) Read(ctx context.Context) { _ = k.exchange(ctx) }
-
-func (k *Manager) wakeUp() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
 
 func (k *Manager) pause() time.Duration {
 	k.mu.Lock()
@@ -131,7 +125,7 @@ func (k *Manager) Set(ctx context.Context, keys []Key, drained bool, by string) 
 	if errors.Is(err, ErrFull) {
 		return false, err
 	}
-	k.wakeUp()
+	signal.Wake(k.wake)
 	return err == nil, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // keyInterval is how often the file of a key is looked at.
@@ -49,10 +51,7 @@ func (k *key) authorization() string { return *k.header.Load() }
 
 // reject says that a gateway did not accept the key. It does not block.
 func (k *key) reject() {
-	select {
-	case k.refused <- struct{}{}:
-	default:
-	}
+	signal.Wake(k.refused)
 }
 
 // follow reads the file again when it has changed, and when a gateway did not accept the key, until ctx ends.

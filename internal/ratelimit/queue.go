@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // queue has the tenants with demands, in the order of arrival.
@@ -100,7 +101,7 @@ func (l *Limiter) enqueue(a *tenantState) {
 	l.mu.Lock()
 	l.due.push(a, l.now()+storeTimeout)
 	l.mu.Unlock()
-	l.notify()
+	signal.Wake(l.wake)
 }
 
 // resume continues a call on the Limiter's own goroutine, as the current one may hold a lock of the call.
@@ -108,14 +109,7 @@ func (l *Limiter) resume(f func()) {
 	l.mu.Lock()
 	l.resumable = append(l.resumable, f)
 	l.mu.Unlock()
-	l.notify()
-}
-
-func (l *Limiter) notify() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(l.wake)
 }
 
 // start resumes calls, and starts exchanges up to their maximum. For tenants that have waited too long it falls back
@@ -132,7 +126,7 @@ func (l *Limiter) start(ctx context.Context, running *sync.WaitGroup) (nextLate 
 			l.mu.Lock()
 			l.busy--
 			l.mu.Unlock()
-			l.notify()
+			signal.Wake(l.wake)
 		})
 	}
 	late, nextLate := l.due.overdue(l.now())

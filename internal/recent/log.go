@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -94,7 +95,7 @@ func (l *Log) Record(rec *telemetry.Record) {
 		l.ring.add(o, rec)
 	}
 	l.mu.Unlock()
-	l.signal()
+	signal.Wake(l.wake)
 }
 
 // RecordChange records a change; its ID, Replica and time are set.
@@ -109,7 +110,7 @@ func (l *Log) RecordChange(c *Change) {
 		l.waiting = appendBounded(l.waiting, d, maxWaiting)
 	}
 	l.mu.Unlock()
-	l.signal()
+	signal.Wake(l.wake)
 }
 
 func appendBounded(list []Change, c Change, most int) []Change {
@@ -117,13 +118,6 @@ func appendBounded(list []Change, c Change, most int) []Change {
 		list = slices.Delete(list, 0, len(list)-most+1)
 	}
 	return append(list, c)
-}
-
-func (l *Log) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Run publishes until ctx ends. While the store does not respond, calls wait in their slots, and displace each other.

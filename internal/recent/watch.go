@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 const (
@@ -226,8 +228,5 @@ func (h *hub) miss() {
 }
 
 func (w *watcher) miss() {
-	select {
-	case w.missed <- struct{}{}:
-	default:
-	}
+	signal.Wake(w.missed)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/broadcast"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // The breaker's probe intervals while Redis is unavailable. They start over when Redis was available for
@@ -77,10 +78,7 @@ func (b *breaker) trip(epoch int, why error) {
 	}
 	b.change(true)
 	b.log.Warn("redis is unavailable; serving cached data", "because", inWords(why))
-	select {
-	case b.tripped <- struct{}{}:
-	default:
-	}
+	signal.Wake(b.tripped)
 }
 
 // answered records an answer of Redis.

@@ -3,6 +3,8 @@ package registry
 import (
 	"context"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Limits of lookups of a name without addresses, before its interval is over.
@@ -33,7 +35,7 @@ func (r *Registry) expedite(ctx context.Context) {
 			for i := range r.settings.Targets {
 				if t := &r.settings.Targets[i]; t.Capability == capability && len(r.answers[t.Name]) == 0 {
 					if s := r.schedules[t.Name]; s != nil {
-						signal(s.sooner)
+						signal.Wake(s.sooner)
 					}
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -30,12 +31,12 @@ func TestSchedule(t *testing.T) {
 			near(took(true), want)
 		}
 		near(took(true), time.Minute)
-		time.AfterFunc(10*time.Second, func() { signal(s.sooner) })
+		time.AfterFunc(10*time.Second, func() { signal.Wake(s.sooner) })
 		near(took(true), 10*time.Second)
 		near(took(true), 500*time.Millisecond)
 		near(took(true), 500*time.Millisecond)
 		near(took(true), time.Minute) // no call waits any more
-		signal(s.sooner)
+		signal.Wake(s.sooner)
 		near(took(true), 500*time.Millisecond) // however many calls come
 		near(took(false), time.Minute)
 		near(took(true), 100*time.Millisecond)

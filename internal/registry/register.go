@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // writeTimeout bounds one registration or withdrawal, including DNS.
@@ -66,7 +67,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 		m.Text = ""
 	}
 	r.registrations[g.Key()] = &entry{Registration: g, writeNo: r.writes}
-	signal(r.dirty)
+	signal.Wake(r.dirty)
 	return g, nil
 }
 
@@ -121,7 +122,7 @@ func (r *Registry) Withdraw(ctx context.Context, key Key, lease string) error {
 	if known {
 		delete(r.registrations, key)
 		r.log.Info("withdrawn", "capability", key.Capability, "addr", key.Addr)
-		signal(r.dirty)
+		signal.Wake(r.dirty)
 	}
 	if !found && !known {
 		return &call.Refusal{Kind: call.NotFound, Reason: "REGISTRATION_UNKNOWN",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // maxNamesInFlight bounds the concurrent lookups.
@@ -125,9 +126,9 @@ func (r *Registry) Set(s Settings) {
 		close(former) // its waiters continue with the new one
 	}
 	r.version = "" // so that registrations are checked by the new rules
-	signal(r.settingsChanged)
-	signal(r.notified)
-	signal(r.dirty)
+	signal.Wake(r.settingsChanged)
+	signal.Wake(r.notified)
+	signal.Wake(r.dirty)
 }
 
 // Run queries DNS and follows the leases until ctx ends. It returns after all its goroutines, and is called once.
@@ -136,7 +137,7 @@ func (r *Registry) Run(ctx context.Context) {
 	all.Go(func() { r.resolve(ctx) })
 	all.Go(func() { r.expedite(ctx) })
 	all.Go(recovery.Loop(ctx, "registry", func() { r.syncLeases(ctx) }))
-	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Watch(ctx, func() { signal(r.notified) }) }))
+	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Watch(ctx, func() { signal.Wake(r.notified) }) }))
 	all.Go(func() {
 		if r.Await(ctx) != nil {
 			return

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // minReadInterval is the least time between two reads, so that a burst of changes costs few reads.
@@ -70,7 +72,7 @@ func (r *Registry) read(ctx context.Context) {
 	}
 	if r.apply(&got, err, writes) {
 		r.fetch(reading)
-		signal(r.dirty)
+		signal.Wake(r.dirty)
 	}
 }
 
@@ -159,13 +161,5 @@ func (r *Registry) expireLost() {
 			delete(r.registrations, key)
 			r.log.Warn("registration lost by the store, and not renewed", "capability", h.Capability, "addr", h.Addr)
 		}
-	}
-}
-
-// signal sends a wake-up that is not lost.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

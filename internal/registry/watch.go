@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // lookupTimeout bounds one look at a name. Resolvers give up a server after 5 s, so that
@@ -124,7 +125,7 @@ func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	if ctx.Err() == nil && !slices.Equal(r.answers[name], found) { // a stopped watch has no say
 		r.log.Info("dns: backends", "name", name.String(), "addresses", len(found))
 		r.answers[name] = found
-		signal(r.dirty)
+		signal.Wake(r.dirty)
 	}
 	return false
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // DefaultTTL is the lifetime of a session.
@@ -68,12 +69,7 @@ func (m *Manager) Run(ctx context.Context) {
 	nudge := make(chan struct{}, 1)
 	var watching sync.WaitGroup
 	watching.Go(recovery.Loop(ctx, "sessions", func() {
-		m.store.Watch(ctx, func() {
-			select {
-			case nudge <- struct{}{}:
-			default:
-			}
-		})
+		m.store.Watch(ctx, func() { signal.Wake(nudge) })
 	}))
 	defer watching.Wait()
 	tick := time.NewTicker(round)

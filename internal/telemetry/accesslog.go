@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Defaults of AccessLogConfig, and the size of a write to the sink.
@@ -105,18 +107,10 @@ func (l *AccessLog) queue(text []byte) {
 	l.lines++
 	l.mu.Unlock()
 	if before == 0 {
-		signal(l.first)
+		signal.Wake(l.first)
 	}
 	if before < flushBytes && after >= flushBytes {
-		signal(l.full)
-	}
-}
-
-// signal leaves a token in ch unless one is there.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
+		signal.Wake(l.full)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 const (
@@ -50,7 +52,7 @@ func (l *listeners) notify(n Notification) {
 		select {
 		case one.notifications <- shared:
 		default:
-			signal(one.lost)
+			signal.Wake(one.lost)
 		}
 	}
 }
@@ -60,7 +62,7 @@ func (l *listeners) notifyLost() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for one := range l.all {
-		signal(one.lost)
+		signal.Wake(one.lost)
 	}
 }
 

@@ -1,6 +1,10 @@
 package approvals
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/capgate/capgate/internal/lib/signal"
+)
 
 // waitKey identifies an approval, or without an id any event of a tenant.
 type waitKey struct{ tenant, id string }
@@ -47,7 +51,7 @@ func (w *waiters) notify(k waitKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for wake := range w.all[k] {
-		signal(wake)
+		signal.Wake(wake)
 	}
 }
 
@@ -56,14 +60,7 @@ func (w *waiters) notifyAll() {
 	defer w.mu.Unlock()
 	for _, of := range w.all {
 		for wake := range of {
-			signal(wake)
+			signal.Wake(wake)
 		}
-	}
-}
-
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 const (
@@ -85,10 +86,7 @@ func (d *Discoverer) Healthy(capability string, healthy bool) {
 		f.first = !f.seen
 	}
 	f.seen, f.healthy = true, healthy
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(d.wake)
 }
 
 // Discoveries because of changes are at least changeGap apart, except for changeBurst of them.
@@ -108,10 +106,7 @@ func (d *Discoverer) Changed(capability string) {
 		f.changed = latest(f.spent, now)
 	}
 	f.since, f.slack, f.due, f.failed = now, 0, f.changed, 0
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(d.wake)
 }
 
 func latest(a, b time.Time) time.Time {

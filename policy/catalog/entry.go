@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -63,8 +64,8 @@ func (c *Catalog) Replace(all map[string]Declaration) {
 	c.ids.Store(&ids)
 	c.mu.Unlock()
 	c.opts.Changed("")
-	wakeUp(c.published)
-	wakeUp(c.wake)
+	signal.Wake(c.published)
+	signal.Wake(c.wake)
 }
 
 // setManifest sets another manifest. shared says that there is a store to reconcile.
@@ -132,7 +133,7 @@ func (c *Catalog) publish(ids ...string) {
 		}
 	}
 	c.snapshot.Store(&next)
-	wakeUp(c.published)
+	signal.Wake(c.published)
 	for _, id := range ids {
 		c.opts.Changed(id)
 	}
@@ -192,12 +193,4 @@ func (e *entry) declaredElsewhere() map[string]bool {
 func (e *entry) removedTools(next []Tool) []string {
 	elsewhere := e.declaredElsewhere()
 	return slices.DeleteFunc(missing(e.tools, next), func(name string) bool { return elsewhere[name] })
-}
-
-// wakeUp wakes up the goroutine that receives.
-func wakeUp(who chan<- struct{}) {
-	select {
-	case who <- struct{}{}:
-	default:
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -25,7 +26,7 @@ func (c *Catalog) Run(ctx context.Context) {
 		return
 	}
 	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, func() { wakeUp(c.wake) }) }))
+	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, func() { signal.Wake(c.wake) }) }))
 	defer following.Wait()
 	tick := time.NewTicker(c.opts.Round)
 	defer tick.Stop()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/router"
 )
 
@@ -77,10 +78,7 @@ func (r *Resolver) Learn(m Mention) {
 	r.pending = append(r.pending, Location{
 		Artifact: a, Addr: m.Backend.Addr, Authoritative: m.Authoritative, OwnedOnly: m.OwnedOnly, TTL: ttl,
 	})
-	select {
-	case r.pendingReady <- struct{}{}:
-	default:
-	}
+	signal.Wake(r.pendingReady)
 }
 
 // artifactBackend returns the live backend that has an artifact of the call, according to memory; nil if

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Feed delivers changes, each of which is a C. Every change has a version, one more than the last.
@@ -49,12 +50,7 @@ func Run[C any](ctx context.Context, feed Feed[C], cache Cache[C], o Options) {
 	connected := make(chan struct{}, 1)
 	var watching sync.WaitGroup
 	watching.Go(recovery.Loop(ctx, "change feed", func() {
-		feed.Watch(ctx, f.changed, func() {
-			select {
-			case connected <- struct{}{}:
-			default:
-			}
-		})
+		feed.Watch(ctx, f.changed, func() { signal.Wake(connected) })
 	}))
 	defer watching.Wait()
 	tick := time.NewTicker(round)

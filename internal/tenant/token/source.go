@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -172,10 +173,7 @@ func (s *source) requestRefresh() *refresh {
 		return nil
 	}
 	s.next = newRefresh()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(s.wake)
 	return s.next
 }
 

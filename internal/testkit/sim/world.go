@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // World is one run. Its methods for the driver, which is the goroutine of the test, are Chaos, Settle and Close.
@@ -175,10 +177,7 @@ func (w *World) await(ctx context.Context, e *Event) error {
 
 // poke ends the pause of the driver, as something may be possible now.
 func (w *World) poke() {
-	select {
-	case w.arrived <- struct{}{}:
-	default:
-	}
+	signal.Wake(w.arrived)
 }
 
 func (w *World) remove(e *Event) {

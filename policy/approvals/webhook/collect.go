@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -41,7 +42,7 @@ func (n *dirtyTenants) mark(tenant string) {
 		n.all = true
 	}
 	n.mu.Unlock()
-	n.signal()
+	signal.Wake(n.wake)
 }
 
 // markAll marks all tenants.
@@ -49,14 +50,7 @@ func (n *dirtyTenants) markAll() {
 	n.mu.Lock()
 	n.all = true
 	n.mu.Unlock()
-	n.signal()
-}
-
-func (n *dirtyTenants) signal() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+	signal.Wake(n.wake)
 }
 
 // take returns the marked tenants, whether all tenants are marked, and whether a scan is due.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -49,10 +50,7 @@ func (g *Group) Replace(configs []Config, create func(Config) (*Deliverer, error
 		}
 	}
 	g.all = next
-	select {
-	case g.changed <- struct{}{}:
-	default:
-	}
+	signal.Wake(g.changed)
 	return nil
 }
 
