@@ -140,18 +140,17 @@ func (a *ApprovalStore) createOnce(
 	return approvals.CreateResult{}, "", errApprovals
 }
 
-// Redeem implements approvals.CallStore. A redemption that too few replicas have is released: its call does not run,
-// so a failover may undo the redemption or the release.
+// Redeem implements approvals.CallStore. A redemption that failed, but that Redis may have executed, is released: its
+// call does not run, so a failover may undo the redemption or the release.
 func (a *ApprovalStore) Redeem(
 	ctx context.Context, w *approvals.Binding, id, token string,
 ) (was approvals.State, trace string, err error) {
 	reply, err := a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.runReplicated(ctx, func(reply []any) bool { return textAt(reply, 2) == "approved" }, s, keys, args...)
 	}, redeemScript, w.Tenant, append([]any{id, token}, bindingFields(w)...)...)
-	if errors.Is(err, ErrUnreplicated) {
-		_, _ = a.Release(context.WithoutCancel(ctx), w.Tenant, id, token) // else it stays used
-	}
 	if err != nil {
+		tenant, id := strings.Clone(w.Tenant), strings.Clone(id) // they may outlive the call
+		a.store.undo(ctx, err, func(ctx context.Context) (bool, error) { return a.Release(ctx, tenant, id, token) })
 		return 0, "", err
 	}
 	switch what := textAt(reply, 0); what {

@@ -26,6 +26,8 @@ const (
 // breaker is a circuit breaker: it fails commands while Redis does not answer, and probes it.
 type breaker struct {
 	log    *slog.Logger
+	lost   string // what it logs
+	found  string
 	ping   func(context.Context) error
 	random func(time.Duration) time.Duration // below its argument
 
@@ -43,7 +45,7 @@ type breaker struct {
 }
 
 func newBreaker(cfg *Config, ping func(context.Context) error) *breaker {
-	return &breaker{log: cfg.Log, ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout,
+	return &breaker{log: cfg.Log, lost: "redis is unavailable; serving cached data", found: "redis is back", ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout,
 		tripped: make(chan struct{}, 1)}
 }
 
@@ -77,7 +79,7 @@ func (b *breaker) trip(epoch int, why error) {
 		return
 	}
 	b.change(true)
-	b.log.Warn("redis is unavailable; serving cached data", "because", inWords(why))
+	b.log.Warn(b.lost, "because", inWords(why))
 	signal.Wake(b.tripped)
 }
 
@@ -185,10 +187,17 @@ func (b *breaker) comeBack() {
 	b.mu.Lock()
 	gone := time.Since(b.since)
 	b.change(false)
+	b.mu.Unlock()
+	b.log.Info(b.found, "after", gone.Round(time.Millisecond).String())
+	b.announce()
+}
+
+// announce notifies the readers of data that Redis, or a part of it, may have lost meanwhile.
+func (b *breaker) announce() {
+	b.mu.Lock()
 	b.back.Send()
 	callbacks := b.returned
 	b.mu.Unlock()
-	b.log.Info("redis is back", "after", gone.Round(time.Millisecond).String())
 	for _, f := range callbacks {
 		f()
 	}

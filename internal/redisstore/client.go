@@ -45,7 +45,18 @@ func (c client) run(ctx context.Context, s script, keys []string, args ...any) *
 
 // publish sends a message to all current subscribers of a channel.
 func (c client) publish(ctx context.Context, channel, message string) error {
-	return c.do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Publish(ctx, channel, message).Err() })
+	return c.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		if c.store.shards == nil {
+			return r.Publish(ctx, channel, message).Err()
+		}
+		return hook{c.store}.process(ctx, 1, func() error {
+			node, err := c.store.shards.forChannel(ctx, channel)
+			if err != nil {
+				return err
+			}
+			return node.Publish(ctx, channel, message).Err()
+		})
+	})
 }
 
 // malformed counts a malformed value under key.

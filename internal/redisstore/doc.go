@@ -36,7 +36,7 @@
 //
 //   - A command ends within Config.Timeout. After a timeout or a connection failure, all commands fail at once
 //     with [ErrUnavailable] until a probe in the background succeeds. Then the functions of [Store.OnReconnect] are
-//     called; Redis may have come back empty.
+//     called; Redis may have come back empty. On a Cluster this holds for each master and its keys (shards.go).
 //   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
 //   - Keys are made by key, which escapes foreign text. The comment of a store lists its keys; `make generate` collects

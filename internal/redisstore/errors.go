@@ -27,7 +27,7 @@ func unreachable(ctx context.Context, err error) bool {
 	if !errors.As(err, &answer) {
 		return true // no answer: a broken or failed connection, or a timeout
 	}
-	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH", "WRONGPASS"} {
+	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN The cluster is down", "NOAUTH", "WRONGPASS"} {
 		if strings.HasPrefix(answer.Error(), prefix) {
 			return true
 		}

@@ -51,7 +51,7 @@ func (h hook) before(ctx context.Context, cmds ...redis.Cmder) {
 	h.store.cfg.Before(ctx, fmt.Sprint(all...))
 }
 
-// process sends n commands unless the breaker is open, and evaluates their result.
+// process sends n commands unless the breaker of the Store is open, and evaluates their result.
 func (h hook) process(ctx context.Context, n int, send func() error) error {
 	purpose := boundOf(ctx).purpose
 	b := h.store.breaker
@@ -62,18 +62,28 @@ func (h hook) process(ctx context.Context, n int, send func() error) error {
 	if h.store.server != nil {
 		h.store.server.expireKeys()
 	}
-	epoch := b.epoch()
 	h.store.counts.commands[purpose].Add(int64(n))
-	stalled := h.store.cfg.Stalled()
-	err := send()
-	if !failed(err) {
-		b.answered()
-		return err
+	var err error
+	if h.store.shards != nil {
+		err = send() // shardHook evaluates the result
+	} else {
+		err = h.store.send(ctx, b, send)
 	}
-	h.store.counts.errors.Add(1)
+	if failed(err) {
+		h.store.counts.errors.Add(1)
+	}
+	return err
+}
+
+// send lets f send commands, and records in the breaker of their server what the result says of it.
+func (s *Store) send(ctx context.Context, b *breaker, f func() error) error {
+	epoch, stalled := b.epoch(), s.cfg.Stalled()
+	err := f()
 	switch {
-	case purpose == Watch || !unreachable(ctx, err):
-	case h.store.delayed(err, stalled):
+	case !failed(err):
+		b.answered()
+	case boundOf(ctx).purpose == Watch || !unreachable(ctx, err):
+	case s.delayed(err, stalled):
 		b.doubt(epoch, err)
 	default:
 		b.trip(epoch, err)

@@ -54,7 +54,7 @@ func (c client) onMaster(ctx context.Context, key string, f func(*redis.Conn) er
 		node, _ := c.store.redis.(*redis.Client)
 		return lend(node)
 	}
-	return hook{c.store}.process(ctx, 2, func() error { // nodes have no hook
+	return hook{c.store}.process(ctx, 2, func() error { // it does not see the commands of a node
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return err

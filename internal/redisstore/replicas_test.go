@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -140,11 +141,15 @@ func TestUsesWaitOnEveryRedis(t *testing.T) {
 					timeout = never
 				}
 				st := open(t, redisstore.Config{
-					URL: url(), Prefix: "cg:wait-" + name + string(rune('0'+wait)) + ":", WaitReplicas: wait, WaitTimeout: timeout,
+					URL: url(), Prefix: fmt.Sprintf("cg:test-%d:", servers.tests.Add(1)), WaitReplicas: wait, WaitTimeout: timeout,
 				}).Approvals()
 				w := approved(t, st, "apr_1")
 				if got := runs(t, st, w, "apr_1", "a"); got != want {
 					t.Errorf("%d replicas to wait for: runs %v", wait, got)
+				}
+				after := map[bool]approvals.State{true: approvals.Used, false: approvals.Approved}[want]
+				if state, _, err := st.State(t.Context(), "acme", "apr_1"); state != after || err != nil {
+					t.Errorf("%d replicas to wait for: the approval is %v, want %v; %v", wait, state, after, err)
 				}
 			}
 		})

@@ -46,7 +46,7 @@ type Stats struct {
 	Unreplicated int64
 	Rejected     map[Kind]int64 // records without a valid signature
 
-	Unavailable      bool
+	Unavailable      bool      // Redis, or a master of a Cluster
 	UnavailableSince time.Time // zero unless Unavailable
 	Embedded         bool
 }
@@ -54,6 +54,11 @@ type Stats struct {
 // Stats is safe for concurrent use.
 func (s *Store) Stats() Stats {
 	unavailable, since := s.breaker.state()
+	if s.shards != nil && !unavailable {
+		if b := s.shards.unavailable(); b != nil {
+			unavailable, since = b.state()
+		}
+	}
 	stats := Stats{
 		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
 		Unreplicated: s.counts.unreplicated.Load(),

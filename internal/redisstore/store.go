@@ -23,11 +23,14 @@ type Store struct {
 	owner   bool      // of server
 	counts  counts
 	breaker *breaker
+	shards  *shards // of a Cluster; else nil
 
 	replication replication
 	signer      signer
 
+	life    context.Context //nolint:containedctx // ends with Close
 	stop    context.CancelFunc
+	undos   chan struct{} // one value for each write that is to be undone
 	running sync.WaitGroup
 }
 
@@ -71,9 +74,12 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	}
 	s.redis = redis.NewUniversalClient(options)
 	s.breaker = newBreaker(&cfg, s.ping)
+	if cluster, ok := s.redis.(*redis.ClusterClient); ok {
+		s.shards = newShards(s, cluster)
+	}
 	s.redis.AddHook(hook{s})
 	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	s.life, s.stop, s.undos = ctx, stop, make(chan struct{}, maxUndos)
 	if own != nil {
 		s.running.Go(func() { own.run(ctx) })
 	}
@@ -94,28 +100,27 @@ func (s *Store) Close() {
 	}
 }
 
-// Unavailable reports whether Redis is known to be unavailable.
+// Unavailable reports whether Redis is known to be unavailable: on a Cluster, all its masters.
 func (s *Store) Unavailable() bool {
 	unavailable, _ := s.breaker.state()
 	return unavailable
 }
 
-// OnReconnect registers f for each time that Redis is available again, perhaps without its data. f runs on the
+// OnReconnect registers f for each time that Redis, or a master of a Cluster, is available again, perhaps without its
+// data. f runs on the
 // breaker's goroutine and must not block.
 func (s *Store) OnReconnect(f func()) { s.breaker.onReconnect(f) }
 
-// ping checks whether Redis can serve, on a Cluster every master.
+// ping checks whether Redis can serve: on a Cluster, whether a master can.
 func (s *Store) ping(ctx context.Context) error {
-	ctx, cancel := withPurpose(ctx, Watch, s.cfg.Timeout)
-	defer cancel()
 	var err error
 	stalled := s.cfg.Stalled()
-	if cluster, ok := s.redis.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			s.counts.commands[Watch].Add(1) // nodes have no hook
-			return node.Ping(ctx).Err()
-		})
-	} else {
+	if s.shards != nil {
+		err = s.shards.ping(ctx)
+	}
+	ctx, cancel := withPurpose(ctx, Watch, s.cfg.Timeout)
+	defer cancel()
+	if s.shards == nil {
 		err = s.redis.Ping(ctx).Err()
 	}
 	switch {

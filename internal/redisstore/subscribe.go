@@ -35,6 +35,16 @@ func (c client) subscribe(ctx context.Context, channel string, onMessage func(me
 	}
 }
 
+// subscription subscribes, on a Cluster at a master that answers.
+func (c client) subscription(ctx context.Context, channel string) *redis.PubSub {
+	if c.store.shards != nil {
+		if node, err := c.store.shards.forChannel(ctx, channel); err == nil {
+			return node.Subscribe(ctx, channel)
+		}
+	}
+	return c.store.redis.Subscribe(ctx, channel)
+}
+
 // listen subscribes once, and returns when the subscription ends.
 func (c client) listen(ctx context.Context, channel string, onMessage func(string), onConnect func()) {
 	if c.store.Unavailable() {
@@ -45,7 +55,7 @@ func (c client) listen(ctx context.Context, channel string, onMessage func(strin
 	if before := c.store.cfg.Before; before != nil {
 		before(ctx, "subscribe "+channel)
 	}
-	subscription := c.store.redis.Subscribe(ctx, channel)
+	subscription := c.subscription(ctx, channel)
 	defer subscription.Close() //nolint:errcheck // nothing is left to do
 	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
 	defer stop()

@@ -207,8 +207,11 @@ func TestCallsThatCannotEndInTime(t *testing.T) {
 		}
 		end, _, _ := begin(call.Invoke, time.Minute)
 		end()
-		begin(call.Invoke, time.Second) // a permit is free
-		begin(call.Invoke, time.Second)
+		for range 2 { // while a permit is free
+			if _, step, refusal := begin(call.Invoke, time.Second); step != filter.Continue {
+				t.Fatalf("step %d, %v", step, refusal)
+			}
+		}
 		for _, test := range []struct {
 			method   call.Method
 			deadline time.Duration

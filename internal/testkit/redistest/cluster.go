@@ -3,6 +3,7 @@ package redistest
 import (
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -54,6 +55,33 @@ func (c *Cluster) Do(t TB, args ...any) {
 	for _, n := range c.nodes {
 		n.do(t, args...)
 	}
+}
+
+// NodeOf returns the index of the node that has a key.
+func (c *Cluster) NodeOf(t TB, key string) int {
+	t.Helper()
+	slot, _ := c.nodes[0].do(t, "CLUSTER", "KEYSLOT", key).(int64)
+	for i := range c.nodes {
+		if int(slot) < (i+1)*slots/3 {
+			return i
+		}
+	}
+	return -1
+}
+
+// Kill ends a node at once. The others do not notice during a test.
+func (c *Cluster) Kill(i int) { c.nodes[i].process.kill() }
+
+// Freeze stops a node: connections stay, without responses.
+func (c *Cluster) Freeze(t TB, i int) {
+	t.Helper()
+	c.nodes[i].process.signal(t, syscall.SIGSTOP)
+}
+
+// Thaw ends a Freeze.
+func (c *Cluster) Thaw(t TB, i int) {
+	t.Helper()
+	c.nodes[i].process.signal(t, syscall.SIGCONT)
 }
 
 // URL returns the address for Open.
