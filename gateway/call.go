@@ -56,6 +56,28 @@ func (p *callPool) put(t *callState) {
 
 func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }
 
+// relayed is a stream of the relay.
+type relayed struct{ *relay.Stream }
+
+// Wait implements filter.Stream.
+func (s relayed) Wait() filter.Parked { return parked{s.Park()} }
+
+// parked is a stream of the relay that waits.
+type parked struct{ relay.Parked }
+
+// Resume implements filter.Parked.
+func (p parked) Resume(take, gone func()) {
+	p.Parked.Resume(func(s *relay.Stream) {
+		if s == nil {
+			gone()
+			return
+		}
+		take()
+		t := callOf(s)
+		t.walk.list.driver.walk(t)
+	})
+}
+
 // readMethod finds out which method the path names. A path that is none is not decoded or cleaned, as some backends
 // would: the call has no service then, and is rejected before anything is done for it.
 func (t *callState) readMethod(path string) {

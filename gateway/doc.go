@@ -6,10 +6,11 @@
 //	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order, and
 //	                 what the filters remember of a call
 //	list.go          a list and its rows, each bound to what its filter remembers of a call
-//	driver.go        walks the lists; it alone rejects, answers and assigns upstreams
+//	driver.go        takes calls from the relay along the lists; it alone rejects, answers and assigns upstreams
+//	attempt.go       further attempts of calls that did not start
 //	served.go        calls that code in the process serves and continues, and how far a call has come
 //	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters
-//	handler.go       connects filters and driver to the relay
+//	handler.go       makes what the filters have in common, and explains the relay's own failures
 //	config.go        what a Gateway is made of, in groups
 //	gateway.go       puts relay, front doors and in-process services together; runs and drains them
 //	admin.go         the admin API's port
@@ -37,6 +38,11 @@
 // A client learns from call.Progress whether it may repeat a call. The driver owns it: Sent from the first Forward on,
 // NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself
 // ends a stream (Explain), code that serves it may have done more, see filter.Served.Progress.
+//
+// Three facts stand beside it, none of which is a degree of progress. walk.unsent is why the last attempt did not start,
+// for the Done of its filters. walk.settled says that the client has the answer NotSent, so that the call is sent to no
+// backend any more. filter.Served.Continued says that code which serves a call has continued it: its refusal says Sent
+// then, as a backend may have got the call.
 //
 // The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends,
 // internalcall.go the calls that the gateway itself makes, healthcheck.go the answers of Healthcheck, signed.go the

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor/web"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -39,36 +41,57 @@ type stream interface {
 	Serve(f func(*relay.ServerStream) relay.Status)
 }
 
-// relayed is a stream of the relay.
-type relayed struct{ *relay.Stream }
-
-// Wait implements filter.Stream.
-func (s relayed) Wait() filter.Parked { return parked{s.Park()} }
-
-// parked is a stream of the relay that waits.
-type parked struct{ relay.Parked }
-
-// Resume implements filter.Parked.
-func (p parked) Resume(take, gone func()) {
-	p.Parked.Resume(func(s *relay.Stream) {
-		if s == nil {
-			gone()
-			return
-		}
-		take()
-		t := callOf(s)
-		t.walk.list.driver.walk(t)
-	})
-}
-
 func newDriver(st *status.Cache) *driver {
 	return &driver{statuses: st, stream: func(t *callState) stream { return t.Stream.(relayed).Stream }}
+}
+
+// Headers begins a call, or goes on with one that code in the process continues.
+func (h *handler) Headers(s *relay.Stream) {
+	if served, ok := s.Continues(); ok {
+		h.proceed(s, served.(*callState))
+		return
+	}
+	t := h.calls.get(s)
+	startDeadline(s)
+	switch v := s.RequestValue().(type) {
+	case *web.Inherited:
+		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
+		t.authorize.Asked = v.Asked
+	case *internalCall:
+		t.Client.Protocol = call.Own
+		t.Attempt.Address = v.backend
+		h.driver.begin(t, h.chain.ofGateway(t))
+		return
+	default:
+		client.Set(h.cfg.Clients.Addr, s, &t.Call)
+		t.Client.Protocol = call.Own
+		if !s.Peer().Internal {
+			t.Client.Protocol = call.GRPC
+			h.fairQueue.CallArrived()
+		}
+	}
+	h.driver.begin(t, h.chain.of(t))
+}
+
+// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
+// looked up, and while the first message is read.
+func startDeadline(s *relay.Stream) {
+	if asked, has := s.Timeout(); has {
+		s.SetDeadline(asked)
+	}
 }
 
 // begin takes a call along its list until it waits or has its answer. The call may be over when it returns.
 func (d *driver) begin(t *callState, l *list) {
 	t.walk.list = l
 	d.walk(t)
+}
+
+// Message goes on with a call whose first message is there.
+func (h *handler) Message(s *relay.Stream, msg relay.Message) {
+	t := callOf(s)
+	t.Message = msg
+	h.driver.walk(t)
 }
 
 // walk goes on at the row where the call is. It does not touch the call after what may end it.
@@ -137,42 +160,12 @@ func (d *driver) end(t *callState) {
 	}
 }
 
-// again begins another attempt of a call that did not start where it was sent, if it may have one.
-func (d *driver) again(t *callState, err error) {
-	w := &t.walk
-	t.Answer().Upstream = nil
-	if w.at < w.list.attempt {
-		d.reject(t, filter.ShuttingDown)
-		return
+// Done ends one of a call's streams.
+func (h *handler) Done(s *relay.Stream, r *relay.Result) {
+	t := callOf(s)
+	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
+		h.calls.put(t)
 	}
-	w.unsent, t.Attempt.Progress = err, w.past
-	if refusal := w.list.repeat(t, err); refusal != nil {
-		d.reject(t, refusal) // done ends the attempt, too
-		return
-	}
-	d.undo(t)
-	w.at = w.list.attempt
-	d.walk(t)
-}
-
-// undo has the filters of an attempt give back what they had, before another one.
-func (d *driver) undo(t *callState) {
-	w := &t.walk
-	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
-	w.unsent = nil
-}
-
-// proceed goes on with a call that the code which serves it continues on another stream: after the filter that serves
-// it, or with another attempt where one has ended.
-func (d *driver) proceed(t *callState, s filter.Stream) {
-	w, v := &t.walk, t.walk.serving
-	v.live = true
-	v.Continued.Store(true)
-	t.Stream, *t.Answer() = s, filter.Answer{}
-	if w.at = v.row + 1; w.due < w.at {
-		w.at = w.list.attempt
-	}
-	d.walk(t)
 }
 
 // done ends one of a call's streams, and the call with the last of them.
@@ -200,16 +193,4 @@ func (d *driver) done(t *callState, s filter.Stream, r *relay.Result) {
 		}
 		r = v.ended
 	}
-}
-
-// doneTo calls Done of the rows from that one on for which it is due, the last first.
-func (w *walk) doneTo(first rowIndex, t *callState, r filter.Result) {
-	w.result = r
-	for w.due > first {
-		w.due--
-		if done := w.list.rows[w.due].done; done != nil {
-			done(t, &w.result)
-		}
-	}
-	w.result = filter.Result{}
 }

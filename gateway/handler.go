@@ -3,8 +3,6 @@ package gateway
 import (
 	"google.golang.org/grpc/codes"
 
-	"github.com/capgate/capgate/gateway/client"
-	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/accesslog"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
@@ -13,7 +11,6 @@ import (
 	"github.com/capgate/capgate/gateway/filter/overload"
 	"github.com/capgate/capgate/gateway/filter/peek"
 	"github.com/capgate/capgate/gateway/filter/ready"
-	"github.com/capgate/capgate/gateway/filter/retry"
 	"github.com/capgate/capgate/gateway/filter/trace"
 	"github.com/capgate/capgate/gateway/filter/translate"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
@@ -26,8 +23,8 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// handler is what filters have in common, and tells the driver what the relay says of calls. The relay calls it with a
-// shard locked, so nothing in it blocks.
+// handler has what filters have in common, and passes the relay's calls to the driver (driver.go, attempt.go). The relay
+// calls it with a shard locked, so nothing in it blocks.
 type handler struct {
 	cfg        *Config
 	callers    *authenticate.Callers
@@ -109,94 +106,6 @@ func (h *handler) use(tenant string) overloads.Use {
 	return overloads.Use{
 		Doors: own.bodies.Held(tenant) + own.results.Held(tenant),
 		Held:  own.memory.Held(tenant), Moved: h.bandwidth.Moved(tenant),
-	}
-}
-
-// Headers begins a call, or goes on with one that code in the process continues.
-func (h *handler) Headers(s *relay.Stream) {
-	if served, ok := s.Continues(); ok {
-		h.proceed(s, served.(*callState))
-		return
-	}
-	t := h.calls.get(s)
-	startDeadline(s)
-	switch v := s.RequestValue().(type) {
-	case *web.Inherited:
-		t.authenticate.Inherited, t.Client, t.idempotency.Given = &v.Inherited, v.Client, v.IdempotencyKeys
-		t.authorize.Asked = v.Asked
-	case *internalCall:
-		t.Client.Protocol = call.Own
-		t.Attempt.Address = v.backend
-		h.driver.begin(t, h.chain.ofGateway(t))
-		return
-	default:
-		client.Set(h.cfg.Clients.Addr, s, &t.Call)
-		t.Client.Protocol = call.Own
-		if !s.Peer().Internal {
-			t.Client.Protocol = call.GRPC
-			h.fairQueue.CallArrived()
-		}
-	}
-	h.driver.begin(t, h.chain.of(t))
-}
-
-// proceed goes on with a call on a stream that continues it.
-func (h *handler) proceed(s *relay.Stream, t *callState) {
-	if t.walk.over {
-		h.driver.begin(h.calls.get(s), h.chain.ended)
-		return
-	}
-	s.Value = t
-	if e, ok := dialect.Lookup(s.Path()); ok {
-		t.Spoken = e
-	}
-	h.driver.proceed(t, relayed{s})
-}
-
-// Message goes on with a call whose first message is there.
-func (h *handler) Message(s *relay.Stream, msg relay.Message) {
-	t := callOf(s)
-	t.Message = msg
-	h.driver.walk(t)
-}
-
-// Unsent tries another backend: this one provably did not start the call, or the call
-// may be carried out twice.
-func (h *handler) Unsent(s *relay.Stream, err error) {
-	t := callOf(s)
-	// Not for the caller: it names addresses.
-	h.cfg.Log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
-	h.driver.again(t, err)
-}
-
-// Again says whether a call that its backend may have carried out is made once more.
-func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
-	t := callOf(s)
-	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
-	if again {
-		t.walk.past = call.Sent
-	}
-	return again
-}
-
-// repeat says whether a call that did not start makes another attempt; nil: it does.
-func repeat(t *callState, err error) *call.Refusal {
-	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
-}
-
-// Done ends one of a call's streams.
-func (h *handler) Done(s *relay.Stream, r *relay.Result) {
-	t := callOf(s)
-	if h.driver.done(t, relayed{s}, r); t.walk.over && !t.walk.shared {
-		h.calls.put(t)
-	}
-}
-
-// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
-// looked up, and while the first message is read.
-func startDeadline(s *relay.Stream) {
-	if asked, has := s.Timeout(); has {
-		s.SetDeadline(asked)
 	}
 }
 

@@ -84,3 +84,15 @@ func (l *list) once() *list {
 
 // rowIndex is the place of a row in its list. It is small, because each open stream has some.
 type rowIndex int16
+
+// doneTo calls Done of the rows from that one on for which it is due, the last first.
+func (w *walk) doneTo(first rowIndex, t *callState, r filter.Result) {
+	w.result = r
+	for w.due > first {
+		w.due--
+		if done := w.list.rows[w.due].done; done != nil {
+			done(t, &w.result)
+		}
+	}
+	w.result = filter.Result{}
+}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 
+	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
@@ -22,6 +23,32 @@ type serving struct {
 	code      uint32        // of the last stream that continued it
 	reason    string        // why the gateway has rejected that one; "": it has not
 	last      *relay.Result // of the last stream at a backend; nil: there was none
+}
+
+// proceed goes on with a call on a stream that continues it.
+func (h *handler) proceed(s *relay.Stream, t *callState) {
+	if t.walk.over {
+		h.driver.begin(h.calls.get(s), h.chain.ended)
+		return
+	}
+	s.Value = t
+	if e, ok := dialect.Lookup(s.Path()); ok {
+		t.Spoken = e
+	}
+	h.driver.proceed(t, relayed{s})
+}
+
+// proceed goes on with a call that the code which serves it continues on another stream: after the filter that serves
+// it, or with another attempt where one has ended.
+func (d *driver) proceed(t *callState, s filter.Stream) {
+	w, v := &t.walk, t.walk.serving
+	v.live = true
+	v.Continued.Store(true)
+	t.Stream, *t.Answer() = s, filter.Answer{}
+	if w.at = v.row + 1; w.due < w.at {
+		w.at = w.list.attempt
+	}
+	d.walk(t)
 }
 
 // refuse is the error by which served code refuses its call, for the reason that the call's record has.

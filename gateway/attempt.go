@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/filter/retry"
+	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
+)
+
+// Unsent tries another backend: this one provably did not start the call, or the call
+// may be carried out twice.
+func (h *handler) Unsent(s *relay.Stream, err error) {
+	t := callOf(s)
+	// Not for the caller: it names addresses.
+	h.cfg.Log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
+	h.driver.again(t, err)
+}
+
+// Again says whether a call that its backend may have carried out is made once more.
+func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
+	t := callOf(s)
+	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
+	if again {
+		t.walk.past = call.Sent
+	}
+	return again
+}
+
+// again begins another attempt of a call that did not start where it was sent, if it may have one.
+func (d *driver) again(t *callState, err error) {
+	w := &t.walk
+	t.Answer().Upstream = nil
+	if w.at < w.list.attempt {
+		d.reject(t, filter.ShuttingDown)
+		return
+	}
+	w.unsent, t.Attempt.Progress = err, w.past
+	if refusal := w.list.repeat(t, err); refusal != nil {
+		d.reject(t, refusal) // done ends the attempt, too
+		return
+	}
+	d.undo(t)
+	w.at = w.list.attempt
+	d.walk(t)
+}
+
+// undo has the filters of an attempt give back what they had, before another one.
+func (d *driver) undo(t *callState) {
+	w := &t.walk
+	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
+	w.unsent = nil
+}
+
+// repeat says whether a call that did not start makes another attempt; nil: it does.
+func repeat(t *callState, err error) *call.Refusal {
+	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
+}
