@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,20 +134,24 @@ func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer
 	return answer
 }
 
-// counts returns what the calls took: records of the audit log, lines of the access log and tokens of a limit. It stops
-// the replicas, as soon as they have want of all.
-func (r *countedReplicas) counts(t *testing.T, want int) (records, lines, tokens int) {
+// counts returns what the calls took: the approvals of their records in the audit log, lines of the access log and
+// tokens of a limit. It stops the replicas, as soon as they have want of all.
+func (r *countedReplicas) counts(t *testing.T, wantLines, wantTokens int) (records []string, lines, tokens int) {
 	t.Helper()
-	for wanted, count := range map[*int]func(*testing.T) int{&lines: r.lines, &tokens: r.tokens} {
-		check.Until(t, fmt.Sprintf("%d calls", want), func() (bool, string) {
-			*wanted = count(t)
-			return *wanted == want, fmt.Sprint(*wanted)
+	for _, of := range []struct {
+		n     *int
+		want  int
+		count func(*testing.T) int
+	}{{&lines, wantLines, r.lines}, {&tokens, wantTokens, r.tokens}} {
+		check.Until(t, fmt.Sprintf("%d calls, %d tokens", wantLines, wantTokens), func() (bool, string) {
+			*of.n = of.count(t)
+			return *of.n == of.want, fmt.Sprint(*of.n)
 		})
 	}
 	for i, f := range r.all {
 		f.gateway.Stop(t)
 		r.logs[i].Close()
-		records += recordsOfCalls(t, r.paths[i])
+		records = append(records, recordsOfCalls(t, r.paths[i])...)
 	}
 	return records, r.lines(t), tokens
 }
@@ -181,18 +186,19 @@ func (r *countedReplicas) lines(t *testing.T) (n int) {
 	return n
 }
 
-func recordsOfCalls(t *testing.T, path string) (n int) {
+// recordsOfCalls returns the approval of each record of a call in an audit log.
+func recordsOfCalls(t *testing.T, path string) (approvals []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	check.Must(t, err)
 	for line := range strings.Lines(string(text)) {
-		var rec struct{ Type, Method string }
+		var rec struct{ Type, Method, Approval string }
 		check.Must(t, json.Unmarshal([]byte(line), &rec))
 		if rec.Type == "call" && isInvoke(rec.Method) {
-			n++
+			approvals = append(approvals, rec.Approval)
 		}
 	}
-	return n
+	return approvals
 }
 
 // given is how the approval of a call ends.
@@ -238,6 +244,7 @@ var countedWays = map[string]func(t *testing.T, r *countedReplicas, how given) e
 	},
 	"URL, before 2026-07-28": func(t *testing.T, r *countedReplicas, how given) error { return r.pages(t, how) },
 	"task":                   func(t *testing.T, r *countedReplicas, how given) error { return r.task(t, how) },
+	"JSON, of no MCP client": func(t *testing.T, r *countedReplicas, how given) error { return r.json(t, how) },
 }
 
 // shown returns a client that shows forms and pages. Its user answers as how says; a page is answered there.
@@ -334,6 +341,33 @@ func (r *countedReplicas) task(t *testing.T, how given) error {
 	}
 }
 
+// json makes a call over the JSON API, and makes it again with its approval.
+func (r *countedReplicas) json(t *testing.T, how given) error {
+	t.Helper()
+	post := func(approval string) int {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			r.all[0].gateway.URL("/v1/capabilities/caps/tools/echo"), strings.NewReader("{}"))
+		check.Must(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		if approval != "" {
+			q.Header.Set("X-Approval-Id", approval)
+		}
+		resp, err := r.RoundTrip(q)
+		check.Must(t, err)
+		check.Must(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	if code := post(""); code != http.StatusAccepted {
+		t.Errorf("status %d before the approval", code)
+	}
+	id := r.next(t, approvals.EventCreated).ID
+	r.answer(t, id, how)
+	if code := post(id); code != http.StatusOK {
+		return fmt.Errorf("status %d", code)
+	}
+	return nil
+}
+
 // resultError returns the error of a call, or of its result.
 func resultError(r *sdk.CallToolResult, err error) error {
 	if err == nil && r.IsError {
@@ -346,20 +380,22 @@ func resultError(r *sdk.CallToolResult, err error) error {
 // however it ends: it has one record in the audit log, one line in the access log and one token of a limit. A Shield is
 // asked once before the person is, and once more when a call that waited has its answer, as a new call would be; it
 // answers from its cache while its verdict is valid. A client that makes the call again with the gateway's state, or
-// asks for its task, makes a call of its own.
+// asks for its task, makes a call with a record of its own, in which the approval is that of the first one. If it redeems
+// the approval, no second token is taken.
 func TestMCPCallsCountOnce(t *testing.T) {
 	t.Parallel()
-	type count struct{ calls, questions int }
-	waits, once, again := count{1, 2}, count{1, 1}, count{2, 2}
+	type count struct{ calls, tokens, questions int }
+	waits, once, again, approved := count{1, 1, 2}, count{1, 1, 1}, count{2, 2, 2}, count{2, 1, 2}
 	for name, want := range map[string]map[given]count{
 		"held":                              {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
 		"progress":                          {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
 		"form on the stream":                {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
 		"form on the stream, with progress": {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
-		"form":                              {byApproval: again, inItsClient: once},
-		"URL":                               {byApproval: again, byDenial: again, byNobody: again, inItsClient: once},
-		"URL, before 2026-07-28":            {byApproval: count{2, 3}, byDenial: again, byNobody: again},
-		"task":                              {byApproval: again, byDenial: again, byNobody: once, byItsClient: once},
+		"form":                              {byApproval: approved, inItsClient: once},
+		"URL":                               {byApproval: approved, byDenial: again, byNobody: again, inItsClient: once},
+		"URL, before 2026-07-28":            {byApproval: count{2, 1, 3}, byDenial: again, byNobody: again},
+		"JSON, of no MCP client":            {byApproval: approved, byDenial: again, byNobody: again},
+		"task":                              {byApproval: approved, byDenial: again, byNobody: once, byItsClient: once},
 	} {
 		for how, want := range want {
 			for _, replicas := range []int{1, 2} {
@@ -377,10 +413,14 @@ func TestMCPCallsCountOnce(t *testing.T) {
 					if ran := calls(r.all); ran > 1 || (ran == 1) != (how == byApproval) {
 						t.Errorf("the call ran %d times", ran)
 					}
-					if records, lines, tokens := r.counts(t, want.calls); records != want.calls || lines != want.calls ||
-						tokens != want.calls || questions != want.questions {
-						t.Errorf("%d records, %d lines, %d tokens, %d questions; want %+v", records, lines, tokens, questions,
-							want)
+					records, lines, tokens := r.counts(t, want.calls, want.tokens)
+					if len(records) != want.calls || lines != want.calls || tokens != want.tokens ||
+						questions != want.questions {
+						t.Errorf("%d records, %d lines, %d tokens, %d questions; want %+v", len(records), lines, tokens,
+							questions, want)
+					}
+					if ids := slices.Compact(records); how == byApproval && (len(ids) != 1 || ids[0] == "") {
+						t.Errorf("records of the approvals %q, want one", ids)
 					}
 				})
 			}

@@ -74,6 +74,7 @@ type Marks struct {
 type Decision struct {
 	policy.Decision
 	Made     bool
+	Repeats  bool          // it has redeemed an approval for which an earlier call was made
 	Approval string        // its id, or of the one that is missing
 	Redeemed *call.Refusal // of a call with an idempotency key whose approval is used: by an earlier one, perhaps
 }

@@ -114,6 +114,26 @@ func (l *Limiter) Take(s *tenant.Settings, c *call.Call, shard uint32, p *Permit
 	return nil, true
 }
 
+// Refund has a call that was admitted today count for no limit, as another call has counted for it. It stays counted for
+// a user, agent or capability whose state was removed since.
+func (l *Limiter) Refund(s *tenant.Settings, c *call.Call) {
+	if s == nil {
+		if s = l.single.Load(); s == nil {
+			return
+		}
+	}
+	if !s.Limits.Counted() {
+		return
+	}
+	a, rules := l.rules(s)
+	for i := range rules.rules {
+		r := &rules.rules[i]
+		if sc := r.scopeOf(a, c); sc != nil && counts(&r.of.Bounds) {
+			sc.refund()
+		}
+	}
+}
+
 // rules returns a tenant's state and its plan for the settings.
 func (l *Limiter) rules(s *tenant.Settings) (*tenantState, *plan) {
 	var a *tenantState

@@ -231,3 +231,20 @@ func TestValuesOfAllTenantsAreBounded(t *testing.T) {
 		t.Errorf("%d users have limits of their own, want %d", apart, ratelimit.MaxScopes)
 	}
 }
+
+// TestRefund: a call that is refunded counts for no limit, and a call before all limits changes none.
+func TestRefund(t *testing.T) {
+	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
+		s := settings(tenant.Bounds{PerDay: 3}, tenant.Limit{Capability: "weather", Bounds: tenant.Bounds{PerDay: 3}})
+		weather := call.Call{Capability: "weather"}
+		l.Refund(s, &weather)
+		if ok, _ := made(l, s, weather, 9); ok != 3 {
+			t.Fatalf("%d calls, want 3", ok)
+		}
+		l.Refund(s, &weather)
+		pass(15 * time.Second)
+		if ok, _ := made(l, s, weather, 9); ok != 1 {
+			t.Errorf("%d calls after a refund, want 1", ok)
+		}
+	})
+}

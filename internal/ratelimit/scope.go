@@ -74,6 +74,18 @@ func counts(b *tenant.Bounds) bool { return b.CallsPerSecond > 0 || b.PerDay > 0
 // used returns the number of calls made.
 func (s *scope) used() int64 { return s.granted - s.calls.left() }
 
+// refund returns a used call to the store.
+func (s *scope) refund() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.used() <= 0 { // the limit is newer than the call
+		return
+	}
+	s.granted--
+	s.returned++
+	s.of.schedule(s)
+}
+
 // measure updates the demand by the calls since the last measure.
 func (s *scope) measure(now time.Duration) {
 	used := s.used()

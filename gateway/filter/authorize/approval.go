@@ -58,6 +58,7 @@ const (
 // approvalAsk is what a client says of its call's approval.
 type approvalAsk struct {
 	id    string // "": there is none yet
+	found bool   // an earlier call has created it
 	wait  time.Duration
 	until time.Time                                // when the wait ends at the latest, however long the decision before it takes
 	asked func(call.Approval) (wait time.Duration) // decides on wait; nil: it is decided
@@ -70,7 +71,7 @@ func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c a
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
 		return c, rejectedApproval
 	}
-	c.id, _ = s.Header(approvalHeader)
+	c.id, c.found = s.Header(approvalHeader)
 	c.asked = asked
 	most := s.Left() - answerMargin
 	if text, present := s.Header(waitHeader); present {
@@ -113,7 +114,7 @@ func (f *Filter) create(ctx context.Context, m *request, o *result) {
 	a, granted, refusal := f.cfg.Approver.Create(ctx, r)
 	m.settings = r.Settings
 	if o.refusal = refusal; refusal == nil && !granted {
-		o.asked = &a
+		o.asked, m.approval.found = &a, a.State == approvals.Approved
 	}
 }
 
@@ -124,7 +125,7 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 	defer cancel()
 	use, refusal := f.cfg.Approver.Redeem(ctx, id, f.approvalRequest(m))
 	if o.refusal = refusal; refusal == nil {
-		o.use = &use
+		o.use, o.repeats = &use, m.approval.found
 		return
 	}
 	if m.approval.asked != nil && refusal.Reason == call.ApprovalPending {

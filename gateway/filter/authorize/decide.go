@@ -73,6 +73,7 @@ type result struct {
 	asked    *approvals.Approval   // a person was asked, who has not answered yet
 	held     time.Duration         // for which the call waited for that person
 	use      *approvals.Redemption // of an approval, which is for this call alone
+	repeats  bool                  // that one was created for an earlier call
 	refusal  *call.Refusal
 	named    []string // the artifacts that the call names, where they had to be found
 }

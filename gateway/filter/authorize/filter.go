@@ -115,7 +115,8 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 
 // decided goes on with a call, or rejects it, as the result says.
 func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
-	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Approval: r.approval()}
+	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Repeats: r.repeats,
+		Approval: r.approval()}
 	c.Hold(r.held)
 	if c.Principal.ArtifactsUnread && r.refusal == nil {
 		c.Artifacts.IDs, c.Principal.ArtifactsUnread = r.named, false

@@ -15,6 +15,8 @@ type Limiter interface {
 	Take(of *tenant.Settings, c *call.Call, shard uint32, p *ratelimit.Permit) (refusal *call.Refusal, known bool)
 	// Wait calls resume from another goroutine, a tenth of a second later at most.
 	Wait(p *ratelimit.Permit, resume func())
+	// Refund has a call of today count for no limit. It must not block, and keeps no string of the call.
+	Refund(of *tenant.Settings, c *call.Call)
 	// Release gives a permit back.
 	Release(shard uint32, p *ratelimit.Permit)
 }
@@ -78,8 +80,19 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// Done implements filter.Filter.
-func (f *Filter) Done(c *filter.Call, s *State, _ *filter.Result) { f.Release(c, s) }
+// Done implements filter.Filter. A call that has used up the approval of an earlier call counts no second time: that one
+// has counted. Both count if the approval is given back, as the call did not start, and if the call passed midnight, as
+// the next day's calls are counted anew.
+func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
+	_, shadowed := s.Permit.Shadowed()
+	f.Release(c, s)
+	if f.limiter == nil || !c.Decision.Repeats || shadowed || c.Attempt.Progress == call.NotSent {
+		return
+	}
+	if began := r.Started.UTC(); began.Day() == began.Add(r.Ended).Day() {
+		f.limiter.Refund(c.Principal.Settings, &c.Info)
+	}
+}
 
 // Release gives back what a call has of its tenant's limits.
 func (f *Filter) Release(c *filter.Call, s *State) {

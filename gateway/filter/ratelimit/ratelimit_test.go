@@ -3,9 +3,11 @@ package ratelimit_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/gateway/filter"
 	ratelimitfilter "github.com/capgate/capgate/gateway/filter/ratelimit"
+	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -20,6 +22,7 @@ type limiter struct {
 	unknown  int // how often it does not know
 	resumes  []func()
 	released int
+	refunded int
 }
 
 func (l *limiter) Take(*tenant.Settings, *call.Call, uint32, *ratelimit.Permit) (*call.Refusal, bool) {
@@ -32,6 +35,7 @@ func (l *limiter) Take(*tenant.Settings, *call.Call, uint32, *ratelimit.Permit) 
 
 func (l *limiter) Wait(_ *ratelimit.Permit, resume func()) { l.resumes = append(l.resumes, resume) }
 func (l *limiter) Release(_ uint32, _ *ratelimit.Permit)   { l.released++ }
+func (l *limiter) Refund(*tenant.Settings, *call.Call)     { l.refunded++ }
 func memory(bytes int64) *fairshare.Pool                   { return fairshare.New("deciding", bytes) }
 func peeked(c *filter.Call, args string) *ratelimitfilter.State {
 	c.SetPeeked(&filter.Peeked{Read: true, Args: []byte(args), Config: []byte("secret")})
@@ -73,6 +77,33 @@ func TestWait(t *testing.T) {
 	f.Done(c, s, &filter.Result{Final: true})
 	if pool.Used() != 0 || l.released != 1 {
 		t.Errorf("%d bytes held, %d permits released", pool.Used(), l.released)
+	}
+}
+
+// TestRepeatCountsOnce: a call that uses up the approval of an earlier one is refunded.
+func TestRepeatCountsOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		repeats  bool
+		progress call.Progress
+		took     time.Duration
+		want     int
+	}{
+		"an ordinary call":            {false, call.Sent, time.Second, 0},
+		"a repeat":                    {true, call.Sent, time.Second, 1},
+		"a repeat, answered":          {true, call.Answered, time.Second, 1},
+		"a repeat that did not start": {true, call.NotSent, time.Second, 0},
+		"a repeat that ended later":   {true, call.Sent, 24 * time.Hour, 0},
+	} {
+		l := new(limiter)
+		f, s := ratelimitfilter.New(l, memory(1)), &ratelimitfilter.State{}
+		c, _ := filtertest.NewCall()
+		f.Admit(c, s)
+		c.Decision.Repeats, c.Attempt.Progress = test.repeats, test.progress
+		f.Done(c, s, &filter.Result{Final: true, Result: &relay.Result{Ended: test.took}})
+		if l.refunded != test.want || l.released != 1 {
+			t.Errorf("%s: %d refunds, %d permits released", name, l.refunded, l.released)
+		}
 	}
 }
 
@@ -153,4 +184,5 @@ func (l *atOnce) Take(*tenant.Settings, *call.Call, uint32, *ratelimit.Permit) (
 }
 
 func (l *atOnce) Wait(_ *ratelimit.Permit, resume func()) { go resume() }
+func (*atOnce) Refund(*tenant.Settings, *call.Call)       {}
 func (l *atOnce) Release(_ uint32, _ *ratelimit.Permit)   { l.running-- }
