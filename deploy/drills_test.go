@@ -23,8 +23,8 @@ const drillsConfig = `
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: '$redis', timeout: 1s}
-replicas: {heartbeat: 500ms, reconcile: 1s}
-approvals: {webhook: {url: '$webhook', secret_file: '$dir/secret'}}
+replicas: {heartbeat: 500ms}
+approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
 shields: [{name: main, address: '$shield', timeout: 1s, on_failure: allow, cache: 0}]
 fleets:
   - {capability: weather, policy: allow, health: {interval: 200ms, timeout: 200ms}, backends: ['$one', '$two']}

@@ -50,9 +50,9 @@ const gatewaysConfig = `
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: '$redis', timeout: 5s}
-replicas: {heartbeat: 500ms, reconcile: 1s}
+replicas: {heartbeat: 500ms}
 policies: {shadow: true, ttl: 1s}
-approvals: {webhook: {url: '$webhook', secret_file: '$dir/secret'}}
+approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
 shields: [{name: main, address: '$shield', timeout: 5s, cache: 0}]
 registration: {capabilities: ["gen-*"], policy: allow}
 identity: {store: redis}

@@ -17,8 +17,8 @@ type Config struct {
 	Interval time.Duration `yaml:"interval" min:"10ms" default:"5s"`
 	// Timeout of one probe, including the connection; at most interval.
 	Timeout time.Duration `yaml:"timeout" above:"0" default:"1s"`
-	// Fraction of interval by which each wait varies.
-	Jitter float64 `yaml:"jitter" above:"0" max:"1" default:"0.1"`
+	// Jitter is the fraction of Interval by which each wait varies; default 0.1.
+	Jitter float64 `yaml:"-"`
 	// Consecutive good probes that bring a backend back; one is enough while no other backend of the fleet is up.
 	Rise int `yaml:"rise" min:"1" max:"100" default:"2"`
 	// Consecutive bad probes that take it out.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -53,7 +54,7 @@ func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) e
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
-	b := newBacklog(p.Settings.Buffer)
+	b := newBacklog(cmp.Or(p.Settings.Buffer, 4<<20))
 	if err := g.cfg.Detach(ctx, func(ctx context.Context) { g.run(ctx, *p, path, msg, turn, b) }); err != nil {
 		turn.Done()
 		return err
@@ -90,7 +91,7 @@ func openSession(s grpc.ServerStream, p *Call, path string, msg []byte) ([]byte,
 func (g *Guard) turn(ctx context.Context, p *Call) (*turns.Turn, *call.Refusal) {
 	p.meter.AddWaiting(1)
 	came := time.Now()
-	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, p.Settings.Queue)
+	turn, err := g.cfg.Turns.Take(ctx, p.engine(), p.Tenant, max(cmp.Or(p.Settings.Queue, 100), 0))
 	p.meter.AddWaiting(-1)
 	how, refusal := TurnCame, (*call.Refusal)(nil)
 	switch {

@@ -14,10 +14,10 @@ type Settings struct {
 	Shutdown bool `yaml:"shutdown" default:"false"`
 	// Numbers of SessionMode. source: NORMAL=1, OTR=2; seed: NORMAL=0, OTR=1.
 	Modes `yaml:"session_modes"`
-	// Waiting messages of one engine, over all replicas; 0: none.
-	Queue int `yaml:"queue" min:"0" max:"10000" default:"100"`
-	// Unread events of a client, in bytes, beyond which its stream ends.
-	Buffer int `yaml:"buffer" kind:"size" min:"64KiB" max:"1GiB" default:"4MiB"`
+	// Queue is the number of messages of one engine that may wait, over all replicas; 0 means 100, and -1 none.
+	Queue int `yaml:"-"`
+	// Buffer is the bytes of events that a client may leave unread before its stream ends; 0 means 4 MiB.
+	Buffer int `yaml:"-"`
 }
 
 // Modes are numberings of session modes.

@@ -12,6 +12,7 @@ import (
 
 // artifactsFeature signs URLs of files, and knows its signatures.
 func artifactsFeature() feature {
+	var signer *signing.Server
 	return feature{
 		build: func(p *App) error {
 			var tenants tenant.Tenants
@@ -21,10 +22,8 @@ func artifactsFeature() feature {
 			signatures := tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
 			signatures.Replace(p.started.SigningKeys)
 			cfg := p.started.Config.Artifacts
-			signer := signing.New(signing.Config{
-				Signer: signatures, Finder: func() signing.Finder { return p.gateway },
-				MaxTTL: cfg.MaxURLTTL, PublicURL: cfg.PublicURL,
-			})
+			signer = signing.New(signing.Config{Signer: signatures, Finder: func() signing.Finder { return p.gateway },
+				MaxTTL: cfg.MaxURLTTL})
 			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}
 			p.auth.signatures = signatures
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
@@ -33,6 +32,7 @@ func artifactsFeature() feature {
 			return nil
 		},
 		apply: func(p *App, c *change) {
+			signer.SetPublicURL(c.Config.PublicURL)
 			if c.reloaded {
 				p.auth.signatures.Replace(c.SigningKeys)
 			}

@@ -23,7 +23,7 @@ func openAudit(p *App) (err error) {
 	a := p.started.Config.Audit
 	c := audit.Config{Changed: p.recordChange}
 	if a.To != "" {
-		c = audit.Config{Path: a.To, Required: a.Required, Queue: a.Queue,
+		c = audit.Config{Path: a.To, Required: a.Required,
 			Replica: p.replica, Version: p.options.Version, Log: p.log, Changed: p.recordChange}
 	}
 	if a.To == "stdout" {

@@ -28,7 +28,7 @@ func gatewayFeature() feature {
 // buildGateway completes the parts.
 func buildGateway(p *App) (err error) {
 	cfg, of := p.started.Config, &p.parts
-	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), cfg.ClientLimits.OpenCalls
+	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), cfg.ClientLimits.OpenCalls()
 	of.Clients.Exempt = append([]netip.Prefix{}, cfg.ClientLimits.Exempt...) // empty: none
 	of.Doors.CORS, of.Drain = cors.Config(cfg.CORS), gateway.Drain(cfg.Drain)
 	if cfg.REST.HTTPErrors {

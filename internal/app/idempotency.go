@@ -13,8 +13,7 @@ func idempotencyFeature() feature {
 	return feature{
 		build: func(p *App) (err error) {
 			cfg := p.started.Config.Idempotency
-			o := idempotency.Options{Keys: p.started.IdempotencyKeys, TTL: cfg.TTL, MaxAnswer: cfg.MaxAnswer,
-				MaxKeys: cfg.MaxKeys}
+			o := idempotency.Options{Keys: p.started.IdempotencyKeys, TTL: cfg.TTL, MaxKeys: cfg.MaxKeys}
 			if len(o.Keys) == 0 {
 				o.Keys = p.started.ApprovalKeys
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// noticesFeature delivers the approvals webhook and notices.
+// noticesFeature delivers events of approvals.
 func noticesFeature() feature {
 	return feature{
 		build: buildNotices,
@@ -43,13 +43,10 @@ func (p *App) setWebhooks(all []webhook.Config) error {
 	})
 }
 
-// letters returns the dead letters of all destinations, and of the webhook also while it is not configured.
-func (p *App) letters() webhook.Letters {
-	all := webhook.Letters{{Store: p.store.Webhooks()}}
+// letters returns the dead letters of all destinations.
+func (p *App) letters() (all webhook.Letters) {
 	for _, d := range p.approvals.webhooks.All() {
-		if name := d.Name(); name != webhook.Own {
-			all = append(all, webhook.Outbox{Name: name, Store: p.store.Notices(name)})
-		}
+		all = append(all, webhook.Outbox{Name: d.Name(), Store: p.store.Notices(d.Name())})
 	}
 	return all
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
 )
@@ -80,19 +79,6 @@ func TestMemoryPools(t *testing.T) {
 		}
 		if memory >= 256<<20 && (m.all > memory/4*3 || m.bodies > memory/bodyFraction) {
 			t.Errorf("%d: %+v is more than there is", memory, m)
-		}
-	}
-}
-
-// TestReservedConnections: a file that reserves no connections reserves none, rather than the default.
-func TestReservedConnections(t *testing.T) {
-	t.Parallel()
-	for reserved, want := range map[int]int{0: -1, 5: 5} {
-		cfg := config.Default()
-		cfg.ClientLimits.ReservedConns = reserved
-		got := (&App{}).relayConfig(&settings.Settings{Config: cfg}, memoryPools{}).Limits.ReservedConns
-		if got != want {
-			t.Errorf("%d: %d, want %d", reserved, got, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func registrySettings(cfg *config.Config) registry.Settings {
 		Rules: registry.Rules{
 			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities,
 			Allow:  cfg.Registration.Allow,
-			MinTTL: cfg.Registration.MinTTL, MaxTTL: time.Hour,
+			MinTTL: time.Second, MaxTTL: time.Hour,
 			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability,
 			Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
 		},

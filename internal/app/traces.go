@@ -21,8 +21,8 @@ func tracesFeature() feature {
 			}
 			tracer, err = tracing.New(tracing.Config{
 				Endpoint: c.Endpoint, TLS: p.started.Backends[c.TLS], Headers: p.started.TraceHeaders, Sample: c.Sample,
-				IgnoreParent: !c.Follow, Service: c.Service, Version: p.options.Version, Instance: p.replica,
-				Queue: c.Queue, Timeout: c.Timeout, Log: p.log,
+				IgnoreParent: !c.Follow, Version: p.options.Version, Instance: p.replica,
+				Log: p.log,
 			})
 			if err != nil {
 				return err

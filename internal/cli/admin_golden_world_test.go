@@ -33,7 +33,7 @@ log: {level: error}
 redis: embedded
 identity: {store: redis}
 registration: {capabilities: ['gen-*'], allow: [127.0.0.0/8]}
-approvals: {webhook: {url: '$webhook', secret_file: '$dir/secret'}}
+approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
 issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]
 tenants:
   - {id: acme, capabilities: ['*'], keys: [$callers], limits: {calls_per_second: 100, burst: 200, concurrent: 50,

@@ -25,8 +25,8 @@ func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdou
 }
 
 // changeConfig has a webhook and a notice of approvals.
-const changeConfig = "approvals: {webhook: {url: '%s/signed', secret_file: %s}, notices: " +
-	"[{name: slack, format: slack, url_file: %s}]}\n"
+const changeConfig = "approvals: {notices: [{name: webhook, url: '%s/signed', secret_file: %s}, " +
+	"{name: slack, format: slack, url_file: %s}]}\n"
 
 // TestAToolIsAccepted: a manifest changes a tool, which needs approval until an operator accepts it.
 func TestAToolIsAccepted(t *testing.T) {

@@ -85,7 +85,7 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 // clusterConfig is a configuration of gateways that find out soon. The readers' tool may be
 // called twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
-	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms, reconcile: 1s, stale: 10s}", redis)
+	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms, stale: 10s}", redis)
 	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms, max: "+
 		"1s}, backends:", readTool, interval)
 	return strings.Replace(configOf(more, backends...), "backends:", fleet, 1)

@@ -24,7 +24,7 @@ func consolePeople(t *testing.T, b *browsertest.Browser) {
 	hook, posts := channels(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	check.Must(t, os.WriteFile(secret, []byte("a secret of a webhook, which is long\n"), 0o600))
-	r := startPeople(t, fmt.Sprintf("approvals: {webhook: {url: '%s/hook', secret_file: %s}}", hook, secret))
+	r := startPeople(t, fmt.Sprintf("approvals: {notices: [{name: webhook, url: '%s/hook', secret_file: %s}]}", hook, secret))
 	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
 	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
 	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })

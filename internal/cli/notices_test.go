@@ -52,7 +52,7 @@ const noticesConfig = `public_url: https://gate.example
 approvals:
   notices:
   - {name: dead, format: slack, url_file: DIR/dead.url}
-  - {name: silent, format: slack, url_file: DIR/silent.url, timeout: 1m}
+  - {name: silent, format: slack, url_file: DIR/silent.url}
   - {name: other, format: slack, url_file: DIR/slack.url, tenants: [other]}
   - {name: slack, format: slack, url_file: DIR/slack.url}
   - {name: teams, format: teams, url_file: DIR/teams.url, events: [denied]}

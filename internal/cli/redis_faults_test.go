@@ -18,7 +18,7 @@ import (
 // answer a probe late, which is not what they are about.
 func faultyConfig(t *testing.T, redis string, backends ...string) string {
 	t.Helper()
-	more := "redis: {url: '" + redis + "', timeout: 500ms}\nreplicas: {heartbeat: 500ms, reconcile: 1s}"
+	more := "redis: {url: '" + redis + "', timeout: 500ms}\nreplicas: {heartbeat: 500ms}"
 	return writeConfig(t, strings.Replace(configOf(more, backends...), "backends:",
 		"health: {interval: 20s, timeout: 20s}, backends:", 1))
 }

@@ -100,7 +100,7 @@ func (g *secretive) checkBadFiles(t *testing.T) {
 	t.Helper()
 	for door, text := range map[string]string{
 		"shield's user":    "shields: [{name: a, url: 'http://u:SECRET@h/'}]",
-		"webhook's user":   "approvals: {webhook: {url: 'http://u:SECRET@h/', secret_file: /dev/null}}",
+		"webhook's user":   "approvals: {notices: [{name: webhook, url: 'http://u:SECRET@h/', secret_file: /dev/null}]}",
 		"a wrong Redis":    "redis: 'redis://u:SECRET@h:port/'",
 		"options of Redis": "redis: 'redis://h/0?password=SECRET'",
 		"Redis as a list":  "redis: ['redis://u:SECRET@h/']",
@@ -140,7 +140,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		"file of a hash": {"tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: " +
 			"FILE}]}]", "sha256:SECRET"},
 		"file of approvals": {"policies: {}\napprovals: {key_file: FILE}", "SECRET"},
-		"file of the webhook": {"policies: {}\napprovals: {webhook: {url: 'http://h/', secret_file: FILE}}",
+		"file of the webhook": {"policies: {}\napprovals: {notices: [{name: webhook, url: 'http://h/', secret_file: FILE}]}",
 			"whsec_!SECRET"},
 		"file of a key": {"tls: {cert_file: FILE, key_file: FILE}",
 			"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n"},

@@ -114,7 +114,7 @@ func TestWebhook(t *testing.T) {
 // What is wrong with a secret is said when the configuration is checked.
 func TestWebhookNeedsASecret(t *testing.T) {
 	t.Parallel()
-	file := configFile(t, "127.0.0.1:1", "approvals: {webhook: {url: 'http://h', secret_file: /dev/null}}")
+	file := configFile(t, "127.0.0.1:1", "approvals: {notices: [{name: webhook, url: 'http://h', secret_file: /dev/null}]}")
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
 	if exit == 0 || !strings.Contains(stderr, "approvals.webhook.secret_file: /dev/null: the file has no secret") {
 		t.Errorf("%d: %s", exit, stderr)

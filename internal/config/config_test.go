@@ -24,29 +24,29 @@ func TestParseFull(t *testing.T) {
 listen: "0.0.0.0:80"
 admin: "[::1]:81"
 redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem,
-  key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2, wait_timeout: 300ms,
+  key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2,
   store_key_file: /s.key, store_key_accept_unsigned: true}
-replicas: {id: gw-1, heartbeat: 1s, reconcile: 5s, stale: 1m}
+replicas: {id: gw-1, heartbeat: 1s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
 trusted_proxies: {from: [10.0.0.0/8, "2001:db8::1"], hops: 2, header: forwarded}
 proxy_protocol: v2
-audit: {to: /audit.log, required: true, queue: 100}
+audit: {to: /audit.log, required: true}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true,
-  min_ttl: 1s, max: 7, max_per_capability: 3}
+  max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
 approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
-idempotency: {ttl: 3h, max_answer: 1024, max_keys: 9, key_file: /i.key}
+idempotency: {ttl: 3h, max_keys: 9, key_file: /i.key}
 identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
 cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m,
   credentials: true}
-artifacts: {max_size: 5MiB, signing_key_file: /u.key, max_url_ttl: 2h, public_url: "https://tools.example.com/x"}
+artifacts: {max_size: 5MiB, signing_key_file: /u.key, max_url_ttl: 2h}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
@@ -56,8 +56,8 @@ fleets:
       {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1",
       {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
     dialect: live
-    ejection: {failures: 0, connect_failures: 2, timeout_least: 5s, base: 1s, max: 2s}
-    retry: {share: 0, floor: 3}
+    ejection: {failures: 0, connect_failures: 2, base: 1s, max: 2s}
+    retry: {share: 0}
     slow_start: 0s
     idempotent: [get_forecast, "*"]
     idempotency: {grpc: true}
@@ -65,11 +65,11 @@ fleets:
     max_concurrent: 8
     queue: {length: 0, wait: 3s}
     deadline: {default: 1s, max: 2s, stream: 3s}
-    health: {interval: 4s, timeout: 500ms, jitter: 0.5, rise: 1, fall: 3, wait_for_ready: 2s}
+    health: {interval: 4s, timeout: 500ms, rise: 1, fall: 3, wait_for_ready: 2s}
     policy: allow
     manifest: /m.yaml
     validate_arguments: true
-    discovery: {interval: 1m, timeout: 2s}
+    discovery: {interval: 1m}
     drift_guard: false
     enforce_credentials: true
     tls: {ca_file: /b.pem, cert_file: /bc.pem, key_file: /bk.pem, server_name: b.example}
@@ -78,8 +78,7 @@ fleets:
     backends: [localhost:1]
     tls: {}
 client_limits:
-  {connections: 100, network_connections: 30, reserved_connections: 0, network_handshakes: 7, open_calls: 50,
-   network_open_calls: 20, connection_open_calls: 5, exempt: []}
+  {connections: 100, exempt: []}
 max_connection_age: 5m
 max_connection_age_grace: 1h
 `))
@@ -91,13 +90,13 @@ max_connection_age_grace: 1h
 		Redis: config.Redis{
 			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
 			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
-			WaitReplicas: 2, WaitTimeout: 300 * time.Millisecond, StoreKeyFile: "/s.key", Unsigned: true,
+			WaitReplicas: 2, StoreKeyFile: "/s.key", Unsigned: true,
 		},
-		Replicas: config.Replicas{ID: "gw-1", Heartbeat: time.Second, Reconcile: 5 * time.Second, Stale: time.Minute},
+		Replicas: config.Replicas{ID: "gw-1", Heartbeat: time.Second, Stale: time.Minute},
 		Domains:  []string{"caps.example.com", "internal"},
 		Zone:     "eu-west-1a",
 		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
-		Audit:    config.Audit{To: "/audit.log", Required: true, Queue: 100},
+		Audit:    config.Audit{To: "/audit.log", Required: true},
 		Calls:    config.Calls{Keep: 500},
 		MCP:      config.MCP{ApprovalWait: 45 * time.Second},
 		Proxies: config.Proxies{
@@ -112,27 +111,22 @@ max_connection_age_grace: 1h
 		REST:          config.REST{HTTPErrors: true},
 		CORS: config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"},
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
-		ClientLimits: config.ClientLimits{
-			Limits:    accept.Limits{MaxConns: 100, MaxNetworkConns: 30, MaxHandshakes: 7},
-			OpenCalls: open.Limits{All: 50, Network: 20, Connection: 5},
-		},
-		Overload: config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
-		Traces:   config.Default().Traces,
-		DNS:      config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
-		Artifacts: config.Artifacts{MaxSize: 5 << 20, KeyFile: "/u.key", MaxURLTTL: 2 * time.Hour,
-			PublicURL: "https://tools.example.com/x"},
+		ClientLimits: config.ClientLimits{Connections: 100},
+		Overload:     config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
+		Traces:       config.Default().Traces,
+		DNS:          config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		Artifacts:    config.Artifacts{MaxSize: 5 << 20, KeyFile: "/u.key", MaxURLTTL: 2 * time.Hour},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
-			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, MinTTL: time.Second, Max: 7,
+			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
 			MaxPerCapability: 3,
 		},
 		Policies: config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second,
 			MaxStale: 2 * time.Minute},
-		Operators: config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
-		Identity:  config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
-		Approvals: config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5,
-			Webhook: config.Default().Approvals.Webhook},
-		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxAnswer: 1024, MaxKeys: 9, KeyFile: "/i.key"},
+		Operators:   config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
+		Identity:    config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
+		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
+		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxKeys: 9, KeyFile: "/i.key"},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -141,9 +135,9 @@ max_connection_age_grace: 1h
 				{Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
 			Names: []config.Name{{Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
 				{Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"}},
-			Ejection: config.Ejection{ConnectFailures: 2, TimeoutLeast: 5 * time.Second, Base: time.Second,
+			Ejection: config.Ejection{ConnectFailures: 2, Base: time.Second,
 				Max: 2 * time.Second},
-			Retry:       config.Retry{Floor: 3},
+			Retry:       config.Retry{},
 			Idempotent:  []string{"get_forecast", "*"},
 			Idempotency: config.FleetIdempotency{GRPC: true}, Protocol: "selu",
 			MaxConcurrent: 8, Queue: config.Queue{Wait: 3 * time.Second},
@@ -151,12 +145,12 @@ max_connection_age_grace: 1h
 			Affinity: config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
 			Deadline: config.Deadline{Deadlines: router.Deadlines{Default: time.Second, Max: 2 * time.Second,
 				Stream: 3 * time.Second}},
-			Health: config.Health{Config: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Jitter: 0.5,
+			Health: config.Health{Config: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond,
 				Rise: 1, Fall: 3, WaitForReady: 2 * time.Second}},
 			Policy:    call.Allow,
 			Manifest:  "/m.yaml",
 			Validate:  true,
-			Discovery: config.Discovery{Interval: time.Minute, Timeout: 2 * time.Second},
+			Discovery: config.Discovery{Interval: time.Minute},
 			Enforce:   true,
 			Own:       config.Own{MaxConcurrent: true, Discovery: true, Policy: true},
 
@@ -176,6 +170,25 @@ max_connection_age_grace: 1h
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestClientLimits checks the shares of networks, of authenticated clients and of calls without a credential.
+func TestClientLimits(t *testing.T) {
+	t.Parallel()
+	for connections, want := range map[int]struct {
+		conns accept.Limits
+		calls open.Limits
+	}{
+		16384: {accept.Limits{MaxConns: 16384, MaxNetworkConns: 4096, ReservedConns: 2048, MaxHandshakes: 512},
+			open.Limits{All: 4096, Network: 512, Connection: 100}},
+		16: {accept.Limits{MaxConns: 16, MaxNetworkConns: 4, ReservedConns: 2, MaxHandshakes: 8},
+			open.Limits{All: 4, Network: 1, Connection: 1}},
+	} {
+		c := config.ClientLimits{Connections: connections}
+		if conns, calls := c.Accept(), c.OpenCalls(); !reflect.DeepEqual(conns, want.conns) || calls != want.calls {
+			t.Errorf("%d connections: %+v, %+v", connections, conns, calls)
+		}
 	}
 }
 

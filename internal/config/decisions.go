@@ -34,19 +34,16 @@ type Approvals struct {
 	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
 	Rules []ApprovalRule `yaml:"rules" restart:"no"`
-	// A URL that gets events of approvals. Default none.
-	Webhook Webhook `yaml:"webhook" restart:"no"`
-	// Further destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
+	// Destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
 	// events, and a slow one does not delay the others.
 	Notices []Notice `yaml:"notices" restart:"no"`
 }
 
 // Idempotency is about stored responses of calls with idempotency keys.
 type Idempotency struct {
-	// Lifetime of a stored response, until its key can be reused.
+	// Lifetime of a stored response, until its key can be reused. A response of more than 64 KiB is not stored, and a
+	// repeated call gets an error.
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
-	// Maximum size of a stored response, in bytes. A repeated call with a larger one gets an error.
-	MaxAnswer int `yaml:"max_answer" min:"1" max:"4194304" default:"65536"`
 	// Stored keys of a tenant.
 	MaxKeys int `yaml:"max_keys" min:"1" max:"1000000" default:"10000"`
 	// Keys that encrypt responses in Redis, as approvals.key_file, which is the default. Without either, calls with

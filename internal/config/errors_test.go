@@ -70,17 +70,11 @@ func TestParseErrors(t *testing.T) {
 			`f:1: overload.max_memory: "much" is not possible; it must be a size, as in`,
 			`f:1: overload.max_delay: "11s" is not possible; it must be a duration from 100µs to 10s`,
 			`f:1: overload.max: unknown field`}},
-		"client_limits": {"client_limits: {connections: 15, network_handshakes: 0, exempt: [home], max: 1}\n" +
+		"client_limits": {"client_limits: {connections: 15, exempt: [home], max: 1}\n" +
 			fleet, []string{
 			`f:1: client_limits.connections: "15" is not possible`,
-			`f:1: client_limits.network_handshakes: "0" is not possible`,
 			`f:1: client_limits.exempt[0]: "home" is neither an IP address nor a prefix`,
 			`f:1: client_limits.max: unknown field`}},
-		"client_limits, parts": {"client_limits: {connections: 100, network_connections: 101, " +
-			"reserved_connections: 100, open_calls: 9, network_open_calls: 10}\n" + fleet, []string{
-			`f:1: client_limits.network_connections: 101 is too many; connections allows 100 of them`,
-			`f:1: client_limits.reserved_connections: 100 is too many; connections allows 99 of them`,
-			`f:1: client_limits.network_open_calls: 10 is too many; open_calls allows 9 of them`}},
 		"overload, a word": {"overload: on\n" + fleet,
 			[]string{`f:1: overload: "on" is not possible; it must be off, or a mapping with the fields m`}},
 		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
@@ -139,16 +133,15 @@ func TestParseErrors(t *testing.T) {
 			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`, `f:1: cors.max_age: "2d"`}},
 		"cors of all": {"cors: {origins: ['*'], credentials: true}\n" + fleet,
 			[]string{`f:1: cors.origins: "*" is not possible with credentials: name the origins`}},
-		"artifacts": {"artifacts: {max_size: 0, max_url_ttl: 0s, public_url: 'https://u:pw@h/'}\n" + fleet,
-			[]string{"f:1: artifacts.max_size: ", "f:1: artifacts.max_url_ttl: ", "f:1: artifacts.public_url: "}},
+		"artifacts": {"artifacts: {max_size: 0, max_url_ttl: 0s}\n" + fleet,
+			[]string{"f:1: artifacts.max_size: ", "f:1: artifacts.max_url_ttl: "}},
 		"rest": {"rest: {tool_errors: loud, cors: 1}\n" + fleet,
 			[]string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
 		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n",
 			[]string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
-		"idempotency": {"idempotency: {ttl: 1ms, max_answer: 0, max_keys: x}\nfleets:\n- capability: a\n  " +
+		"idempotency": {"idempotency: {ttl: 1ms, max_keys: x}\nfleets:\n- capability: a\n  " +
 			"backends: ['b:1']\n  idempotency: {http: true}\n", []string{
 			`f:1: idempotency.ttl: "1ms" is not possible; it must be a duration from 1s to 720h`,
-			`f:1: idempotency.max_answer: "0" is not possible`,
 			`f:1: idempotency.max_keys: "x" is not possible`,
 			`f:5: fleets[0].idempotency.http: unknown field`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
@@ -175,15 +168,13 @@ func TestParseErrors(t *testing.T) {
 			`f:8: fleets[0].backends[3].addr: "b" is not an address`,
 			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, tenant, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, " +
-			"connect_failures: x, timeout_least: 0s, base: 1ms, max: 1s}\n  retry: {share: 2, floor: -1}\n  " +
+			"connect_failures: x, base: 1ms, max: 1s}\n  retry: {share: 2}\n  " +
 			"slow_start: -1s\n", []string{
 			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`,
 			`f:4: fleets[0].ejection.connect_failures: "x"`,
-			`f:4: fleets[0].ejection.timeout_least: "0s" is not possible; it must be a duration above 0`,
 			`f:4: fleets[0].ejection.base: "1ms" is not possible; it must be a duration of at least 10ms`,
 			`f:4: fleets[0].ejection.max: 1s is less than base, which is 5s`,
 			`f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
-			`f:5: fleets[0].retry.floor: "-1"`,
 			`f:6: fleets[0].slow_start: "-1s" is not possible; it must be a duration`}},
 		"no backends": {"fleets: [{capability: a}]\n",
 			[]string{`f:1: fleets[0].backends: required: addresses of the backends: host:port, dns:///`}},
@@ -195,37 +186,36 @@ func TestParseErrors(t *testing.T) {
 			`f:1: dns.server: "localhost" is not a server; write ip:port`,
 			`f:1: dns.resolve: "2h" is not possible; it must be a duration from 10ms to 1h`}},
 		"registration": {"registration:\n  allow: [127.0.0.1/8, loopback, '::ffff:1.2.3.4']\n  capabilities: " +
-			"['a[']\n  min_ttl: 10ms\n  max: -1\n  ttl: 1s\n  manifests: maybe\n" + fleet, []string{
+			"['a[']\n  max: -1\n  ttl: 1s\n  manifests: maybe\n" + fleet, []string{
 			`f:2: registration.allow[0]: 127.0.0.1/8 has bits set after its length; write 127.0.0.0/8`,
 			`f:2: registration.allow[1]: "loopback" is neither`,
 			`f:2: registration.allow[2]: "::ffff:1.2.3.4" is neither`,
 			`f:3: registration.capabilities[0]: "a[" is not a pattern`,
-			`f:4: registration.min_ttl: "10ms" is not possible; it must be a duration from 1s to 1h`,
-			`f:5: registration.max: "-1" is not possible`, `f:6: registration.ttl: unknown field`,
-			`f:7: registration.manifests: "maybe" is not possible`}},
+			`f:4: registration.max: "-1" is not possible`, `f:5: registration.ttl: unknown field`,
+			`f:6: registration.manifests: "maybe" is not possible`}},
 		"proxies": {"trusted_proxies:\n  from: [10.0.0.1/8]\n  hops: 0\n  header: x-real-ip\nproxy_protocol: v3\n" +
 			fleet, []string{
 			`f:2: trusted_proxies.from[0]: 10.0.0.1/8 has bits set`, `f:3: trusted_proxies.hops: "0" is not possible`,
 			`f:4: trusted_proxies.header: "x-real-ip" is not possible; it must be x-forwarded-for or forwarded`,
 			`f:5: proxy_protocol: "v3" is not possible; it must be off, v1 or v2; did you mean "v1"?`}},
-		"audit": {"audit: {required: maybe, queue: 1}\n" + fleet, []string{
-			`f:1: audit.required: "maybe" is not possible`, `f:1: audit.queue: "1" is not possible`,
+		"audit": {"audit: {required: maybe}\n" + fleet, []string{
+			`f:1: audit.required: "maybe" is not possible`,
 			`f:1: audit.to: required: a file, as in /var/log/capgate/audit.log, or stdout`}},
 		"proxies, nobody": {"trusted_proxies: {hops: 1}\nproxy_protocol: v2\n" + fleet, []string{
 			`f:1: trusted_proxies.from: required: addresses of the proxies, as in [10.0.0.0/8]`,
 			`f:2: proxy_protocol: needs trusted_proxies.from`}},
 		"fleet values": {"fleets:\n- capability: a\n  backends: ['b:1']\n  dialect: elder\n  deadline: {default: " +
-			"2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, jitter: 2, rise: 0, fall: x}\n  " +
+			"2s, max: 1s, stream: 0s}\n  health: {interval: 1ms, timeout: 1m, rise: 0, fall: x}\n  " +
 			"policy: blok\n  tls: {insecure: yes, ca_file: c, cert_file: d, server_name: 'a b'}\n  " +
-			"validate_arguments: true\n  discovery: {interval: 1ms, timeout: 3m}\n  drift_guard: no\n", []string{
-			`f:10: fleets[0].discovery.interval: `, `f:10: fleets[0].discovery.timeout: `,
+			"validate_arguments: true\n  discovery: {interval: 1ms}\n  drift_guard: no\n", []string{
+			`f:10: fleets[0].discovery.interval: `,
 			`f:11: fleets[0].drift_guard: "no" is not possible`,
 			`f:4: fleets[0].dialect: "elder" is not possible; it must be auto, doc, live or legacy`,
 			`f:5: fleets[0].deadline.stream: "0s" is not possible; it must be a duration above 0`,
 			`f:5: fleets[0].deadline.default: 2s is more than max, which is 1s`,
 			`f:6: fleets[0].health.fall: "x"`,
 			`f:6: fleets[0].health.interval: "1ms" is not possible; it must be a duration of at least 10ms`,
-			`f:6: fleets[0].health.jitter: "2"`, `f:6: fleets[0].health.rise: "0"`,
+			`f:6: fleets[0].health.rise: "0"`,
 			`f:6: fleets[0].health.timeout: 1m0s is more than interval, which is 5s`,
 			`f:7: fleets[0].policy: "blok" is not possible; it must be allow, ask or block; did you mean "block"?`,
 			`f:9: fleets[0].validate_arguments: needs a manifest, which has the schemas of the tools; set manifest`,
@@ -269,5 +259,25 @@ func TestParseErrors(t *testing.T) {
 			}
 			matchLines(t, strings.Split(err.Error(), "\n"), test.want)
 		})
+	}
+}
+
+// TestRemovedFields checks that a field of an earlier version is an error that says what to write instead.
+func TestRemovedFields(t *testing.T) {
+	t.Parallel()
+	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
+	for text, want := range map[string]string{
+		"traces: {endpoint: 'h:1', service: x}\n" + fleet: `f:1: traces.service: this field was removed; set OTEL_SERVICE_NAME in ` +
+			`the environment`,
+		"approvals: {webhook: {url: 'http://h'}}\n" + fleet: `f:1: approvals.webhook: this field was removed; write ` +
+			`approvals.notices: [{name: webhook, …}] with the same fields`,
+		"fleets:\n- {capability: a, backends: []}\n- {capability: b, backends: [], retry: {floor: 3}}\n": `f:3: fleets[1].retry.floor: ` +
+			`this field was removed; leave it out: 10 retries a second are permitted besides share; share: 0 turns retries off`,
+		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,
+	} {
+		_, err := config.Parse("f", []byte(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
 	}
 }

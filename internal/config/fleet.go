@@ -206,8 +206,6 @@ type Name struct {
 type Discovery struct {
 	// Interval of discoveries.
 	Interval time.Duration `yaml:"interval" min:"1s" max:"24h" default:"5m"`
-	// Timeout of one call of the discovery tool, which is made twice at most.
-	Timeout time.Duration `yaml:"timeout" min:"10ms" max:"2m" default:"10s"`
 }
 
 // Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls.
@@ -216,8 +214,6 @@ type Ejection struct {
 	Failures int `yaml:"failures" min:"0" max:"1000" default:"5"`
 	// Consecutive failed connections; 0: never.
 	ConnectFailures int `yaml:"connect_failures" min:"0" max:"1000" default:"1"`
-	// A timeout counts if the backend had the call for so long.
-	TimeoutLeast time.Duration `yaml:"timeout_least" above:"0" default:"1s"`
 	// Duration of the first ejection. Each further one without a success in between is twice as long, plus or minus a
 	// fifth.
 	Base time.Duration `yaml:"base" min:"10ms" default:"5s"`
@@ -237,10 +233,8 @@ func (e *Ejection) Check(at strictyaml.At) {
 
 // Retry is the retry budget.
 type Retry struct {
-	// Fraction of the calls of about the last 10 s that may be retried.
+	// Fraction of the calls of about the last 10 s that may be retried, besides 10 retries a second; 0: no retries.
 	Share float64 `yaml:"share" min:"0" max:"1" default:"0.1"`
-	// Retries per second that are permitted besides.
-	Floor int `yaml:"floor" min:"0" max:"10000" default:"10"`
 	// true: the backends are behind a proxy, such as haproxy, that may refuse a call with REFUSED_STREAM or GOAWAY
 	// although it ran. Such a call is only repeated if it is declared idempotent.
 	Proxied bool `yaml:"proxied" default:"false"`

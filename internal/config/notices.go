@@ -6,12 +6,11 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Webhook is a URL that gets events of approvals. It is off without one.
+// Webhook is a URL that gets events of approvals.
 type Webhook struct {
 	// URL of a request for each event, as in https://hooks.example.com/approvals.
 	URL string `yaml:"url" kind:"webhook_url"`
@@ -23,22 +22,11 @@ type Webhook struct {
 	SecretFile string `yaml:"secret_file" kind:"file"`
 	// Events of requests.
 	Events []string `yaml:"events" enum:"asked,answered,escalated,approved,denied,used,released,expired" unique:"true" default:"[asked]"` //nolint:lll // one tag
-	// Timeout of a request, or of a session with a mail server.
-	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
-	// Maximum number of requests for one event; then it is a dead letter.
-	Attempts int `yaml:"attempts" min:"1" max:"100" default:"10"`
 	// environment uses the proxy of HTTPS_PROXY and HTTP_PROXY.
 	Proxy bool `yaml:"proxy" enum:"none,environment" default:"none"`
 }
 
-// Check checks that there is a URL, and a secret where requests are signed.
-func (w *Webhook) Check(at strictyaml.At) {
-	if !at.Has("url") {
-		at.Missing("url", "required: the URL of the requests")
-	}
-	w.checkFormat(at)
-}
-
+// checkFormat checks that there is a secret where requests are signed, and none elsewhere.
 func (w *Webhook) checkFormat(at strictyaml.At) {
 	switch signed := w.Format == "generic"; {
 	case signed && !at.Has("secret_file"):
@@ -67,10 +55,10 @@ func CheckSecretURL(text string) string {
 // CheckWebhookURL returns the problem of a webhook's URL, or "". It does not repeat the URL.
 func CheckWebhookURL(text string) string { return checkWebhookURL(text) }
 
-// Notice is a destination of notices besides the webhook: a webhook, or mailboxes.
+// Notice is a destination of events of approvals: a webhook, or mailboxes.
 type Notice struct {
 	// The destination's name in metrics, logs and dead letters: letters, digits, hyphens, dots and underscores, at most
-	// 63. webhook is the name of approvals.webhook.
+	// 63.
 	Name string `yaml:"name" kind:"name" required:"" unique:"true"`
 	// Tenants whose approvals it gets. Default all.
 	Tenants []string `yaml:"tenants" kind:"tenant" unique:"true"`
@@ -102,14 +90,8 @@ type Email struct {
 	PasswordFile string `yaml:"password_file" kind:"file"`
 }
 
-// ownWebhook is the name of approvals.webhook among the destinations.
-const ownWebhook = "webhook"
-
 // Check checks that a destination is of one kind.
 func (n *Notice) Check(at strictyaml.At) {
-	if n.Name == ownWebhook {
-		at.Fail("name", "webhook is the name of approvals.webhook; choose another one")
-	}
 	if !at.Has("email") {
 		n.checkURL(at)
 		return

@@ -29,10 +29,8 @@ type Redis struct {
 	// Timeout of a command, after which Redis counts as unavailable.
 	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"10s" default:"250ms"`
 	// Number of Redis replicas that must have the redemption of an approval, or the claim of an idempotency key, before
-	// the call runs. Default none.
+	// the call runs. It is rejected after a second without them. Default none.
 	WaitReplicas int `yaml:"wait_replicas" min:"1" max:"10"`
-	// Timeout of that wait, after which the call is rejected.
-	WaitTimeout time.Duration `yaml:"wait_timeout" min:"10ms" max:"10s" default:"1s"`
 	// Keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the first signs, all verify.
 	// Default none, and nothing is signed.
 	StoreKeyFile string `yaml:"store_key_file" kind:"file"`
@@ -63,10 +61,9 @@ func (r *Redis) Check(at strictyaml.At) {
 type Replicas struct {
 	// This replica's name, unique, without spaces. auto: the host's name and a random suffix.
 	ID string `yaml:"id" kind:"replica" default:"auto"`
-	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes.
+	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes. Every
+	// five intervals each compares its state with Redis, in case it missed a change.
 	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
-	// Interval at which each replica compares its state with Redis, in case it missed a change.
-	Reconcile time.Duration `yaml:"reconcile" min:"1s" max:"10m" default:"10s"`
 	// Time without a probe after which the state of a backend is unknown, and calls may go there.
 	Stale time.Duration `yaml:"stale" min:"5s" max:"1h" default:"30s"`
 }
@@ -91,8 +88,6 @@ type Registration struct {
 	// true: a backend may send the manifest of its capability, with its tools and recommended policies, for fleets that
 	// name none; false: a backend with a manifest is rejected.
 	Manifests bool `yaml:"manifests" default:"false"`
-	// Minimum lease.
-	MinTTL time.Duration `yaml:"min_ttl" min:"1s" max:"1h" default:"5s"`
 	// Maximum number of all registrations.
 	Max int `yaml:"max" min:"0" max:"100000" default:"10000"`
 	// Maximum number of registrations of one capability.

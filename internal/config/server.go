@@ -92,8 +92,6 @@ type Artifacts struct {
 	KeyFile string `yaml:"signing_key_file" kind:"file" restart:"no"`
 	// Maximum validity of a signed URL.
 	MaxURLTTL time.Duration `yaml:"max_url_ttl" min:"1s" max:"168h" default:"1h"`
-	// Beginning of signed URLs. Default none, and they have neither scheme nor host.
-	PublicURL string `yaml:"public_url" kind:"public_url"`
 }
 
 // Audit configures the audit log.
@@ -102,11 +100,10 @@ type Audit struct {
 	To string `yaml:"to" kind:"file" required:""`
 	// true: calls are rejected while they cannot be recorded.
 	Required bool `yaml:"required" default:"false"`
-	// Records that wait to be written, and with required calls that run.
-	Queue int `yaml:"queue" min:"100" max:"10000000" default:"8192"`
 }
 
-// Traces are the traced calls and the collector of their spans. Tracing is off if Endpoint is empty.
+// Traces are the traced calls and the collector of their spans. Tracing is off if Endpoint is empty. OTEL_SERVICE_NAME
+// of the environment is the service.name of the spans, and OTEL_RESOURCE_ATTRIBUTES adds others.
 type Traces struct {
 	// The collector: host:port for OTLP over gRPC, or a URL for OTLP over HTTP, with /v1/traces as the default path.
 	// Leave traces out for no tracing.
@@ -119,12 +116,6 @@ type Traces struct {
 	Sample float64 `yaml:"sample" min:"0" max:"1" default:"0.01"`
 	// true: a caller's traceparent decides; false: sample alone does.
 	Follow bool `yaml:"follow" default:"true"`
-	// service.name of the spans. OTEL_RESOURCE_ATTRIBUTES of the environment adds others.
-	Service string `yaml:"service" max:"128" default:"capgate"`
-	// Spans that wait for the collector. Further spans are dropped and counted.
-	Queue int `yaml:"queue" min:"100" max:"1000000" default:"4096"`
-	// Timeout of a request.
-	Timeout time.Duration `yaml:"timeout" min:"100ms" max:"1m" default:"10s"`
 	// URL at which people see a trace, with {trace_id} in place of its id, as in
 	// https://traces.example.com/t/{trace_id}. The last calls in the admin API have it. Default none.
 	Link string `yaml:"link"`
@@ -160,34 +151,24 @@ func (t *Traces) Check(at strictyaml.At) {
 // ClientLimits bounds the resources of one replica that clients use by their network. It counts those that need no
 // credential.
 type ClientLimits struct {
-	accept.Limits `yaml:",inline"`
-	OpenCalls     open.Limits `yaml:",inline"`
+	// Concurrent connections. Further ones wait in the backlog. A network may have a quarter of them, and an eighth is
+	// reserved for networks that authenticated in the last hour. A quarter may be calls that need no credential, such as
+	// Health/Watch and reflection.
+	Connections int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
 	// Addresses without these limits, besides trusted_proxies; []: none.
 	Exempt []netip.Prefix `yaml:"exempt" default:"[127.0.0.0/8, '::1/128']"`
 }
 
-// Check sets the limits that are fractions of others, and compares them with those.
-func (c *ClientLimits) Check(at strictyaml.At) {
-	for _, part := range []struct {
-		name, of     string
-		is           *int
-		most, absent int
-	}{
-		{"network_connections", "connections", &c.MaxNetworkConns, c.MaxConns, c.MaxConns / 4},
-		{"reserved_connections", "connections", &c.ReservedConns, c.MaxConns - 1, c.MaxConns / 8},
-		{"network_open_calls", "open_calls", &c.OpenCalls.Network, c.OpenCalls.All, min(512, c.OpenCalls.All)},
-		{"connection_open_calls", "open_calls", &c.OpenCalls.Connection, c.OpenCalls.All, 0},
-	} {
-		switch {
-		case !at.Has(part.name):
-			*part.is = part.absent
-		case *part.is > part.most:
-			at.Fail(part.name, "%d is too many; %s allows %d of them", *part.is, part.of, part.most)
-		}
-	}
-	if !at.Has("connection_open_calls") {
-		c.OpenCalls.Connection = min(100, c.OpenCalls.Network)
-	}
+// Accept returns the limits of connections.
+func (c *ClientLimits) Accept() accept.Limits {
+	return accept.Limits{MaxConns: c.Connections, MaxNetworkConns: c.Connections / 4, ReservedConns: c.Connections / 8,
+		MaxHandshakes: max(c.Connections/32, 8)}
+}
+
+// OpenCalls returns the limits of calls that need no credential.
+func (c *ClientLimits) OpenCalls() open.Limits {
+	return open.Limits{All: max(c.Connections/4, 1), Network: max(c.Connections/32, 1),
+		Connection: min(100, max(c.Connections/32, 1))}
 }
 
 // Overload are the limits of this process.

@@ -4,68 +4,26 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-func TestParseWebhook(t *testing.T) {
+// TestWebhookValues: each problem of a webhook has its line and field, and none repeats a secret.
+func TestWebhookValues(t *testing.T) {
 	t.Parallel()
-	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
-	for name, test := range map[string]struct {
-		file string
-		want config.Webhook
-	}{
-		"none": {"approvals: {ttl: 1m}\n", config.Default().Approvals.Webhook},
-		"defaults": {"approvals: {webhook: {url: 'http://h', secret_file: s}}\n",
-			config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s", Events: []string{"asked"},
-				Timeout: 10 * time.Second, Attempts: 10}},
-		"all": {"approvals: {webhook: {url: 'https://h/x?y=z', secret_file: s, events: [used, asked], timeout: " +
-			"1s, attempts: 3, proxy: environment}}\n",
-			config.Webhook{URL: "https://h/x?y=z", Format: "generic", SecretFile: "s", Events: []string{"used", "asked"},
-				Timeout: time.Second, Attempts: 3, Proxy: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := config.Parse("f", []byte(fleet+test.file))
-			if err != nil || !reflect.DeepEqual(got.Approvals.Webhook, test.want) {
-				t.Errorf("got %+v, %v", got, err)
-			}
-		})
+	_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n  - name: n\n"+
+		"    url: 'http://u:secret@h/'\n    secret_file: s\n    events: [asked, made, asked]\n    proxy: 'http://p'\n"+
+		"    token: x\n"))
+	if err == nil || strings.Contains(err.Error(), "secret@") {
+		t.Fatal(err)
 	}
-	for name, test := range map[string]struct {
-		file string
-		want []string
-	}{
-		"nothing": {"approvals: {webhook: {}}\n",
-			[]string{`f:2: approvals.webhook.url: required`, `f:2: approvals.webhook.secret_file: required`}},
-		"values": {"approvals:\n  webhook:\n    url: 'http://u:secret@h/'\n    secret_file: s\n    events: " +
-			"[asked, made, asked]\n    timeout: 2m\n    attempts: 0\n    proxy: 'http://p'\n    token: x\n", []string{
-			`f:4: approvals.webhook.url: must have neither a user nor`,
-			`f:6: approvals.webhook.events[1]: "made" is not possible; it must be asked, answered, escalated, approved, denied`,
-			`f:6: approvals.webhook.events[2]: asked is already at approvals.webhook.events[0], in line 6`,
-			`f:7: approvals.webhook.timeout: "2m" is not possible; it must be a duration from 100ms to 1m`,
-			`f:8: approvals.webhook.attempts: "0" is not possible`,
-			`f:9: approvals.webhook.proxy: "http://p" is not possible; it must be none or environment`,
-			`f:10: approvals.webhook.token: unknown field`}},
-		"no URL": {"approvals: {webhook: {url: 'secret.example/h', secret_file: s}}\n",
-			[]string{`f:2: approvals.webhook.url: is not an HTTP URL`}},
-		"bad": {"approvals: {webhook: {url: 'http://u:secret@%zz/', secret_file: s}}\n",
-			[]string{`f:2: approvals.webhook.url: is not an HTTP URL`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := config.Parse("f", []byte(fleet+test.file))
-			if err == nil {
-				t.Fatal("accepted")
-			}
-			if strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "secret.example") {
-				t.Errorf("the error repeats a secret: %v", err)
-			}
-			matchLines(t, strings.Split(err.Error(), "\n"), test.want)
-		})
-	}
+	matchLines(t, strings.Split(err.Error(), "\n"), []string{
+		`f:5: approvals.notices[0].url: must have neither a user nor`,
+		`f:7: approvals.notices[0].events[1]: "made" is not possible; it must be asked, answered, escalated, approved, denied`,
+		`f:7: approvals.notices[0].events[2]: asked is already at approvals.notices[0].events[0], in line 7`,
+		`f:8: approvals.notices[0].proxy: "http://p" is not possible; it must be none or environment`,
+		`f:9: approvals.notices[0].token: unknown field`})
 }
 
 // TestParseNotices: destinations of each kind, with their defaults.
@@ -74,21 +32,19 @@ func TestParseNotices(t *testing.T) {
 	got, err := config.Parse("f", []byte(`
 fleets: [{capability: a, backends: ['b:1']}]
 approvals:
-  webhook: {format: slack, url: 'https://s/x'}
   notices:
     - {name: ops, format: teams, url: 'https://t/x?sig=y', tenants: [acme]}
     - {name: dev, format: slack, url: 'http://127.0.0.1:1/x', events: [asked, escalated]}
     - {name: log, url: 'http://h', secret_file: s}
-    - {name: mail, timeout: 1m, email: {server: 'localhost:25', tls: off, from: 'A <a@b.c>', to: [d@e.f]}}
+    - {name: mail, email: {server: 'localhost:25', tls: off, from: 'A <a@b.c>', to: [d@e.f]}}
 `))
 	check.Must(t, err)
 	url := func(w config.Webhook, more ...string) config.Webhook {
-		w.Timeout, w.Attempts, w.Events = 10*time.Second, 10, []string{"asked"}
+		w.Events = []string{"asked"}
 		w.Events = append(w.Events, more...)
 		return w
 	}
 	mail := url(config.Webhook{Format: "generic"})
-	mail.Timeout = time.Minute
 	defaultTLS := config.Email{TLS: "starttls"}
 	want := []config.Notice{
 		{Name: "ops", Tenants: []string{"acme"}, Webhook: url(config.Webhook{URL: "https://t/x?sig=y", Format: "teams"}),
@@ -102,9 +58,6 @@ approvals:
 	if !reflect.DeepEqual(got.Approvals.Notices, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Approvals.Notices, want)
 	}
-	if w := got.Approvals.Webhook; w.URL != "https://s/x" || w.Format != "slack" {
-		t.Errorf("webhook %+v", w)
-	}
 }
 
 // TestWrongNotices: each problem has its line and field, and none repeats a URL.
@@ -112,9 +65,8 @@ func TestWrongNotices(t *testing.T) {
 	t.Parallel()
 	const mail = "server: 'smtp.example.com:587', from: a@b.c, to: [d@e.f]"
 	for entry, want := range map[string]string{
-		"{name: a}":                    ".url: required",
-		"{name: webhook, url_file: u}": ".name: webhook is the name of approvals.webhook",
-		"{name: a, url: 'http://h'}":   ".secret_file: required",
+		"{name: a}":                  ".url: required",
+		"{name: a, url: 'http://h'}": ".secret_file: required",
 		"{name: a, url_file: u, url: 'http://h', secret_file: s}":                           ".url_file: url is there, too",
 		"{name: a, format: slack, url_file: u, secret_file: s}":                             ".secret_file: is only for the format generic",
 		"{name: a, format: slack, url: 'http://hidden.example/hidden'}":                     ".url: must begin with https",

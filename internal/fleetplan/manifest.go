@@ -49,7 +49,7 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
 	return catalog.Declaration{
 		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: !f.DriftGuard,
-		Interval: f.Discovery.Interval, Timeout: f.Discovery.Timeout, Credentials: credentialsOf(f, m),
+		Interval: f.Discovery.Interval, Credentials: credentialsOf(f, m),
 	}
 }
 

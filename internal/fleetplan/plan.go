@@ -192,13 +192,12 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		Deadlines: f.Deadline.Deadlines,
 		Ejection: router.Ejection{
 			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
-			TimeoutLeast: f.Ejection.TimeoutLeast, Base: f.Ejection.Base, Max: f.Ejection.Max,
+			Base: f.Ejection.Base, Max: f.Ejection.Max,
 		},
 		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
 		ApprovalWait: f.ApprovalWait,
 		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
-		Retries: router.Retries{Share: orNone(f.Retry.Share), Floor: orNone(f.Retry.Floor),
-			Proxy: f.Retry.Proxied},
+		Retries:      retriesOf(&f.Retry),
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
 			Durable:   f.Settings != nil && f.Settings.Traits().Durable,
@@ -206,6 +205,14 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 		},
 		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,
 	}
+}
+
+// retriesOf returns the retry budget. Without a share there are no retries, not even the few of every fleet.
+func retriesOf(r *config.Retry) router.Retries {
+	if r.Share == 0 {
+		return router.Retries{Share: -1, Floor: -1, Proxy: r.Proxied}
+	}
+	return router.Retries{Share: r.Share, Proxy: r.Proxied}
 }
 
 func backends(f *config.Fleet) []router.BackendConfig {

@@ -199,3 +199,16 @@ func BenchmarkOneOf10000(b *testing.B) {
 		r.Swap(next)
 	}
 }
+
+// TestRetriesOf checks that a fleet without a share has no retries at all.
+func TestRetriesOf(t *testing.T) {
+	t.Parallel()
+	s := settingsOf(2, 1)
+	s.Config.Fleets[1].Retry.Share, s.Config.Fleets[1].Retry.Proxied = 0, true
+	routes := (&Planner{}).Plan(s, nil).Routes
+	for i, want := range []router.Retries{{Share: 0.1}, {Share: -1, Floor: -1, Proxy: true}} {
+		if got := routes.Fleets[i].Retries; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

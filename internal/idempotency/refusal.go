@@ -22,7 +22,7 @@ var (
 		Message: "whether the first call with this idempotency key was executed is unknown; " +
 			"it is not made again with this key"}
 	refusedTooLarge = &call.Refusal{Kind: call.AlreadyExists, Reason: "IDEMPOTENCY_ANSWER_TOO_LARGE", Progress: call.Sent,
-		Message: "the first call with this idempotency key was executed; its response exceeds idempotency.max_answer"}
+		Message: "the first call with this idempotency key was executed; its response has more than 64 KiB, and is not stored"}
 	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Progress: call.Sent,
 		Message: "the caller left"}
 )

@@ -18,22 +18,18 @@ import (
 
 // Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
 //
-//	{webhooks}:cursors        hash    none  tenant → id of its last event that is in the outbox
-//	{webhooks}:due            sorted  none  ids of events by their due time or the end of their lease, ms; at most
-//	                                        10,000
-//	{webhooks}:entries        hash    none  the same ids → tenant, approval, kind, ms
-//	{webhooks}:claims         hash    none  the same ids → "attempts lease"
-//	{webhooks}:dead           sorted  none  ids of dead letters by their death, ms; the newest 1,000
-//	{webhooks}:letters        hash    none  these ids → the entry, attempts, reason
-//	{webhooks:DESTINATION}:…                the same keys for each of approvals.notices
+//	{webhooks:DESTINATION}:cursors  hash    none  tenant → id of its last event that is in the outbox
+//	{webhooks:DESTINATION}:due      sorted  none  ids of events by their due time or the end of their lease, ms; at
+//	                                              most 10,000
+//	{webhooks:DESTINATION}:entries  hash    none  the same ids → tenant, approval, kind, ms
+//	{webhooks:DESTINATION}:claims   hash    none  the same ids → "attempts lease"
+//	{webhooks:DESTINATION}:dead     sorted  none  ids of dead letters by their death, ms; the newest 1,000
+//	{webhooks:DESTINATION}:letters  hash    none  these ids → the entry, attempts, reason
 type Webhooks struct {
 	client
-	name  string        // of the destination; "": the webhook
+	name  string        // of the destination
 	began time.Duration // age of the oldest events that a new tenant's deliveries include
 }
-
-// Webhooks returns the outbox of the webhook.
-func (s *Store) Webhooks() *Webhooks { return s.Notices("") }
 
 // Notices returns the outbox of a destination.
 func (s *Store) Notices(name string) *Webhooks {
@@ -43,10 +39,7 @@ func (s *Store) Notices(name string) *Webhooks {
 var errWebhooks = errors.New("a script of webhooks returned an unexpected answer")
 
 func (w *Webhooks) keys() []string {
-	t := tag{"webhooks"}
-	if w.name != "" {
-		t = append(t, w.name)
-	}
+	t := tag{"webhooks", w.name}
 	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"),
 		w.key(t, "letters")}
 }

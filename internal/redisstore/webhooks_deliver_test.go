@@ -102,7 +102,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	if o.Tenants == nil {
 		o.Tenants = tenants(request("").Tenant)
 	}
-	d, err := webhook.New(s.Webhooks(), service(t, s, approvals.Options{}), render, c, o)
+	d, err := webhook.New(s.Notices("ops"), service(t, s, approvals.Options{}), render, c, o)
 	check.Must(t, err)
 	return &told{d, run(t, d)}
 }
@@ -141,7 +141,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		}
 		r.await(t, "all", func(all []received) bool { return len(all) >= n })
 		check.Holds(t, "all to be done", func() bool {
-			_, _, sizes := claim(t, one.Webhooks(), 0, time.Hour)
+			_, _, sizes := claim(t, one.Notices("ops"), 0, time.Hour)
 			return sizes == webhook.Sizes{}
 		})
 		d.stop()
@@ -193,7 +193,7 @@ func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
 		r := newReceiver(t, always(http.StatusOK))
 		one, two := open(), open()
 		put(t, one, 3, 10)
-		if got, _, _ := claim(t, one.Webhooks(), 2, 50*time.Millisecond); len(got) != 2 { // and the replica dies
+		if got, _, _ := claim(t, one.Notices("ops"), 2, 50*time.Millisecond); len(got) != 2 { // and the replica dies
 			t.Fatalf("claimed %d", len(got))
 		}
 		ask(t, service(t, one, approvals.Options{}), request(`{"before":"anybody gathers it"}`))
@@ -212,7 +212,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		d := tell(t, s, r.URL+"/?token=hidden", webhook.Config{Attempts: 3}, webhook.Options{})
 		a := ask(t, service(t, s, approvals.Options{}), request(`{}`))
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
-		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
+		letters, err := s.Notices("ops").Dead(t.Context(), 0, 10)
 		if err != nil || len(letters) != 1 || letters[0].Approval != a.ID || letters[0].Attempts != 3 ||
 			letters[0].Reason != "HTTP status 502" {
 			t.Fatalf("dead: %+v, %v", letters, err)
@@ -220,7 +220,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 		r.mu.Lock()
 		r.answer = always(http.StatusOK)
 		r.mu.Unlock()
-		if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
+		if ok, err := s.Notices("ops").Retry(t.Context(), letters[0].ID); !ok || err != nil {
 			t.Fatalf("retried: %v, %v", ok, err)
 		}
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
@@ -315,7 +315,7 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 		s := open()
 		a := ask(t, service(t, s, approvals.Options{TTL: time.Millisecond}), request(`{}`))
 		check.Holds(t, "it to be overdue", func() bool {
-			ids, err := s.Webhooks().Overdue(t.Context(), a.Tenant, 10)
+			ids, err := s.Notices("ops").Overdue(t.Context(), a.Tenant, 10)
 			return err == nil && len(ids) == 1 && ids[0] == a.ID
 		})
 		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})

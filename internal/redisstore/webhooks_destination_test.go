@@ -35,7 +35,7 @@ func TestDestinationOfSomeTenants(t *testing.T) {
 		webhook.Options{Tenants: tenants(globex, request("").Tenant)})
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 	d.stop()
-	_, _, left := claim(t, s.Webhooks(), 0, time.Hour)
+	_, _, left := claim(t, s.Notices("ops"), 0, time.Hour)
 	if len(r.all) != 1 || r.all[0].body.Data.ID != a.ID || left != (webhook.Sizes{}) {
 		t.Errorf("told %+v; left %+v", r.all, left)
 	}
@@ -62,7 +62,7 @@ func (d *deaf) Watch(ctx context.Context, _ func(string, approvals.Kind), connec
 func TestDestinationWithoutNotification(t *testing.T) {
 	t.Parallel()
 	r, s := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{})
-	store := &deaf{Store: s.Webhooks(), connected: make(chan struct{}, 1)}
+	store := &deaf{Store: s.Notices("ops"), connected: make(chan struct{}, 1)}
 	listed := make(chan struct{}, 10)
 	d, err := webhook.New(store, service(t, s, approvals.Options{}), render,
 		webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}},
@@ -96,7 +96,7 @@ func TestDestinationOfExpired(t *testing.T) {
 	t.Parallel()
 	r, s, now := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{}), clocktest.New(time.Now())
 	k := service(t, s, approvals.Options{TTL: time.Millisecond})
-	store := &heard{Store: s.Webhooks(), began: make(chan struct{}, 10)}
+	store := &heard{Store: s.Notices("ops"), began: make(chan struct{}, 10)}
 	d, err := webhook.New(store, k, render, webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)},
 		Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{Poll: time.Millisecond, Now: now.Now})
 	check.Must(t, err)
@@ -106,8 +106,8 @@ func TestDestinationOfExpired(t *testing.T) {
 	theirs.Tenant = globex
 	ask(t, k, theirs)
 	check.Until(t, "the destination to know the tenant, with something overdue", func() (bool, string) {
-		cursors, err := s.Webhooks().Cursors(t.Context(), []string{globex})
-		overdue, failed := s.Webhooks().Overdue(t.Context(), globex, 10)
+		cursors, err := s.Notices("ops").Cursors(t.Context(), []string{globex})
+		overdue, failed := s.Notices("ops").Overdue(t.Context(), globex, 10)
 		return cursors[globex] != "" && len(overdue) == 1, fmt.Sprint(cursors, err, overdue, failed)
 	})
 	now.Add(time.Minute) // a scan is due
@@ -136,11 +136,11 @@ func TestDestinationLosesATenant(t *testing.T) {
 	check.Must(t, d.Set(c))
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
 	requests := d.Stats().Failed
-	letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
+	letters, err := s.Notices("ops").Dead(t.Context(), 0, 10)
 	if err != nil || len(letters) != 1 || letters[0].Reason != "the destination no longer gets events of this tenant" {
 		t.Fatalf("%+v, %v", letters, err)
 	}
-	if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
+	if ok, err := s.Notices("ops").Retry(t.Context(), letters[0].ID); !ok || err != nil {
 		t.Fatalf("%v, %v", ok, err)
 	}
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 2 })
@@ -188,7 +188,7 @@ func TestDestinationAfterAFault(t *testing.T) {
 	t.Cleanup(r.Close)
 	s, now := open(t, redisstore.Config{}), clocktest.New(time.Unix(2_000_000_000, 0))
 	k := service(t, s, approvals.Options{})
-	store := &faulty{Store: s.Webhooks(), leases: make(chan time.Duration, 1)}
+	store := &faulty{Store: s.Notices("ops"), leases: make(chan time.Duration, 1)}
 	ask(t, k, request(`{}`))
 	c := webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}, Timeout: time.Minute}
 	d, err := webhook.New(store, k, render, c, webhook.Options{Poll: time.Millisecond, Now: now.Now,

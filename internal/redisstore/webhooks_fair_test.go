@@ -17,7 +17,7 @@ import (
 // are older.
 func TestNoTenantDelaysTheNoticesOfAnother(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		w := open().Webhooks()
+		w := open().Notices("ops")
 		put := func(tenant string, n int, age time.Duration) {
 			var events []webhook.Event
 			for i := range n {
@@ -54,7 +54,7 @@ func TestNoTenantDelaysTheNoticesOfAnother(t *testing.T) {
 // TestNoTenantFillsTheOutbox: a tenant whose events are not delivered leaves room for those of another.
 func TestNoTenantFillsTheOutbox(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		w, cursor := open().Webhooks(), map[string]string{}
+		w, cursor := open().Notices("ops"), map[string]string{}
 		put := func(tenant string, n int) (dropped int) {
 			var events []webhook.Event
 			for i := range n {
@@ -94,15 +94,15 @@ func TestARetriedLetterDoesNotVanish(t *testing.T) {
 		a := ask(t, k, request(`{}`))
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 1 })
 		check.Must(t, k.Withdraw(t.Context(), a.Tenant, a.ID))
-		letters, err := s.Webhooks().Dead(t.Context(), 0, 10)
+		letters, err := s.Notices("ops").Dead(t.Context(), 0, 10)
 		if err != nil || len(letters) != 1 {
 			t.Fatal(letters, err)
 		}
-		if ok, err := s.Webhooks().Retry(t.Context(), letters[0].ID); !ok || err != nil {
+		if ok, err := s.Notices("ops").Retry(t.Context(), letters[0].ID); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		check.Until(t, "the letter to be dead again", func() (bool, string) {
-			letters, err = s.Webhooks().Dead(t.Context(), 0, 10)
+			letters, err = s.Notices("ops").Dead(t.Context(), 0, 10)
 			return len(letters) == 1 && letters[0].Approval == a.ID, fmt.Sprint(letters, err)
 		})
 		if letters[0].Reason != "the approval can no longer be answered" {

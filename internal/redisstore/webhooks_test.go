@@ -19,7 +19,7 @@ import (
 // put creates n approvals, and puts their events into the outbox.
 func put(t *testing.T, s *redisstore.Store, n, room int) (events []webhook.Event, dropped int) {
 	t.Helper()
-	w, k := s.Webhooks(), service(t, s, approvals.Options{})
+	w, k := s.Notices("ops"), service(t, s, approvals.Options{})
 	tenant := request("").Tenant
 	for i := range n {
 		ask(t, k, request(fmt.Sprintf(`{"n":%d}`, i)))
@@ -49,7 +49,7 @@ func claim(
 func TestEventsAreGatheredOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := open(), open()
-		w, k := one.Webhooks(), service(t, one, approvals.Options{})
+		w, k := one.Notices("ops"), service(t, one, approvals.Options{})
 		r := request(`{}`)
 		a := ask(t, k, r)
 		events, next, err := w.Read(t.Context(), r.Tenant, "", 10)
@@ -60,7 +60,7 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 			e.At.Sub(a.Created).Abs() > time.Second {
 			t.Errorf("read %+v of %+v", e, a)
 		}
-		if again, _, err := two.Webhooks().Read(t.Context(), r.Tenant, "", 10); err != nil || !slices.Equal(again, events) {
+		if again, _, err := two.Notices("ops").Read(t.Context(), r.Tenant, "", 10); err != nil || !slices.Equal(again, events) {
 			t.Errorf("another reads %+v, %v", again, err)
 		}
 		for i, want := range []error{nil, webhook.ErrMoved} {
@@ -68,7 +68,7 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 				t.Errorf("put %d: %d, %v", i, dropped, err)
 			}
 		}
-		cursors, err := two.Webhooks().Cursors(t.Context(), nil)
+		cursors, err := two.Notices("ops").Cursors(t.Context(), nil)
 		if err != nil || len(cursors) != 1 || cursors[r.Tenant] != next {
 			t.Errorf("cursors %q, %v", cursors, err)
 		}
@@ -83,14 +83,14 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 
 func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		one, two := open().Webhooks(), open()
+		one, two := open().Notices("ops"), open()
 		events, _ := put(t, two, 3, 10)
 		first, again, sizes := claim(t, one, 2, time.Hour)
 		if len(first) != 2 || !slices.Contains(events, first[0].Event) || first[0].Attempts != 1 || again == 0 ||
 			sizes != (webhook.Sizes{Queued: 3}) {
 			t.Fatalf("claimed %+v, %v, %+v", first, again, sizes)
 		}
-		rest, again, _ := claim(t, two.Webhooks(), 2, time.Hour)
+		rest, again, _ := claim(t, two.Notices("ops"), 2, time.Hour)
 		if len(rest) != 1 || rest[0].ID == first[0].ID || rest[0].ID == first[1].ID || again < time.Minute {
 			t.Fatalf("claimed %+v, %v", rest, again)
 		}
@@ -105,7 +105,7 @@ func TestEntriesAreOneReplicasAtATime(t *testing.T) {
 		}
 		check.Must(t, one.Reschedule(t.Context(), &first[0], 0))
 		check.Must(t, one.Done(t.Context(), first[1].ID))
-		got, _, sizes := claim(t, two.Webhooks(), 9, time.Hour)
+		got, _, sizes := claim(t, two.Notices("ops"), 9, time.Hour)
 		if len(got) != 1 || got[0].Event != first[0].Event || got[0].Attempts != 2 || sizes.Queued != 2 {
 			t.Errorf("after both: %+v, %+v", got, sizes)
 		}
@@ -118,7 +118,7 @@ func TestTheOutboxIsBounded(t *testing.T) {
 		if _, dropped := put(t, s, 5, 3); dropped != 2 {
 			t.Errorf("dropped %d", dropped)
 		}
-		if got, _, sizes := claim(t, s.Webhooks(), 9, time.Hour); len(got) != 3 || sizes.Queued != 3 {
+		if got, _, sizes := claim(t, s.Notices("ops"), 9, time.Hour); len(got) != 3 || sizes.Queued != 3 {
 			t.Errorf("claimed %d, %+v", len(got), sizes)
 		}
 	})
@@ -127,7 +127,7 @@ func TestTheOutboxIsBounded(t *testing.T) {
 func TestDeadLettersAreBounded(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
-		w := s.Webhooks()
+		w := s.Notices("ops")
 		put(t, s, 5, 10)
 		entries, _, _ := claim(t, w, 9, time.Hour)
 		for i, want := range []int{0, 0, 0, 1, 1} {
@@ -165,15 +165,15 @@ func TestEntriesThatCannotBeUnderstood(t *testing.T) {
 	events, _ := put(t, s, 3, 10)
 	probe := s.Probe()
 	err := probe.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-		return errors.Join(r.HSet(ctx, probe.KeyOf("webhooks", "entries"), events[0].ID, "a:b").Err(),
-			r.HDel(ctx, probe.KeyOf("webhooks", "entries"), events[1].ID).Err())
+		return errors.Join(r.HSet(ctx, probe.KeyOf("webhooks:ops", "entries"), events[0].ID, "a:b").Err(),
+			r.HDel(ctx, probe.KeyOf("webhooks:ops", "entries"), events[1].ID).Err())
 	})
 	check.Must(t, err)
-	got, _, _ := claim(t, s.Webhooks(), 9, time.Hour)
+	got, _, _ := claim(t, s.Notices("ops"), 9, time.Hour)
 	if len(got) != 1 || got[0].Event != events[2] || s.Stats().Malformed != 2 {
 		t.Errorf("claimed %+v, malformed %d", got, s.Stats().Malformed)
 	}
-	if _, _, sizes := claim(t, s.Webhooks(), 9, time.Hour); sizes.Queued != 1 {
+	if _, _, sizes := claim(t, s.Notices("ops"), 9, time.Hour); sizes.Queued != 1 {
 		t.Errorf("left: %+v", sizes)
 	}
 }

@@ -10,8 +10,7 @@ import (
 
 // storeConfig loads the files that a configuration names.
 func storeConfig(c config.Redis, files Files) (redisstore.Config, error) {
-	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout,
-		WaitReplicas: c.WaitReplicas, WaitTimeout: c.WaitTimeout}
+	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas}
 	var err error
 	if c.PasswordFile != "" {
 		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {

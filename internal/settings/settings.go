@@ -34,7 +34,7 @@ type Settings struct {
 	SigningKeys     [][]byte         // of artifacts.signing_key_file
 	SessionKeys     [][]byte         // of operators.session.key_file
 	SignIn          []signin.Issuer  // of operators.sign_in, with their secrets
-	Webhooks        []webhook.Config // of approvals.webhook, if there is one, and of approvals.notices
+	Webhooks        []webhook.Config // of approvals.notices
 
 	TraceHeaders map[string]string // of traces.headers_file
 

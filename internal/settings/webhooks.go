@@ -21,9 +21,6 @@ func readWebhooks(c *config.Approvals, files Files) (all []webhook.Config, probl
 			problems = append(problems, err)
 		}
 	}
-	if c.Webhook.URL != "" {
-		add(readWebhook("approvals.webhook", &c.Webhook, files))
-	}
 	for i := range c.Notices {
 		add(readNotice(fmt.Sprintf("approvals.notices[%d]", i), &c.Notices[i], files))
 	}
@@ -68,7 +65,7 @@ func readURL(field string, n *config.Notice, files Files) (string, error) {
 
 // readWebhook reads the signing keys of a webhook.
 func readWebhook(field string, c *config.Webhook, files Files) (webhook.Config, error) {
-	w := webhook.Config{URL: c.URL, Timeout: c.Timeout, Attempts: c.Attempts}
+	w := webhook.Config{URL: c.URL}
 	w.Format, _ = webhook.ParseFormat(c.Format)
 	for _, event := range c.Events {
 		w.Kinds = append(w.Kinds, approvals.Kind(event))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/gateway/status"
@@ -32,19 +33,19 @@ type Finder interface {
 	FindArtifact(who tenant.Identity, capability, id string) *call.Refusal
 }
 
-// Config configures a Server. All fields but PublicURL and Now are required.
+// Config configures a Server. All fields but Now are required.
 type Config struct {
-	Signer    Signer
-	Finder    func() Finder // called for each request
-	MaxTTL    time.Duration
-	PublicURL string           // prefix of URLs, without a final slash; "": URLs have neither scheme nor host
-	Now       func() time.Time // nil: the system's clock
+	Signer Signer
+	Finder func() Finder // called for each request
+	MaxTTL time.Duration
+	Now    func() time.Time // nil: the system's clock
 }
 
 // Server is capgate.v1.Artifacts.
 type Server struct {
 	capgatepb.UnimplementedArtifactsServer
-	cfg Config
+	cfg    Config
+	public atomic.Pointer[string]
 }
 
 // New returns a Server.
@@ -52,8 +53,13 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Server{cfg: cfg}
+	s := &Server{cfg: cfg}
+	s.SetPublicURL("")
+	return s
 }
+
+// SetPublicURL sets the beginning of URLs, without a final slash; "": URLs have neither scheme nor host.
+func (s *Server) SetPublicURL(base string) { s.public.Store(&base) }
 
 // SignUrl implements capgatepb.ArtifactsServer.
 //
@@ -82,7 +88,7 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 		return nil, status.Answer(refusal).Err()
 	}
 	return &capgatepb.SignUrlResponse{
-		Url: s.cfg.PublicURL + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" +
+		Url: *s.public.Load() + "/v1/capabilities/" + url.PathEscape(grant.Capability) + "/artifacts/" +
 			url.PathEscape(grant.Artifact) +
 			"?" + Query + "=" + url.QueryEscape(signature),
 		ExpireTime: grant.Expires.UTC().Format(time.RFC3339),

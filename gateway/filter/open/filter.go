@@ -17,11 +17,11 @@ import (
 // last, so no client may hold all of these calls. A network is an IPv4 address or a /64 of IPv6.
 type Limits struct {
 	// Maximum number of concurrent calls that need no credential, such as Health/Watch and reflection.
-	All int `yaml:"open_calls" min:"1" max:"1000000" default:"4096"`
-	// Maximum number of them from one network, at most open_calls.
-	Network int `yaml:"network_open_calls" min:"1" max:"1000000" default:"512"`
-	// Maximum number of them on one connection, at most network_open_calls.
-	Connection int `yaml:"connection_open_calls" min:"1" max:"1000000" default:"100"`
+	All int
+	// Maximum number of them from one network, at most All.
+	Network int
+	// Maximum number of them on one connection, at most Network.
+	Connection int
 }
 
 func (c Limits) withDefaults() Limits {

@@ -30,18 +30,16 @@ type Config struct {
 	Pages         Pages
 }
 
-// Limits bounds the connections of clients. Its fields with tags are a part of the configuration file, whose
-// documentation is their comments.
+// Limits bounds the connections of clients.
 type Limits struct {
 	// Concurrent connections. Further ones wait in the backlog.
-	MaxConns int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
-	// Of these, connections from one network; further ones are closed. Default a quarter of connections.
-	MaxNetworkConns int `yaml:"network_connections" min:"1" max:"1000000" default:"4096"`
-	// Of these, connections for networks that authenticated in the last hour; 0: none. Default an eighth of connections,
-	// and none if callers need no credential.
-	ReservedConns int `yaml:"reserved_connections" min:"0" max:"1000000" default:"2048"`
+	MaxConns int
+	// Of these, connections from one network; further ones are closed.
+	MaxNetworkConns int
+	// Of these, connections for networks that authenticated in the last hour; 0: none.
+	ReservedConns int
 	// TLS handshakes of one network that wait for a processor. A further one ends the oldest.
-	MaxHandshakes int `yaml:"network_handshakes" min:"1" max:"1000000" default:"512"`
+	MaxHandshakes int
 
 	// MorePorts is the number of ports besides the public one, see Port. Each may have one connection more while it
 	// accepts. With Evict it is the number of connections that may be closing besides MaxConns.

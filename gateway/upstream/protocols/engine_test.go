@@ -19,14 +19,14 @@ func parse(text string) (*config.Config, error) {
 	return config.Parse("f", []byte(text), &of.Protocol)
 }
 
-// TestEngines: fleets of engines have the fields of the file, and the defaults of engines.
+// TestEngines: fleets of engines have the fields of the file.
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	got, err := parse(`
 fleets:
   - {capability: plain, protocol: openparallax, backends: ['a:1']}
   - capability: all
-    engine: {agent: last-wins, shutdown: true, queue: 0, buffer: 1MiB, session_modes: {clients: seed, engines: source}}
+    engine: {agent: last-wins, shutdown: true, session_modes: {clients: seed, engines: source}}
     health: {probe: shield}
     session_ttl: 1h
     protocol: openparallax
@@ -34,9 +34,7 @@ fleets:
   - {capability: weather, protocol: selu, backends: ['a:1']}
 `)
 	check.Must(t, err)
-	want := []*engine.Settings{{Queue: 100, Buffer: 4 << 20},
-		{LastWins: true, Shutdown: true, Modes: engine.Modes{Clients: engine.BySeed},
-			Buffer: 1 << 20}}
+	want := []*engine.Settings{{}, {LastWins: true, Shutdown: true, Modes: engine.Modes{Clients: engine.BySeed}}}
 	for i, settings := range want {
 		if f := got.Fleets[i]; !reflect.DeepEqual(f.Settings, settings) || f.Protocol != "openparallax" {
 			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.Protocol, f.Settings, settings)
@@ -62,7 +60,7 @@ func TestErrorsOfEngines(t *testing.T) {
 	for name, test := range map[string]struct{ file, want string }{
 		"another protocol": {"fleets: [{capability: e, backends: ['a:1'], protocol: mcp}]",
 			`f:1: fleets[0].protocol: "mcp" is not possible; it must be selu or openparallax`},
-		"engine of another": {"fleets: [{capability: e, backends: ['a:1'], engine: {queue: 1}}]",
+		"engine of another": {"fleets: [{capability: e, backends: ['a:1'], engine: {shutdown: true}}]",
 			"f:1: fleets[0].engine: is only for fleets with protocol: openparallax"},
 		"probe of another": {"fleets: [{capability: e, backends: ['a:1'], health: {probe: status}}]",
 			"f:1: fleets[0].health.probe: is only for fleets with protocol: openparallax"},
@@ -73,12 +71,11 @@ func TestErrorsOfEngines(t *testing.T) {
 			`f:1: fleets[0].engine.agent: "both" is not possible; it must be first-wins or last-wins`},
 		"numbering": {an + ", engine: {session_modes: {clients: x}}}]",
 			`f:1: fleets[0].engine.session_modes.clients: "x" is not possible; it must be source or seed`},
-		"small buffer": {an + ", engine: {buffer: 1KiB}}]",
-			"f:1: fleets[0].engine.buffer: \"1KiB\" is not possible; it must be a size from 64KiB to 1GiB"},
+		"removed field": {an + ", engine: {buffer: 1KiB}}]",
+			"f:1: fleets[0].engine.buffer: this field was removed; leave it out"},
 		"two fleets": {an + "}, {capability: f, protocol: openparallax, backends: ['a:1']}]",
 			"f:1: fleets[1].backends: a:1 is already an engine of the fleet e"},
-		"unknown field":  {an + ", engine: {agents: 2}}]", "f:1: fleets[0].engine.agents: "},
-		"too many queue": {an + ", engine: {queue: 10001}}]", "f:1: fleets[0].engine.queue: "},
+		"unknown field": {an + ", engine: {agents: 2}}]", "f:1: fleets[0].engine.agents: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

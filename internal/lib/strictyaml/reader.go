@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,9 @@ const (
 type Reader struct {
 	File   string // name of the file in errors
 	Errors Errors // at most 1,000
-	nodes  int    // seen so far
+	// Removed says what to write in place of fields that are no longer there, by path, with [] for the items of a list.
+	Removed map[string]string
+	nodes   int // seen so far
 }
 
 // Field reads the value at one place of the file.
@@ -154,6 +157,8 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 		switch first, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
 			r.Fail(Place{at.Path, key}, "a field's name must be a word")
+		case !is && r.Removed[kind(here.Path)] != "":
+			r.Fail(here, "this field was removed; %s", r.Removed[kind(here.Path)])
 		case !is:
 			r.Fail(here, "unknown field%s", known(key.Value, slices.Sorted(maps.Keys(fields))))
 		case twice:
@@ -164,6 +169,11 @@ func (r *Reader) Mapping(at Place, fields map[string]Field) {
 		}
 	}
 }
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// kind returns a path without the indices of lists.
+func kind(path string) string { return index.ReplaceAllString(path, "[]") }
 
 // List reads a list, and each of its items with item.
 func (r *Reader) List(item Field) Field {

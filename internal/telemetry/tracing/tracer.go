@@ -1,11 +1,13 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
@@ -24,7 +26,6 @@ type Config struct {
 	Headers      map[string]string // sent with every request; may be secrets
 	Sample       float64           // fraction of traced calls among those that begin a trace here, 0 to 1
 	IgnoreParent bool              // Sample alone decides, not the caller
-	Service      string            // service.name
 	Version      string            // service.version
 	Instance     string            // service.instance.id
 	Queue        int               // bound of waiting spans; further ones are dropped. Default 4096
@@ -71,14 +72,17 @@ func New(cfg Config) (*Tracer, error) {
 			AttributeValueLengthLimit: maxText, AttributeCountLimit: 64, EventCountLimit: 64, LinkCountLimit: 8,
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
 		}),
-		// The environment's OTEL_RESOURCE_ATTRIBUTES are added to these.
-		sdk.WithResource(resource.NewSchemaless(serviceName.String(cfg.Service), serviceVersion.String(cfg.Version),
+		// The environment's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are added to these.
+		sdk.WithResource(resource.NewSchemaless(serviceName.String(service()), serviceVersion.String(cfg.Version),
 			serviceInstance.String(cfg.Instance))),
 		sdk.WithSpanProcessor(t.queue),
 	)
 	t.tracer = t.provider.Tracer("github.com/capgate/capgate", trace.WithSchemaURL(schemaURL))
 	return t, nil
 }
+
+// service returns the service.name of the spans.
+func service() string { return cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "capgate") }
 
 // Samples reports whether a call is traced: as its caller decided, or else at random.
 func (t *Tracer) Samples(p Parent) bool {

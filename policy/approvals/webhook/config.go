@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"net/http"
@@ -31,14 +30,9 @@ func ParseFormat(name string) (Format, bool) {
 	return f, ok
 }
 
-// Own is the name of the destination without one.
-const Own = "webhook"
-
-func nameOf(name string) string { return cmp.Or(name, Own) }
-
 // Config is a destination and the events it gets. All but its name may change while a Deliverer runs.
 type Config struct {
-	Name     string // "": Own
+	Name     string
 	Format   Format
 	URL      string           // see CheckURL; "" for Email
 	Secrets  [][]byte         // see ParseSecrets; at least one for Generic, else none

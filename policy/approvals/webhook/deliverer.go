@@ -83,7 +83,7 @@ func New(store Store, of Approvals, render Render, c Config, o Options) (*Delive
 }
 
 // Name returns the destination's name.
-func (d *Deliverer) Name() string { return nameOf(d.endpoint.Load().Name) }
+func (d *Deliverer) Name() string { return d.endpoint.Load().Name }
 
 // Set replaces the Config, from the next request on.
 func (d *Deliverer) Set(c Config) error {

@@ -36,7 +36,7 @@ func (g *Group) Replace(configs []Config, create func(Config) (*Deliverer, error
 	next := make([]*Deliverer, 0, len(configs))
 	for _, c := range configs {
 		var err error
-		i := slices.IndexFunc(g.all, func(d *Deliverer) bool { return d.Name() == nameOf(c.Name) })
+		i := slices.IndexFunc(g.all, func(d *Deliverer) bool { return d.Name() == c.Name })
 		if i >= 0 {
 			next = append(next, g.all[i])
 			err = g.all[i].Set(c)

@@ -7,7 +7,7 @@ import (
 
 // Outbox is the outbox of a destination.
 type Outbox struct {
-	Name  string // of the destination; "": Own
+	Name  string // of the destination
 	Store Store
 }
 
@@ -23,7 +23,7 @@ func (all Letters) Dead(ctx context.Context, skip, most int) ([]Letter, error) {
 			return nil, err
 		}
 		for i := range page {
-			page[i].Destination = nameOf(box.Name)
+			page[i].Destination = box.Name
 		}
 		found = append(found, page...)
 	}

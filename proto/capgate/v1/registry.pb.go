@@ -33,7 +33,7 @@ type RegisterBackendRequest struct {
 	// The backend's address, host:port. A host name is resolved now and at each renewal; calls go to all of its
 	// addresses, at most 16. Required.
 	Addr string `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
-	// How long the registration is valid, from registration.min_ttl to 1h. Unset: 30s.
+	// How long the registration is valid, from 1s to 1h. Unset: 30s.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The lease of an earlier answer, to renew it. Empty: a new lease.
 	Lease string `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`

@@ -29,7 +29,7 @@ type DeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The webhook-id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Its name in approvals.notices; webhook: approvals.webhook.
+	// Its name in approvals.notices.
 	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
 	// As in a webhook request.
 	Type     string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
@@ -196,7 +196,7 @@ func (x *ListDeadLettersRequest) GetPageToken() string {
 type ListDeadLettersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Dead  []*DeadLetter          `protobuf:"bytes,1,rep,name=dead,proto3" json:"dead,omitempty"`
-	// All destinations of notices in the configuration; webhook is approvals.webhook.
+	// All destinations of notices in the configuration.
 	Destinations  []string `protobuf:"bytes,2,rep,name=destinations,proto3" json:"destinations,omitempty"`
 	NextPageToken string   `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

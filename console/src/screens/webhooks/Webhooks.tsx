@@ -138,8 +138,8 @@ function NoLetters({ to }: { to: string[] }) {
   return (
     <>
       <b>No notices are configured</b>
-      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> or{" "}
-      <span class="mono">approvals.webhook</span> in the configuration:{" "}
+      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> in the
+      configuration:{" "}
       <a href={docs + "use/approvals.md#notices"} target="_blank" rel="noopener noreferrer">
         how notices are set up
       </a>
