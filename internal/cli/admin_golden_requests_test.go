@@ -215,7 +215,7 @@ var goldenRequests = []goldenRequest{
 	{route: "POST /v1/registrations", body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"60s","weight":3,"zone":"b"}`,
 		save: []string{"lease lease"}},
 	{route: "POST /v1/registrations", body: `{"capability":"other","addr":"127.0.0.1:2"}`},
-	{route: "POST /v1/registrations", body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"1s"}`},
+	{route: "POST /v1/registrations", body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"0.9s"}`},
 	{route: "GET /v1/fleets?capability=gen-a", until: `"state":"down"`},
 	{route: "POST /v1/registrations:withdraw", body: `{"capability":"gen-a","addr":"127.0.0.1:2","lease":"wrong"}`},
 	{route: "POST /v1/registrations:withdraw", body: `{"capability":"gen-a","addr":"127.0.0.1:2","lease":"{lease}"}`},

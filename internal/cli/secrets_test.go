@@ -144,8 +144,8 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, " +
 				"calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),
-			"approvals: {key_file: " + files.file("approvals") + ", webhook: {url: '" + listen("webhook", "") +
-				"/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}}",
+			"approvals: {key_file: " + files.file("approvals") + ", notices: [{name: webhook, url: '" + listen("webhook", "") +
+				"/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}]}",
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" +
 				c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" +
 				c.plant("shield's path") + "'}]",

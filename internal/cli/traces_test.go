@@ -24,10 +24,10 @@ func TestTracesOfAProcess(t *testing.T) {
 	dir := t.TempDir()
 	headers, file := filepath.Join(dir, "headers"), filepath.Join(dir, "capgate.yaml")
 	check.Must(t, os.WriteFile(headers, []byte("# of the collector\nAuthorization: Basic c2VjcmV0\n\n"), 0o600))
-	check.Must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, service: "+
-		"edge, headers_file: "+headers+"}\nreplicas: {id: gw-7}",
+	check.Must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, "+
+		"headers_file: "+headers+"}\nreplicas: {id: gw-7}",
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)), 0o600))
-	p, public, admin := serve(t, []string{"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
+	p, public, admin := serve(t, []string{"OTEL_SERVICE_NAME=edge", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
 	const calls = 20
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "baggage", "a=b")
 	client := dial(t, public)

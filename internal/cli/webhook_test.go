@@ -58,8 +58,8 @@ func TestWebhook(t *testing.T) {
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
-	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {webhook: {url: '"+receiver.URL+
-		"/?token=hidden', secret_file: SECRET}}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
+	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {notices: [{name: webhook, url: '"+receiver.URL+
+		"/?token=hidden', secret_file: SECRET}]}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
 	var files configMap
 	put := func(secret string) {
 		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1),
@@ -116,7 +116,7 @@ func TestWebhookNeedsASecret(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, "127.0.0.1:1", "approvals: {notices: [{name: webhook, url: 'http://h', secret_file: /dev/null}]}")
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
-	if exit == 0 || !strings.Contains(stderr, "approvals.webhook.secret_file: /dev/null: the file has no secret") {
+	if exit == 0 || !strings.Contains(stderr, "approvals.notices[0].secret_file: /dev/null: the file has no secret") {
 		t.Errorf("%d: %s", exit, stderr)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,9 +165,10 @@ func TestEntriesThatCannotBeUnderstood(t *testing.T) {
 	t.Parallel()
 	events, _ := put(t, s, 3, 10)
 	probe := s.Probe()
+	entries := strings.Replace(probe.KeyOf("webhooks", "entries"), "}", ":ops}", 1)
 	err := probe.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-		return errors.Join(r.HSet(ctx, probe.KeyOf("webhooks:ops", "entries"), events[0].ID, "a:b").Err(),
-			r.HDel(ctx, probe.KeyOf("webhooks:ops", "entries"), events[1].ID).Err())
+		return errors.Join(r.HSet(ctx, entries, events[0].ID, "a:b").Err(),
+			r.HDel(ctx, entries, events[1].ID).Err())
 	})
 	check.Must(t, err)
 	got, _, _ := claim(t, s.Notices("ops"), 9, time.Hour)
