@@ -4,7 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +22,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -47,6 +50,7 @@ type backend struct {
 	mu          sync.Mutex
 	definitions *Definitions  // nil: none
 	sum         descriptorSum // of the descriptors that definitions were made of
+	logged      string        // the problems that were logged last
 	of          int64         // connections, when they were loaded
 	load        *load         // that runs; nil: none does
 }
@@ -157,16 +161,20 @@ func (b *backend) reflect(loading *load) {
 }
 
 // compile makes the definitions of descriptors.
-func (b *backend) compile(ctx context.Context, found []*descriptorpb.FileDescriptorProto) (*Definitions, error) {
-	files, err := build(ctx, found)
+func (b *backend) compile(ctx context.Context, found *descriptors) (*Definitions, error) {
+	files, err := link(ctx, found)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "the backend's server reflection %v", err)
+		return nil, status.FromContextError(err).Err()
 	}
 	definitions, problems := define(ctx, files, b.settings.Methods, b.settings.ToolNames)
-	b.leftOut(problems)
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	all := problems.all()
+	b.logLeftOut(all)
 	if definitions == nil {
 		return nil, status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
-			upstream.Clip(problems[0].Error(), maxText))
+			upstream.Clip(all[0].Error(), maxText))
 	}
 	return definitions, nil
 }
@@ -184,27 +192,47 @@ func (b *backend) compiled(sum descriptorSum) *Definitions {
 // descriptorSum identifies descriptors.
 type descriptorSum [sha256.Size]byte
 
-func sumOf(files []*descriptorpb.FileDescriptorProto) (sum descriptorSum) {
+func sumOf(d *descriptors) (sum descriptorSum) {
 	hash := sha256.New()
-	for _, f := range files {
-		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(f) // what was decoded has a form
+	add := func(text []byte) {
 		_ = binary.Write(hash, binary.BigEndian, uint64(len(text)))
 		_, _ = hash.Write(text)
+	}
+	for _, f := range d.files {
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(f) // what was decoded has a form
+		add(text)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.broken)) {
+		add([]byte(name))
+		add([]byte(d.broken[name].Error()))
+	}
+	for _, service := range slices.Sorted(maps.Keys(d.asked)) {
+		add(fmt.Append(nil, service, d.asked[service]))
 	}
 	hash.Sum(sum[:0])
 	return sum
 }
 
-// leftOut says which methods have no tool, and why.
-func (b *backend) leftOut(problems []error) {
+// logLeftOut logs which methods have no tool, and why, unless it has been logged before.
+func (b *backend) logLeftOut(problems []error) {
+	text := fmt.Sprint(problems)
+	b.mu.Lock()
+	again := b.logged == text
+	b.logged = text
+	b.mu.Unlock()
+	if !again {
+		logLeftOut(b.all.Log.With("capability", b.fleet.Capability, "backend", b.addr), problems)
+	}
+}
+
+// logLeftOut logs which methods have no tool, and why.
+func logLeftOut(log *slog.Logger, problems []error) {
 	const most = 20 // lines; the rest is counted
 	for i, err := range problems {
 		if i == most {
-			b.all.Log.Warn("more methods of a gRPC service were left out", "capability", b.fleet.Capability,
-				"backend", b.addr, "methods", len(problems)-most)
+			log.Warn("more methods of a gRPC service were left out", "methods", len(problems)-most)
 			return
 		}
-		b.all.Log.Warn("a method of a gRPC service was left out", "capability", b.fleet.Capability, "backend", b.addr,
-			"error", upstream.Clip(err.Error(), maxText))
+		log.Warn("a method of a gRPC service was left out", "error", upstream.Clip(err.Error(), maxText))
 	}
 }

@@ -1,9 +1,11 @@
 package grpcservice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -20,7 +22,10 @@ const (
 	checkEvery = 1 << 16 // units of a budget between two looks at the context
 )
 
-var errCostly = errors.New("costs too much to read: its names, messages and fields together are too large")
+var (
+	errCostly  = errors.New("costs too much to read: its names, messages and fields together are too large")
+	errImports = errors.New("has too many paths of public imports")
+)
 
 // budget bounds work before it is done, and ends with its context.
 type budget struct {
@@ -51,15 +56,45 @@ func (b *budget) err() error {
 }
 
 // weigh bounds what it costs to link files: each element has a full name, which begins with those of all elements around
-// it, and names that are relative are looked for in each of them.
-func weigh(ctx context.Context, files []*descriptorpb.FileDescriptorProto) error {
-	w := &weight{budget{ctx: ctx, left: maxLinked, empty: errCostly}}
-	if err := imports(files); err != nil {
-		return err
+// it, and names that are relative are looked for in each of them. The files that cost most are left out. The error is
+// that of ctx.
+func (l *linked) weigh(ctx context.Context) error {
+	type cost struct {
+		name          string
+		units, visits int
 	}
-	for _, f := range files {
-		if err := w.file(f); err != nil {
-			return err
+	var costs []cost
+	visits := countImports(l.sources)
+	for name, f := range l.sources {
+		if slices.Contains(l.own, name) || l.broken[name] != nil {
+			continue
+		}
+		w := &weight{budget{ctx: ctx, left: maxLinked, empty: errCostly}}
+		err := w.file(f)
+		if err == nil && visits[name] > maxImports {
+			err = errImports
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			l.broken[name] = &flaw{name, err}
+		default:
+			costs = append(costs, cost{name, maxLinked - w.left, visits[name]})
+		}
+	}
+	slices.SortFunc(costs, func(a, b cost) int {
+		return cmp.Or(cmp.Compare(a.units, b.units), cmp.Compare(a.visits, b.visits), cmp.Compare(a.name, b.name))
+	})
+	units, paths := maxLinked, maxImports
+	for _, c := range costs {
+		switch {
+		case c.units > units:
+			l.broken[c.name] = &flaw{c.name, errCostly}
+		case c.visits > paths:
+			l.broken[c.name] = &flaw{c.name, errImports}
+		default:
+			units, paths = units-c.units, paths-c.visits
 		}
 	}
 	return nil
@@ -170,35 +205,29 @@ func (w *weight) element(name string, size int, types ...string) error {
 	return w.take(n)
 }
 
-// imports bounds the visits of public imports, of which each path to a file is one.
-func imports(files []*descriptorpb.FileDescriptorProto) error {
-	visits := map[string]int{} // of what a file imports publicly; a file that is being counted has none: it is a cycle
-	byName := make(map[string]*descriptorpb.FileDescriptorProto, len(files))
-	for _, f := range files {
-		byName[f.GetName()] = f
-	}
+// countImports counts, for each file, the visits of public imports, of which each path to a file is one.
+func countImports(files map[string]*descriptorpb.FileDescriptorProto) (visits map[string]int) {
+	public := map[string]int{} // of what a file imports publicly; a file that is being counted has none: it is a cycle
 	var count func(string) int
 	count = func(name string) int {
-		if n, known := visits[name]; known {
+		if n, known := public[name]; known {
 			return n
 		}
-		visits[name] = 0
-		n, f := 0, byName[name]
+		public[name] = 0
+		n, f := 0, files[name]
 		for _, i := range f.GetPublicDependency() {
 			if all := f.GetDependency(); i >= 0 && int(i) < len(all) {
 				n = min(n+1+count(all[i]), maxImports+1)
 			}
 		}
-		visits[name] = n
+		public[name] = n
 		return n
 	}
-	all := 0
-	for _, f := range files {
+	visits = make(map[string]int, len(files))
+	for file, f := range files {
 		for _, name := range f.GetDependency() {
-			if all += 1 + count(name); all > maxImports {
-				return errors.New("has too many paths of public imports")
-			}
+			visits[file] = min(visits[file]+1+count(name), maxImports+1)
 		}
 	}
-	return nil
+	return visits
 }

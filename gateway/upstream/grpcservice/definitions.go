@@ -1,13 +1,15 @@
 package grpcservice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
@@ -17,8 +19,9 @@ import (
 
 // Definitions are the tools of a service. They are immutable.
 type Definitions struct {
-	tools  map[string]*tool
-	listed []byte // as the answer of the discovery tool
+	tools   map[string]*tool
+	listed  []byte  // as the answer of the discovery tool
+	leftOut []error // why methods have no tool
 }
 
 // tool is a method.
@@ -29,22 +32,44 @@ type tool struct {
 	types  *types
 }
 
-// define makes the tools of the methods that the configuration lists. Each problem is of one method or service, which
-// has no tool for it; the others are not affected.
-func define(ctx context.Context, files *protoregistry.Files, methods []string, names ToolNames) (*Definitions, []error) {
-	d := &definer{files: files, names: names, types: newTypes(files), seen: map[protoreflect.FullName]bool{},
-		tools: map[string]*tool{}, taken: map[string]string{},
-		inputs:  budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas},
-		outputs: budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas},
-		failed:  budget{ctx: ctx, left: maxFailed, empty: errSchemas}}
+// problems are why methods have no tool. The others are not affected.
+type problems struct {
+	mistakes []error // in the list of methods
+	leftOut  []error // methods that an entry for all of a service has
+}
+
+// all returns all problems, mistakes first.
+func (p *problems) all() []error { return slices.Concat(p.mistakes, p.leftOut) }
+
+// mistake adds a mistake.
+func (p *problems) mistake(err error) *problems {
+	p.mistakes = append(p.mistakes, err)
+	return p
+}
+
+// define makes the tools of the methods that the configuration lists. An entry of the list with more methods than a
+// fleet may have has no tool.
+func define(ctx context.Context, files *linked, methods []string, names ToolNames) (*Definitions, *problems) {
+	d := &definer{files: files, names: names, named: map[string]bool{},
+		failed: budget{ctx: ctx, left: maxFailed, empty: errSchemas},
+		made: made{seen: map[protoreflect.FullName]bool{}, tools: map[string]*tool{}, taken: map[string]string{},
+			inputs:  budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas},
+			outputs: budget{ctx: ctx, left: manifest.MaxBytes, empty: errSchemas}}}
+	for _, entry := range methods {
+		d.named[entry] = true
+	}
 	for _, entry := range methods {
 		service, method, _ := strings.Cut(entry, "/")
+		before := d.clone()
 		err := d.entry(service, method)
-		if err != nil {
-			d.problems = append(d.problems, fmt.Errorf("%s %w", entry, err))
+		if ctx.Err() != nil {
+			return nil, d.mistake(ctx.Err())
 		}
 		if d.stopped != nil {
-			return nil, append([]error{d.stopped}, d.problems...)
+			d.made, d.stopped = before, nil
+		}
+		if err != nil {
+			d.mistake(fmt.Errorf("%s %w", entry, err))
 		}
 	}
 	if d.outputs.err() != nil { // the tools work without the schemas of their results
@@ -54,7 +79,7 @@ func define(ctx context.Context, files *protoregistry.Files, methods []string, n
 	}
 	found, err := d.compile(ctx)
 	if err != nil {
-		return nil, append([]error{err}, d.problems...)
+		return nil, d.mistake(err)
 	}
 	listed, err := plainjson.Marshal(found)
 	if err == nil && len(listed) > manifest.MaxBytes {
@@ -67,12 +92,12 @@ func define(ctx context.Context, files *protoregistry.Files, methods []string, n
 		err = errSchemas
 	}
 	if err != nil {
-		return nil, append(d.problems, err)
+		return nil, d.mistake(err)
 	}
 	if len(found) == 0 {
-		return nil, append(d.problems, errors.New("the list of methods makes no tool"))
+		return nil, d.mistake(errors.New("the list of methods makes no tool"))
 	}
-	return &Definitions{tools: d.tools, listed: listed}, d.problems
+	return &Definitions{tools: d.tools, listed: listed, leftOut: d.all()}, &d.problems
 }
 
 // compile compiles the schemas, whose size is known, and returns the tools that have them.
@@ -90,7 +115,7 @@ func (d *definer) compile(ctx context.Context) (found []upstream.Discovered, _ e
 		bare.Output = nil
 		checked, err := upstream.Check(bare)
 		if err != nil {
-			d.problems = append(d.problems, fmt.Errorf("%s cannot be a tool: %w", t.path[1:], err))
+			d.unusable(t.path[1:], fmt.Errorf("cannot be a tool: %w", err))
 			delete(d.tools, one.Name)
 			continue
 		}
@@ -105,25 +130,49 @@ func (d *definer) compile(ctx context.Context) (found []upstream.Discovered, _ e
 
 // definer makes Definitions.
 type definer struct {
-	files    *protoregistry.Files
-	names    ToolNames
-	types    *types
-	seen     map[protoreflect.FullName]bool // methods
-	tools    map[string]*tool
-	found    []upstream.Discovered
-	taken    map[string]string // names, and the method that had it first
-	problems []error
-	inputs   budget // bytes of schemas of arguments
-	outputs  budget // of schemas of arguments and results; if it is empty, no tool has a schema of its result
-	failed   budget // of schemas that are too large
-	stopped  error  // no other method may be looked at
+	problems
+	made
+	files   *linked
+	names   ToolNames
+	named   map[string]bool // entries of the list of methods
+	failed  budget          // of schemas that are too large
+	stopped error           // the entry has no tool
+}
+
+// made is what a definer has made of some entries.
+type made struct {
+	seen    map[protoreflect.FullName]bool // methods
+	tools   map[string]*tool
+	found   []upstream.Discovered
+	taken   map[string]string // names, and the method that had it first
+	inputs  budget            // bytes of schemas of arguments
+	outputs budget            // of schemas of arguments and results; if it is empty, no tool has a schema of its result
+}
+
+// clone returns a copy.
+func (m *made) clone() made {
+	c := *m
+	c.seen, c.tools, c.taken = maps.Clone(m.seen), maps.Clone(m.tools), maps.Clone(m.taken)
+	return c
+}
+
+// unusable takes note of a method that cannot be a tool. It is a mistake in the list if the method is listed by its name,
+// or has the tool name of another one.
+func (d *definer) unusable(path string, err error) {
+	clash := &collision{}
+	if is := errors.As(err, &clash); is || d.named[path] {
+		d.mistake(fmt.Errorf("%s %w", path, err))
+	} else {
+		d.leftOut = append(d.leftOut, fmt.Errorf("%s %w", path, err))
+	}
 }
 
 // maxFailed is how many bytes of schemas are built that turn out to be too large.
 const maxFailed = 64 << 20
 
 var (
-	errSchemas         = fmt.Errorf("the schemas of the methods have more than %d bytes together", manifest.MaxBytes)
+	errSchemas = fmt.Errorf("is left out: the schemas of the methods have more than %d bytes together",
+		manifest.MaxBytes)
 	errNoService       = errors.New("is not in the descriptors: they have no such service")
 	errNoMethod        = errors.New("is not in the descriptors: its service has no such method")
 	errClientStreaming = errors.New("has client streaming, and a tool gets its arguments at once; remove it from methods")
@@ -132,10 +181,9 @@ var (
 
 // entry makes the tools of one entry of the list of methods.
 func (d *definer) entry(service, method string) error {
-	found, err := d.files.FindDescriptorByName(protoreflect.FullName(service))
-	s, is := found.(protoreflect.ServiceDescriptor)
-	if err != nil || !is {
-		return errNoService
+	s, types, err := d.files.service(service)
+	if err != nil {
+		return err
 	}
 	if method != "*" {
 		m := s.Methods().ByName(protoreflect.Name(method))
@@ -145,31 +193,39 @@ func (d *definer) entry(service, method string) error {
 		case m.IsStreamingClient():
 			return errClientStreaming
 		}
-		return d.add(m)
+		return cmp.Or(d.add(m, types), d.stopped)
 	}
-	usable := 0
+	usable, made := 0, 0
+	var first error
 	for i := range s.Methods().Len() {
 		m := s.Methods().Get(i)
 		if m.IsStreamingClient() {
 			continue
 		}
 		usable++
-		if err := d.add(m); err != nil {
-			d.problems = append(d.problems, fmt.Errorf("%s/%s %w", service, m.Name(), err))
+		err := d.add(m, types)
+		switch {
+		case d.stopped != nil:
+			return d.stopped
+		case err == nil:
+			made++
+			continue
 		}
-		if d.stopped != nil {
-			return nil
-		}
+		first = cmp.Or(first, err)
+		d.unusable(service+"/"+string(m.Name()), err)
 	}
-	if usable == 0 {
+	switch {
+	case usable == 0:
 		return errNoTool
+	case made == 0:
+		return fmt.Errorf("has no method that can be a tool: the first %w", first)
 	}
 	return nil
 }
 
 // add makes the tool of a method. Of methods with the same name none becomes a tool: their order must not decide what
 // an agent calls.
-func (d *definer) add(m protoreflect.MethodDescriptor) error {
+func (d *definer) add(m protoreflect.MethodDescriptor, types *types) error {
 	if d.seen[m.FullName()] {
 		return nil
 	}
@@ -178,7 +234,7 @@ func (d *definer) add(m protoreflect.MethodDescriptor) error {
 	name, path := d.names.name(service, string(m.Name())), service+"/"+string(m.Name())
 	if other := d.taken[name]; other != "" {
 		delete(d.tools, name)
-		return collision(name, other, d.names)
+		return &collision{name, other, d.names}
 	}
 	d.taken[name] = path
 	if name == upstream.DiscoveryTool { // cannot be, as it has a slash
@@ -191,36 +247,41 @@ func (d *definer) add(m protoreflect.MethodDescriptor) error {
 		}
 		return fmt.Errorf("cannot be a tool: its schema %w", err)
 	}
-	if d.stopped = d.inputs.take(len(schema)); d.stopped != nil {
+	one := upstream.Discovered{Name: name, Description: describe(m, path), Schema: schema}
+	if d.stopped = d.inputs.take(len(schema) + len(one.Description)); d.stopped != nil {
 		return nil
 	}
-	one := upstream.Discovered{Name: name, Description: describe(m, path), Schema: schema}
 	if d.outputs.take(len(schema)) == nil {
 		if one.Output, err = outputOf(m, &d.failed); err == nil {
 			_ = d.outputs.take(len(one.Output))
-		}
-		if d.stopped = d.failed.err(); d.stopped != nil {
+		} else if d.stopped = d.failed.err(); d.stopped != nil {
 			return nil
 		}
 	}
-	d.tools[name] = &tool{method: m, path: "/" + path, types: d.types}
+	d.tools[name] = &tool{method: m, path: "/" + path, types: types}
 	if d.found = append(d.found, one); len(d.found) > manifest.MaxTools {
-		d.stopped = fmt.Errorf("more than %d methods are too many; a fleet may have at most %d tools", manifest.MaxTools,
-			manifest.MaxTools)
+		d.stopped = fmt.Errorf("is left out: more than %d methods are too many; a fleet may have at most %d tools",
+			manifest.MaxTools, manifest.MaxTools)
 	}
 	return nil
 }
 
 // collision is the error of two methods whose tools have one name.
-func collision(name, other string, names ToolNames) error {
+type collision struct {
+	name, other string
+	names       ToolNames
+}
+
+// Error implements error.
+func (c *collision) Error() string {
 	hint := "; tool_names: service has another name for each"
-	switch names {
+	switch c.names {
 	case ByService:
 		hint = "; tool_names: package has another name for each"
 	case ByPackage:
 		hint = "; remove one of the two"
 	}
-	return fmt.Errorf("has the tool name %s, as %s has%s", name, other, hint)
+	return fmt.Sprintf("has the tool name %s, as %s has%s", c.name, c.other, hint)
 }
 
 // CheckMethods reports an empty list of methods, and methods that are listed by name and whose tools have the same
@@ -237,7 +298,7 @@ func CheckMethods(methods []string, names ToolNames) (problems []error) {
 		}
 		name := names.name(service, method)
 		if other := taken[name]; other != "" {
-			problems = append(problems, fmt.Errorf("%s %w", entry, collision(name, other, names)))
+			problems = append(problems, fmt.Errorf("%s %w", entry, &collision{name, other, names}))
 			continue
 		}
 		taken[name] = entry

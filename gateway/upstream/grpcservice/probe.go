@@ -99,10 +99,10 @@ func (r *reflection) serving(methods []string) (serving, error) {
 			continue
 		}
 		has, known, err := r.methods(service)
-		if err != nil || !known {
+		if err != nil {
 			return serving{}, err
 		}
-		if !slices.Contains(has, method) {
+		if known && !slices.Contains(has, method) {
 			lacks = append(lacks, "no method "+entry+"; it has "+strings.Join(has[:min(len(has), maxNamed)], ", "))
 		}
 	}
@@ -118,12 +118,13 @@ func (r *reflection) serving(methods []string) (serving, error) {
 // maxNamed is how many methods of a service a reason names.
 const maxNamed = 4
 
-// methods returns the methods of a service, sorted. known is false for a service without a description, or a long one.
+// methods returns the methods of a service, sorted. known is false for a service without a description that can be read,
+// or a long one.
 func (r *reflection) methods(service string) (names []string, known bool, _ error) {
 	find := func() *descriptorpb.ServiceDescriptorProto {
 		for _, file := range r.files {
 			for _, s := range file.GetService() {
-				if strings.TrimPrefix(file.GetPackage()+"."+s.GetName(), ".") == service {
+				if fullName(file, s) == service {
 					return s
 				}
 			}
@@ -132,11 +133,9 @@ func (r *reflection) methods(service string) (names []string, known bool, _ erro
 	}
 	found := find()
 	if found == nil {
-		err := r.ask(&reflectionpb.ServerReflectionRequest{
+		_, err := r.ask(&reflectionpb.ServerReflectionRequest{
 			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}})
-		if code := status.Code(err); code == codes.ResourceExhausted || code == codes.NotFound {
-			return nil, false, nil
-		} else if err != nil {
+		if r.over(err) {
 			return nil, false, err
 		}
 		found = find()

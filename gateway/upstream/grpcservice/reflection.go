@@ -1,8 +1,12 @@
 package grpcservice
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -26,13 +31,26 @@ var reflectionPaths = [...]string{ //nolint:gochecknoglobals // a table
 var errNoReflection = errors.New("the backend has no server reflection (grpc.reflection.v1); enable it there, or set " +
 	"grpc_service.descriptor_file")
 
-// reflection asks a backend for its descriptors. It asks for one thing at a time and takes one response for each.
+const (
+	maxEnded = 8 // streams that a backend may end in one conversation: it may do so for each file that it cannot read
+	ours     = "the backend's server reflection"
+)
+
+// reflection asks a backend for its descriptors. It asks for one thing at a time and takes one response for each. What
+// is wrong with a file is kept with its name, and the others are read.
 type reflection struct {
-	stream grpc.ClientStream
+	ctx    context.Context //nolint:containedctx // of one conversation
+	open   func() (grpc.ClientStream, error)
+	stream grpc.ClientStream // nil: there is none, or it has ended
+	ended  int               // streams that the backend has ended
+	failed error             // the first of them
+	lost   bool              // no stream could be opened
 	files  map[string]*descriptorpb.FileDescriptorProto
-	wanted []string // imports of files, which may be there already
-	size   int      // bytes of all files
-	costs  *measure // of all files
+	broken map[string]error // files that could not be read
+	wanted []string         // imports of files, which may be there already
+	size   int              // bytes of all files
+	wasted int              // bytes of files that were there already, or were too much
+	left   int              // bytes that further files may take when they are decoded
 }
 
 // withReflection runs a conversation in the newest version that the backend has.
@@ -41,12 +59,11 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, path := range reflectionPaths {
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path,
-			grpc.MaxCallRecvMsgSize(maxMessage))
-		if err == nil {
-			err = talk(&reflection{stream: stream, files: map[string]*descriptorpb.FileDescriptorProto{},
-				costs: newMeasure(ctx, nil, maxDecoded)})
-		}
+		err := talk(&reflection{ctx: ctx, files: map[string]*descriptorpb.FileDescriptorProto{}, left: maxDecoded,
+			broken: map[string]error{}, open: func() (grpc.ClientStream, error) {
+				return conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path,
+					grpc.MaxCallRecvMsgSize(maxMessage))
+			}})
 		if !grpcerror.Unimplemented(err) {
 			return err
 		}
@@ -54,108 +71,197 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 	return errNoReflection
 }
 
-// reflect asks for the files, sorted by name, that have the services of a list of methods. Services that the backend does not have are
-// left out.
-func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []string) (
-	[]*descriptorpb.FileDescriptorProto, error) {
-	var found map[string]*descriptorpb.FileDescriptorProto
+// reflect asks for the files that have the services of a list of methods, and for their imports. The error is that of
+// the conversation.
+func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []string) (*descriptors, error) {
+	d := &descriptors{asked: map[string]symbol{}}
 	err := withReflection(ctx, conn, maxDescriptors, func(r *reflection) error {
-		found = r.files
-		return r.services(methods)
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*descriptorpb.FileDescriptorProto, 0, len(found))
-	for _, file := range found {
-		all = append(all, file)
-	}
-	slices.SortFunc(all, func(a, b *descriptorpb.FileDescriptorProto) int {
-		return strings.Compare(a.GetName(), b.GetName())
-	})
-	return all, nil
-}
-
-// services asks for services, and for the imports of their files.
-func (r *reflection) services(methods []string) error {
-	asked := map[string]bool{}
-	for _, entry := range methods {
-		service, _, _ := strings.Cut(entry, "/")
-		if asked[service] {
-			continue
-		}
-		asked[service] = true
-		err := r.ask(&reflectionpb.ServerReflectionRequest{
-			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}})
-		if err != nil && status.Code(err) != codes.NotFound {
+		if err := r.services(methods, d.asked); err != nil {
 			return err
 		}
+		if err := r.imports(); err != nil {
+			return err
+		}
+		if len(r.files)+len(r.broken) == 0 && r.failed != nil {
+			return r.failed
+		}
+		d.broken = r.broken
+		for _, name := range slices.Sorted(maps.Keys(r.files)) {
+			d.files = append(d.files, r.files[name])
+		}
+		return nil
+	})
+	return d, err
+}
+
+// services asks for the files that have services.
+func (r *reflection) services(methods []string, asked map[string]symbol) error {
+	clear(asked)
+	for _, entry := range methods {
+		service, _, _ := strings.Cut(entry, "/")
+		if _, again := asked[service]; again {
+			continue
+		}
+		file, err := r.ask(&reflectionpb.ServerReflectionRequest{
+			MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}})
+		if r.over(err) {
+			return err
+		}
+		asked[service] = symbol{file: file}
+		if err != nil && !isAbsent(err) {
+			asked[service] = symbol{err: fmt.Errorf("could not be read: %s", inWords(err))}
+		}
 	}
+	return nil
+}
+
+// imports asks for the imports of files.
+func (r *reflection) imports() error {
 	for len(r.wanted) > 0 {
 		name := r.wanted[0]
 		r.wanted = r.wanted[1:]
-		if r.files[name] != nil || ownFile(name) != nil {
+		if r.files[name] != nil || r.broken[name] != nil || ownFile(name) != nil {
 			continue
 		}
-		err := r.ask(&reflectionpb.ServerReflectionRequest{
+		_, err := r.ask(&reflectionpb.ServerReflectionRequest{
 			MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: name}})
-		if err != nil {
+		switch {
+		case r.over(err):
 			return err
-		}
-		if r.files[name] == nil {
-			return status.Errorf(codes.Internal, "the backend's server reflection has no file %.100q, which another one imports",
-				name)
+		case r.files[name] != nil || r.broken[name] != nil:
+		case err == nil, isAbsent(err):
+			r.broken[name] = errors.New("is missing: " + ours + " has no file of this name")
+		default:
+			r.broken[name] = fmt.Errorf("is missing: %s", inWords(err))
 		}
 	}
 	return nil
 }
 
-// ask sends one request, and takes the files of its response.
-func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) error {
+// over reports whether an error ends the conversation.
+func (r *reflection) over(err error) bool {
+	return err != nil && (r.lost || r.ctx.Err() != nil || grpcerror.Unimplemented(err))
+}
+
+// ask sends one request, and takes the files of its response. It returns the name of the first one.
+func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) (file string, _ error) {
 	response, err := r.exchange(request)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if failed := response.GetErrorResponse(); failed != nil {
-		code := codes.Code(failed.GetErrorCode()) //nolint:gosec // an unknown code is passed on
-		if code == codes.OK {
-			code = codes.Unknown
-		}
-		return status.Errorf(code, "the backend's server reflection: %s", upstream.Clip(failed.GetErrorMessage(), maxText))
+		return "", &refused{codes.Code(failed.GetErrorCode()), //nolint:gosec // an unknown code is one that is not NotFound
+			": " + upstream.Clip(failed.GetErrorMessage(), maxText)}
 	}
-	for _, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
-		if r.size += len(text); r.size > maxDescriptors {
-			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d bytes", maxDescriptors)
+	for i, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		name := nameIn(text)
+		problem := r.take(name, text)
+		if problem != nil && name != "" {
+			r.broken[name] = problem
 		}
-		if len(r.files) >= maxFiles {
-			return status.Errorf(codes.Internal, "the backend's server reflection has more than %d files", maxFiles)
+		if i == 0 {
+			file = name
 		}
-		file := &descriptorpb.FileDescriptorProto{}
-		if err := r.costs.message(text, file.ProtoReflect().Descriptor(), 0); errors.Is(err, errLarge) {
-			return status.Errorf(codes.Internal, "the backend's server reflection %v", errCostly)
-		}
-		if err := proto.Unmarshal(text, file); err != nil {
-			return status.Error(codes.Internal, "the backend's server reflection sends a file that is none")
-		}
-		if r.files[file.GetName()] == nil {
-			r.files[file.GetName()] = file
-			r.wanted = append(r.wanted, file.GetDependency()...)
+		if problem != nil && file == "" {
+			err = &refused{codes.Internal, " sends a file without a name, which " + problem.Error()}
 		}
 	}
+	return file, err
+}
+
+// take takes a file. The error says why it cannot be used.
+func (r *reflection) take(name string, text []byte) error {
+	switch {
+	case r.files[name] != nil:
+		r.wasted += len(text)
+		return nil
+	case r.size+len(text) > maxDescriptors:
+		r.wasted += len(text)
+		return fmt.Errorf("could not be read: %s has more than %d bytes", ours, maxDescriptors)
+	case len(r.files) >= maxFiles:
+		return fmt.Errorf("could not be read: %s has more than %d files", ours, maxFiles)
+	}
+	r.size += len(text)
+	file, costs := &descriptorpb.FileDescriptorProto{}, newMeasure(r.ctx, nil, r.left)
+	if err := costs.message(text, file.ProtoReflect().Descriptor(), 0); errors.Is(err, errLarge) {
+		return errCostly
+	}
+	if err := proto.Unmarshal(text, file); err != nil || file.GetName() != name {
+		return errors.New("could not be read: " + ours + " sends a file that is none")
+	}
+	r.left = costs.json.left
+	delete(r.broken, name)
+	r.files[name] = file
+	r.wanted = append(r.wanted, file.GetDependency()...)
 	return nil
 }
 
+// nameIn returns the name of a file whose descriptors may be unreadable; "": it is not known.
+func nameIn(text []byte) (name string) {
+	for len(text) > 0 {
+		number, kind, n := protowire.ConsumeField(text)
+		if n < 0 {
+			return name
+		}
+		if number == 1 && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(text)
+			content, _ := protowire.ConsumeBytes(text[tag:])
+			name = string(content)
+		}
+		text = text[n:]
+	}
+	return name
+}
+
+// refused is what a backend says in place of a file. It does not end the conversation.
+type refused struct {
+	code codes.Code
+	text string
+}
+
+// Error implements error.
+func (e *refused) Error() string { return ours + e.text }
+
+// isAbsent reports whether the backend has no such file, as it says.
+func isAbsent(err error) bool {
+	var no *refused
+	return errors.As(err, &no) && no.code == codes.NotFound
+}
+
+// inWords returns the error of one request for operators.
+func inWords(err error) string {
+	var no *refused
+	if errors.As(err, &no) {
+		return no.Error()
+	}
+	return ours + ": " + upstream.Clip(grpcerror.Explain(err), maxText)
+}
+
+// exchange sends one request and returns its response. Where the backend has ended the stream, there is another one for
+// the next request.
 func (r *reflection) exchange(request *reflectionpb.ServerReflectionRequest) (
-	*reflectionpb.ServerReflectionResponse, error) {
-	if err := r.stream.SendMsg(request); err != nil {
-		// The status of the stream is that of RecvMsg.
-		if err = r.stream.RecvMsg(&reflectionpb.ServerReflectionResponse{}); err != nil {
+	response *reflectionpb.ServerReflectionResponse, err error) {
+	switch {
+	case r.wasted > maxDescriptors:
+		return nil, &refused{codes.ResourceExhausted, fmt.Sprintf(" has more than %d bytes", maxDescriptors)}
+	case r.ended > maxEnded:
+		return nil, &refused{codes.Aborted, fmt.Sprintf(" has ended %d streams", r.ended)}
+	case r.stream == nil:
+		if r.stream, err = r.open(); err != nil {
+			r.lost = true
 			return nil, err
 		}
-		return nil, status.Error(codes.Internal, "the backend's server reflection ended")
 	}
-	response := &reflectionpb.ServerReflectionResponse{}
-	if err := r.stream.RecvMsg(response); err != nil {
+	response = &reflectionpb.ServerReflectionResponse{}
+	err = r.stream.SendMsg(request)
+	if err == nil || errors.Is(err, io.EOF) { // RecvMsg has the status of a stream that has ended
+		err = r.stream.RecvMsg(response)
+	}
+	if errors.Is(err, io.EOF) {
+		err = status.Error(codes.Internal, ours+" ended")
+	}
+	if err != nil {
+		r.stream, r.ended, r.failed = nil, r.ended+1, cmp.Or(r.failed, err)
 		return nil, err
 	}
 	return response, nil

@@ -1,0 +1,273 @@
+package grpcservice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// descriptors are the files that a backend or a descriptor file has, and those that could not be read.
+type descriptors struct {
+	files  []*descriptorpb.FileDescriptorProto // each name once
+	broken map[string]error                    // files that could not be used, by name; the errors follow "which"
+	asked  map[string]symbol                   // services that a backend was asked for
+}
+
+// symbol is the response of server reflection for a service.
+type symbol struct {
+	file string // that has the service; "": not known
+	err  error  // why no file is there; it follows the name of the service
+}
+
+// flaw is why a file cannot be used.
+type flaw struct {
+	file  string // where the cause is: the file itself, or one that it imports
+	cause error
+}
+
+// Error implements error.
+func (f *flaw) Error() string { return fmt.Sprintf("%.100q, which %v", f.file, f.cause) }
+
+// Unwrap returns the cause.
+func (f *flaw) Unwrap() error { return f.cause }
+
+// of returns the flaw after the words `the file "…", which`.
+func (f *flaw) of(file string) error {
+	if f.file == file {
+		return f.cause
+	}
+	return fmt.Errorf("needs %w", f)
+}
+
+// linked are descriptors that fit together. What is wrong with a file affects the files alone that import it.
+type linked struct {
+	found   *descriptors
+	sources map[string]*descriptorpb.FileDescriptorProto
+	own     []string         // sources that are this program's
+	broken  map[string]*flaw // by file
+	groups  []*group
+}
+
+// group is a set of files without a name that two of them have. Most descriptors are one group.
+type group struct {
+	all     *linked
+	files   *protoregistry.Files
+	types   *types
+	linking map[string]bool  // files whose imports are being linked
+	others  map[string]*flaw // files that do not fit into the group
+}
+
+// maxGroups bounds the groups of descriptors.
+const maxGroups = 4
+
+// errConflict is returned for a file with a name that another file of the group has.
+var errConflict = errors.New("has a name that another file has, too")
+
+// link links descriptors. Those of the well-known types are this program's own, since their JSON form depends on their
+// fields. The error is that of ctx.
+func link(ctx context.Context, d *descriptors) (*linked, error) {
+	l := &linked{found: d, sources: map[string]*descriptorpb.FileDescriptorProto{}, broken: map[string]*flaw{}}
+	for name, err := range d.broken {
+		l.broken[name] = &flaw{name, err}
+	}
+	for _, file := range d.files {
+		l.sources[file.GetName()] = file
+	}
+	for _, file := range d.files { // imports of files that are known here may be absent
+		for _, name := range append(file.GetDependency(), file.GetName()) {
+			l.addOwn(name)
+		}
+	}
+	if err := l.weigh(ctx); err != nil {
+		return nil, err
+	}
+	rest := slices.Sorted(maps.Keys(l.sources))
+	for len(rest) > 0 && len(l.groups) < maxGroups {
+		var err error
+		if rest, err = l.group(ctx, rest); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range rest {
+		l.broken[name] = &flaw{name, errConflict}
+	}
+	return l, nil
+}
+
+// addOwn adds a file of this program, if the name is that of one, and what it imports.
+func (l *linked) addOwn(name string) {
+	if slices.Contains(l.own, name) {
+		return
+	}
+	own := ownFile(name)
+	if own == nil {
+		return
+	}
+	l.own, l.sources[name] = append(l.own, name), own
+	delete(l.broken, name)
+	for _, imported := range own.GetDependency() {
+		l.addOwn(imported)
+	}
+}
+
+// group makes a group of the files, and returns those that do not fit into it.
+func (l *linked) group(ctx context.Context, names []string) (rest []string, _ error) {
+	g := &group{all: l, files: &protoregistry.Files{}, linking: map[string]bool{},
+		others: map[string]*flaw{}}
+	l.groups = append(l.groups, g)
+	for _, name := range l.own { // no other file takes a name of these
+		_ = g.add(name) // they fit together
+	}
+	first := true
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := g.add(name)
+		switch {
+		case err == nil:
+			first = false
+		case errors.Is(err, errConflict) && first: // with a file that it imports
+			l.broken[name] = err
+		case errors.Is(err, errConflict) && l.broken[name] == nil:
+			rest = append(rest, name)
+		}
+	}
+	g.types = newTypes(g.files)
+	return rest, nil
+}
+
+// add links a file, and before it what it imports.
+func (g *group) add(name string) *flaw {
+	if err := cmp.Or(g.all.broken[name], g.others[name]); err != nil {
+		return err
+	}
+	source := g.all.sources[name]
+	if _, err := g.files.FindFileByPath(name); err == nil {
+		return nil
+	}
+	if source == nil {
+		return g.breaks(name, &flaw{name, errors.New("is missing; all imports must be there")})
+	}
+	if g.linking[name] {
+		return &flaw{name, errors.New(unfit + "it imports itself")}
+	}
+	g.linking[name] = true
+	defer delete(g.linking, name)
+	absent := map[string]bool{} // weak imports
+	for i, imported := range source.GetDependency() {
+		err := g.add(imported)
+		switch {
+		case err == nil:
+		case errors.Is(err, errConflict):
+			g.others[name] = err
+			return err
+		case slices.Contains(source.GetWeakDependency(), int32(i)): //nolint:gosec // there are at most 2000
+			absent[imported] = true
+		default:
+			return g.breaks(name, err)
+		}
+	}
+	return g.register(name, source, absent)
+}
+
+// breaks takes note of a flaw.
+func (g *group) breaks(name string, f *flaw) *flaw {
+	g.all.broken[name] = f
+	return f
+}
+
+// unfit begins the cause of a file that cannot be linked.
+const unfit = "has descriptors that do not fit together: "
+
+// register links a file whose imports are linked.
+func (g *group) register(name string, source *descriptorpb.FileDescriptorProto, absent map[string]bool) *flaw {
+	var file protoreflect.FileDescriptor
+	err := recovery.Do("descriptors", func() (err error) {
+		file, err = protodesc.NewFile(source, resolver{g.files, absent})
+		return err
+	})
+	switch {
+	case err != nil:
+		text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
+		return g.breaks(name, &flaw{name, errors.New(unfit + upstream.Clip(text, maxText))})
+	case !slices.Contains(g.all.own, name) && imitates(file.Messages(), file.Enums()):
+		return g.breaks(name, &flaw{name, errors.New("has types of " + wellKnownPackage + ", and is not a file of protobuf")})
+	case g.files.RegisterFile(file) != nil:
+		g.others[name] = &flaw{name, errConflict}
+		return g.others[name]
+	}
+	return nil
+}
+
+// resolver finds what a file imports. Weak imports that are absent are empty files.
+type resolver struct {
+	*protoregistry.Files
+	absent map[string]bool
+}
+
+// FindFileByPath implements protodesc.Resolver.
+func (r resolver) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if r.absent[path] {
+		return protodesc.NewFile(&descriptorpb.FileDescriptorProto{Name: &path}, nil)
+	}
+	return r.Files.FindFileByPath(path)
+}
+
+// service returns a service, with the types of its messages. The error says why it cannot be used; it follows the name.
+func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of *types, _ error) {
+	for _, g := range l.groups {
+		d, _ := g.files.FindDescriptorByName(protoreflect.FullName(name))
+		s, is := d.(protoreflect.ServiceDescriptor)
+		switch {
+		case !is:
+		case found == nil:
+			found, of = s, g.types
+		case found.ParentFile().Path() != s.ParentFile().Path(): // their order must not decide what an agent calls
+			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; none of them is used", found.ParentFile().Path(),
+				s.ParentFile().Path())
+		}
+	}
+	if found == nil {
+		return nil, nil, l.whyNot(name)
+	}
+	return found, of, nil
+}
+
+// whyNot returns why a service is not there.
+func (l *linked) whyNot(name string) error {
+	asked := l.found.asked[name]
+	if asked.err != nil {
+		return asked.err
+	}
+	for _, file := range slices.Sorted(maps.Keys(l.broken)) {
+		if file == asked.file || declares(l.sources[file], name) {
+			return fmt.Errorf("is in the file %.100q, which %w", file, l.broken[file].of(file))
+		}
+	}
+	return errNoService
+}
+
+// declares reports whether a file has a service.
+func declares(file *descriptorpb.FileDescriptorProto, service string) bool {
+	return slices.ContainsFunc(file.GetService(), func(s *descriptorpb.ServiceDescriptorProto) bool {
+		return fullName(file, s) == service
+	})
+}
+
+// fullName returns the name of a service of a file.
+func fullName(file *descriptorpb.FileDescriptorProto, s *descriptorpb.ServiceDescriptorProto) string {
+	return strings.TrimPrefix(file.GetPackage()+"."+s.GetName(), ".")
+}
