@@ -11,6 +11,9 @@ import (
 // may be carried out twice.
 func (h *handler) Unsent(s *relay.Stream, err error) {
 	t := callOf(s)
+	if own, is := s.RequestValue().(*internalCall); is {
+		own.unsent.Store(&err)
+	}
 	// Not for the caller: it names addresses.
 	h.cfg.Log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
 	h.driver.again(t, err)

@@ -259,8 +259,7 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	check("left out, and a rule names it", codes.OK, discover(t, redis, time.Hour, backend.Addr))
 }
 
-// TestABadDiscoveryChangesNothing, after two attempts exactly, and says why, without a word of
-// what was answered.
+// TestABadDiscoveryChangesNothing, after two attempts exactly, and says why, without a secret.
 func TestABadDiscoveryChangesNothing(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
@@ -12,6 +13,9 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/grpcerror"
 	"github.com/capgate/capgate/policy/catalog"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -27,7 +31,8 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 
 // internalCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
 type internalCall struct {
-	backend string // address that it has to go to; "": any
+	backend string                // address that it has to go to; "": any
+	unsent  atomic.Pointer[error] // why its last attempt did not start; nil: it started
 }
 
 // internalCallKey is the key of a context's internalCall.
@@ -45,21 +50,40 @@ func newInternalConn() *localgrpc.Conn {
 	}}
 }
 
-// AskForTools calls a discovery tool. Its error has the code and the reason of a failure, and never the capability's own
-// text.
-func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
-	resp, err := g.Invoke(ctx, q.Capability, &docpb.InvokeRequest{
+// maxCause bounds what a failed discovery says of its cause, in bytes.
+const maxCause = 400
+
+// maxLeftOut bounds what a discovery says of tools that were left out, in bytes.
+const maxLeftOut = 800
+
+// AskForTools is a catalog.CallTool. Its error has the code, the reason and the cause of a failure.
+func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
+	own := &internalCall{}
+	resp, err := g.Invoke(context.WithValue(ctx, internalCallKey{}, own), q.Capability, &docpb.InvokeRequest{
 		CapabilityId: q.Capability, ToolName: q.Tool, ArgsJson: []byte("{}"), SessionId: q.Session, ThreadId: q.Thread,
 	})
 	if err != nil {
-		text := fmt.Sprintf("the call of %s ended with %s", q.Tool, grpcstatus.Code(err))
-		if info := status.InfoOf(err); info != nil {
-			text += ", " + info.GetReason()
-		}
-		return nil, errors.New(text)
+		return catalog.Answer{}, own.failure(q.Tool, err)
 	}
-	if resp.GetError() != "" {
-		return nil, fmt.Errorf("%s answers with an error", q.Tool)
+	if said := resp.GetError(); said != "" {
+		return catalog.Answer{}, fmt.Errorf("%s answers with an error: %s", q.Tool, upstream.Said(said, maxCause))
 	}
-	return resp.GetResultJson(), nil
+	leftOut := string(localgrpc.Rest(resp.ProtoReflect().GetUnknown()))
+	return catalog.Answer{Tools: resp.GetResultJson(), LeftOut: upstream.Said(leftOut, maxLeftOut)}, nil
+}
+
+// failure says for operators why a call of a tool has failed.
+func (o *internalCall) failure(tool string, err error) error {
+	text := fmt.Sprintf("the call of %s ended with %s", tool, grpcstatus.Code(err))
+	if info := status.InfoOf(err); info != nil {
+		text += ", " + info.GetReason()
+	}
+	cause := grpcstatus.Convert(err).Message()
+	if unsent := o.unsent.Load(); unsent != nil && status.ProgressOf(err) == call.NotSent {
+		cause += ": " + grpcerror.Unreached(*unsent)
+	}
+	if cause = upstream.Said(cause, maxCause); cause != "" {
+		text += ": " + cause
+	}
+	return errors.New(text)
 }

@@ -306,8 +306,8 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 	}
 	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`[]`), "", nil })
 	if got, err := f.gateway.AskForTools(t.Context(),
-		catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got) != "[]" {
-		t.Errorf("%s, %v", got, err)
+		catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got.Tools) != "[]" {
+		t.Errorf("%s, %v", got.Tools, err)
 	}
 	f.gateway.Log.Calls(t, 11)
 	if n := sum(f.gateway.Metrics(t), "capgate_tenant_calls_total"); n != 10 {

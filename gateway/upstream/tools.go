@@ -3,8 +3,6 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/manifest"
@@ -38,16 +36,4 @@ func Check(tool Discovered) (*manifest.Tool, error) {
 		return nil, fmt.Errorf("%d tools instead of one", len(tools))
 	}
 	return &tools[0], nil
-}
-
-// Clip bounds a text of a backend to some bytes, and an ellipsis.
-func Clip(text string, most int) string {
-	if len(text) <= most {
-		return strings.ToValidUTF8(text, "�")
-	}
-	text = text[:most]
-	for i := 0; i < utf8.UTFMax && !utf8.ValidString(text); i++ {
-		text = text[:len(text)-1]
-	}
-	return strings.ToValidUTF8(text, "�") + "…"
 }

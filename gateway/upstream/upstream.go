@@ -25,6 +25,7 @@ type Fleet struct {
 	SessionTTL time.Duration     // of one without calls; default 1 h
 	Protocol   router.Protocol   // the settings
 	Content    any               // of files that the settings name, comparable; unchanged, it is the same pointer
+	Warnings   []string          // about that content
 }
 
 // Files reads the files that the settings of a fleet name.

@@ -39,9 +39,10 @@ func buildCatalog(p *App) error {
 		Changed: func(capability string) { p.tools.changed.Send(mcptools.ViewChange{Capability: capability}) }})
 	all.Replace(p.parts.first.Tools)
 	p.tools.catalog = all
-	p.tools.discovery = catalog.NewDiscoverer(all, func(ctx context.Context, q catalog.DiscoveryCall) ([]byte, error) {
-		return p.gateway.AskForTools(ctx, q)
-	})
+	p.tools.discovery = catalog.NewDiscoverer(all,
+		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
+			return p.gateway.AskForTools(ctx, q)
+		})
 	p.parts.services = append(p.parts.services,
 		tools.New(all, p.tools.discovery, p.store.Versions(), p.audit))
 	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists

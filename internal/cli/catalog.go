@@ -82,6 +82,9 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 		if why := whyNot(e); why != "" {
 			fmt.Fprintf(w, "not current: %s\n\n", untrusted.Visible(why))
 		}
+		if left := e.GetLeftOut(); left != "" {
+			fmt.Fprintf(w, "left out: %s\n\n", untrusted.Visible(left))
+		}
 		if !e.GetKnown() {
 			fmt.Fprint(w, "no tools are known: the capability has no manifest, or has not listed its tools yet; "+
 				"without a policy of its fleet or a rule, all calls are blocked\n\n")

@@ -25,7 +25,7 @@ import (
 //	                                       tool is absent
 //	{catalog}:set:CAP       string   none  answer of the capability's discovery tool
 //	{catalog}:about:CAP     hash     none  sum: SHA-256 of set; ok, failed: ms of the last discoveries; error: cause
-//	                                       of the last failure
+//	                                       of the last failure; left: what the last success left out, and why
 //	{catalog}:turns         hash     none  capability → "lease until began", ms: the current or last discovery
 //	catalog                 channel        empty: the catalog has changed
 type Catalog struct{ client }
@@ -106,7 +106,7 @@ func (c *Catalog) decodeRecord(capability string, about, accepted map[string]str
 	s := catalog.Record{Sum: about["sum"], Accepted: make(map[string]toolschema.Hash, len(accepted)),
 		Removed: map[string]bool{}}
 	s.Last = catalog.DiscoveryStatus{Succeeded: c.parseTime(about["ok"]), Failed: c.parseTime(about["failed"]),
-		Error: about["error"]}
+		Error: about["error"], LeftOut: about["left"]}
 	for tool, text := range accepted {
 		text, absent := strings.CutSuffix(text, absentTool)
 		if absent {
@@ -165,8 +165,8 @@ const luaPublishChange = luaNextVersion + `
 
 // changeScript writes one catalog.Change. It returns -1 if its lease has ended.
 //
-// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, number
-// of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so that no other
+// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, what
+// was left out, number of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so that no other
 // tool can take its name unnoticed.
 var changeScript = newScript(luaPublishChange + `
 	local turn, changed = ARGV[4], false
@@ -177,11 +177,12 @@ var changeScript = newScript(luaPublishChange + `
 		redis.call('HSET', KEYS[6], ARGV[3], id .. ' 0 ' .. began)
 		local what = ARGV[7] == '' and 'ok' or 'failed'
 		redis.call('HSET', KEYS[4], what, string.format('%.0f', now), 'error', ARGV[7])
+		if what == 'ok' then redis.call('HSET', KEYS[4], 'left', ARGV[8]) end
 		changed = true
 	end
-	local first = 9 + tonumber(ARGV[8])
+	local first = 10 + tonumber(ARGV[9])
 	local gone = {}
-	for i = 9, first - 1 do
+	for i = 10, first - 1 do
 		gone[ARGV[i]] = true
 	end
 	for i = first, #ARGV, 2 do
@@ -217,7 +218,7 @@ func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 		c.catalogKey("about", id), c.catalogKey("set", id),
 		c.catalogKey("turns")}
 	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error,
-		len(change.Removed)}
+		change.LeftOut, len(change.Removed)}
 	for _, tool := range change.Removed {
 		args = append(args, tool)
 	}

@@ -52,8 +52,14 @@ func Check(file string, data []byte) (s *Settings, warnings []string, err error)
 	}
 	warnings = slices.Concat(warnings, ListenerWarnings(c), c.Warnings(), answerRuleWarnings(c))
 	for i := range c.Fleets {
-		if text := s.allowsNothing(&c.Fleets[i]); text != "" {
+		f := &c.Fleets[i]
+		if text := s.allowsNothing(f); text != "" {
 			warnings = append(warnings, text)
+		}
+		if read := s.Upstreams[f.Capability]; read != nil {
+			for _, text := range read.Warnings {
+				warnings = append(warnings, fmt.Sprintf("fleet %s: %s: %s", f.Capability, protocols.Of(f).Field, text))
+			}
 		}
 	}
 	return s, warnings, nil

@@ -22,9 +22,15 @@ const thread = "tool-discovery"
 // DiscoveryCall is one call of a discovery tool, with the arguments {}.
 type DiscoveryCall struct{ Capability, Tool, Session, Thread string }
 
-// CallTool calls a discovery tool, and returns its result_json. It must end with ctx. The error is shown to
-// operators and must not contain anything from the tool's answer.
-type CallTool func(ctx context.Context, q DiscoveryCall) (answer []byte, err error)
+// Answer is the answer of a discovery tool.
+type Answer struct {
+	Tools   []byte // its result_json
+	LeftOut string // which tools were left out before, and why, for operators; "": none
+}
+
+// CallTool calls a discovery tool. It must end with ctx. The error is shown to operators: it must be of bounded length,
+// and must have no secret and nothing of a list of tools.
+type CallTool func(ctx context.Context, q DiscoveryCall) (Answer, error)
 
 // result is the result of a discovery.
 type result struct {
@@ -74,6 +80,7 @@ type discovered struct {
 	lease    string // of the discovery
 	unshared bool   // there was no lease, as the store was unavailable
 	text     []byte
+	leftOut  string
 	tools    []Tool
 }
 
@@ -96,15 +103,15 @@ func (d *Discoverer) call(ctx context.Context, id string, a *Declaration) (disco
 func (d *Discoverer) callOnce(ctx context.Context, q DiscoveryCall, timeout time.Duration) (discovered, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	text, err := d.callTool(ctx, q)
+	answer, err := d.callTool(ctx, q)
 	if err != nil {
 		return discovered{}, err
 	}
-	tools, err := d.parse(ctx, q.Capability, text)
+	tools, err := d.parse(ctx, q.Capability, answer.Tools)
 	if err != nil {
 		return discovered{}, fmt.Errorf("the answer of the discovery tool %s is invalid: %w", q.Tool, err)
 	}
-	return discovered{text: text, tools: tools}, nil
+	return discovered{text: answer.Tools, leftOut: answer.LeftOut, tools: tools}, nil
 }
 
 // parsed is a discovered set that was parsed.
@@ -189,6 +196,7 @@ func (c *Catalog) applyDiscovery(ctx context.Context, id string, a *Declaration,
 	}
 	e.last.Error = text
 	if err == nil {
+		e.last.LeftOut = found.leftOut
 		e.last.Succeeded, e.counts.Succeeded = time.Now(), e.counts.Succeeded+1
 	} else {
 		e.last.Failed, e.counts.Failed = time.Now(), e.counts.Failed+1
@@ -232,6 +240,7 @@ func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *
 		sum = sumOf(found.text)
 		if err := c.write(ctx, withRules, Change{
 			Capability: id, Lease: found.lease, Sum: sum, Set: found.text, Tools: accepted, Removed: removed,
+			LeftOut: found.leftOut,
 		}); err != nil {
 			return err
 		}

@@ -32,9 +32,9 @@ func TestAReplicaStarts(t *testing.T) {
 			c := catalog.New(catalog.Options{Store: store, Rules: store})
 			c.Replace(map[string]catalog.Declaration{"weather": author})
 			c.Read(ctx)
-			d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
+			d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
 				asked.Add(1)
-				return []byte(`[]`), nil
+				return catalog.Answer{Tools: []byte(`[]`)}, nil
 			})
 			running.Go(func() { c.Run(ctx) })
 			running.Go(func() { d.Run(ctx) })
@@ -102,7 +102,9 @@ func discovering(t *testing.T, call func() []byte, test func(*catalog.Discoverer
 	t.Helper()
 	c := catalog.New(catalog.Options{})
 	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
-	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) { return call(), nil })
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
+		return catalog.Answer{Tools: call()}, nil
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { d.Run(ctx) })
@@ -170,10 +172,10 @@ func TestAManifestDuringADiscovery(t *testing.T) {
 	c := catalog.New(catalog.Options{Store: store, Rules: store})
 	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
 	c.Read(t.Context())
-	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
 		c.Replace(static(tool(t, "x", "one", "n")))
 		c.Read(t.Context())
-		return []byte(`[]`), nil
+		return catalog.Answer{Tools: []byte(`[]`)}, nil
 	})
 	if err := d.Discover(t.Context(), "weather"); err == nil {
 		t.Error("the discovery of the former manifest succeeds")
@@ -191,8 +193,8 @@ func TestADiscoveryWithoutTheStore(t *testing.T) {
 	c := catalog.New(catalog.Options{Store: store, Rules: store})
 	c.Replace(map[string]catalog.Declaration{"weather": dynamic()})
 	c.Read(t.Context())
-	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
-		return []byte(answer), nil
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
+		return catalog.Answer{Tools: []byte(answer)}, nil
 	})
 	const x, y = `{"name":"x","description":"one","input_schema":{}}`, `{"name":"y","description":"one","input_schema":{}}`
 	for _, step := range []struct {
@@ -225,9 +227,9 @@ func TestAManifestBecomesDynamic(t *testing.T) {
 		var asked atomic.Int64
 		c := catalog.New(catalog.Options{})
 		c.Replace(map[string]catalog.Declaration{"weather": {}})
-		d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
+		d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
 			asked.Add(1)
-			return []byte(`[]`), nil
+			return catalog.Answer{Tools: []byte(`[]`)}, nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup

@@ -111,7 +111,7 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 		}
 		t.until = time.Time{}
 		if s.Last.Error = c.Error; c.Error == "" {
-			s.Last.Succeeded = time.Now()
+			s.Last.Succeeded, s.Last.LeftOut = time.Now(), c.LeftOut
 		} else {
 			s.Last.Failed = time.Now()
 		}

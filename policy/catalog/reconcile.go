@@ -104,7 +104,7 @@ func (c *Catalog) logRemoved(id string, removed []string) {
 
 // bounded returns an error's text, for people and of bounded length.
 func bounded(err error) string {
-	const most = 300
+	const most = 500
 	text := err.Error()
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"

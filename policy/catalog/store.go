@@ -66,7 +66,8 @@ type Record struct {
 type DiscoveryStatus struct {
 	Succeeded time.Time // time of the last success; zero: never
 	Failed    time.Time // time of the last failure; zero: never
-	Error     string    // of the last discovery, bounded and without any part of an answer; "": it succeeded
+	Error     string    // of the last discovery, bounded and without any part of a list of tools; "": it succeeded
+	LeftOut   string    // which tools the last success left out, and why; "": none
 }
 
 // Change is one write to the store.
@@ -78,6 +79,7 @@ type Change struct {
 	Tools      map[string]toolschema.Hash // accepted for tools without an accepted hash
 	Removed    []string                   // removed tools; their accepted hashes are kept
 	Error      string                     // of the discovery with this lease; "": it succeeded
+	LeftOut    string                     // which tools that discovery left out, and why; "": none
 }
 
 // Lease is a lease on the discovery of a capability's tools.

@@ -96,8 +96,8 @@ func TestCatalogByJSON(t *testing.T) {
 	keepVersion(t, c, store.Versions())
 	c.Replace(authored(t, "another"))
 	c.Read(t.Context())
-	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) ([]byte, error) {
-		return []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`), nil
+	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
+		return catalog.Answer{Tools: []byte(`[{"name": "found", "description": "x", "input_schema": {}}]`)}, nil
 	})
 	p := gatewaytest.ServeOperators(t, tools.New(c, d, store.Versions(), nil))
 	tool, _ := c.Describe("weather", "get.it-now_1")

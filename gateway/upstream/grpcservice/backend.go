@@ -220,7 +220,7 @@ func (b *backend) logLeftOut(problems []error) {
 	again := b.logged == text
 	b.logged = text
 	b.mu.Unlock()
-	if !again {
+	if !again && !upstream.Repeats(text, metadataOf(b.fleet)) {
 		logLeftOut(b.all.Log.With("capability", b.fleet.Capability, "backend", b.addr), problems)
 	}
 }
@@ -233,6 +233,6 @@ func logLeftOut(log *slog.Logger, problems []error) {
 			log.Warn("more methods of a gRPC service were left out", "methods", len(problems)-most)
 			return
 		}
-		log.Warn("a method of a gRPC service was left out", "error", upstream.Clip(err.Error(), maxText))
+		log.Warn("a method of a gRPC service was left out", "error", upstream.Said(err.Error(), maxText))
 	}
 }

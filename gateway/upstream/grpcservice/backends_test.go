@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -20,7 +18,6 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/grpcservice"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -82,11 +79,7 @@ func TestHealth(t *testing.T) {
 			}
 			services := grpcservice.Open(upstream.Options{})
 			services.Set([]upstream.Fleet{fleet})
-			conn, err := clienttest.NewConn("passthrough:///"+grpctest.Start(t, c.options).Addr,
-				grpc.WithTransportCredentials(insecure.NewCredentials()))
-			check.Must(t, err)
-			defer conn.Close()
-			r, err := services.Probe(id).Probe(within(t), conn)
+			r, err := services.Probe(id).Probe(within(t), connect(t, grpctest.Start(t, c.options).Addr))
 			if err != nil || r.OK != (c.want == "") || !strings.Contains(r.Reason, c.want) {
 				t.Errorf("%+v, %v", r, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -22,6 +23,7 @@ type Definitions struct {
 	tools   map[string]*tool
 	listed  []byte  // as the answer of the discovery tool
 	leftOut []error // why methods have no tool
+	logged  sync.Once
 }
 
 // tool is a method.

@@ -38,14 +38,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	}
 	defer release()
 	if req.GetToolName() == upstream.DiscoveryTool {
-		definitions, err := b.known(ctx, true)
-		if status.Code(err) == codes.Unavailable {
-			return nil, localgrpc.NotStarted(err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &docpb.InvokeResponse{ResultJson: definitions.listed}, nil
+		return b.list(ctx)
 	}
 	var list bytes.Buffer
 	streams, err := b.call(ctx, req, func(text []byte, _ bool) error {
@@ -100,6 +93,21 @@ func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthReque
 		r.Reason = grpcerror.Explain(err)
 	}
 	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
+}
+
+// list lists the tools, and says which methods have none.
+func (b *backend) list(ctx context.Context) (*docpb.InvokeResponse, error) {
+	definitions, err := b.known(ctx, true)
+	err = upstream.WithoutHeaders(err, metadataOf(b.fleet))
+	if status.Code(err) == codes.Unavailable {
+		return nil, localgrpc.NotStarted(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply := &docpb.InvokeResponse{ResultJson: definitions.listed}
+	localgrpc.SetRest(reply, upstream.LeftOut(definitions.leftOut, metadataOf(b.fleet)))
+	return reply, nil
 }
 
 // maxResult is how many bytes a result has at most as JSON.

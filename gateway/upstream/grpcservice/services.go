@@ -36,6 +36,11 @@ func same(a, b *upstream.Fleet) bool {
 
 // Set implements upstream.Backends.
 func (s *Services) Set(fleets []upstream.Fleet) {
+	for i := range fleets {
+		if d := definitionsOf(&fleets[i]); d != nil {
+			d.logged.Do(func() { logLeftOut(s.Log.With("capability", fleets[i].Capability), d.leftOut) })
+		}
+	}
 	for _, capability := range s.Replace(fleets) {
 		s.Changed(capability)
 	}

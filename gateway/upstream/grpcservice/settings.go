@@ -119,7 +119,12 @@ func Read(f, before *upstream.Fleet, files upstream.Files) error {
 		return err
 	}
 	definitions, wrong := s.read(before, files)
-	f.Content = definitions
+	if definitions != nil {
+		f.Content = definitions
+		for _, leftOut := range definitions.leftOut {
+			f.Warnings = append(f.Warnings, upstream.Said(leftOut.Error(), maxText))
+		}
+	}
 	return errors.Join(err, wrong)
 }
 

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -36,6 +38,27 @@ type world struct {
 	services upstream.Backends
 	fleet    upstream.Fleet
 	changes  chan string
+	log      *buffer // of the services
+}
+
+// buffer is a log.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String returns all that was written.
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // start runs a gateway. edit may change the fleet.
@@ -48,8 +71,8 @@ func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), addrs .
 func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
 	addrs ...string) *world {
 	t.Helper()
-	w := &world{changes: make(chan string, 100)}
-	w.services = grpcservice.Open(upstream.Options{Changed: func(c string) {
+	w := &world{changes: make(chan string, 100), log: &buffer{}}
+	w.services = grpcservice.Open(upstream.Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), Changed: func(c string) {
 		select {
 		case w.changes <- c:
 		default:
@@ -68,12 +91,17 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *
 	o.Fleets, o.Closed = []gatewaytest.Fleet{of}, w.services.Close
 	o.Local = upstream.Protocols{grpcservice.Name: w.services}.Serve
 	w.gateway = gatewaytest.Start(t, o)
-	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.Addr,
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	w.CapabilityClient = docpb.NewCapabilityClient(connect(t, w.gateway.Addr))
+	return w
+}
+
+// connect returns a connection.
+func connect(t *testing.T, addr string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = conn.Close() })
-	w.CapabilityClient = docpb.NewCapabilityClient(conn)
-	return w
+	return conn
 }
 
 func settings(f *upstream.Fleet) *grpcservice.Settings { return f.Protocol.(*grpcservice.Settings) }

@@ -42,8 +42,13 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	}
 	defer release()
 	if req.GetToolName() == upstream.DiscoveryTool {
-		tools, err := server.tools(ctx)
-		return &docpb.InvokeResponse{ResultJson: tools}, err
+		found, err := server.tools(ctx)
+		if err != nil {
+			return nil, upstream.WithoutHeaders(err, server.transport.header)
+		}
+		reply := &docpb.InvokeResponse{ResultJson: found.tools}
+		localgrpc.SetRest(reply, found.leftOut)
+		return reply, nil
 	}
 	result, err := server.call(ctx, req, nil)
 	if err != nil {

@@ -23,8 +23,6 @@ const (
 	maxWords = 120     // bytes of a response that a reason may have
 	maxSaid  = 300     // bytes of the message of an error of JSON-RPC
 	maxStart = 4 << 10 // bytes of a response in which secrets are searched
-	minLeak  = 8       // bytes of the shortest secret that is searched for
-	maxLeak  = 32      // bytes of a secret that are searched for
 )
 
 // responseNote records what a probe or a call found instead of an MCP server.
@@ -143,7 +141,7 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	case resp.StatusCode == http.StatusUnauthorized:
 		note.hint = "the server wants a credential; mcp_server.headers_file has one"
 	}
-	if !page && !t.repeats(start) {
+	if !page && !upstream.Repeats(string(start), t.header) {
 		note.text, note.said = upstream.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
 	}
 	w.note.Store(note)
@@ -164,18 +162,4 @@ func saidOf(text []byte) string {
 		said += " (supported: " + strings.Join(data.Supported, ", ") + ")"
 	}
 	return upstream.Clip(untrusted.Line(said), maxSaid)
-}
-
-// repeats reports whether a text has a part of the configured headers, which may be credentials.
-func (t *transport) repeats(text []byte) bool {
-	for _, values := range t.header {
-		for _, value := range values {
-			for field := range strings.FieldsSeq(value) {
-				if len(field) >= minLeak && bytes.Contains(text, []byte(field[:min(len(field), maxLeak)])) {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
@@ -37,9 +38,8 @@ func (t *tool) title() (title string) {
 	return title
 }
 
-// tools asks for the tools of the server, as the answer of a discovery tool. A session of its own has no list that the
-// SDK remembers.
-func (v *server) tools(ctx context.Context) ([]byte, error) {
+// tools asks for the tools of the server. A session of its own has no list that the SDK remembers.
+func (v *server) tools(ctx context.Context) (*listed, error) {
 	ctx, _ = withNote(ctx)
 	cs, err := v.connect(ctx, v.callers, true)
 	if err != nil {
@@ -52,7 +52,7 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 	}
 	sum := sumOf(list)
 	if before := v.listed.Load(); before != nil && before.sum == sum {
-		return before.tools, nil
+		return before, nil
 	}
 	release, err := v.all.Work.Acquire(ctx, v.fleet.Capability)
 	if err != nil {
@@ -60,11 +60,15 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 	}
 	defer release()
 	all := []upstream.Discovered{}
+	var leftOut []error
 	for _, one := range list {
 		if ctx.Err() != nil {
 			return nil, status.FromContextError(ctx.Err()).Err()
 		}
-		all = v.add(all, one)
+		var wrong error
+		if all, wrong = v.add(all, one); wrong != nil {
+			leftOut = append(leftOut, wrong)
+		}
 	}
 	tools, err := plainjson.Marshal(all)
 	if len(tools) > manifest.MaxBytes {
@@ -75,16 +79,19 @@ func (v *server) tools(ctx context.Context) ([]byte, error) {
 		}
 		tools, err = plainjson.Marshal(all)
 	}
-	if err == nil {
-		v.listed.Store(&listed{sum, tools})
+	if err != nil {
+		return nil, err
 	}
-	return tools, err
+	found := &listed{sum, tools, upstream.LeftOut(leftOut, v.transport.header)}
+	v.listed.Store(found)
+	return found, nil
 }
 
 // listed is the last list of a server.
 type listed struct {
-	sum   [sha256.Size]byte // of the server's list
-	tools []byte            // as the answer of a discovery tool
+	sum     [sha256.Size]byte // of the server's list
+	tools   []byte            // as the answer of a discovery tool
+	leftOut []byte            // which tools were left out, and why
 }
 
 func sumOf(list []json.RawMessage) (sum [sha256.Size]byte) {
@@ -148,12 +155,12 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 	return nil, ex.failureStatus(seen)
 }
 
-// add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it.
-func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.Discovered {
+// add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it. The error
+// says why.
+func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream.Discovered, error) {
 	var t tool
-	if err := json.Unmarshal(raw, &t); err != nil {
-		v.leaveOut("", err)
-		return all
+	if json.Unmarshal(raw, &t) != nil {
+		return all, v.leaveOut("", errors.New("a member has another type than those of a tool"))
 	}
 	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
 		t.Schema = json.RawMessage(`{"type":"object"}`)
@@ -170,15 +177,17 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) []upstream.
 		}
 	}
 	if err != nil {
-		v.leaveOut(t.Name, err)
-		return all
+		return all, v.leaveOut(t.Name, err)
 	}
-	return append(all, found)
+	return append(all, found), nil
 }
 
-func (v *server) leaveOut(name string, err error) {
+// leaveOut logs why a tool is left out, and returns that for the catalog.
+func (v *server) leaveOut(name string, err error) error {
+	name = upstream.Clip(name, maxName)
 	v.all.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
-		"tool", upstream.Clip(name, maxName), "error", err)
+		"tool", name, "error", err)
+	return fmt.Errorf("the tool %q: %w", name, err)
 }
 
 // maxName is how many bytes of a tool's illegal name are logged.

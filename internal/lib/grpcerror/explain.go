@@ -2,6 +2,9 @@
 package grpcerror
 
 import (
+	"errors"
+	"net"
+	"net/url"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -36,13 +39,42 @@ func Explain(err error) string {
 	if s.Code() != codes.Unavailable || !connecting {
 		return "gRPC status " + s.Code().String() + ": " + s.Message()
 	}
-	for _, e := range connectErrors {
-		if strings.Contains(detail, e.text) {
-			return e.means
-		}
+	if means := connectError(detail); means != "" {
+		return means
 	}
 	detail = strings.TrimPrefix(strings.Trim(detail, `"`), "transport: ")
 	return "no connection: " + strings.ReplaceAll(detail, `\"`, `"`)
+}
+
+// connectError returns the meaning of an error about a connection; "": it is not known.
+func connectError(text string) string {
+	for _, e := range connectErrors {
+		if strings.Contains(text, e.text) {
+			return e.means
+		}
+	}
+	return ""
+}
+
+// Unreached returns one line about why a request was not sent, without an address. The error may be a status, or one of
+// net and net/http.
+func Unreached(err error) string {
+	if _, is := status.FromError(err); is {
+		return Explain(err)
+	}
+	text := err.Error()
+	if means := connectError(text); means != "" {
+		return means
+	}
+	var network *net.OpError
+	var request *url.Error
+	switch {
+	case errors.As(err, &network):
+		return "no connection: " + network.Err.Error()
+	case errors.As(err, &request):
+		return request.Err.Error()
+	}
+	return text
 }
 
 // NoHTTP2 reports whether a call failed as the server at the other end of a connection did not begin HTTP/2.

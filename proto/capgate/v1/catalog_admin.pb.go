@@ -434,7 +434,9 @@ type CatalogEntry struct {
 	Pending string               `protobuf:"bytes,10,opt,name=pending,proto3" json:"pending,omitempty"`
 	Tools   []*CatalogEntry_Tool `protobuf:"bytes,11,rep,name=tools,proto3" json:"tools,omitempty"`
 	// The resource name, capabilities/ID.
-	Name          string `protobuf:"bytes,12,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,12,opt,name=name,proto3" json:"name,omitempty"`
+	// Which tools or methods of the backend the last successful discovery left out, and why; empty: none.
+	LeftOut       string `protobuf:"bytes,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,6 +551,13 @@ func (x *CatalogEntry) GetTools() []*CatalogEntry_Tool {
 func (x *CatalogEntry) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *CatalogEntry) GetLeftOut() string {
+	if x != nil {
+		return x.LeftOut
 	}
 	return ""
 }
@@ -784,7 +793,7 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x15DiscoverToolsResponse\x128\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\v2\x18.capgate.v1.CatalogEntryR\n" +
-	"capability\"\xbb\a\n" +
+	"capability\"\xd6\a\n" +
 	"\fCatalogEntry\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -803,7 +812,8 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\apending\x18\n" +
 	" \x01(\tR\apending\x123\n" +
 	"\x05tools\x18\v \x03(\v2\x1d.capgate.v1.CatalogEntry.ToolR\x05tools\x12\x12\n" +
-	"\x04name\x18\f \x01(\tR\x04name\x1a\xed\x02\n" +
+	"\x04name\x18\f \x01(\tR\x04name\x12\x19\n" +
+	"\bleft_out\x18\r \x01(\tR\aleftOut\x1a\xed\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12-\n" +

@@ -240,7 +240,12 @@ function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
     >
       {e?.last_error && (
         <p class="note wait">
-          The last discovery failed <Ago time={e.last_failure} />: <Untrusted text={e.last_error} most={200} />
+          The last discovery failed <Ago time={e.last_failure} />: <Untrusted text={e.last_error} most={500} />
+        </p>
+      )}
+      {e?.left_out && (
+        <p class="note wait">
+          The last discovery left out: <Untrusted text={e.left_out} most={800} />
         </p>
       )}
       {e?.pending && (
