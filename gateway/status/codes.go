@@ -1,7 +1,9 @@
 package status
 
 import (
+	"math"
 	"net/http"
+	"strconv"
 
 	"google.golang.org/grpc/codes"
 
@@ -109,6 +111,14 @@ func HTTPOf(reason string, code codes.Code) int {
 		return http.StatusUnprocessableEntity
 	}
 	return HTTP(code)
+}
+
+// RetryAfter returns the Retry-After header for a time in seconds (RFC 9110 §10.2.3), which it rounds up; "": none.
+func RetryAfter(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return strconv.FormatFloat(math.Ceil(seconds), 'f', 0, 64)
 }
 
 // Challenge returns the WWW-Authenticate header for a code and a reason of the gateway with its metadata (RFC 6750 §3);

@@ -13,21 +13,27 @@ import (
 )
 
 // Credential returns the credential of a request: that of Authorization: Bearer, or of X-Api-Key. Two different
-// ones, and credentials of other schemes, are given but invalid: text is "".
+// ones, and credentials of other schemes, are given but invalid: text is "". A key of another service is none.
 func Credential(r *http.Request) (text string, present bool) {
-	tokens, keys := r.Header.Values("Authorization"), r.Header.Values("X-Api-Key")
-	var all []string
-	for _, value := range tokens {
-		all = append(all, tenant.Bearer(value))
-	}
-	all = slices.Compact(append(all, keys...))
-	switch {
-	case len(all) == 0:
+	text, shown := tenant.ShownBy(fields(r.Header))
+	return text, shown != tenant.ShowsNothing && shown != tenant.ShowsForeign
+}
+
+// fields are the headers of a request.
+type fields http.Header
+
+// Header returns the first value of a header.
+func (f fields) Header(name string) (string, bool) {
+	values := http.Header(f).Values(name)
+	if len(values) == 0 {
 		return "", false
-	case len(all) > 1 || len(tokens) > 1 || len(keys) > 1:
-		return "", true
 	}
-	return all[0], true
+	return values[0], true
+}
+
+// Contradicts reports whether a header has different values.
+func (f fields) Contradicts(name string) bool {
+	return len(slices.Compact(slices.Clone(http.Header(f).Values(name)))) > 1
 }
 
 // digestOf returns a digest of what authenticates a request: its credential, or its cookies.
@@ -45,6 +51,8 @@ var (
 	refusedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the request shows an empty credential, two different ones, or a scheme other than Bearer: " +
 			"send one key or token as header or metadata authorization, after Bearer and a space"}
+	refusedForeign = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "X-Api-Key is neither an API key of this gateway, which begins with cg_, nor a token"}
 )
 
 // StartToken authenticates by the token that the process has printed at its start.

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // Authenticator authenticates operators by one kind of credential.
@@ -163,11 +164,14 @@ func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 			return who, refusal
 		}
 	}
-	switch text, present := Credential(r); {
-	case !present:
+	switch _, shown := tenant.ShownBy(fields(r.Header)); shown {
+	case tenant.ShowsNothing:
 		return nil, refusedUnknown
-	case text == "":
+	case tenant.ShowsForeign:
+		return nil, refusedForeign
+	case tenant.ShowsEmpty, tenant.ShowsTwo:
 		return nil, refusedEmpty
+	case tenant.ShowsOne:
 	}
 	return nil, refusedCredential
 }

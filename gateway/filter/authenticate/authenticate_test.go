@@ -30,7 +30,7 @@ func (s *store) Lookup(c tenant.Credentials) (tenant.Identity, bool, *call.Refus
 	if !s.cached {
 		return tenant.Identity{}, false, nil
 	}
-	if c.Credential != "good" {
+	if c.Credential != "cg_good" {
 		return tenant.Identity{}, true, unknown
 	}
 	return ann, true, nil
@@ -41,7 +41,7 @@ func (s *store) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.
 	case s.asked <- c:
 	case <-ctx.Done():
 	}
-	if c.Credential != "good" {
+	if c.Credential != "cg_good" {
 		return tenant.Identity{}, unknown
 	}
 	return ann, nil
@@ -68,19 +68,21 @@ func TestCredentials(t *testing.T) {
 		headers []string
 		reason  string
 	}{
-		"a bearer token":    {[]string{"authorization", "Bearer good"}, ""},
-		"an API key":        {[]string{"x-api-key", "good"}, ""},
-		"the same in both":  {[]string{"authorization", "Bearer good", "x-api-key", "good"}, ""},
-		"another":           {[]string{"authorization", "Bearer bad"}, "CREDENTIAL_INVALID"},
+		"a bearer token":    {[]string{"authorization", "Bearer cg_good"}, ""},
+		"an API key":        {[]string{"x-api-key", "cg_good"}, ""},
+		"the same in both":  {[]string{"authorization", "Bearer cg_good", "x-api-key", "cg_good"}, ""},
+		"another":           {[]string{"authorization", "Bearer cg_bad"}, "CREDENTIAL_INVALID"},
 		"another scheme":    {[]string{"authorization", "Basic good"}, "CREDENTIAL_INVALID"},
 		"an empty token":    {[]string{"authorization", "Bearer"}, "CREDENTIAL_INVALID"},
 		"an empty key":      {[]string{"x-api-key", ""}, "CREDENTIAL_INVALID"},
 		"none":              {nil, "CREDENTIAL_MISSING"},
-		"two keys":          {[]string{"x-api-key", "good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
-		"a key and a token": {[]string{"authorization", "Bearer good", "x-api-key", "bad"}, "CREDENTIAL_INVALID"},
-		"two users": {[]string{"x-api-key", "good", "x-user-id", "ann", "x-user-id", "bob"},
+		"two keys":          {[]string{"x-api-key", "cg_good", "x-api-key", "cg_bad"}, "CREDENTIAL_INVALID"},
+		"a key and a token": {[]string{"authorization", "Bearer cg_good", "x-api-key", "cg_bad"}, "CREDENTIAL_INVALID"},
+		"another's key":     {[]string{"x-api-key", "sk-other"}, "CREDENTIAL_INVALID"},
+		"another's besides": {[]string{"authorization", "Bearer cg_good", "x-api-key", "sk-other"}, ""},
+		"two users": {[]string{"x-api-key", "cg_good", "x-user-id", "ann", "x-user-id", "bob"},
 			filter.TwoIdentities.Reason},
-		"a signature beside it":  {[]string{"x-api-key", "good", "x-capgate-signature", "s"}, "CREDENTIAL_INVALID"},
+		"a signature beside it":  {[]string{"x-api-key", "cg_good", "x-capgate-signature", "s"}, "CREDENTIAL_INVALID"},
 		"a signature of nothing": {[]string{"x-capgate-signature", "s"}, tenant.RefuseSignature().Reason},
 	} {
 		told := 0
@@ -109,7 +111,7 @@ func TestCredentials(t *testing.T) {
 // TestLookup: a call waits where memory does not know its credential. One that ends meanwhile ends the lookup.
 func TestLookup(t *testing.T) {
 	t.Parallel()
-	for credential, want := range map[string]string{"good": "", "bad": "CREDENTIAL_INVALID"} {
+	for credential, want := range map[string]string{"cg_good": "", "cg_bad": "CREDENTIAL_INVALID"} {
 		s := &store{asked: make(chan tenant.Credentials, 1)}
 		f := newFilter(t, s, nil)
 		c, stream := filtertest.NewCall("x-api-key", credential, "x-agent-id", "bot")
@@ -134,7 +136,7 @@ func TestLookup(t *testing.T) {
 func TestArrival(t *testing.T) {
 	t.Parallel()
 	f := newFilter(t, &store{}, nil)
-	c, _ := filtertest.NewCall("x-api-key", "bad")
+	c, _ := filtertest.NewCall("x-api-key", "cg_bad")
 	step := f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Identity: ann}})
 	if step != filter.Continue || c.Info.Key != "k1" {
 		t.Errorf("step %d, %+v", step, c.Info)
@@ -152,7 +154,7 @@ func TestWait(t *testing.T) {
 	defer callers.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
-	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "good"}); refusal != nil ||
+	if who, refusal := callers.Wait(ctx, "10.0.0.1", tenant.Credentials{Credential: "cg_good"}); refusal != nil ||
 		who.Tenant != "acme" {
 		t.Errorf("%+v, %v", who, refusal)
 	}

@@ -6,12 +6,6 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Metadata in which a caller shows its credential: as a bearer token, or a bare API key.
-const (
-	AuthorizationHeader = "authorization"
-	APIKeyHeader        = "x-api-key"
-)
-
 // AgentHeader is metadata in which a caller names its agent. No backend gets it: see clientaddr.Reserved.
 const AgentHeader = "x-agent-id"
 
@@ -46,9 +40,9 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 		claim.Credential, refusal = credentialOf(s)
 	}
 	switch {
-	case refusal == rejectedNobody && from.Peer != nil:
+	case showsNone(refusal) && from.Peer != nil:
 		claim.Peer, refusal = from.Peer, nil
-	case refusal == rejectedNobody && from.At.Anonymous():
+	case showsNone(refusal) && from.At.Anonymous():
 		refusal = nil
 	case refusal == nil && claim.Credential == "" && from.At.Anonymous():
 		refusal = rejectedEmpty
@@ -80,39 +74,45 @@ func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, &t.Clien
 // showsAny is whether a call shows a credential, which is taken out of it.
 func showsAny(s Headers) bool {
 	_, refusal := credentialOf(s)
-	return refusal != rejectedNobody
+	return !showsNone(refusal)
 }
 
-// credentialOf takes the one credential of a call out of it.
+// showsNone reports whether the rejection of a call's credential is that it shows none of this gateway.
+func showsNone(refusal *call.Refusal) bool {
+	return refusal == rejectedNobody || refusal == rejectedForeign
+}
+
+// credentialOf takes the one credential of a call out of it, and keys of other services.
 func credentialOf(s Headers) (string, *call.Refusal) {
-	authorization, bearer := s.Header(AuthorizationHeader)
-	if bearer {
-		s.DropHeader(AuthorizationHeader)
+	credential, shown := tenant.ShownBy(s)
+	for _, name := range [...]string{tenant.AuthorizationHeader, tenant.APIKeyHeader} {
+		if _, present := s.Header(name); present {
+			s.DropHeader(name)
+		}
 	}
-	key, bare := s.Header(APIKeyHeader)
-	if bare {
-		s.DropHeader(APIKeyHeader)
-	}
-	switch token := tenant.Bearer(authorization); {
-	case !bearer && !bare:
+	switch shown {
+	case tenant.ShowsNothing:
 		return "", rejectedNobody
-	case s.Contradicts(AuthorizationHeader), s.Contradicts(APIKeyHeader), bearer && bare && token != key:
+	case tenant.ShowsForeign:
+		return "", rejectedForeign
+	case tenant.ShowsTwo:
 		return "", rejectedTwoCredentials
-	case bearer:
-		return token, nil
+	case tenant.ShowsOne, tenant.ShowsEmpty:
 	}
-	return key, nil
+	return credential, nil
 }
 
 var (
 	rejectedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
-		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the credential; " +
-			"a key alone also as x-api-key"}
+		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the credential, " +
+			"or alone as x-api-key"}
+	rejectedForeign = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
+		Message: "x-api-key is neither an API key of this gateway, which begins with cg_, nor a token"}
 	rejectedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows two different credentials"}
 	rejectedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows an empty credential, or a scheme other than Bearer; at this listener it needs none"}
 	rejectedNoCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows an empty credential, or a scheme other than Bearer: send the key or token as metadata " +
-			"or header authorization, after Bearer and a space; a key alone also as x-api-key"}
+			"or header authorization, after Bearer and a space, or alone as x-api-key"}
 )

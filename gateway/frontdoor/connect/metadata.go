@@ -17,7 +17,7 @@ import (
 
 // Headers implements web.Door. All headers of metadata go to the calls.
 func (*Handler) Headers() header.Door {
-	return header.Door{Keys: true,
+	return header.Door{
 		Request: []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding",
 			"Connect-Content-Encoding",
 			"Grpc-Timeout", "Grpc-Accept-Encoding", "Grpc-Encoding", "X-Grpc-Web", "X-User-Agent"},

@@ -56,6 +56,9 @@ func errorOf(err error) *connect.Error {
 			failed.AddDetail(detail)
 		}
 	}
+	if after := status.RetryAfter(status.DetailsOf(err).RetryAfter.Seconds()); after != "" {
+		failed.Meta().Set("Retry-After", after)
+	}
 	// A browser would take a backend's challenge for the gateway's.
 	own := status.InfoOf(err)
 	if challenge := status.Challenge(code, own.GetReason(), own.GetMetadata()); challenge != "" {

@@ -5,7 +5,6 @@ package header
 type Door struct {
 	Request  []string // that pages of other sites may send, besides those of all doors
 	Response []string // that such pages may read, besides those of all doors
-	Keys     bool     // x-api-key may have a key that is not the gateway's own: it goes to the calls
 	Cookies  bool     // browsers authenticate by cookies: pages of other sites may not call at all
 }
 

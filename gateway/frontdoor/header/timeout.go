@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/capgate/capgate/gateway/relay"
@@ -50,9 +49,3 @@ func parseSeconds(v string) (time.Duration, bool) {
 	d, err := time.ParseDuration(v)
 	return d, err == nil && d > 0
 }
-
-// ownKey is the prefix of keys of the gateway.
-const ownKey = "cg_"
-
-// OwnKey reports whether a value of x-api-key is a key of the gateway. Keys of others go nowhere.
-func OwnKey(value string) bool { return strings.HasPrefix(value, ownKey) }

@@ -168,6 +168,9 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if after := status.RetryAfter(p.RetryAfter); after != "" {
+		w.Header().Set("Retry-After", after)
+	}
 	if challenge := p.Challenge(); challenge != "" {
 		w.Header().Set("WWW-Authenticate", h.challenge(r, challenge))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -124,8 +123,8 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	head := w.Header()
 	head.Set("Content-Type", ContentType)
 	head.Set("Content-Length", strconv.Itoa(len(out)))
-	if p.RetryAfter > 0 {
-		head.Set("Retry-After", strconv.FormatFloat(math.Ceil(p.RetryAfter), 'f', 0, 64))
+	if after := status.RetryAfter(p.RetryAfter); after != "" {
+		head.Set("Retry-After", after)
 	}
 	if challenge := p.Challenge(); challenge != "" {
 		head.Set("WWW-Authenticate", challenge)

@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
@@ -119,7 +120,7 @@ func metadataOf(all http.Header) metadata.MD {
 	md := metadata.MD{}
 	for i := range forwarded {
 		name := forwarded[i].Metadata
-		if v := all.Values(name); len(v) > 0 && (name != apiKey || header.OwnKey(v[0])) {
+		if v := all.Values(name); len(v) > 0 && (name != apiKey || call.IsCredential(v[0])) {
 			md[name] = v
 		}
 	}

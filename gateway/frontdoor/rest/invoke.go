@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -126,10 +127,9 @@ func (d *directCall) readHeader(all http.Header) bool {
 				return false
 			}
 		case "X-Api-Key":
-			if !header.OwnKey(v) {
-				return false
+			if call.IsCredential(v) {
+				d.add(apiKey, v)
 			}
-			d.add(apiKey, v)
 		case "Authorization":
 			d.add(authorization, v)
 		default:

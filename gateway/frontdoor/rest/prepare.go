@@ -28,7 +28,7 @@ const (
 	idempotencyKey = "Idempotency-Key"      // a call that is made again with it is not carried out again
 	keyedMetadata  = "idempotency-key"      // grpc-gateway's name for it; see withMetadata
 	replayed       = "idempotency-replayed" // metadata of an answer that the first such call got
-	apiKey         = "x-api-key"            // a key of the gateway's own; others' go nowhere
+	apiKey         = "x-api-key"            // a credential of the gateway's own; keys of others go nowhere
 )
 
 // forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id is not metadata, but a
@@ -86,7 +86,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		r.Header = r.Header.Clone()
 		r.Header.Del(header.GRPCTimeout) // it is in ctx
-		if !header.OwnKey(r.Header.Get(apiKey)) {
+		if !call.IsCredential(r.Header.Get(apiKey)) {
 			r.Header.Del(apiKey)
 		}
 		r.Header.Del("Te")                               // or grpc-gateway would send trailers

@@ -42,9 +42,7 @@ func (s *Server) Headers(st *relay.Stream) {
 			s.cfg.Gateway.Authenticated(st.Peer())
 			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // without room the relay refuses it
 		}
-		if key, present := st.Header(authenticate.APIKeyHeader); !present || header.OwnKey(key) {
-			e.lookup = l
-		} // else it depends on the door whether the key counts
+		e.lookup = l
 	})
 }
 
@@ -164,17 +162,12 @@ func (stream) DropHeader(string) {}
 // credentials are the headers of a request that tell its caller. It implements authenticate.Headers.
 type credentials Request
 
-// Header returns a header as the calls of the request have it. Most doors do not pass on an x-api-key that is not
-// the gateway's, and only signed URLs have a signature.
+// Header returns a header as the calls of the request have it. Only signed URLs have a signature.
 func (c *credentials) Header(name string) (string, bool) {
 	if name == authenticate.SignatureHeader {
 		return "", false
 	}
-	value, present := fields(c.r.Header).Header(name)
-	if name == authenticate.APIKeyHeader && present && !c.door.headers.Keys && !header.OwnKey(value) {
-		return "", false
-	}
-	return value, present
+	return fields(c.r.Header).Header(name)
 }
 
 // Contradicts reports whether a header that the call has has different values.

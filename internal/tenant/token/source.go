@@ -28,7 +28,7 @@ type source struct {
 	set    atomic.Pointer[keySet]   // nil: never fetched
 	scopes atomic.Pointer[[]string] // that the issuer supports; nil: never fetched
 	wake   chan struct{}
-	up     atomic.Bool
+	up     atomic.Bool // the last fetch has succeeded
 
 	fetched, failed, limited atomic.Int64
 
@@ -104,8 +104,8 @@ func (s *source) refreshOnce(ctx context.Context) bool {
 	if err == nil {
 		s.scopes.Store(&got.scopes)
 		s.install(got.keys)
-	} else if ctx.Err() == nil {
-		s.refreshFailed(err)
+	} else {
+		s.refreshFailed(ctx, err)
 	}
 
 	s.mu.Lock()
@@ -124,8 +124,9 @@ func (s *source) install(keys []*key) {
 	}
 }
 
-func (s *source) refreshFailed(err error) {
-	if s.failed.Add(1) == 1 || s.up.Load() {
+// refreshFailed logs a failure, unless it is the end of ctx.
+func (s *source) refreshFailed(ctx context.Context, err error) {
+	if ctx.Err() == nil && (s.failed.Add(1) == 1 || s.up.Load()) {
 		s.log.Warn("the keys of an issuer of tokens cannot be fetched; known keys stay valid until they are "+
 			"too old", "known", s.keys() != nil, "error", why(err))
 	}
@@ -136,6 +137,7 @@ func (s *source) refreshFailed(err error) {
 func (s *source) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.up.Store(false)
 	if s.ended = true; s.next != nil {
 		close(s.next.done)
 		s.next = nil

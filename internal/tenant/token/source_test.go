@@ -111,6 +111,48 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestNewKeysInAnOutage: tokens of keys that cannot be fetched are refused for now, and cost a bounded number of
+// fetches. A forged token of a known key is invalid all the same.
+func TestNewKeysInAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"500", "garbage", "stopped", "silence"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			i := issuertest.Start(t)
+			v := start(t, &clock{}, configOf(i, nil))
+			known := i.Token(t, nil)
+			want(t, v, "before", known, "")
+			i.Rotate(t, true)
+			fresh := make([]string, 50)
+			for n := range fresh {
+				fresh[n] = i.Token(t, map[string]any{"jti": n})
+			}
+			if i.Behave(t, how); how == "stopped" {
+				i.Stop(t)
+			}
+			unavailable := func(raw string) {
+				ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+				if how == "silence" { // the call's time is over before that of the fetch
+					ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+				}
+				defer cancel()
+				if _, refusal := v.Authenticate(ctx, tenant.Credentials{Credential: raw}); refusal == nil ||
+					refusal.Reason != "IDENTITY_UNAVAILABLE" || refusal.RetryAfter == 0 {
+					t.Errorf("a new key: %+v", refusal)
+				}
+			}
+			for _, raw := range fresh {
+				unavailable(raw)
+			}
+			if n := v.Stats()[0].Failed; n > 4 {
+				t.Errorf("%d tokens cost %d fetches", len(fresh), n)
+			}
+			want(t, v, "known still", known, "")
+			want(t, v, "forged", known[:len(known)-8]+"AAAAAAAA", "CREDENTIAL_INVALID")
+		})
+	}
+}
+
 // TestNeverReached: the start does not wait for the issuer, and no token is accepted.
 func TestNeverReached(t *testing.T) {
 	t.Parallel()

@@ -265,6 +265,9 @@ func (i *issuer) keysFor(ctx context.Context, said *unverified) ([]*key, error) 
 	if found := set.candidates(said); len(found) > 0 {
 		return found, nil
 	}
+	if ctx.Err() != nil || !i.source.up.Load() {
+		return nil, errUnavailable // the issuer may have the key
+	}
 	return nil, errors.New("its key is unknown")
 }
 
