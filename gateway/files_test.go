@@ -37,6 +37,7 @@ type told struct {
 		Detail string
 	}
 	Artifacts []told
+	Ignored   []string
 }
 
 // answered is a response that was read to its end.

@@ -1,7 +1,9 @@
 package files
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -28,52 +30,135 @@ func boundaryOf(contentType string) (boundary string, isForm bool, refusal *call
 
 const formType = "multipart/form-data"
 
-// form uploads the files of a form, one after the other. Fields that are not files are skipped. A problem before
+// form uploads the files of a form, one after the other, and names the fields that are none. A problem before
 // the first file is an error of the whole request; so is the gateway's own error for the first file, because all
 // files would get it.
-func (f *Files) form(ctx context.Context, in *body, boundary string) (results []Result, err error) {
+func (f *Files) form(ctx context.Context, in *body, boundary string) (all Uploads, err error) {
+	all.Form = true
 	parts := multipart.NewReader(in, boundary)
 	for err == nil {
 		var part *multipart.Part
-		if part, err = parts.NextPart(); err == io.EOF && len(results) == 0 {
-			const none = "the form has no file: a part that is one has a filename in its Content-Disposition"
-			return nil, badForm(none)
+		if part, err = parts.NextPart(); err == io.EOF && len(all.Files) == 0 {
+			const none = "the form has no file: a part that is one has a filename in its Content-Disposition; " +
+				"curl sends a file with -F name=@path"
+			return all, badForm(none)
 		}
 		if err == io.EOF {
-			return results, nil
+			return all, nil
 		}
 		if err != nil {
 			break
 		}
-		if part.FileName() == "" {
-			continue
-		}
-		if len(results) == maxFiles {
+		if len(all.Files) == maxFiles || len(all.Fields) == maxFiles {
 			err = begun(badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read", maxFiles)))
 			break
 		}
-		var r Result
-		if r, err = f.part(ctx, part); r.Err != nil && len(results) == 0 && !ofTheFile(r.Err) {
-			return nil, r.Err
+		var p formPart
+		if p, err = readPart(part); err != nil || p.kind == noPart {
+			continue
 		}
-		results = append(results, r)
+		if p.kind == fieldPart {
+			all.Fields = append(all.Fields, shorten(strings.ToValidUTF8(part.FormName(), "\uFFFD")))
+			continue
+		}
+		var r Result
+		if r, err = f.part(ctx, &p); r.Err != nil && len(all.Files) == 0 && !ofTheFile(r.Err) {
+			return all, r.Err
+		}
+		all.Files = append(all.Files, r)
 	}
-	if err = formError(err); len(results) == 0 {
-		return nil, err
+	if err = formError(err); len(all.Files) == 0 {
+		return all, err
 	}
-	if results[len(results)-1].Err == nil { // else it is that file's
-		results = append(results, Result{Err: err})
+	if all.Files[len(all.Files)-1].Err == nil { // else it is that file's
+		all.Files = append(all.Files, Result{Err: err})
 	}
-	return results, nil
+	return all, nil
+}
+
+// Kinds of parts.
+const (
+	filePart  = iota
+	fieldPart // a text, such as other inputs of a page have
+	noPart    // without a name and without content, as pages send an input of which no file was chosen
+)
+
+// formPart is a part of a form.
+type formPart struct {
+	kind    int
+	name    string // of the file, clean; "": none
+	typ     string // media type
+	raw     *partReader
+	content io.Reader     // raw, decoded
+	refusal *call.Refusal // of this file; nil: it is read
+}
+
+// readPart reads what a part says of itself. A file has a filename, which may be empty, or a type that a text of a page
+// does not have.
+func readPart(part *multipart.Part) (p formPart, err error) {
+	said := part.Header.Get("Content-Type")
+	p.raw = &partReader{part: part}
+	first := make([]byte, 1)
+	n, err := io.ReadFull(p.raw, first)
+	if err != nil && err != io.EOF {
+		return p, err
+	}
+	p.typ, p.content = mediaType(said), io.MultiReader(bytes.NewReader(first[:n]), p.raw)
+	name, named, readable := nameOf(part.Header.Get("Content-Disposition"))
+	p.name = cleanName(name)
+	typ, _, _ := strings.Cut(strings.ToLower(said), ";")
+	typ = strings.TrimSpace(typ)
+	switch {
+	case !readable:
+		p.refusal = badForm("the Content-Disposition of a part cannot be read; it is like form-data; name=\"file\"; " +
+			"filename=\"report.pdf\", and filename* is in UTF-8")
+	case name == "" && n == 0:
+		p.kind = noPart
+	case name == "" && strings.HasPrefix(typ, "multipart/"):
+		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " has several files in a body of its own; " +
+			"send each file as a part of the form")
+	case !named && (typ == "" || typ == "text/plain"):
+		p.kind = fieldPart
+	default:
+		p.decode(part)
+	}
+	return p, nil
+}
+
+// decode decodes the content (RFC 2045 §6), of which multipart.Part has decoded quoted-printable.
+func (p *formPart) decode(part *multipart.Part) {
+	switch coding := strings.ToLower(strings.TrimSpace(part.Header.Get("Content-Transfer-Encoding"))); coding {
+	case "", "binary", "8bit", "7bit":
+	case "base64":
+		p.content = base64Reader{base64.NewDecoder(base64.StdEncoding, p.content)}
+	default:
+		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " has a Content-Transfer-Encoding that is not " +
+			"known; send the file without one")
+	}
+}
+
+// base64Reader has the decoder's errors as refusals of the file.
+type base64Reader struct{ in io.Reader }
+
+// Read implements io.Reader.
+func (b base64Reader) Read(p []byte) (int, error) {
+	n, err := b.in.Read(p)
+	if refusal := (*call.Refusal)(nil); err != nil && err != io.EOF && !errors.As(err, &refusal) {
+		err = begun(badForm("a part is not base64, as its Content-Transfer-Encoding says"))
+	}
+	return n, err
 }
 
 // part uploads one file. An error means that the body cannot be read any further.
-func (f *Files) part(ctx context.Context, part *multipart.Part) (r Result, err error) {
-	r.Filename, r.ContentType = cleanName(part.FileName()), mediaType(part.Header.Get("Content-Type"))
-	in := &partReader{part: part}
-	r.Err = f.send(ctx, &r.Uploaded, in, upload{answered: func() {}, whole: func(Sum) error { return nil }})
-	if in.err != nil && r.Err != nil {
-		return r, in.err
+func (f *Files) part(ctx context.Context, p *formPart) (r Result, err error) {
+	r.Filename, r.ContentType = p.name, p.typ
+	if p.refusal != nil {
+		r.Err = p.refusal
+		return r, nil
+	}
+	r.Err = f.send(ctx, &r.Uploaded, p.content, upload{answered: func() {}, whole: func(Sum) error { return nil }})
+	if p.raw.err != nil && r.Err != nil {
+		return r, p.raw.err
 	}
 	return r, nil
 }

@@ -2,9 +2,12 @@ package files
 
 import (
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -48,8 +51,7 @@ func shorten(name string) string {
 	return strings.TrimRight(name[:end], " ") + ext
 }
 
-// nameIn is the name of a file in a request: of the query, else of Content-Disposition (RFC 6266,
-// whose filename* goes first).
+// nameIn is the name of a file in a request: of the query, else of Content-Disposition.
 func nameIn(r *http.Request) (string, *call.Refusal) {
 	if query := r.URL.Query(); query.Has("filename") {
 		return cleanName(query.Get("filename")), nil
@@ -58,11 +60,42 @@ func nameIn(r *http.Request) (string, *call.Refusal) {
 	if said == "" {
 		return "", nil
 	}
-	_, params, err := mime.ParseMediaType(said)
-	if err != nil {
-		return "", badHeader("Content-Disposition", `cannot be read; it may be like attachment; filename="report.pdf"`)
+	name, _, readable := nameOf(said)
+	if !readable {
+		return "", badHeader("Content-Disposition", `cannot be read; it may be like attachment; filename="report.pdf", `+
+			"and filename* is in UTF-8")
 	}
-	return cleanName(params["filename"]), nil
+	return cleanName(name), nil
+}
+
+// nameOf returns the file name in a Content-Disposition (RFC 6266, whose filename* goes first), and whether it has one,
+// which may be empty.
+func nameOf(disposition string) (name string, named, readable bool) {
+	_, params, err := mime.ParseMediaType(disposition)
+	name, named = params["filename"]
+	// Of a parameter in an unknown charset, which mime leaves out, there is no other trace.
+	return name, named, err == nil && (named || !strings.Contains(strings.ToLower(disposition), "filename*"))
+}
+
+// checkQuery rejects a parameter that an upload does not have, or has twice. Files of a form have names of their own.
+func checkQuery(raw string, isForm bool) *call.Refusal {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
+			Message: "the query cannot be read: percent-encode the filename"}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if name == "filename" && len(query[name]) == 1 && !isForm {
+			continue
+		}
+		why := "is unknown: an upload has the parameter filename alone"
+		if name == "filename" {
+			why = "is there twice, or its request is a form, whose parts have names of their own"
+		}
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
+			Message: "the query parameter " + call.Quote(name) + " " + why}
+	}
+	return nil
 }
 
 // disposition is the value of a response's Content-Disposition (RFC 6266). name must be clean.

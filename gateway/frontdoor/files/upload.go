@@ -32,27 +32,35 @@ type Result struct {
 	Err error // a call.Refusal or a gRPC status; nil: the capability has the file
 }
 
+// Uploads is the outcome of a request.
+type Uploads struct {
+	Files  []Result
+	Form   bool
+	Fields []string // names of the form's parts that are no files, and were not read
+}
+
 // Upload carries the file that is the body of a request, or the files of a form, to a capability.
 // An error, which is a call.Refusal or a gRPC status, is of the request as a whole. Nothing is written.
-func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (results []Result, isForm bool,
-	err error) {
+func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (all Uploads, err error) {
 	if r.ContentLength > f.cfg.MaxSize {
-		return nil, false, tooLarge(f.cfg.MaxSize)
+		return all, tooLarge(f.cfg.MaxSize)
 	}
 	in := newBody(w, r, f.cfg.MaxSize, f.cfg.Stall)
 	defer func() { in.finish(err == nil) }()
 	ctx := metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability)
 	boundary, isForm, refusal := boundaryOf(r.Header.Get("Content-Type"))
+	if refusal == nil {
+		refusal = checkQuery(r.URL.RawQuery, isForm)
+	}
 	if refusal != nil {
-		return nil, isForm, refusal
+		return all, refusal
 	}
 	if isForm {
-		results, err = f.form(ctx, in, boundary)
-		return results, true, err
+		return f.form(ctx, in, boundary)
 	}
 	up := Uploaded{ContentType: rawType(r.Header.Get("Content-Type"))}
 	if up.Filename, refusal = nameIn(r); refusal != nil {
-		return nil, false, refusal
+		return all, refusal
 	}
 	whole := func(sum Sum) error {
 		if !sum.agrees(r.Header) || !sum.agrees(r.Trailer) {
@@ -61,9 +69,10 @@ func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string
 		return nil
 	}
 	if err := f.send(ctx, &up, in, upload{answered: in.end, whole: whole}); err != nil {
-		return nil, false, err
+		return all, err
 	}
-	return []Result{{Uploaded: up}}, false, nil
+	all.Files = []Result{{Uploaded: up}}
+	return all, nil
 }
 
 // rawType returns the type of a raw body. curl sends a form's type for any body.

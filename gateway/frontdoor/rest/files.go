@@ -140,13 +140,19 @@ type uploadedFile struct {
 	Problem     *problem.Problem `json:"problem,omitempty"`
 }
 
+// uploadedFiles is the response to a form.
+type uploadedFiles struct {
+	Artifacts []uploadedFile `json:"artifacts"`
+	Ignored   []string       `json:"ignored,omitempty"` // names of parts that are no files
+}
+
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[string]string) {
-	results, isForm, err := h.files.Upload(w, r, params["capability_id"])
+	uploads, err := h.files.Upload(w, r, params["capability_id"])
 	if err != nil {
 		h.failFile(w, r, err)
 		return
 	}
-	code := http.StatusCreated
+	code, results := http.StatusCreated, uploads.Files
 	all := make([]uploadedFile, len(results))
 	for i := range results {
 		all[i] = h.uploaded(r, params["capability_id"], &results[i])
@@ -162,11 +168,11 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[stri
 		w.Header().Set("Location", all[0].Path)
 		w.Header().Set("Digest", results[0].SHA256.Digest())
 	}
-	if !isForm {
+	if !uploads.Form {
 		writeJSON(w, code, all[0])
 		return
 	}
-	writeJSON(w, code, map[string][]uploadedFile{"artifacts": all})
+	writeJSON(w, code, uploadedFiles{all, uploads.Fields})
 }
 
 func (h *Handler) uploaded(r *http.Request, capability string, result *files.Result) uploadedFile {
