@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -179,7 +180,7 @@ func (c *clientEnd) head() *hpack.List {
 	consts := &sh.consts
 	head := sh.newList()
 	head.Fields = append(head.Fields, consts.post, consts.schemeHTTP, sh.interner.Intern(":path", q.Path),
-		sh.interner.Intern(":authority", cmp.Or(q.Authority, "localhost")))
+		sh.interner.Intern(":authority", cmp.Or(q.Authority, accept.DefaultAuthority)))
 	typed := false
 	for i := range q.Header {
 		f := &q.Header[i]

@@ -3,6 +3,7 @@ package relay
 import (
 	"strings"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -31,6 +32,7 @@ const (
 	tagGRPC   uint32 = 1 << 10 // content-type application/grpc, alone or with a +subtype
 	tagHidden uint32 = 1 << 11 // Forwarding.OmitHeader reports it
 	tagProto  uint32 = 1 << 12 // content-type application/grpc, alone or with +proto
+	tagNoHost uint32 = 1 << 13 // an authority or host that is neither: malformed, but at a unix socket
 
 	// oneEach are the names of which a request has one at most: where there are two, some look at the first and some
 	// at the last. The relay itself refuses a second host or content-length.
@@ -59,9 +61,9 @@ func classify(name, value string) uint32 {
 	case ":scheme":
 		return tagPseudo | nameScheme | badUnless(isToken(value))
 	case ":authority":
-		return tagPseudo | nameAuthority | badUnless(isHost(value))
+		return tagPseudo | nameAuthority | noHostUnless(isHost(value))
 	case "host":
-		return nameHost | badUnless(isHost(value))
+		return nameHost | noHostUnless(isHost(value))
 	case ":status":
 		return tagPseudo | nameStatus
 	case "content-type":
@@ -140,6 +142,13 @@ func badUnless(good bool) uint32 {
 	return tagBad
 }
 
+func noHostUnless(good bool) uint32 {
+	if good {
+		return 0
+	}
+	return tagNoHost
+}
+
 // isToken is RFC 9110 §5.6.2; the scheme's syntax (RFC 3986 §3.1) is within it.
 func isToken(v string) bool {
 	for i := range len(v) {
@@ -171,6 +180,7 @@ type constFields struct {
 	status200, status405, status503 hpack.Field
 	contentType, post, te           hpack.Field
 	schemeHTTP, schemeHTTPS         hpack.Field
+	authority, host                 hpack.Field
 	grpcStatus                      [17]hpack.Field
 }
 
@@ -184,6 +194,8 @@ func newConstFields(in *hpack.Interner) constFields {
 		contentType: in.Intern("content-type", "application/grpc"),
 		schemeHTTP:  in.Intern(":scheme", "http"),
 		schemeHTTPS: in.Intern(":scheme", "https"),
+		authority:   in.Intern(":authority", accept.DefaultAuthority),
+		host:        in.Intern("host", accept.DefaultAuthority),
 	}
 	for i, code := range strings.Fields("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16") {
 		c.grpcStatus[i] = in.Intern("grpc-status", code)

@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
@@ -11,12 +13,12 @@ import (
 // formed (RFC 9113 §8.2, §8.3.1).
 func (s *Stream) checkRequest() bool {
 	var seen [nameContentType]bool
-	var regular, hasHost bool
+	var regular bool
 	var once uint32 // names of oneEach
-	var host string
+	authorityAt, hostAt := -1, -1
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
-		if f.Tag&tagBad != 0 {
+		if f.Tag&tagBad != 0 || f.Tag&tagNoHost != 0 && !s.peer.OnSocket() {
 			return false
 		}
 		name := f.Tag & nameMask
@@ -39,28 +41,49 @@ func (s *Stream) checkRequest() bool {
 		case namePath:
 			s.path = f.Value
 		case nameAuthority:
-			s.authority = f.Value
+			s.authority, authorityAt = f.Value, i
 		case nameContentType:
 			s.grpc = s.grpc || f.Tag&tagGRPC != 0 && !s.sh.relay.cfg.WebOnly
 			s.proto = f.Tag&tagProto != 0
 		case nameHost:
-			if hasHost {
+			if hostAt >= 0 {
 				return false
 			}
-			hasHost, host = true, f.Value
+			hostAt = i
 		case nameContentLength:
 			if !s.down.setLength(f.Value) {
 				return false
 			}
 		}
 	}
-	if hasHost && seen[nameAuthority] && host != s.authority {
-		return false // what is routed by one may be served by the other
+	if !s.setAuthority(authorityAt, hostAt) {
+		return false
 	}
 	if !seen[nameMethod] || !seen[namePath] || !seen[nameScheme] || s.method == "CONNECT" {
 		return false // CONNECT is not offered, and has other rules
 	}
 	return (strings.HasPrefix(s.path, "/") || s.path == "*" && s.method == "OPTIONS") && s.down.lengthFits()
+}
+
+// setAuthority gives the request the authority that its backend gets. The positions are those of :authority and host
+// among its fields, or -1.
+func (s *Stream) setAuthority(at, hostAt int) bool {
+	host := ""
+	if hostAt >= 0 {
+		f := &s.head.Fields[hostAt]
+		if host = s.peer.Authority(f.Value); host != f.Value {
+			*f = s.sh.consts.host
+		}
+	}
+	if at < 0 {
+		s.authority = s.peer.Authority(host)
+		s.head.Fields = slices.Insert(s.head.Fields, 0, s.sh.interner.Intern(":authority", s.authority))
+		return true
+	}
+	if sent := s.authority; s.peer.Authority(sent) != sent {
+		s.authority, s.head.Fields[at] = accept.DefaultAuthority, s.sh.consts.authority
+	}
+	return hostAt < 0 || host == s.authority // what is routed by one may be served by the other
 }
 
 // setLength keeps a content-length; there must not be a second one.

@@ -85,13 +85,8 @@ type edit struct {
 // Path is the request's :path, byte for byte as it was sent.
 func (s *Stream) Path() string { return s.path }
 
-// Authority is the request's :authority, or its Host when it has none.
-func (s *Stream) Authority() string {
-	if s.authority == "" {
-		s.authority, _ = s.Header("host")
-	}
-	return s.authority
-}
+// Authority is the request's :authority, or its Host when it has none, or else localhost.
+func (s *Stream) Authority() string { return s.authority }
 
 // Header is the first value of a request header; name is in lower case. There are
 // none any more when the response has started.

@@ -59,9 +59,6 @@ func (e *webEnd) request() *http.Request {
 		Method: e.method, URL: target, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Host: e.authority,
 		RequestURI: e.path, RemoteAddr: e.peer.RemoteAddr(), TLS: e.peer.TLS, Body: http.NoBody,
 	}
-	if req.Host == "" {
-		req.Host = header.Get("Host")
-	}
 	if cookies := header["Cookie"]; len(cookies) > 1 { // RFC 9113 §8.2.3
 		header["Cookie"] = []string{strings.Join(cookies, "; ")}
 	}

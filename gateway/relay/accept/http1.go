@@ -20,7 +20,7 @@ func (s *Server) newHTTP1(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           withUnread(s.withLastResponse(s.withHeaderLimit(h))),
+		Handler:           withUnread(s.withLastResponse(s.withHeaderLimit(withAuthority(h)))),
 		Protocols:         protocols,
 		ReadHeaderTimeout: s.cfg.SetupTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,

@@ -1,0 +1,57 @@
+package accept
+
+import (
+	"net/http"
+	"strings"
+)
+
+// DefaultAuthority is the authority of requests that name no host.
+const DefaultAuthority = "localhost"
+
+// Authority returns the authority of a request, of which the client has sent :authority or Host. Clients of a unix
+// socket send its path in one of many forms, or nothing. Backends may refuse a request without a host, or with another
+// text in its place.
+func (p *Peer) Authority(sent string) string {
+	if sent == "" || p.OnSocket() && !isAuthority(sent) {
+		return DefaultAuthority
+	}
+	return sent
+}
+
+// OnSocket reports whether the client has connected to a unix socket.
+func (p *Peer) OnSocket() bool { return p.Local != nil && p.Local.Network() == "unix" }
+
+// isAuthority reports whether a text is the name or the address of a host, and maybe a port (RFC 9110 §7.2). A path is
+// not, nor is one with percent-encoding.
+func isAuthority(text string) bool {
+	host, port, hasPort := text, "", false
+	if inside, is6 := strings.CutPrefix(text, "["); is6 {
+		var rest string
+		if host, rest, is6 = strings.Cut(inside, "]"); !is6 || rest != "" && rest[0] != ':' {
+			return false
+		}
+		host, port, hasPort = strings.ReplaceAll(host, ":", ""), strings.TrimPrefix(rest, ":"), rest != ""
+	} else {
+		host, port, hasPort = strings.Cut(text, ":")
+	}
+	if host == "" || hasPort && (port == "" || strings.Trim(port, "0123456789") != "") {
+		return false
+	}
+	for i := range len(host) {
+		c := host[i] | 0x20
+		if (c < 'a' || c > 'z') && (host[i] < '0' || host[i] > '9') && strings.IndexByte("-._~", host[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// withAuthority sets the host of requests over HTTP/1.1.
+func withAuthority(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if p := PeerOf(req.Context()); p != nil {
+			req.Host = p.Authority(req.Host)
+		}
+		next.ServeHTTP(w, req)
+	})
+}
