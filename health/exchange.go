@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
@@ -78,7 +79,7 @@ func (p *Prober) exchange(ctx context.Context, work *Work, inFlight *sync.WaitGr
 
 // follow watches the store until ctx ends.
 func (p *Prober) follow(ctx context.Context) {
-	wait := watchBackoff
+	wait := backoff.Backoff{First: watchBackoff, Max: watchBackoffMax}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := p.options.Shared.Store.Watch(ctx, func(n Event) {
@@ -86,14 +87,10 @@ func (p *Prober) follow(ctx context.Context) {
 			signal.Wake(p.wake)
 		})
 		if time.Since(began) > watchBackoffMax {
-			wait = watchBackoff
+			wait.Reset()
 		}
 		p.options.Logger.LogAttrs(ctx, slog.LevelDebug, "lost the watch on the health store", slog.Any("error", err))
-		select {
-		case <-ctx.Done():
-		case <-time.After(jitter(wait, 0.5, random)):
-		}
-		wait = min(2*wait, watchBackoffMax)
+		backoff.Sleep(ctx, backoff.Jitter(wait.Next(), 0.5))
 	}
 }
 

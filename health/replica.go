@@ -1,6 +1,10 @@
 package health
 
-import "time"
+import (
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
+)
 
 // ReplicaOptions configure a Replica. The zero value works: a replica that shares nothing.
 type ReplicaOptions struct {
@@ -29,7 +33,7 @@ func (o ReplicaOptions) withDefaults() ReplicaOptions {
 		o.MaxConcurrent = 64
 	}
 	if o.Jitter == nil {
-		o.Jitter = random
+		o.Jitter = backoff.Random
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = 2 * time.Second

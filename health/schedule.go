@@ -2,8 +2,9 @@ package health
 
 import (
 	"container/heap"
-	"math/rand/v2"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // Probe is the probing of one backend by this replica. Between Step, which returns it, and
@@ -142,16 +143,8 @@ func (r *Replica) interval(now time.Time, p *Probe, result Result) time.Duration
 // jitter varies d by up to share of it in both directions, so that the probes of many backends
 // and gateways do not synchronize.
 func (r *Replica) jitter(d time.Duration, share float64) time.Duration {
-	return jitter(d, share, r.options.Jitter)
+	return backoff.JitterFrom(r.options.Jitter, d, share)
 }
-
-func jitter(d time.Duration, share float64, random func(time.Duration) time.Duration) time.Duration {
-	span := time.Duration(float64(d) * share)
-	return d - span + random(2*span)
-}
-
-// random returns a random duration from 0 to d.
-func random(d time.Duration) time.Duration { return time.Duration(rand.Float64() * float64(d)) }
 
 // probeQueue is a heap of probes; the one that is due first is on top. Its order does not depend on that of maps.
 type probeQueue []*Probe

@@ -1,10 +1,11 @@
 package router
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // Ejection configures outlier detection: a backend is ejected because of the outcomes of its calls,
@@ -48,7 +49,7 @@ func (e *Ejection) lasts(n int32) time.Duration {
 	for ; n > 0 && d < e.Max; n-- {
 		d *= 2
 	}
-	return min(time.Duration(float64(d)*(0.8+0.4*rand.Float64())), e.Max)
+	return min(backoff.Jitter(d, 0.2), e.Max)
 }
 
 // fleetState is the state of a fleet that outlives configuration changes.

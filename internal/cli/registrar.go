@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -51,7 +52,7 @@ func (r *registrar) run(ctx context.Context) error {
 		case r.hopeless(err):
 			return err
 		default:
-			wait = min(max(wait, firstRetry), firstRetry<<min(r.failures, 10), lastRetry)
+			wait = backoff.After(r.failures, firstRetry, min(max(wait, firstRetry), lastRetry))
 			r.failures++
 			if text := describeStatus(err); text != r.told {
 				r.told = text

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
@@ -126,16 +127,15 @@ func (b *breaker) change(unavailable bool) {
 
 // run probes Redis until ctx ends.
 func (b *breaker) run(ctx context.Context) {
-	wait := firstWait
+	wait := backoff.Backoff{First: firstWait, Max: lastWait}
 	for b.watch(ctx) {
 		if b.wasSteady() {
-			wait = firstWait
+			wait.Reset()
 		}
 		for {
-			if !b.pause(ctx, wait) {
+			if !b.pause(ctx, wait.Next()) {
 				return
 			}
-			wait = min(2*wait, lastWait)
 			if b.ping(ctx) == nil {
 				break
 			}
@@ -213,16 +213,9 @@ func (b *breaker) onReconnect(f func()) {
 func (b *breaker) next() <-chan struct{} { return b.back.Next() }
 
 // jitter returns d, plus or minus a quarter.
-func (b *breaker) jitter(d time.Duration) time.Duration { return d*3/4 + b.random(d/2) }
+func (b *breaker) jitter(d time.Duration) time.Duration { return backoff.JitterFrom(b.random, d, 0.25) }
 
 // pause waits for about d. It returns false when ctx has ended.
 func (b *breaker) pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(b.jitter(d))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
+	return backoff.Sleep(ctx, b.jitter(d))
 }

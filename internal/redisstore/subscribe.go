@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // quiet is the silence of a subscription after which it is pinged.
@@ -16,22 +18,21 @@ const quiet = 5 * time.Second
 // messages may have been lost, so that their subject must be read. Neither may block for long: both run on the
 // reader's goroutine.
 func (c client) subscribe(ctx context.Context, channel string, onMessage func(message string), onConnect func()) {
-	wait := firstWait
+	wait := backoff.Backoff{First: firstWait, Max: lastWait}
 	for ctx.Err() == nil {
 		began := time.Now()
 		c.listen(ctx, channel, onMessage, onConnect)
 		if time.Since(began) > steady {
-			wait = firstWait
+			wait.Reset()
 		}
 		back := c.store.breaker.next()
-		t := time.NewTimer(c.store.breaker.jitter(wait))
+		t := time.NewTimer(c.store.breaker.jitter(wait.Next()))
 		select {
 		case <-ctx.Done():
 		case <-back:
 		case <-t.C:
 		}
 		t.Stop()
-		wait = min(2*wait, lastWait)
 	}
 }
 

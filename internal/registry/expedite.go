@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
@@ -55,14 +56,14 @@ type schedule struct {
 func (s *schedule) pause(ctx context.Context, interval time.Duration, absent bool) bool {
 	if !absent {
 		s.backoff = 0
-		return pause(ctx, vary(interval))
+		return backoff.Sleep(ctx, backoff.Jitter(interval, jitter))
 	}
 	s.backoff = min(max(2*s.backoff, minBackoff), interval)
-	wait, least := vary(s.backoff), min(s.backoff, maxWantedGap)
+	wait, least := backoff.Jitter(s.backoff, jitter), min(s.backoff, maxWantedGap)
 	if time.Now().Before(s.wanted) {
 		wait = min(wait, least)
 	}
-	if !pause(ctx, min(wait, least)) {
+	if !backoff.Sleep(ctx, min(wait, least)) {
 		return false
 	}
 	timer := time.NewTimer(wait - least)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
@@ -155,7 +156,7 @@ func (r *Registry) Run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-r.dirty:
 			r.publish()
-			pause(ctx, publishInterval)
+			backoff.Sleep(ctx, publishInterval)
 		}
 	}
 	all.Wait()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
@@ -33,7 +34,7 @@ func (r *Registry) syncLeases(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-r.notified:
-			if !pause(ctx, minReadInterval) {
+			if !backoff.Sleep(ctx, minReadInterval) {
 				break
 			}
 			drain(r.notified)
@@ -48,7 +49,7 @@ func (r *Registry) syncLeases(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		timer.Reset(vary(r.poll))
+		timer.Reset(backoff.Jitter(r.poll, jitter))
 	}
 }
 

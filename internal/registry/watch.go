@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -170,19 +169,5 @@ func (t *Target) weigh(record int) int {
 	return min(max(record*t.Weight/defaultWeight, 1), maxWeight)
 }
 
-// vary spreads d by a tenth in both directions, so that replicas do not march in step.
-func vary(d time.Duration) time.Duration {
-	return d + time.Duration(float64(d)*0.1*(2*rand.Float64()-1))
-}
-
-// pause waits for d. It returns false at once when ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+// jitter is the share by which replicas vary their intervals.
+const jitter = 0.1

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 	"github.com/capgate/capgate/internal/lib/signal"
@@ -209,7 +210,7 @@ func (d *Discoverer) runDue(ctx context.Context, id string) {
 		case result.recent:
 			since, wait, failed = time.Time{}, 0, 0
 		case result.err != nil:
-			wait = min(wait, firstRetry<<min(failed, 16))
+			wait = backoff.After(failed, firstRetry, wait)
 			failed++
 		default:
 			since, failed, first = time.Time{}, 0, false

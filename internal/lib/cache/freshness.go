@@ -1,9 +1,10 @@
 package cache
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // silentAfter is the time since the last sync after which the store counts as silent. It is several rounds of the
@@ -39,8 +40,7 @@ func (f *Freshness) Now() int64 {
 
 // Expiry returns the time until which an entry that is loaded now is valid.
 func (f *Freshness) Expiry() int64 {
-	jitter := 0.8 + 0.4*rand.Float64()
-	return f.Now() + int64(float64(f.ttl)*jitter)
+	return f.Now() + int64(backoff.Jitter(f.ttl, 0.2))
 }
 
 // Valid reports whether an entry may be used as it is. While the store is in sync, an entry is valid until its expiry.

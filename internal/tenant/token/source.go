@@ -3,11 +3,11 @@ package token
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -64,16 +64,15 @@ const (
 // run fetches until ctx ends.
 func (s *source) run(ctx context.Context) {
 	defer s.end()
-	pause := minPause
+	pause := backoff.Backoff{First: minPause, Max: maxPause}
 	for {
 		wait := s.settings.Refresh
 		if s.refreshOnce(ctx) {
-			pause = minPause
+			pause.Reset()
 		} else {
-			wait = min(pause, wait)
-			pause = min(2*pause, maxPause)
+			wait = min(pause.Next(), wait)
 		}
-		timer := time.NewTimer(jitter(wait))
+		timer := time.NewTimer(backoff.Jitter(wait, 0.1)) // spreads the fetches of many replicas
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -83,11 +82,6 @@ func (s *source) run(ctx context.Context) {
 			timer.Stop()
 		}
 	}
-}
-
-// jitter spreads the fetches of many replicas.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
 // refreshOnce fetches once, and reports success.
