@@ -124,7 +124,7 @@ func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer
 		`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+taskMeta+`,`+params+`}}`))
 	check.Must(t, err)
 	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method, "Mcp-Name": name,
-		"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28"} {
+		"Accept": "application/json", "Mcp-Protocol-Version": "2026-07-28"} {
 		q.Header.Set(name, value)
 	}
 	resp, err := r.RoundTrip(q)

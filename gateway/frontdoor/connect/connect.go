@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
+	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/call"
 )
 
@@ -84,6 +85,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// Of HTTP/1.1 connect-go expects that it reads and writes at the same time, or not at all.
 	r.ProtoMajor, r.ProtoMinor = 2, 0
+	stream.Unbuffered(w.Header())
 	h.stream.ServeHTTP(w, r)
 }
 

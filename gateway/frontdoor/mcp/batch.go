@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
@@ -31,10 +32,44 @@ func (m *message) readBatch() error {
 	return nil
 }
 
-// serveBatch answers the messages of a batch, one after the other, with the array of their responses (2025-03-26,
-// Streamable HTTP, "Sending Messages to the Server").
+// serveBatch answers the messages of a batch, one after the other, with the array of their responses. If they take
+// long, each is an event (2025-03-26, Streamable HTTP, "Sending Messages to the Server").
 func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message) {
-	var all bytes.Buffer
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
+	out, alive := eventsTo(w), (*heartbeat)(nil)
+	if m.mayStream {
+		alive = keepAlive(out, h.cfg.Beat, leave)
+		defer alive.stop()
+	}
+	all := h.answers(r.WithContext(ctx), m)
+	switch alive.stop(); {
+	case out.Begun():
+		for _, answer := range all {
+			_ = out.text(answer) // the client may be gone
+		}
+	case len(all) == 0:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		writeArray(w, all)
+	}
+}
+
+// writeArray writes values of JSON as an array. Writes fail only if the client has disconnected.
+func writeArray(w io.Writer, all [][]byte) {
+	before := "["
+	for _, value := range all {
+		_, _ = io.WriteString(w, before)
+		_, _ = w.Write(value)
+		before = ","
+	}
+	_, _ = io.WriteString(w, "]")
+}
+
+// answers serves the messages of a batch, and returns their responses.
+func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
+	size := 0
 	for _, text := range m.batch {
 		one, answer := &message{body: text, version: m.version}, &captured{ctx: r.Context(), header: http.Header{}}
 		switch err := one.parse(http.Header{}); { // whose responses are no events
@@ -44,7 +79,7 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 			continue // a response; nothing was asked in this revision
 		case one.batch != nil || one.method == "initialize":
 			h.refuse(answer, r, one, invalid("a batch has neither batches nor initialize"))
-		case all.Len() > maxBatchReply:
+		case size > maxBatchReply:
 			h.refuse(answer, r, one, invalid("the responses of the batch are too long; this message was not served"))
 		default:
 			h.serve(answer, r, one)
@@ -57,17 +92,10 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 			h.refuse(answer, r, one, invalid("this message cannot be answered in a batch; send it in a request of its own"))
 		}
 		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
-			all.WriteByte("[,"[min(all.Len(), 1)])
-			all.Write(body)
+			all, size = append(all, body), size+len(body)
 		}
 	}
-	if all.Len() == 0 {
-		w.WriteHeader(http.StatusAccepted)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	all.WriteByte(']')
-	_, _ = w.Write(all.Bytes()) // fails only if the client has disconnected
+	return all
 }
 
 // captured is the response to a message of a batch.
@@ -79,7 +107,7 @@ type captured struct {
 	held   request.Growing
 }
 
-// batchCopies is how often a response is held: by itself, and in that of the batch, whose buffers grow.
+// batchCopies is how often a response is held: in its buffer, which grows, and as an event.
 const batchCopies = 3
 
 // Header implements http.ResponseWriter, as the other methods do.

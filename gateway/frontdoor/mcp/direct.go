@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
@@ -75,10 +73,9 @@ func (m *memory) release() {
 //
 //nolint:gochecknoglobals // constants
 var (
-	jsonType   = []string{"application/json"}
-	eventsType = []string{stream.Events}
-	notCached  = []string{"no-cache, no-transform"}
-	noSniff    = []string{"nosniff"}
+	jsonType  = []string{"application/json"}
+	notCached = []string{"no-cache, no-transform"}
+	noSniff   = []string{"nosniff"}
 )
 
 // serveDirect answers a call as the SDK would.
@@ -87,6 +84,7 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	defer x.memory.release()
 	m, w := x.read, &x.memory.answer
 	result, err := h.direct(ctx, "tools/call", m.call)
+	x.alive.stop()
 	httpStatus := http.StatusOK
 	w.begin(m.id)
 	w.send = x.sender(out)
@@ -114,8 +112,8 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: "the response has no JSON"})
 	}
 	w.text = append(w.text, '}')
-	if x.events != nil {
-		_ = x.events.send(json.RawMessage(w.text)) // the client may be gone
+	if x.events.Begun() {
+		_ = x.events.text(w.text) // the client may be gone
 		return
 	}
 	head := out.Header()
@@ -129,7 +127,7 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 func (x *exchange) sender(out http.ResponseWriter) func([]byte) error {
 	begun := false
 	return func(text []byte) error {
-		if x.events != nil {
+		if x.events.Begun() {
 			first := !begun
 			begun = true
 			return x.events.part(text, first)
@@ -150,7 +148,7 @@ func (x *exchange) sentAll(w *writer) {
 	switch {
 	case w.err != nil:
 		panic(http.ErrAbortHandler)
-	case x.events != nil && !w.gone:
+	case x.events.Begun() && !w.gone:
 		_ = x.events.Send([]byte("\n\n")) // the client may be gone
 	}
 }

@@ -9,7 +9,8 @@
 //	batch.go     messages that 2025-03-26 sends together
 //	names.go     the names of tools: capability__tool
 //	list.go      tools/list: the caller's catalog
-//	listen.go    streams that tell clients when their list has changed; events.go writes them
+//	listen.go    streams that tell clients when their list has changed
+//	events.go    responses as events, and the heartbeats of requests that take long
 //	search.go    tools that find and call others, for callers with many
 //	call.go      tools/call: one call of a capability; result.go has its result, with the files in it
 //	direct.go    calls that the SDK does not see; write.go writes their responses

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/lib/strictjson"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -36,7 +35,7 @@ type question struct {
 // elicits reports whether the client of a call can be asked on its stream.
 func (x *exchange) elicits() bool {
 	m := x.read
-	return !m.isStateless() && m.version >= elicitVersion && x.session.Forms && acceptsEvents(x.r.Header) &&
+	return !m.isStateless() && m.version >= elicitVersion && x.session.Forms && acceptedOf(x.r.Header).events &&
 		(m.streams || x.memory != nil)
 }
 
@@ -58,13 +57,6 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 	}
 	if x.read.version < modeVersion {
 		form.Mode = ""
-	}
-	if x.events == nil {
-		x.events = &events{stream.Writer{Out: x.out}}
-		if x.memory != nil { // the SDK has begun no stream
-			head := x.out.Header()
-			head["Content-Type"], head["Cache-Control"] = eventsType, notCached
-		}
 	}
 	q := i.seals.seal(sealedQuestion, question{x.session.ID, id, time.Now().Add(stateTTL).Unix()})
 	// The call is held whatever is written. A client that has gone cancels it.

@@ -3,6 +3,9 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"sync"
+	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 )
@@ -10,31 +13,88 @@ import (
 // events writes messages to the response of a request as server-sent events. It is safe for concurrent use.
 type events struct{ stream.Writer }
 
+// eventsTo returns the events of a response, which begins with the first of them.
+func eventsTo(out http.ResponseWriter) *events {
+	return &events{stream.Writer{Out: out, Type: stream.Events, Cache: notCached[0]}}
+}
+
 // send writes a message.
 func (e *events) send(message any) error {
 	text, err := json.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
 	}
-	return e.Send(stream.Event("", "message", text))
+	return e.text(text)
 }
 
-// beat shows that the stream is alive.
-func (e *events) beat() error { return e.Send([]byte(stream.Beat)) }
+// text writes a message in JSON, which it may change.
+func (e *events) text(message []byte) error {
+	return e.Send(stream.Event("", "message", oneLine(message)))
+}
 
-// part writes a part of a message, the first with the name of the event. Line ends are blanks: between values of JSON
-// they mean nothing.
+// part writes a part of a message, which it may change; the first with the name of the event.
 func (e *events) part(text []byte, first bool) error {
+	prefix := ""
+	if first {
+		prefix = eventHead
+	}
+	return e.Send(append([]byte(prefix), oneLine(text)...))
+}
+
+// oneLine replaces line ends by blanks: between values of JSON they mean nothing.
+func oneLine(text []byte) []byte {
 	for i, c := range text {
 		if c == '\n' || c == '\r' {
 			text[i] = ' '
 		}
 	}
-	prefix := ""
-	if first {
-		prefix = "event: message\ndata: "
+	return text
+}
+
+// heartbeat sends comments on the events of a response, one each interval, so that no proxy takes the connection for
+// dead. The first one begins the response, unless it has begun.
+type heartbeat struct {
+	to    *events
+	every time.Duration
+	leave func() // is called if the client reads nothing
+
+	mu    sync.Mutex // is held while a comment is sent
+	over  bool
+	timer *time.Timer
+}
+
+// keepAlive begins the heartbeats of a response. The caller must call stop before the handler of the request returns.
+func keepAlive(to *events, every time.Duration, leave func()) *heartbeat {
+	b := &heartbeat{to: to, every: every, leave: leave}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(every, b.beat)
+	return b
+}
+
+func (b *heartbeat) beat() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.over:
+	case b.to.Beat() != nil:
+		b.over = true
+		b.leave()
+	default:
+		b.timer.Reset(b.every)
 	}
-	return e.Send(append([]byte(prefix), text...))
+}
+
+// stop ends the heartbeats, and waits for one that is being sent. Whether the events have begun is then final, except
+// for messages of the caller. On nil it does nothing.
+func (b *heartbeat) stop() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	b.timer.Stop()
 }
 
 // notification is a JSON-RPC notification.

@@ -17,10 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-const (
-	listenBeat  = 15 * time.Second // how often a stream of changes is written to
-	listenPause = time.Second      // between two notices of a client that reads slowly
-)
+// listenPause is the time between two notices of a client that reads slowly.
+const listenPause = time.Second
 
 // watching is a stream that tells a client when the list of its tools has changed.
 type watching struct {
@@ -28,7 +26,6 @@ type watching struct {
 	r     *http.Request
 	begin func() error // tells the client that the stream is open
 	told  func() error // tells it that the list has changed
-	beat  func() error
 }
 
 // run watches the list of the request's caller until ctx ends, or the caller's credential, or the gateway stops.
@@ -63,18 +60,11 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 	if err := w.begin(); err != nil {
 		return err
 	}
-	beat := time.NewTicker(listenBeat)
-	defer beat.Stop()
 	for {
 		select {
 		case err := <-ended:
 			ended <- nil
 			return err
-		case <-beat.C:
-			if err := w.beat(); err != nil {
-				return err
-			}
-			continue
 		case <-changes:
 		}
 		before := searches
@@ -97,7 +87,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	if req.Params.Notifications == nil || x.read.id == nil {
 		return nil, invalidParams("notifications is an object with the notifications to listen to")
 	}
-	out, meta := &events{stream.Writer{Out: x.out}}, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
+	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {
 		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged", sdk.SubscriptionsAcknowledgedParams{
 			Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
@@ -106,7 +96,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	if req.Params.Notifications.ToolsListChanged {
 		w := watching{h, x.r, begin, func() error {
 			return out.send(notification{"2.0", "notifications/tools/list_changed", sdk.ToolListChangedParams{Meta: meta}})
-		}, out.beat}
+		}}
 		err = w.run(ctx)
 	} else {
 		err = begin()
@@ -149,18 +139,21 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, m, refused)
 		return
 	}
-	out := &events{stream.Writer{Out: w}}
+	ctx, leave := context.WithCancel(r.Context())
+	defer leave()
+	out := eventsTo(w)
+	var alive *heartbeat
+	defer func() { alive.stop() }()
 	watch := watching{h, r, func() error {
-		w.Header().Set("Content-Type", stream.Events)
-		w.Header().Set("Cache-Control", "no-cache, no-transform")
+		alive = keepAlive(out, h.cfg.Beat, leave)
 		if m.version < primedVersion {
-			return out.beat()
+			return out.Beat()
 		}
 		return out.Send([]byte("id: " + rand.Text() + "\ndata:\n\n"))
 	}, func() error {
 		return out.send(notification{Version: "2.0", Method: "notifications/tools/list_changed"})
-	}, out.beat}
-	if err := watch.run(r.Context()); err != nil && !out.Begun() {
+	}}
+	if err := watch.run(ctx); err != nil && !out.Begun() {
 		h.refuse(w, r, m, err)
 	}
 }

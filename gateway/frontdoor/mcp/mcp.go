@@ -52,7 +52,7 @@ type Config struct {
 	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
 	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
-	Beat    time.Duration // how often a client is told that its call waits for a person; default 10 s
+	Beat    time.Duration // how often a client hears of a request that takes longer; default 10 s
 }
 
 const (
@@ -182,8 +182,9 @@ type exchange struct {
 	out     http.ResponseWriter // the SDK writes the response to it
 	read    *message
 	session session
-	memory  *memory // of a call that the SDK does not see; nil: of none
-	events  *events // that have been written besides the SDK's; nil: none
+	memory  *memory    // of a call that the SDK does not see; nil: of none
+	events  *events    // of the response, which begins with them, or is one JSON object
+	alive   *heartbeat // of the events; nil: the client takes none
 }
 
 type exchangeKey struct{}
@@ -248,18 +249,29 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	if m.cancels != "" {
 		h.cancel(r.Context(), requestKey{s.ID, m.cancels})
 	}
+	h.dispatch(serve, out, r, m, s)
+}
+
+// dispatch has the SDK answer a message, or answers it as the SDK would. A client that takes events and reads none of
+// them for too long ends its request.
+func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Request, m *message, s session) {
+	var key requestKey
 	if s.ID != "" {
-		ctx, done := h.running.begin(r.Context(), requestKey{s.ID, string(m.id)})
-		defer done()
-		r = r.WithContext(ctx)
+		key = requestKey{s.ID, string(m.id)}
 	}
-	x := &exchange{r: r, out: out, read: m, session: s}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx, leave := h.running.begin(r.Context(), key)
+	defer leave()
+	x := &exchange{r: r.WithContext(ctx), out: out, read: m, session: s, events: eventsTo(out)}
+	if m.mayStream {
+		x.alive = keepAlive(x.events, h.cfg.Beat, leave)
+		defer x.alive.stop()
+	}
+	ctx = context.WithValue(ctx, exchangeKey{}, x)
 	if m.call != nil {
 		h.serveDirect(ctx, out, x)
 		return
 	}
-	h.serveSDK(serve, out, r.WithContext(ctx), m)
+	h.serveSDK(ctx, sdk, x)
 }
 
 // receive is the SDK's middleware that answers the methods of tools.

@@ -28,19 +28,20 @@ const (
 
 // message is a JSON-RPC message that has one reading.
 type message struct {
-	body    []byte
-	id      []byte // JSON, of a number the client's own digits; nil: none
-	method  string // "": a response
-	params  []byte // JSON of an object, in body, for the SDK; nil: none
-	version string // of the protocol, in the header; "" where it has none
-	streams bool   // it is answered with events
-	cancels string // id of the request that it cancels; "": none
-	tool    string // that it calls; "": none, or its name is too long
-	meta    meta
-	answer  *answer              // of a response to elicitation/create; nil: it is something else
-	failed  bool                 // it is a response with an error
-	call    *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil: it has to
-	batch   []json.RawMessage    // messages that were sent together; the other fields are unset; nil: it is one message
+	body      []byte
+	id        []byte // JSON, of a number the client's own digits; nil: none
+	method    string // "": a response
+	params    []byte // JSON of an object, in body, for the SDK; nil: none
+	version   string // of the protocol, in the header; "" where it has none
+	streams   bool   // it is answered with events
+	mayStream bool   // its client takes events instead of JSON
+	cancels   string // id of the request that it cancels; "": none
+	tool      string // that it calls; "": none, or its name is too long
+	meta      meta
+	answer    *answer              // of a response to elicitation/create; nil: it is something else
+	failed    bool                 // it is a response with an error
+	call      *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil: it has to
+	batch     []json.RawMessage    // messages that were sent together; the other fields are unset; nil: it is one message
 }
 
 // isStateless reports whether the request is of a revision without sessions.
@@ -157,6 +158,7 @@ func (m *message) parse(header http.Header) error {
 	switch root.Kind() {
 	case strictjson.Object:
 	case strictjson.Array:
+		m.mayStream = acceptedOf(header).named
 		return m.readBatch()
 	default:
 		return invalid("a message is a JSON object")
@@ -195,8 +197,8 @@ func (m *message) parse(header http.Header) error {
 	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
 	}
-	m.streams = m.method == "subscriptions/listen"
 	if !hasParams {
+		m.readAccept(header)
 		return nil
 	}
 	return m.readParams(params, header)
@@ -207,7 +209,7 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
 		m.meta.read(meta)
 	}
-	m.streams = m.streams || m.meta.progress && acceptsEvents(header)
+	m.readAccept(header)
 	switch m.method {
 	case "initialize":
 		if capabilities, ok := params.Get("capabilities"); ok {
@@ -281,6 +283,27 @@ func (m *message) unknownMethod() error {
 		"have this method")
 }
 
-func acceptsEvents(header http.Header) bool {
-	return accept.Weigh(accept.Ranges(header, "Accept"), stream.Events) > 0
+// usualAccept is the header Accept of the SDKs.
+const usualAccept = "application/json, text/event-stream"
+
+// accepted is what a client takes for a response.
+type accepted struct {
+	json, events bool
+	named        bool // events by their name: a client that sends a wildcard may read JSON alone
+}
+
+func acceptedOf(header http.Header) accepted {
+	if values := header["Accept"]; len(values) == 1 && values[0] == usualAccept {
+		return accepted{true, true, true}
+	}
+	ranges := accept.Ranges(header, "Accept")
+	return accepted{accept.Weigh(ranges, jsonType[0]) > 0, accept.Weigh(ranges, stream.Events) > 0,
+		accept.Named(header, stream.Events)}
+}
+
+// readAccept finds out in which form the message is answered.
+func (m *message) readAccept(header http.Header) {
+	takes := acceptedOf(header)
+	m.streams = m.method == "subscriptions/listen" || takes.events && (m.meta.progress || !takes.json)
+	m.mayStream = m.id != nil && (m.streams || takes.named)
 }

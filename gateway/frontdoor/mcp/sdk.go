@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -35,7 +37,7 @@ func (m *message) request(r *http.Request) *http.Request {
 	r.Body = io.NopCloser(io.MultiReader(strings.NewReader(head), bytes.NewReader(m.params), strings.NewReader(end)))
 	r.ContentLength = int64(len(head) + len(m.params) + len(end))
 	r.Header = r.Header.Clone()
-	r.Header.Set("Accept", "application/json, "+stream.Events)
+	r.Header.Set("Accept", usualAccept)
 	r.Header.Del("Last-Event-Id") // no stream is resumed
 	r.Header.Del("Mcp-Session-Id")
 	return r
@@ -51,43 +53,67 @@ func (m *message) withID(text []byte) []byte {
 	return slices.Concat(text[:len(text)-len(rest)], []byte(responseHead), m.id, []byte(","), after)
 }
 
-// sdkResponse is a response of the SDK on its way to the client, which gets its own id. Some of the SDK's errors are
-// plain text, where clients expect JSON-RPC. It is no response.Writer, as it replaces the response instead of beginning
-// it.
+// sdkResponse is a response of the SDK on its way to the client, which gets its own id. The SDK writes each message at
+// once. One in JSON becomes an event if the events of the response have begun. Some of the SDK's errors are plain text,
+// where clients expect JSON-RPC. It is no response.Writer, as it replaces the response instead of beginning it.
 type sdkResponse struct {
-	http.ResponseWriter
-	h    *Handler
-	r    *http.Request
-	read *message
-	text bool // the response is plain text, which is not sent
+	h      *Handler
+	x      *exchange
+	header http.Header // of the SDK, which sets it while heartbeats may begin the response
+	begun  bool        // the response has begun, and is no events
+	text   bool        // it was plain text, which is not sent
 }
 
 // serveSDK has the SDK answer a message.
-func (h *Handler) serveSDK(sdk http.Handler, out http.ResponseWriter, r *http.Request, m *message) {
-	sdk.ServeHTTP(&sdkResponse{ResponseWriter: out, h: h, r: r, read: m}, m.request(r))
+func (h *Handler) serveSDK(ctx context.Context, sdk http.Handler, x *exchange) {
+	sdk.ServeHTTP(&sdkResponse{h: h, x: x, header: http.Header{}}, x.read.request(x.r.WithContext(ctx)))
 }
+
+// Header implements http.ResponseWriter.
+func (w *sdkResponse) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *sdkResponse) WriteHeader(status int) {
-	if status >= http.StatusBadRequest && strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
-		w.text = true
-		w.h.refuse(w.ResponseWriter, w.r, w.read, refused(status, jsonrpc.CodeInvalidRequest, "INVALID_BODY",
+	if status >= http.StatusBadRequest && strings.HasPrefix(w.header.Get("Content-Type"), "text/plain") {
+		clear(w.header)
+		w.h.refuse(w, w.x.r, w.x.read, refused(status, jsonrpc.CodeInvalidRequest, "INVALID_BODY",
 			"the message is not one of MCP: a member is missing, or has another type"))
+		w.text = true
 		return
 	}
-	w.ResponseWriter.WriteHeader(status)
+	if w.isEvent() || w.begun {
+		return
+	}
+	w.begun = true
+	maps.Copy(w.x.out.Header(), w.header)
+	w.x.out.WriteHeader(status)
 }
 
 // Write implements io.Writer.
 func (w *sdkResponse) Write(text []byte) (int, error) {
-	if w.text {
+	switch {
+	case w.text:
 		return len(text), nil
+	case w.header.Get("Content-Type") == stream.Events:
+		return len(text), w.x.events.Send(w.x.read.withID(text))
+	case w.isEvent():
+		return len(text), w.x.events.text(w.x.read.withID(text))
 	}
-	if _, err := w.ResponseWriter.Write(w.read.withID(text)); err != nil {
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.x.out.Write(w.x.read.withID(text)); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-// Unwrap is for http.ResponseController.
-func (w *sdkResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// isEvent reports whether what is written is an event. A response in JSON ends the heartbeats, as none may follow it.
+func (w *sdkResponse) isEvent() bool {
+	if w.header.Get("Content-Type") == stream.Events {
+		return true
+	}
+	w.x.alive.stop()
+	return w.x.events.Begun()
+}
+
+// FlushError is for http.ResponseController. Events are flushed when they are written.
+func (*sdkResponse) FlushError() error { return nil }

@@ -24,8 +24,9 @@ type Writer struct {
 	Prelude string              // precedes the first piece
 	Late    func()              // sets further headers when the response begins; may be nil
 
-	mu    sync.Mutex
-	begun bool
+	mu     sync.Mutex
+	begun  bool
+	failed error // of a piece; there are no more
 }
 
 // Begun reports whether the response has begun.
@@ -35,10 +36,31 @@ func (s *Writer) Begun() bool {
 	return s.begun
 }
 
-// Send writes a piece and flushes it. It waits for a client that reads slowly.
+// Send writes a piece and flushes it. It waits for a client that reads slowly. After an error it returns that error.
 func (s *Writer) Send(piece []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.send(piece)
+}
+
+// Beat sends a heartbeat in a stream of events. While a piece is being sent, it does nothing.
+func (s *Writer) Beat() error {
+	if !s.mu.TryLock() {
+		return nil
+	}
+	defer s.mu.Unlock()
+	return s.send([]byte(Beat))
+}
+
+// send is Send. The caller holds mu.
+func (s *Writer) send(piece []byte) error {
+	if s.failed == nil {
+		s.failed = s.write(piece)
+	}
+	return s.failed
+}
+
+func (s *Writer) write(piece []byte) error {
 	if !s.begun {
 		s.begun = true
 		s.head()
@@ -55,12 +77,16 @@ func (s *Writer) head() {
 		head := s.Out.Header()
 		head.Set("Content-Type", s.Type)
 		head.Set("Cache-Control", s.Cache)
-		head.Set("X-Accel-Buffering", "no") // nginx
+		Unbuffered(head)
 	}
 	if s.Late != nil {
 		s.Late()
 	}
 }
+
+// Unbuffered has proxies send each piece of a response at once. nginx, and proxies that read its header, would otherwise
+// wait for a full buffer.
+func Unbuffered(head http.Header) { head.Set("X-Accel-Buffering", "no") }
 
 // End makes the connection ready for another request.
 func (s *Writer) End() { _ = http.NewResponseController(s.Out).SetWriteDeadline(time.Time{}) }

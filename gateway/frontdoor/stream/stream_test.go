@@ -42,7 +42,7 @@ func (s *steps) SetWriteDeadline(at time.Time) error {
 }
 
 // TestPiecesAreFlushed: each piece is sent at once, the first one with the head and the prelude. A flush that fails
-// ends the stream.
+// ends the stream: nothing is written after it.
 func TestPiecesAreFlushed(t *testing.T) {
 	t.Parallel()
 	out := &steps{ResponseWriter: httptest.NewRecorder()}
@@ -65,6 +65,14 @@ func TestPiecesAreFlushed(t *testing.T) {
 	out.fail = io.ErrClosedPipe
 	if err := w.Send([]byte("c")); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a flush that fails: %v", err)
+	}
+	out.fail = nil
+	sent := len(out.done)
+	if err := w.Send([]byte("d")); !errors.Is(err, io.ErrClosedPipe) || len(out.done) > sent {
+		t.Errorf("after that: %v, %q", err, out.done)
+	}
+	if err := w.Beat(); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a heartbeat after that: %v", err)
 	}
 }
 

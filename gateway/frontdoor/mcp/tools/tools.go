@@ -41,7 +41,7 @@ type Config struct {
 	// Cancel has the other replicas call CancelMCP; nil: there is no other one. It may wait until ctx ends.
 	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
-	Beat     time.Duration // how often a client is told that its call waits for a person; default 10 s
+	Beat     time.Duration // how often a client hears of a request that takes longer; default 10 s
 	Stall    time.Duration // how long a client may send or read nothing while it should; default 1 min
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals

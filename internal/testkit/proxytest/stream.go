@@ -1,0 +1,46 @@
+package proxytest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// Stream is a response that is read piece by piece.
+type Stream struct {
+	Decode func([]byte) []byte // what has arrived, as Until looks at it; nil: as it is
+
+	body io.Reader
+	got  []byte
+}
+
+// Open sends a request. It returns when the response has begun.
+func Open(t *testing.T, client *http.Client, req *http.Request) *Stream {
+	t.Helper()
+	resp, err := client.Do(req)
+	check.Must(t, err)
+	check.Cleanup(t, func() { _ = resp.Body.Close() })
+	return &Stream{body: resp.Body}
+}
+
+// Until reads until a text has arrived.
+func (s *Stream) Until(t *testing.T, text string) {
+	t.Helper()
+	for buf := make([]byte, 4096); !s.has(text); {
+		n, err := s.body.Read(buf)
+		if s.got = append(s.got, buf[:n]...); err != nil && !s.has(text) {
+			t.Fatalf("%s, then %v, without %q", s.got, err, text)
+		}
+	}
+}
+
+func (s *Stream) has(text string) bool {
+	got := s.got
+	if s.Decode != nil {
+		got = s.Decode(got)
+	}
+	return bytes.Contains(got, []byte(text))
+}
