@@ -149,6 +149,19 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	return w, d.links[w]
 }
 
+// check finds out whether the connections to a backend of the table are alive.
+func (d *directory) check(capability, addr string) {
+	f := d.router.Table().Fleet(capability)
+	if f == nil {
+		return
+	}
+	for _, b := range f.Backends {
+		if b.Addr == addr {
+			forward.UpstreamOf(b).Check()
+		}
+	}
+}
+
 // conns is the number of open connections to the backends of the table.
 func (d *directory) conns() int {
 	d.mu.Lock()

@@ -17,6 +17,9 @@ type Options struct {
 	// Changed receives the fleet's new snapshot after every transition, in order. One call runs at
 	// a time; it must not block, and must not call Set.
 	Changed func(*Snapshot)
+	// Silent receives a backend that did not answer a probe in time, of this replica, or of another one that found it Down
+	// for that. It may be called often, must not block, and must not call Set. Default: no call.
+	Silent func(capability, addr string)
 	// Logger gets one line per transition; default: discarded.
 	Logger *slog.Logger
 	// MaxConcurrent bounds the concurrent probes; default 64.
@@ -46,6 +49,9 @@ type Prober struct {
 func New(fleets []Fleet, options Options) *Prober {
 	if options.Changed == nil {
 		options.Changed = func(*Snapshot) {}
+	}
+	if options.Silent == nil {
+		options.Silent = func(string, string) {}
 	}
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -163,9 +169,13 @@ func (p *Prober) withReplica(f func(now time.Time)) {
 			p.options.Changed(c.Snapshot)
 		}
 	}
+	silent := p.replica.Silent()
 	p.mu.Unlock()
 	for _, c := range changes {
 		p.log(c)
+	}
+	for _, k := range silent {
+		p.options.Silent(k.Capability, k.Addr)
 	}
 }
 

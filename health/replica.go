@@ -67,6 +67,7 @@ type Replica struct {
 	earlyProbes, wantedProbes budget // of probes before their interval is over
 
 	changes []Change
+	silent  []Key // did not answer
 
 	// The membership.
 	self             *peer

@@ -89,6 +89,9 @@ func (r *Replica) OnProbe(now time.Time, p *Probe, result Result) {
 	p.threshold.observe(result.OK)
 	p.ended, p.due = now, now.Add(r.interval(now, p, result))
 	heap.Push(&r.queue, p)
+	if !result.OK {
+		r.heard(p.endpoint, result.Reason)
+	}
 	r.onResult(now, p, result)
 	r.publish()
 }

@@ -284,6 +284,9 @@ func (r *Replica) yield(ep *endpoint) {
 // accept takes another replica's observation.
 func (r *Replica) accept(now time.Time, ep *endpoint, slot Role, v *Observation) {
 	if old := ep.observations[slot]; old == nil || *old != *v {
+		if v.State == Down {
+			r.heard(ep, v.Reason)
+		}
 		r.setObservation(ep, slot, v)
 	}
 	ep.published[slot] = true

@@ -1,6 +1,7 @@
 package health_test
 
 import (
+	"slices"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -373,5 +374,26 @@ func TestEmptyStoreIsNotReadByAll(t *testing.T) {
 			}
 		}
 		c.allUp("after it")
+	})
+}
+
+// TestAllHearOfOneThatHangs: every replica is told of a backend that does not answer, also those that do not probe it.
+func TestAllHearOfOneThatHangs(t *testing.T) {
+	t.Parallel()
+	bubble(t, 3, 3, func(t *testing.T, c *cluster) {
+		c.served["b0:1"].answer.Store(&answer{message: "loading"})
+		pass(2 * slow.Interval)
+		for _, m := range c.members {
+			if silent := m.silent(); len(silent) > 0 {
+				t.Errorf("%s: %v", m.id, silent)
+			}
+		}
+		c.served["b1:1"].answer.Store(&answer{hang: true})
+		pass(2 * slow.Interval)
+		for _, m := range c.members {
+			if silent := slices.Compact(m.silent()); !slices.Equal(silent, []string{"b1:1"}) {
+				t.Errorf("%s: %v", m.id, silent)
+			}
+		}
 	})
 }

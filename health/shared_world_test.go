@@ -61,6 +61,7 @@ type member struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	seen  []transition
+	quiet []string // backends that did not answer
 }
 
 // transition is a reported state of a backend.
@@ -94,6 +95,11 @@ func (c *cluster) join(id string) *member {
 		Clock:   func() time.Time { return time.Now().Add(m.off) },
 		Dial:    func(ctx context.Context, addr string) (net.Conn, error) { return m.dial(ctx, c, addr) },
 		Changed: m.see,
+		Silent: func(_, addr string) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.quiet = append(m.quiet, addr)
+		},
 		Shared: &health.Shared{
 			Membership: link{m, c.store}, Store: link{m, c.store}, ID: id, Heartbeat: heartbeat,
 			Used: func(_, addr string) bool { used := m.used.Load(); return used != nil && *used == addr },
@@ -151,6 +157,13 @@ func (m *member) see(s *health.Snapshot) {
 	for _, b := range s.Backends {
 		m.seen = append(m.seen, transition{at: time.Now(), addr: b.Addr, state: b.State})
 	}
+}
+
+// silent returns the backends that did not answer.
+func (m *member) silent() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.quiet)
 }
 
 // real converts a time of m's clock.

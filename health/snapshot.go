@@ -76,7 +76,7 @@ func (b Backend) Cause() string {
 		return "unknown host name"
 	case b.WrongService():
 		return "wrong backend"
-	case strings.HasSuffix(b.Reason, grpcerror.NoAnswer):
+	case isSilent(b.Reason):
 		return grpcerror.NoAnswer
 	}
 	return "not ready"

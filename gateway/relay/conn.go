@@ -96,6 +96,8 @@ type conn struct {
 	lastRead int64 // when bytes came last
 	quiet    int64 // when the last stream ended
 	pingSent int64 // when an unanswered keepalive PING was sent; 0: none
+	pinged   int64 // when the last one was sent; 0: never
+	early    uint8 // of them before their time, see check
 	peerState
 }
 

@@ -19,6 +19,7 @@ type headerBlock struct {
 const maxContinuations = 16
 
 func (c *conn) onHeaders(fh frameHeader, p []byte) *connError {
+	c.early = 0
 	if fh.stream == 0 || c.pool == nil && fh.stream&1 == 0 {
 		return &connError{errProtocol, "HEADERS on an invalid stream"}
 	}

@@ -301,8 +301,7 @@ func (c *conn) expire() {
 		c.end(NoFailure, errIdle)
 		return
 	case now-c.lastRead >= int64(c.keepAlive()) && (c.pool == nil || c.streams.count > 0):
-		c.pingSent = now
-		c.writePing(uint64(now))
+		c.ping()
 	}
 	c.setTimer()
 }

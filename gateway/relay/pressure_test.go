@@ -263,6 +263,25 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
+// TestCheck sends a PING to a backend long before its time of silence, and ends what does not answer it.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Ping: time.Nanosecond}})
+	raw := w.rawBackend(t)
+	s := stream(w.ctx, t, w.cc, "Echo")
+	p := raw.accept(t)
+	p.head(t)
+	w.h.target().Check()
+	_, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Has(rawhttp2.Ack) })
+	check.Must(t, err)
+	if _, err := recv(s); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+	if r := w.h.results(t, 1)[0]; r.Failure != relay.UpstreamLost {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestUpstreamClose lets the calls of a closed upstream finish, also one that comes late,
 // and closes its connections as they empty.
 func TestUpstreamClose(t *testing.T) {

@@ -141,6 +141,14 @@ func (s *Fleets[B]) Lookup(capability, addr string) (b B, release func(), _ erro
 	return b, b.Uses().Done, nil
 }
 
+// Opened returns a backend that is open; false: it is not. It may close meanwhile.
+func (s *Fleets[B]) Opened(capability, addr string) (b B, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, open = s.backends[Key{capability, addr}]
+	return b, open
+}
+
 // Fleet returns a fleet; nil: there is none.
 func (s *Fleets[B]) Fleet(capability string) *Fleet {
 	s.mu.Lock()

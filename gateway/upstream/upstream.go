@@ -47,11 +47,14 @@ type Options struct {
 	// Changed is called when the tools of a fleet may have changed. It must not block. Default: no call.
 	Changed func(capability string)
 	Room    *Room // for sessions of callers; default: no bound
+	// Silence is how long a connection to a backend that does not answer probes may bring nothing; default 20 s.
+	Silence time.Duration
 }
 
 // withDefaults fills in what is not set.
 func (o Options) withDefaults() Options {
 	o.Log, o.Room = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Room, &Room{})
+	o.Silence = cmp.Or(o.Silence, 20*time.Second)
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
@@ -78,6 +81,13 @@ type CheckArguments func(ctx context.Context, tool string, args []byte) error
 type ArgumentChecker interface {
 	// Arguments returns the check for a fleet, for which it may wait until ctx ends; nil: it is not known.
 	Arguments(ctx context.Context, capability string) CheckArguments
+}
+
+// Checker is implemented by Backends that find out whether the connections to a backend are alive.
+type Checker interface {
+	// Check ends the connections to a backend that does not answer probes, with their calls, if nothing comes from it. It
+	// may be called often, and does not block.
+	Check(capability, addr string)
 }
 
 // MaxRequest is the longest request of a call, in bytes.
@@ -145,6 +155,15 @@ func (p Protocols) Arguments(ctx context.Context, capability string) CheckArgume
 		}
 	}
 	return nil
+}
+
+// Check checks the connections to a backend, see Checker.
+func (p Protocols) Check(capability, addr string) {
+	for _, backends := range p {
+		if checker, is := backends.(Checker); is {
+			checker.Check(capability, addr)
+		}
+	}
 }
 
 // Close ends all connections.

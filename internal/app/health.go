@@ -21,7 +21,7 @@ func healthFeature() feature {
 					p.fleets.routing.SetHealth(s)
 					first.probed(s)
 					p.tools.discovery.Healthy(s.Capability, s.Up() > 0)
-				}})
+				}, Silent: p.check})
 			return p.metrics.Add(p.fleets.prober)
 		},
 		apply: func(p *App, c *change) { p.fleets.prober.Set(c.Probes) },
@@ -37,6 +37,12 @@ func healthFeature() feature {
 func (p *App) expedite(capability string) {
 	p.fleets.prober.Expedite(capability)
 	p.fleets.registry.Expedite(capability)
+}
+
+// check finds out whether the connections to a backend that does not answer probes are alive, or ends them.
+func (p *App) check(capability, addr string) {
+	p.gateway.Check(capability, addr)
+	p.fleets.upstreams.Check(capability, addr)
 }
 
 // shared returns the settings for sharing probes among replicas; nil with an embedded Redis.

@@ -43,6 +43,8 @@ type backend struct {
 	settings *Settings
 	addr     string
 	conn     *grpc.ClientConn
+	creds    grpc.DialOption
+	links    links          // the connections of conn
 	running  sync.WaitGroup // calls, and loads
 
 	connections atomic.Int64 // that were made; each may be to another process
@@ -73,11 +75,10 @@ func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) 
 		}
 		creds = credentials.NewTLS(secure)
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
-	conn, err := grpc.NewClient("passthrough:///"+addr, // a name is resolved at each connect, and HTTP_PROXY has no effect
-		grpc.WithTransportCredentials(creds),
+	b.creds = grpc.WithTransportCredentials(creds)
+	conn, err := grpc.NewClient(target(addr), b.creds,
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", addr)
+			return b.links.add(dial(ctx, addr))
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff}}),
@@ -91,6 +92,14 @@ func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) 
 	}
 	b.conn = conn
 	return b, nil
+}
+
+// target has a name resolved at each connect, and HTTP_PROXY has no effect.
+func target(addr string) string { return "passthrough:///" + addr }
+
+// dial connects to a backend.
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	return upstream.Dialer(dialTimeout).DialContext(ctx, "tcp", addr)
 }
 
 // connected takes note of a connection. The backend behind a later one may have other methods.

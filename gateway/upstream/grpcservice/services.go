@@ -14,7 +14,10 @@ import (
 // Services are the backends of all fleets. They are safe for concurrent use.
 type Services struct{ *upstream.Fleets[*backend] }
 
-var _ upstream.Backends = (*Services)(nil)
+var (
+	_ upstream.Backends = (*Services)(nil)
+	_ upstream.Checker  = (*Services)(nil)
+)
 
 // Open returns Services without a fleet.
 func Open(o upstream.Options) upstream.Backends {
@@ -64,4 +67,14 @@ func (b *backend) Fleet() *upstream.Fleet { return b.fleet }
 func (b *backend) Uses() *sync.WaitGroup { return &b.running }
 
 // Close implements upstream.Backend.
-func (b *backend) Close() { _ = b.conn.Close() }
+func (b *backend) Close() {
+	b.links.close()
+	_ = b.conn.Close()
+}
+
+// Check implements upstream.Checker.
+func (s *Services) Check(capability, addr string) {
+	if b, open := s.Opened(capability, addr); open {
+		b.links.check(b.answers, s.Silence)
+	}
+}

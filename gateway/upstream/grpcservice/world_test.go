@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,6 +26,9 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	"github.com/capgate/capgate/router"
 )
+
+// silence is how long a connection may bring nothing once probes are not answered.
+const silence = 300 * time.Millisecond
 
 const (
 	id   = "remote" // of the only fleet
@@ -72,12 +76,13 @@ func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *
 	addrs ...string) *world {
 	t.Helper()
 	w := &world{changes: make(chan string, 100), log: &buffer{}}
-	w.services = grpcservice.Open(upstream.Options{Log: slog.New(slog.NewTextHandler(w.log, nil)), Changed: func(c string) {
-		select {
-		case w.changes <- c:
-		default:
-		}
-	}})
+	w.services = grpcservice.Open(upstream.Options{Silence: silence, Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		Changed: func(c string) {
+			select {
+			case w.changes <- c:
+			default:
+			}
+		}})
 	w.fleet = upstream.Fleet{Capability: id, Backends: addrs,
 		Protocol: &grpcservice.Settings{Methods: []string{demo}}}
 	of := gatewaytest.Fleet{Capability: id, Backends: addrs, Dialect: call.Doc,

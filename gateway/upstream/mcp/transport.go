@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -36,9 +35,8 @@ type transport struct {
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	return &transport{header: header, maxMessage: maxMessage, base: &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
+		DialContext: upstream.Dialer(dialTimeout).DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 	}}

@@ -100,7 +100,9 @@ type Options struct {
 	Tracer    *tracing.Tracer             // default none
 	Services  func(grpc.ServiceRegistrar) // further services of the public port; default none
 	Local     gateway.LocalOf             // of backends that do not speak gRPC; default none
-	Closed    func()                      // is called when the gateway and its probes have ended; default nothing
+	// Check is called when a backend does not answer a probe; it must not block. Default nothing.
+	Check  func(capability, addr string)
+	Closed func() // is called when the gateway and its probes have ended; default nothing
 }
 
 // Fleet is one capability and its backends.
@@ -191,7 +193,7 @@ func (g *Gateway) build(o Options) error {
 	g.prober = health.New(probes, health.Options{Logger: logger, Changed: func(s *health.Snapshot) {
 		routing.SetHealth(s)
 		g.watch.tell(s)
-	}})
+	}, Silent: o.check(g)})
 	g.accessLog = telemetry.NewAccessLog(g.Log, telemetry.AccessLogConfig{Interval: time.Millisecond})
 	metrics, err := telemetry.NewMetrics(prometheus.NewRegistry(),
 		telemetry.MetricsConfig{Version: "test", Log: g.accessLog, Tenants: 100})
@@ -234,6 +236,16 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Drain:   *o.Drain,
 		Leaving: o.Leaving,
 		Log:     logger,
+	}
+}
+
+// check checks the connections to a backend, and reports that.
+func (o *Options) check(g *Gateway) func(capability, addr string) {
+	return func(capability, addr string) {
+		g.gateway.Check(capability, addr)
+		if o.Check != nil {
+			o.Check(capability, addr)
+		}
 	}
 }
 

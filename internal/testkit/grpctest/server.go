@@ -50,6 +50,7 @@ type Options struct {
 	Reflect func(reflectionpb.ServerReflection_ServerReflectionInfoServer) error
 	Health  *health.Server // grpc.health.v1; nil: there is none
 	Addr    string         // host:port; default a free port
+	Listen  net.Listener   // instead of Addr
 	Server  []grpc.ServerOption
 	// Descriptors are those of the service; default Descriptors.
 	Descriptors []byte
@@ -96,8 +97,12 @@ func Start(t testing.TB, o Options) *Server {
 	if o.Addr == "" {
 		o.Addr = check.ClosedPort(t)
 	}
-	ln, err := net.Listen("tcp", o.Addr)
-	check.Must(t, err)
+	ln := o.Listen
+	if ln == nil {
+		var err error
+		ln, err = net.Listen("tcp", o.Addr)
+		check.Must(t, err)
+	}
 	s.Addr = ln.Addr().String()
 	ended := make(chan struct{})
 	go func() {

@@ -1,0 +1,137 @@
+package grpcservice
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/capgate/capgate/internal/lib/recovery"
+)
+
+// links are the open connections of a channel. grpc-go sends PINGs by its clock alone, so a backend that is frozen is
+// found out in another way: nothing comes over its connections, and it does not begin HTTP/2 on a new one either.
+type links struct {
+	mu     sync.Mutex
+	open   map[*link]struct{}
+	stop   context.CancelFunc // of the check that runs; nil: none does
+	closed bool
+	checks sync.WaitGroup
+}
+
+// link is a connection that knows when it was read.
+type link struct {
+	net.Conn
+	of   *links
+	read atomic.Int64 // time of the last byte, in ns since 1970
+}
+
+// add wraps a connection that was made.
+func (l *links) add(nc net.Conn, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	c := &link{Conn: nc, of: l}
+	c.read.Store(time.Now().UnixNano())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[*link]struct{}{}
+	}
+	l.open[c] = struct{}{}
+	return c, nil
+}
+
+// Read implements net.Conn.
+func (c *link) Read(p []byte) (n int, err error) {
+	if n, err = c.Conn.Read(p); n > 0 {
+		c.read.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *link) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// check closes the connections that bring nothing for so long, unless the backend answers meanwhile. One check runs at a
+// time.
+func (l *links) check(answers func(context.Context) bool, silence time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.stop != nil || len(l.open) == 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	began := time.Now()
+	l.stop = stop
+	l.checks.Go(recovery.Func("grpc backend check", func() {
+		defer l.checked()
+		within, cancel := context.WithTimeout(ctx, silence)
+		defer cancel()
+		if answers(within) {
+			return
+		}
+		if <-within.Done(); ctx.Err() == nil {
+			l.drop(began)
+		}
+	}))
+}
+
+// checked ends a check.
+func (l *links) checked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stop()
+	l.stop = nil
+}
+
+// drop closes the connections that brought nothing since.
+func (l *links) drop(since time.Time) {
+	l.mu.Lock()
+	var silent []*link
+	for c := range l.open {
+		if c.read.Load() < since.UnixNano() {
+			silent = append(silent, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range silent {
+		_ = c.Close() // the channel notices it as a connection that was lost
+	}
+}
+
+// close ends the check that runs, and waits for it.
+func (l *links) close() {
+	l.mu.Lock()
+	l.closed = true
+	if l.stop != nil {
+		l.stop()
+	}
+	l.mu.Unlock()
+	l.checks.Wait()
+}
+
+// answers reports whether the backend begins HTTP/2 on a new connection before ctx ends.
+func (b *backend) answers(ctx context.Context) bool {
+	conn, err := grpc.NewClient(target(b.addr), b.creds, grpc.WithContextDialer(dial),
+		grpc.WithUserAgent("capgate-health"), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	for conn.Connect(); ; {
+		state := conn.GetState()
+		if state == connectivity.Ready || !conn.WaitForStateChange(ctx, state) {
+			return state == connectivity.Ready
+		}
+	}
+}
