@@ -1,8 +1,8 @@
 package health_test
 
 import (
-	"slices"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
