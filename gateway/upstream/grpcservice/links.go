@@ -17,14 +17,14 @@ import (
 // found out in another way: nothing comes over its connections, and it does not begin HTTP/2 on a new one either.
 type links struct {
 	mu     sync.Mutex
-	open   map[*link]struct{}
+	open   map[*watched]struct{}
 	stop   context.CancelFunc // of the check that runs; nil: none does
 	closed bool
 	checks sync.WaitGroup
 }
 
-// link is a connection that knows when it was read.
-type link struct {
+// watched is a connection that knows when it was read.
+type watched struct {
 	net.Conn
 	of   *links
 	read atomic.Int64 // time of the last byte, in ns since 1970
@@ -35,19 +35,19 @@ func (l *links) add(nc net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &link{Conn: nc, of: l}
+	c := &watched{Conn: nc, of: l}
 	c.read.Store(time.Now().UnixNano())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open == nil {
-		l.open = map[*link]struct{}{}
+		l.open = map[*watched]struct{}{}
 	}
 	l.open[c] = struct{}{}
 	return c, nil
 }
 
 // Read implements net.Conn.
-func (c *link) Read(p []byte) (n int, err error) {
+func (c *watched) Read(p []byte) (n int, err error) {
 	if n, err = c.Conn.Read(p); n > 0 {
 		c.read.Store(time.Now().UnixNano())
 	}
@@ -55,7 +55,7 @@ func (c *link) Read(p []byte) (n int, err error) {
 }
 
 // Close implements net.Conn.
-func (c *link) Close() error {
+func (c *watched) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
 	c.of.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *links) checked() {
 // drop closes the connections that brought nothing since.
 func (l *links) drop(since time.Time) {
 	l.mu.Lock()
-	var silent []*link
+	var silent []*watched
 	for c := range l.open {
 		if c.read.Load() < since.UnixNano() {
 			silent = append(silent, c)
