@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // limiter is the concurrency limit of a fleet: the permits that this replica has at each backend, and
@@ -94,7 +95,7 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 	if !l.exhausted || e.Backend != nil {
 		l.schedule()
 	}
-	notify(l.limits.wake) // Run enforces the longest wait
+	signal.Wake(l.limits.wake) // Run enforces the longest wait
 	return w, PermitResult{}
 }
 

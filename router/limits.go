@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // LimitsConfig configures Limits. The zero value is for a single gateway.
@@ -184,7 +185,7 @@ func (a *Limits) start(ctx context.Context, running *sync.WaitGroup) {
 			a.mu.Lock()
 			a.busy--
 			a.mu.Unlock()
-			notify(a.wake)
+			signal.Wake(a.wake)
 		})
 	}
 }
@@ -194,7 +195,7 @@ func (a *Limits) schedule(l *limiter) {
 	a.mu.Lock()
 	a.due = append(a.due, l)
 	a.mu.Unlock()
-	notify(a.wake)
+	signal.Wake(a.wake)
 }
 
 // complete resumes a waiting call. It does so on a separate goroutine, as the caller may hold the lock
@@ -203,7 +204,7 @@ func (a *Limits) complete(d completion) {
 	a.mu.Lock()
 	a.completed = append(a.completed, d)
 	a.mu.Unlock()
-	notify(a.ready)
+	signal.Wake(a.ready)
 }
 
 // resume resumes the calls whose wait is complete, until ctx ends.
@@ -223,12 +224,5 @@ func (a *Limits) resume(ctx context.Context) {
 				all[i].Claim.Done(Outcome{}) // its caller is gone
 			}
 		}
-	}
-}
-
-func notify(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // errBehind is the error of next after events were dropped.
@@ -83,12 +85,7 @@ func (b *backlog) drop() {
 	b.signal()
 }
 
-func (b *backlog) signal() {
-	select {
-	case b.news <- struct{}{}:
-	default:
-	}
-}
+func (b *backlog) signal() { signal.Wake(b.news) }
 
 // next waits for the next event. After the last event it returns the error of end, or io.EOF if that is nil; after
 // events were dropped, errBehind. Only one reader may use it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 const (
@@ -276,9 +277,4 @@ func (k *Service) notifyAll() {
 	}
 }
 
-func (f *flight) signal() {
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
-}
+func (f *flight) signal() { signal.Wake(f.changed) }

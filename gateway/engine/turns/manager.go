@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Errors of Take and Acquire.
@@ -135,12 +137,7 @@ func (k *Manager) connected() {
 	}
 }
 
-func (e *entry) ask() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
+func (e *entry) ask() { signal.Wake(e.wake) }
 
 // renewInterval is the interval of renewals.
 func (k *Manager) renewInterval() time.Duration { return max(k.opts.Lease/3, time.Millisecond) }

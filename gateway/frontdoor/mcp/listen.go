@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // listenPause is the time between two notices of a client that reads slowly.
@@ -35,10 +36,7 @@ func (w *watching) run(ctx context.Context) error {
 	go func() {
 		ended <- recovery.Do("mcp watch", func() error {
 			return w.h.cfg.Catalog.Watch(ctx, func() error {
-				select {
-				case changes <- struct{}{}:
-				default: // the list is about to be looked at
-				}
+				signal.Wake(changes)
 				return nil
 			})
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -33,10 +34,7 @@ func (c *ViewChanges) Send(change ViewChange) {
 	for v := range c.views {
 		if (change.Tenant == "" || change.Tenant == v.key.tenant) &&
 			(change.Capability == "" || v.caller.Sees(change.Capability)) {
-			select {
-			case v.due <- struct{}{}:
-			default: // the view is about to be looked at
-			}
+			signal.Wake(v.due)
 		}
 	}
 }
