@@ -11,14 +11,28 @@ var publishRecentScript = newScript(`
 local order, flows, calls, changes, replicas = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local keep, ttl, at = tonumber(ARGV[1]), ARGV[2], 6
 local n = tonumber(ARGV[at])
-for i = 1, n do
-  local flow, member, id, text = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  if redis.call('HEXISTS', calls, id) == 0 then
-    redis.call('HSET', calls, id, text)
-    redis.call('ZADD', order, 0, member)
-    redis.call('ZINCRBY', flows, 1, flow)
+for from = 1, n, 1000 do -- a few commands for many calls
+  local ids, first = {}, at
+  for i = from, math.min(n, from + 999) do
+    ids[#ids + 1] = ARGV[at + 3]
+    at = at + 4
   end
-  at = at + 4
+  local known, texts, members, more = redis.call('HMGET', calls, unpack(ids)), {}, {}, {}
+  local seen = {}
+  for i, id in ipairs(ids) do
+    local flow, member, text = ARGV[first + 4 * i - 3], ARGV[first + 4 * i - 2], ARGV[first + 4 * i]
+    if not known[i] and not seen[id] then
+      seen[id] = true
+      texts[#texts + 1], texts[#texts + 2] = id, text
+      members[#members + 1], members[#members + 2] = 0, member
+      more[flow] = (more[flow] or 0) + 1
+    end
+  end
+  if #texts > 0 then
+    redis.call('HSET', calls, unpack(texts))
+    redis.call('ZADD', order, unpack(members))
+    for flow, m in pairs(more) do redis.call('ZINCRBY', flows, m, flow) end
+  end
 end
 if n > 0 then
   local over = redis.call('ZCARD', order) - keep

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,4 +252,44 @@ func TestRecentAway(t *testing.T) {
 			fmt.Sprint(toolsOf(ctx, b, "acme"), changes)
 	})
 
+}
+
+// TestRecentBatchesAreCheap: the number of commands that Redis executes does not grow with the calls of a batch.
+func TestRecentBatchesAreCheap(t *testing.T) {
+	t.Parallel()
+	const calls, most = 500, 20
+	server := redistest.Start(t)
+	r := open(t, redisstore.Config{URL: server.URL()}).Recent()
+	executed := func() (n int) {
+		text, _ := server.Do("INFO", "commandstats").(string)
+		for line := range strings.Lines(text) {
+			if _, stats, ok := strings.Cut(line, "calls="); ok && !strings.HasPrefix(line, "cmdstat_ping") &&
+				!strings.HasPrefix(line, "cmdstat_info") && !strings.HasPrefix(line, "cmdstat_evalsha") {
+				count, _, _ := strings.Cut(stats, ",")
+				of, err := strconv.Atoi(count)
+				check.Must(t, err)
+				n += of
+			}
+		}
+		return n
+	}
+	for round := range 3 { // the last one finds a full list
+		b := &recent.Batch{}
+		for i := range calls {
+			b.Calls = append(b.Calls, recent.Call{ID: fmt.Sprintf("%d-%d", round, i), Tenant: "acme", Code: "OK", Ended: time.Now()})
+		}
+		b.Calls = append(b.Calls, b.Calls[0]) // once alone
+		check.Must(t, r.Publish(t.Context(), b, 2*calls))
+		before := executed()
+		check.Must(t, r.Publish(t.Context(), b, 2*calls)) // again, as after an answer that was lost
+		if n := executed() - before; n > most {
+			t.Errorf("round %d: %d commands for %d calls that are known", round, n, calls)
+		}
+		if stored, err := r.Calls(t.Context()); err != nil || len(stored) != min(round+1, 2)*calls {
+			t.Errorf("round %d: %d calls are stored, %v", round, len(stored), err)
+		}
+	}
+	if n := executed(); n > 10*most {
+		t.Errorf("%d commands for %d calls", n, 6*calls)
+	}
 }
