@@ -64,6 +64,9 @@ type Forwarding struct {
 	MaxReplay int
 	// DeadlineMargin is taken off the deadline that an upstream gets, so that its response can still travel; default 1 ms.
 	DeadlineMargin time.Duration
+	// RefusedWithin is the time in which a server that does not process a stream refuses it; default 100 ms. haproxy also
+	// answers REFUSED_STREAM for a stream that its server had begun and lost.
+	RefusedWithin time.Duration
 }
 
 // Memory bounds what a shard holds. An Account that is nil, or whose function is nil, bounds nothing.
@@ -119,6 +122,7 @@ func (c Config) withDefaults() Config {
 	c.HTTP2.ConnWindow = max(c.HTTP2.ConnWindow, initialWindow)
 	setDefault(&c.Forwarding.MaxReplay, 64<<10)
 	setDefault(&c.Forwarding.DeadlineMargin, time.Millisecond)
+	setDefault(&c.Forwarding.RefusedWithin, refusedWithin)
 	setDefault(&c.Memory.MaxBuffered, (1<<30)/int64(c.Shards))
 	setDefault(&c.Memory.MaxConnBuffered, 64<<20)
 	setDefault(&c.Memory.MaxKept, 16<<20)

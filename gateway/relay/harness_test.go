@@ -143,6 +143,9 @@ type world struct {
 func newWorld(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *world {
 	t.Helper()
 	w := &world{h: &forwarder{}, back: newBackend(t, opts...)}
+	if cfg.Forwarding.RefusedWithin == 0 {
+		cfg.Forwarding.RefusedWithin = check.Patience // a backend of a test refuses as soon as the machine lets it
+	}
 	w.Relay, w.addr = serveRelay(t, cfg, w.h, nil)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr}))
 	w.cc = dialRaw(t, w.addr)

@@ -243,14 +243,14 @@ func (s *Stream) canceled(code errCode) {
 	s.finish()
 }
 
-// refusedWithin is the time in which a server that does not process a stream refuses it. haproxy also answers
-// REFUSED_STREAM for a stream that its server had begun and lost.
+// refusedWithin is the default of Forwarding.RefusedWithin.
 const refusedWithin = 100 * time.Millisecond
 
 // provesUnsent reports whether a REFUSED_STREAM now means that the upstream did not process the stream (RFC 9113 §8.7):
 // nothing has shown that it did.
 func (s *Stream) provesUnsent() bool {
-	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= int64(refusedWithin)
+	within := int64(s.sh.relay.cfg.Forwarding.RefusedWithin)
+	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= within
 }
 
 // disowned is a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not process
