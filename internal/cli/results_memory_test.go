@@ -138,7 +138,7 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 			})
 		}
 	}
-	check.Ended(t, &all, "the responses to begin")
+	all.Wait() // not bounded as a whole: the gateway writes a GiB, at the pace of the machine
 	for answer, n := range answers {
 		t.Logf("%s: %d", answer, n)
 		if !strings.Contains(answer, ": 2") && !strings.Contains(answer, ": 429") && !strings.Contains(answer, ": 503") {

@@ -60,12 +60,19 @@ func dial(t *testing.T, addr string) docpb.CapabilityClient {
 func page(t *testing.T, url string) (int, string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: check.Patience}
-	resp, err := client.Get(url)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(body)
+	var code int
+	var body []byte
+	check.Succeeds(t, url, func() error { // the server ends a connection that a busy client does not use in time
+		resp, err := client.Get(url)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		code = resp.StatusCode
+		body, err = io.ReadAll(resp.Body)
+		return err
+	})
+	return code, string(body)
 }
 
 // SIGTERM lets running calls finish, is reported at the admin API, and ends with status 0.
