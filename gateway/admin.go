@@ -26,6 +26,7 @@ type Readiness struct {
 	Draining bool             // it is stopping and wants no new calls
 	Audit    string           // failing: calls cannot be recorded; "": they can, or need not
 	Unread   []string         // state of the store that was not read since the start
+	CutOff   bool             // this replica reaches no backend, and others do
 	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
 	Warnings []string         // of what works, but not as it should; they make nothing unready
 	Waiting  []FleetCalls     // whose calls delay a drain; nil: there is no drain, or no such call
@@ -144,7 +145,8 @@ type readinessBody struct {
 	// it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
 	Degraded bool             `json:"degraded,omitempty"`
 	Redis    string           `json:"redis,omitempty"`
-	Unread   []string         `json:"unread,omitempty"` // state of Redis that was not read since the start
+	Unread   []string         `json:"unread,omitempty"`  // state of Redis that was not read since the start
+	CutOff   bool             `json:"cut_off,omitempty"` // no backend is reached from here, and others reach some
 	Audit    string           `json:"audit,omitempty"`
 	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
 	Waiting  []FleetCalls     `json:"waiting,omitempty"`       // for which calls a drain waits
@@ -170,7 +172,7 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining, Fleets: len(state.Fleets)}
 	body := readinessBody{
-		Redis: state.Redis, Unread: state.Unread, Audit: state.Audit, Warnings: state.Warnings,
+		Redis: state.Redis, Unread: state.Unread, CutOff: state.CutOff, Audit: state.Audit, Warnings: state.Warnings,
 		Waiting: state.Waiting, Without: []FleetReadiness{}, Config: state.Config,
 		Degraded: state.Redis == "away" || state.Config != nil && state.Config.Error != "" || state.Audit != "",
 	}

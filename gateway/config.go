@@ -120,6 +120,7 @@ type Observe struct {
 type ReadyChecks struct {
 	Redis    func() string      // the state of the store that replicas share
 	Warnings func() []string    // what works, but not as it should
+	CutOff   func() bool        // this replica reaches no backend, and others do; the gateway is not ready then
 	Unread   func() []string    // state of the store not read since the start; the gateway is not ready while there is some
 	Loads    func() ConfigState // loads of the configuration
 }

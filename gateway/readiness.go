@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // Readiness says whether the gateway wants calls, and which fleets can take them.
@@ -23,7 +25,10 @@ func (g *Gateway) Readiness() Readiness {
 	if g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Stats().Failing {
 		r.Audit = "failing"
 	}
-	r.Ready = !g.refusing(r.Unread)
+	if g.cfg.Ready.CutOff != nil {
+		r.CutOff = g.cfg.Ready.CutOff()
+	}
+	r.Ready = !g.refusing(r.Unread, r.CutOff)
 	for _, f := range g.cfg.Routing.Router.Table().Fleets() {
 		fr := FleetReadiness{Capability: f.Capability, Backends: len(f.Backends), Usable: f.Stats().Usable}
 		r.Fleets = append(r.Fleets, fr)
@@ -37,8 +42,8 @@ func (g *Gateway) Readiness() Readiness {
 
 // refusing reports whether the gateway cannot serve calls. A replica that rejects them sooner than others serve them
 // would get the most.
-func (g *Gateway) refusing(unread []string) bool {
-	return len(unread) > 0 || g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Blocked()
+func (g *Gateway) refusing(unread []string, cutOff bool) bool {
+	return len(unread) > 0 || cutOff || g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Blocked()
 }
 
 // leaving reports whether clients are to go to another replica.
@@ -50,7 +55,16 @@ func (g *Gateway) leaving() bool {
 	if g.cfg.Ready.Unread != nil {
 		unread = g.cfg.Ready.Unread()
 	}
-	return g.refusing(unread)
+	return g.refusing(unread, g.cfg.Ready.CutOff != nil && g.cfg.Ready.CutOff())
+}
+
+// serving has grpc.health.v1 say the same as /readyz. A gateway that drains has shut it down.
+func (g *Gateway) serving(ready bool) {
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if ready {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	g.health.SetServingStatus("", state)
 }
 
 // lookAtReadiness is the interval of moveClients.
@@ -65,7 +79,9 @@ func (g *Gateway) moveClients(ctx context.Context) {
 	for since := time.Now(); ; {
 		select {
 		case now := <-ticker.C:
-			if delay := g.drainConfig.Load().Delay; g.draining.Load() || !g.leaving() {
+			leaving := g.leaving()
+			g.serving(!leaving)
+			if delay := g.drainConfig.Load().Delay; g.draining.Load() || !leaving {
 				since = now
 			} else if now.Sub(since) >= delay {
 				g.relay.Move(delay)

@@ -24,6 +24,9 @@
 // usable. An empty or silent store erases no replica's knowledge. All replicas show the newest reason of a backend that
 // stays Down, which is published twice a minute at most.
 //
+// A replica that reaches no backend, though others do, is cut off (reach.go). Where a backend does not answer a probe,
+// every replica is told (silence.go), so that its calls there need not wait for their deadline.
+//
 // A backend that refuses connections, or whose name does not exist, is probed again after a backoff from 100 ms. While
 // calls wait for a fleet without a ready backend (Prober.Expedite, ondemand.go), every replica with such calls probes;
 // what it finds counts there at once, and is not published.

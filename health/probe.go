@@ -33,10 +33,11 @@ const (
 
 // Result is the outcome of one probe.
 type Result struct {
-	OK      bool
-	Refused bool         // the connection was refused: the port is closed
-	Dialect call.Dialect // the one that answered or is configured; Auto: unknown
-	Reason  string       // at most a few hundred bytes
+	OK       bool
+	Answered bool         // the backend answered, whatever it said
+	Refused  bool         // the connection was refused: the port is closed
+	Dialect  call.Dialect // the one that answered or is configured; Auto: unknown
+	Reason   string       // at most a few hundred bytes
 
 	Unresolved bool // the host name does not exist
 }
@@ -73,8 +74,10 @@ func (c *client) probe(ctx context.Context) Result {
 		c.conn = conn
 	}
 	r, err := c.probeOnce(ctx)
+	r.Answered = err == nil
 	if err != nil {
 		r = c.failed(ctx, err)
+		r.Answered = grpcerror.Answered(err)
 		// A failed channel is closed: grpc-go's backoff before the next dial (up to two minutes)
 		// would hide that the backend has come back, and a connection into a black hole would be
 		// used again and again.

@@ -154,6 +154,9 @@ func (p *Prober) step(ctx context.Context, inFlight *sync.WaitGroup) time.Durati
 	for _, probe := range work.Probes {
 		inFlight.Go(func() { p.probe(ctx, probe) })
 	}
+	if work.Reach != nil {
+		inFlight.Go(func() { p.probe(ctx, work.Reach) })
+	}
 	p.exchange(ctx, &work, inFlight)
 	return wait
 }
@@ -195,8 +198,29 @@ func (p *Prober) probe(ctx context.Context, probe *Probe) {
 		probe.client.close()
 		return
 	}
+	if probe.reaches {
+		probe.client.close()
+		p.checked(result)
+		return
+	}
 	p.withReplica(func(now time.Time) { p.replica.OnProbe(now, probe, result) })
 	signal.Wake(p.wake)
+}
+
+// checked takes the result of a check of this replica's own network.
+func (p *Prober) checked(result Result) {
+	var before, after bool
+	p.withReplica(func(now time.Time) {
+		before = p.replica.CutOff()
+		p.replica.OnReach(now, result)
+		after = p.replica.CutOff()
+	})
+	switch {
+	case after && !before:
+		p.options.Logger.Warn("this replica reaches no backend, and others do: it is not ready", "reason", result.Reason)
+	case before && !after:
+		p.options.Logger.Info("this replica reaches backends again")
+	}
 }
 
 // close closes the connections of probes that ended.

@@ -68,6 +68,7 @@ type Replica struct {
 
 	changes []Change
 	silent  []Key // did not answer
+	reach   reach
 
 	// The membership.
 	self             *peer
@@ -115,6 +116,7 @@ type Work struct {
 	Heartbeat *Heartbeat  // OnHeartbeat
 	Publish   []Report    // OnPublish
 	Reads     []ShardRead // OnShard
+	Reach     *Probe      // OnReach; nil: no check
 }
 
 // NewReplica returns a Replica that probes nothing yet.
@@ -131,6 +133,7 @@ func NewReplica(options ReplicaOptions) *Replica {
 func (r *Replica) Step(now time.Time) Work {
 	var w Work
 	if r.tick(now) {
+		w.Reach = r.checkReach(now)
 		w.Heartbeat = &Heartbeat{Replica: r.options.ID, Digest: r.digest(now), Dead: r.heartbeats(deadAfter)}
 	}
 	w.Probes, w.Publish, w.Reads = r.dueProbes(now), r.dueReports(now), r.dueReads(now)
@@ -185,13 +188,14 @@ type Stats struct {
 	Agree       int       // those whose digest agrees with what is known here
 	LastContact time.Time // time of the last reply of the membership or the store; zero: never
 	Unpublished int       // observations that wait to be published
+	CutOff      bool      // this replica reaches no backend, and others do
 }
 
 // Stats returns the current Stats.
 func (r *Replica) Stats() Stats {
 	s := Stats{
 		Shared: r.options.Shared, Probes: r.probes, Probing: len(r.queue) + r.inFlight, LastContact: r.lastContact,
-		Unpublished: len(r.unpublished),
+		Unpublished: len(r.unpublished), CutOff: r.reach.cutOff,
 	}
 	if !r.joined || r.isolated {
 		return s

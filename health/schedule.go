@@ -20,6 +20,7 @@ type Probe struct {
 	ended   time.Time     // time of the last result
 	backoff time.Duration // grows with consecutive bad results; 0: the last one was good
 
+	reaches  bool   // it checks this replica's network alone
 	role     Role   // the role of its observation
 	episode  uint32 // of the primary's observation, which the secondary answers
 	observed bool   // an observation was made in this role
@@ -74,6 +75,7 @@ func (r *Replica) dueProbes(now time.Time) []*Probe {
 // OnProbe takes the result of a probe that Step returned.
 func (r *Replica) OnProbe(now time.Time, p *Probe, result Result) {
 	r.inFlight--
+	r.noteAnswer(now, result)
 	if p.endpoint == nil {
 		r.released = append(r.released, p)
 		return

@@ -29,7 +29,7 @@ func bubble(t *testing.T, replicas, backends int, test func(t *testing.T, c *clu
 func TestProbesDoNotGrowWithReplicas(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 2, 7} {
-		bubble(t, replicas, 9, func(t *testing.T, c *cluster) {
+		bubble(t, replicas, 40, func(t *testing.T, c *cluster) { // each replica probes some
 			before := map[string]int64{}
 			for addr, b := range c.served {
 				before[addr] = b.asked.Load()
@@ -396,4 +396,47 @@ func TestAllHearOfOneThatHangs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCutOffReplica: a replica that reaches no backend which others reach says so, and says so no more when it reaches
+// them. Replicas that all reach nothing do not.
+func TestCutOffReplica(t *testing.T) {
+	t.Parallel()
+	for backends := range 4 {
+		bubble(t, 3, 1+3*backends, func(t *testing.T, c *cluster) {
+			want := func(when string, cut ...bool) {
+				t.Helper()
+				for i, m := range c.members {
+					if got := m.prober.Stats().CutOff; got != cut[i] {
+						t.Errorf("%s: %s says %t", when, m.id, got)
+					}
+				}
+			}
+			pass(5 * time.Minute)
+			want("while all is well", false, false, false)
+			c.members[0].blackHole()
+			pass(10 * time.Second)
+			want("after 10 s", false, false, false)
+			pass(2 * time.Minute)
+			want("after two minutes", true, false, false)
+			c.members[0].cut.Store(false)
+			pass(time.Minute)
+			want("again", false, false, false)
+			for _, m := range c.members {
+				m.blackHole()
+			}
+			for range 60 {
+				pass(5 * time.Second)
+				want("without any backend", false, false, false)
+			}
+			for _, m := range c.members[1:] {
+				m.cut.Store(false)
+			}
+			pass(2 * time.Minute)
+			want("with two that reach them", true, false, false)
+			c.members[0].gone.Store(true)
+			pass(time.Minute)
+			want("without news of others", false, false, false)
+		})
+	}
 }

@@ -22,6 +22,7 @@ func healthFeature() feature {
 					first.probed(s)
 					p.tools.discovery.Healthy(s.Capability, s.Up() > 0)
 				}, Silent: p.check})
+			p.parts.Ready.CutOff = func() bool { return p.fleets.prober.Stats().CutOff }
 			return p.metrics.Add(p.fleets.prober)
 		},
 		apply: func(p *App, c *change) { p.fleets.prober.Set(c.Probes) },

@@ -83,6 +83,9 @@ func NoHTTP2(err error) bool {
 	return s.Code() == codes.Unavailable && strings.HasPrefix(s.Message(), "connection error: desc = ")
 }
 
+// Answered reports whether an error is a server's answer.
+func Answered(err error) bool { return !NoHTTP2(err) && status.Code(err) != codes.DeadlineExceeded }
+
 // Unimplemented reports whether a gRPC server has answered that it lacks a method. grpc-go has the same code for
 // a response of HTTP 404, which is not from a gRPC server.
 func Unimplemented(err error) bool {

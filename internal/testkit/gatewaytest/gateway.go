@@ -93,6 +93,7 @@ type Options struct {
 	Answers   *idempotency.Service // of calls with idempotency keys; default none
 	Leaving   func()               // as in gateway.Config; default nobody
 	Unread    func() []string      // as in gateway.Config; default none
+	CutOff    func() bool          // as in gateway.Config; default never
 	// Expedited is called when calls ask for early probes; it must not block. Default nothing.
 	Expedited func(capability string)
 	Engines   engine.Shared               // shared state of engines; default none, and engines are not guarded
@@ -230,7 +231,7 @@ func (g *Gateway) config(o Options, decider *policy.Decider, routing *router.Rou
 		Admin: gateway.Admin{Services: o.Operators, Guard: o.Guard},
 		Observe: gateway.Observe{Metrics: metrics, Recorder: telemetry.NewRecorder(metrics, g.accessLog),
 			Audit: o.Audit, Tracer: o.Tracer},
-		Ready: gateway.ReadyChecks{Unread: o.Unread},
+		Ready: gateway.ReadyChecks{Unread: o.Unread, CutOff: o.CutOff},
 		Capacity: gateway.Capacity{MaxMemory: o.MaxMemory, MaxBodies: o.MaxBodies, MaxWaiting: o.MaxWaiting,
 			Overload: o.Overload},
 		Drain:   *o.Drain,
