@@ -1,191 +1,148 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
-	"fmt"
+	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/descriptorpb"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/gatewaytest"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
+	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// listing returns a capability's address whose discovery tool answers so, and the configuration of its fleet.
-func listing(t *testing.T, lists func() ([]byte, string, error)) string {
-	t.Helper()
-	capability := gatewaytest.NewCapability("b1")
-	capability.Lists = lists
-	manifest := writeConfig(t, "id: caps\nimage: x\ntool_source: dynamic\ndiscovery_tool_name: "+gatewaytest.List+"\n")
-	return strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "backends:", "manifest: "+manifest+
-		", backends:", 1)
-}
-
-// listingMCP returns the configuration of a fleet with an MCP server that answers tools/list with an error.
-func listingMCP(t *testing.T, failure string) string {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var q struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-		}
-		_ = json.NewDecoder(r.Body).Decode(&q)
-		answer := map[string]string{"tools/list": failure, "ping": `"result":{}`,
-			"initialize": `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
-				`"serverInfo":{"name":"s","version":"1"}}`}[q.Method]
-		switch {
-		case q.ID == nil:
-			w.WriteHeader(http.StatusAccepted)
+// countLists counts the requests that list the tools of an MCP server.
+func countLists(next http.Handler, lists *atomic.Int32) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
 			return
-		case answer == "":
-			answer = `"error":{"code":-32601,"message":"no such method"}`
 		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, q.ID, answer)
-	}))
-	t.Cleanup(server.Close)
-	headers := writeConfig(t, "Authorization: Bearer configured-credential\n")
-	return strings.Replace(configOf("", server.URL), "backends:", "protocol: mcp, mcp_server: {headers_file: "+headers+
-		"}, backends:", 1)
+		if bytes.Contains(body, []byte(`"tools/list"`)) {
+			lists.Add(1)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
-// reflecting returns the configuration of a fleet with a gRPC service, one of whose files is broken.
-func reflecting(t *testing.T, methods string) string {
+// listedBy returns the names of the tools in the answer of a discovery tool, by each door.
+func listedBy(t *testing.T, public, capability string) map[string]string {
 	t.Helper()
-	r := grpctest.NewReflected(t)
-	r.Symbols["b.v1.Broken"] = "broken.proto"
-	text, err := proto.Marshal(&descriptorpb.FileDescriptorProto{Name: proto.String("broken.proto"),
-		Package: proto.String("b.v1"), Dependency: []string{"gone.proto"},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Broken")}}})
+	names := func(text string) string {
+		var tools []struct {
+			Name   string          `json:"name"`
+			Schema json.RawMessage `json:"input_schema"`
+		}
+		if err := json.Unmarshal([]byte(text), &tools); err != nil {
+			return text
+		}
+		var all []string
+		for _, tool := range tools {
+			if all = append(all, tool.Name); len(tool.Schema) < 3 {
+				all = append(all, "without a schema")
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: "tools/list"}
+	answers, client := map[string]string{}, dial(t, public)
+	if r, err := client.Invoke(t.Context(), req); err != nil {
+		answers["gRPC"] = reasonIn(err)
+	} else {
+		answers["gRPC"] = names(string(r.GetResultJson()))
+	}
+	stream, err := client.StreamInvoke(t.Context(), req)
 	check.Must(t, err)
-	r.Files["broken.proto"] = text
-	service := grpctest.Start(t, grpctest.Options{Reflect: r.Answer})
-	return strings.Replace(configOf("", service.Addr), "backends:",
-		"protocol: grpc, grpc_service: {methods: ["+methods+"]}, backends:", 1)
-}
-
-// TestWhyADiscoveryFails: log, catalog and command line have the cause, and no credential.
-func TestWhyADiscoveryFails(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		config string
-		want   []string
-		hidden string // in none of them; "": nothing
-	}{
-		"an error of a tool": {listing(t, func() ([]byte, string, error) {
-			return nil, "the registry is locked", nil
-		}), []string{"answers with an error", "the registry is locked"}, ""},
-		"a status": {listing(t, func() ([]byte, string, error) {
-			return nil, "", status.Error(codes.Internal, "the registry\nis locked")
-		}), []string{"Internal", "the registry is locked"}, ""},
-		"a status with a credential": {listing(t, func() ([]byte, string, error) {
-			return nil, "", status.Error(codes.Internal, "GET https://ann:hunter2@registry failed")
-		}), []string{"Internal", "is not shown"}, "hunter2"},
-		"no list": {listing(t, func() ([]byte, string, error) { return []byte(`{}`), "", nil }),
-			[]string{"the answer of the discovery tool", "is invalid"}, ""},
-		"an error of JSON-RPC": {listingMCP(t, `"error":{"code":-32603,"message":"the index is locked"}`),
-			[]string{"MCP error -32603", "the index is locked"}, ""},
-		"a credential in an error": {listingMCP(t, `"error":{"code":-32603,"message":"no: Bearer configured-credential"}`),
-			[]string{"Internal", "is not shown"}, "configured-credential"},
-		"no list of MCP": {listingMCP(t, `"result":{"tools":7}`), []string{"not one of tools/list"}, ""},
-		"a broken file": {reflecting(t, "b.v1.Broken/*"),
-			[]string{"broken.proto", "gone.proto", "has no file of this name"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, _, admin := serve(t, nil, "--config", writeConfig(t, c.config))
-			logged := p.stderr.wait(t, p, `"msg":"tool discovery failed; the known tools stay"`)
-			_, logged, _ = strings.Cut(logged, `"msg":"tool discovery failed; the known tools stay"`)
-			listed := waitPage(t, "http://"+admin+"/v1/capabilities/caps", "last_error")
-			_, shown, _ := capgateCatalog(t, admin, "show", "caps")
-			for where, text := range map[string]string{"log": logged, "catalog": listed, "command line": shown} {
-				for _, part := range c.want {
-					if !strings.Contains(text, part) {
-						t.Errorf("%s lacks %s: %.1000s", where, part, text)
-					}
-				}
-			}
-			for where, text := range map[string]string{"log": p.stderr.String(), "catalog": listed, "command line": shown} {
-				if c.hidden != "" && strings.Contains(text, c.hidden) {
-					t.Errorf("%s has %s: %.1000s", where, c.hidden, text)
-				}
-			}
-			p.stop(t)
-		})
+	if c, err := stream.Recv(); err != nil {
+		answers["a stream"] = reasonIn(err)
+	} else {
+		answers["a stream"] = names(string(c.GetData()))
+		_, _ = stream.Recv()
 	}
-}
-
-// TestWhatADiscoveryLeavesOut: log, catalog and command line have the file and the cause, and the rest is served.
-func TestWhatADiscoveryLeavesOut(t *testing.T) {
-	t.Parallel()
-	p, public, admin := serve(t, nil, "--config", writeConfig(t, reflecting(t, "b.v1.Broken/*, demo.v1.Demo/Echo")))
-	untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, `"cityName":"Ulm"`)
-	p.stderr.wait(t, p, "a method of a gRPC service was left out")
-	listed := waitPage(t, "http://"+admin+"/v1/capabilities/caps", "left_out")
-	_, shown, _ := capgateCatalog(t, admin, "show", "caps")
-	for where, text := range map[string]string{"log": p.stderr.String(), "catalog": listed, "command line": shown} {
-		if !strings.Contains(text, "b.v1.Broken/*") || !strings.Contains(text, "broken.proto") ||
-			!strings.Contains(text, "gone.proto") {
-			t.Errorf("%s: %.1000s", where, text)
-		}
-	}
-	if strings.Contains(listed, "last_error") {
-		t.Errorf("the discovery failed: %s", listed)
-	}
-	p.stop(t)
-}
-
-// TestMethodsThatAreNoTools: of all methods of a service in a descriptor file, those that cannot be a tool are left out,
-// and named; one that is listed by its name is a mistake.
-func TestMethodsThatAreNoTools(t *testing.T) {
-	t.Parallel()
-	set := &descriptorpb.FileDescriptorSet{}
-	check.Must(t, proto.Unmarshal(grpctest.Descriptors, set))
-	for _, file := range set.GetFile() {
-		for _, s := range file.GetService() {
-			if s.GetName() == "Demo" {
-				s.Method = append(s.Method, &descriptorpb.MethodDescriptorProto{Name: proto.String("Bare"),
-					InputType: proto.String(".google.protobuf.StringValue"), OutputType: s.GetMethod()[0].OutputType})
-			}
-		}
-	}
-	text, err := proto.Marshal(set)
+	resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/"+capability+"/invoke", "application/json",
+		strings.NewReader(`{"tool_name":"tools/list"}`))
 	check.Must(t, err)
-	file := filepath.Join(t.TempDir(), "demo.binpb")
-	check.Must(t, os.WriteFile(file, text, 0o600))
-	service := grpctest.Start(t, grpctest.Options{Reflection: grpctest.NoReflection})
-	config := func(methods string) string {
-		return writeConfig(t, strings.Replace(configOf("", service.Addr), "backends:", fmt.Sprintf(
-			"protocol: grpc, grpc_service: {methods: [%s], descriptor_file: %s}, backends:", methods, file), 1))
+	defer resp.Body.Close()
+	var answer struct {
+		Result json.RawMessage
+		Reason string
 	}
-	const cause = "demo.v1.Demo/Bare cannot be a tool: its schema is not an object"
-	if code, _, stderr := inProcess(t, "check", config("demo.v1.Demo/*")); code != 0 ||
-		!strings.Contains(stderr, "warning: fleet caps: grpc_service: "+cause) {
-		t.Errorf("%d %s", code, stderr)
+	check.Must(t, json.NewDecoder(resp.Body).Decode(&answer))
+	answers["JSON"] = names(string(answer.Result)) + answer.Reason
+	var over struct {
+		Result struct {
+			Content []struct{ Text string }
+		}
+		Error struct{ Data struct{ Reason string } }
 	}
-	for _, methods := range []string{"demo.v1.Demo/Bare", "demo.v1.Demo/*, demo.v1.Demo/Bare"} {
-		if code, _, stderr := inProcess(t, "check", config(methods)); code != 1 || !strings.Contains(stderr, cause) ||
-			strings.Contains(stderr, "warning") {
-			t.Errorf("%s: %d %s", methods, code, stderr)
+	check.Must(t, json.Unmarshal([]byte(askMCP(t, public, "tools/call", `{"name":"`+capability+`__tools/list"}`)), &over))
+	if answers["MCP"] = over.Error.Data.Reason; len(over.Result.Content) == 1 {
+		answers["MCP"] = names(over.Result.Content[0].Text)
+	}
+	return answers
+}
+
+// TestCallersReadTheCatalog: the tool that lists the tools of an MCP server, or of a gRPC service, is answered with
+// what its caller may use, whatever the door, and nothing is discovered for it. Policy decides about it as about any
+// other.
+func TestCallersReadTheCatalog(t *testing.T) {
+	t.Parallel()
+	var want atomic.Value
+	want.Store("")
+	server, web := newMCPServer(t, &want)
+	addTool(server, "secret", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		return &sdk.CallToolResult{}, nil
+	})
+	var lists atomic.Int32
+	web.Config.Handler = countLists(web.Config.Handler, &lists)
+	web.Start()
+	service := grpctest.Start(t, grpctest.Options{})
+	fleets := mcpFleet("web", web.URL+"/mcp", "") + "  - {capability: rpc, protocol: grpc, policy: allow, slow_start: 0s, " +
+		"health: {interval: 200ms}, grpc_service: {methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]}, backends: ['" +
+		service.Addr + "']}\n"
+	p, public, admin := serve(t, nil, "--config", writeConfig(t, mcpConfig("policies: {}\n"+patientRedis(""), fleets)))
+	w := &twoTenants{program: p, public: public, admin: admin}
+	waitTools(t, public, "web__weather", "web__secret", "rpc__Echo", "rpc__Count")
+	w.run(t, 0, "policy", "set", "web", "secret", "block")
+	w.run(t, 0, "policy", "set", "rpc", "Count", "block")
+	check.Until(t, "the rules", func() (bool, string) {
+		text := askMCP(t, public, "tools/list", "{}")
+		return !strings.Contains(text, "secret") && !strings.Contains(text, "Count"), text
+	})
+	before := lists.Load()
+	for capability, names := range map[string]string{"web": "weather", "rpc": "Echo"} {
+		for door, got := range listedBy(t, public, capability) {
+			if got != names {
+				t.Errorf("%s by %s: %q, want %q", capability, door, got, names)
+			}
 		}
 	}
-	p, public, admin := serve(t, nil, "--config", config("demo.v1.Demo/*"))
-	untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, `"cityName":"Ulm"`)
-	if text := p.stderr.wait(t, p, "a method of a gRPC service was left out"); !strings.Contains(text, cause) {
-		t.Errorf("the log: %s", text)
+	if n := lists.Load() - before; n != 0 {
+		t.Errorf("callers have had the server asked for its tools %d times", n)
 	}
-	if text := waitPage(t, "http://"+admin+"/v1/capabilities/caps", "left_out"); !strings.Contains(text, cause) {
-		t.Errorf("the catalog: %s", text)
-	}
+	w.run(t, 0, "policy", "set", "web", "tools/list", "block", "--force")
+	check.Until(t, "the rule", func() (bool, string) {
+		all := listedBy(t, public, "web")
+		for door, got := range all {
+			want := "TOOL_BLOCKED"
+			if door == "MCP" {
+				want = "TOOL_UNKNOWN" // as for a tool that is not there
+			}
+			if got != want {
+				return false, door + " " + got
+			}
+		}
+		return len(all) == 4, ""
+	})
 	p.stop(t)
 }
