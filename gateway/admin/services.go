@@ -76,6 +76,7 @@ func (s *Service) register(g *grpc.Server) { s.GRPC(status.Registrar(g, s.Fault)
 type Services struct {
 	grpc     *grpc.Server
 	patterns map[string]http.Handler
+	routes   []jsonRoute
 }
 
 // NewServices returns Services.
@@ -132,6 +133,9 @@ func NewServices(all ...Service) (*Services, error) {
 	}
 	bounds := map[string]int{}
 	for route, method := range methods {
+		verb, template, _ := strings.Cut(route, " ")
+		_, streams := of[path.Dir(method)].Serve[method]
+		s.routes = append(s.routes, jsonRoute{verb, strings.Split(template, "/"), streams})
 		pattern := patternOf(route)
 		bounds[pattern] = max(bounds[pattern], cmp.Or(of[path.Dir(method)].Body, maxRequest)+2*large[method]) // JSON may escape each byte
 	}
@@ -181,6 +185,7 @@ func patternOf(route string) string {
 
 // Mount adds the services to a mux.
 func (s *Services) Mount(mux *guard.Mux) {
+	mux.Allowed(s.methodsOf)
 	for p, handler := range s.patterns {
 		mux.HandleRPC(p, handler)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,8 @@ func merge(doc, proto object) {
 			operation := at(proto, "paths", path, method)
 			splitSummary(operation)
 			boundPages(operation)
+			requireParameters(operation)
+			strictBody(operation, at(proto, "components", "schemas"))
 			if strings.HasSuffix(path, "/events") {
 				operation["responses"] = eventStream()
 			}
@@ -73,6 +76,65 @@ func boundPages(operation object) {
 			if most := pageBound.FindStringSubmatch(text); most != nil {
 				of["minimum"], of["maximum"] = 0, json.Number(most[1])
 			}
+		}
+	}
+}
+
+// requireParameters makes parameters required whose comment says so. The gateway rejects a request without them.
+func requireParameters(operation object) {
+	for _, p := range list(operation, "parameters") {
+		p, _ := p.(object)
+		if text, _ := p["description"].(string); requiredText.MatchString(text) {
+			p["required"] = true
+		}
+	}
+}
+
+// strictBody says of a request's body what the gateway rejects: unknown fields, and the absence of fields that are
+// required by their comment. Messages that are a resource have other required fields in each method.
+func strictBody(operation, components object) {
+	schema := at(operation, "requestBody", "content", "application/json", "schema")
+	if schema == nil {
+		return
+	}
+	refuseUnknown(schema, components, map[string]bool{})
+	var required []any
+	for name, field := range at(schema, "properties") {
+		field, _ := field.(object)
+		if text, _ := field["description"].(string); requiredText.MatchString(text) {
+			required = append(required, name)
+		}
+	}
+	if required != nil {
+		slices.SortFunc(required, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		schema["required"] = required
+	}
+}
+
+// refuseUnknown closes the objects of a body's schema, and of all to which it refers.
+func refuseUnknown(v any, components object, seen map[string]bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			refuseUnknown(one, components, seen)
+		}
+	case object:
+		if ref, ok := v["$ref"].(string); ok {
+			i := strings.LastIndexByte(ref, '/')
+			name := ref[i+1:]
+			for of, schema := range components {
+				if (of == name || identifier(of) == name) && !seen[of] {
+					seen[of] = true
+					refuseUnknown(schema, components, seen)
+				}
+			}
+			return
+		}
+		if v["type"] == "object" && v["additionalProperties"] == nil {
+			v["additionalProperties"] = false
+		}
+		for _, one := range v {
+			refuseUnknown(one, components, seen)
 		}
 	}
 }
@@ -132,8 +194,10 @@ var (
 	own       = regexp.MustCompile(`\b(capgate|openparallax)\.v1\.`)
 	dotted    = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
 	pageBound = regexp.MustCompile(`^(?:Maximum number of \w+, 0 to|At most) (\d+)\b`)
-	camel     = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	line      = regexp.MustCompile(`([^\n])\n([^\n])`)
+	// a field whose text has another word behind it is required in some gateways only
+	requiredText = regexp.MustCompile(`\bRequired[.;]`)
+	camel        = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	line         = regexp.MustCompile(`([^\n])\n([^\n])`)
 )
 
 // snake returns a field's name in the proto: page_size for pageSize.

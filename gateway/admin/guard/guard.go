@@ -90,7 +90,7 @@ func (g *Guard) Handler(mux *Mux) (http.Handler, error) {
 	if err := mux.complete(); err != nil {
 		return nil, err
 	}
-	next := problem.Mux(&mux.mux)
+	next := problem.Mux(&mux.mux, mux.allowed)
 	origin := http.NewCrossOriginProtection() // an operator's browser may also show foreign pages
 	origin.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
 	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,10 +13,14 @@ type Mux struct {
 	rows    map[string]Access // by pattern
 	methods []string          // of HandleMethods
 	missing []string          // routes and methods without a role
+	allowed func(path string) []string
 }
 
 // NewMux returns a Mux without routes.
 func NewMux() *Mux { return &Mux{rows: map[string]Access{}} }
+
+// Allowed sets what returns the methods of a path for the header Allow; nothing for other paths than those of RPCs.
+func (m *Mux) Allowed(of func(path string) []string) { m.allowed = of }
 
 // Handle registers a handler. A pattern without a row lets Guard.Handler fail.
 func (m *Mux) Handle(pattern string, h http.Handler) {

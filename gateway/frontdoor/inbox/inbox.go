@@ -111,7 +111,7 @@ func (d *Door) routes(api http.Handler) http.Handler {
 	mux.Handle(Path+"/v1/approvals/", approvals)
 	pages := http.NewCrossOriginProtection() // the browser may also show foreign pages
 	pages.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
-	return pages.Handler(problem.Mux(mux))
+	return pages.Handler(problem.Mux(mux, nil))
 }
 
 // approvals serves requests for approvals as the JSON API does, for the person of the session.

@@ -1,13 +1,16 @@
 package problem
 
 import (
+	"cmp"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 )
 
-// Mux serves mux, and responds with a problem to requests without a pattern, instead of a line of text.
-func Mux(mux *http.ServeMux) http.Handler {
+// Mux serves mux, and responds with a problem to requests without a pattern, instead of a line of text. methods returns
+// the methods of a path for Allow, where mux knows fewer paths than there are; nil, and an empty result: those of mux.
+func Mux(mux *http.ServeMux, methods func(path string) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
@@ -17,7 +20,11 @@ func Mux(mux *http.ServeMux) http.Handler {
 		mux.ServeHTTP(asked, r)
 		switch asked.status {
 		case http.StatusMethodNotAllowed:
-			w.Header().Set("Allow", asked.header.Get("Allow"))
+			allow := asked.header.Get("Allow")
+			if methods != nil {
+				allow = cmp.Or(strings.Join(methods(r.URL.Path), ", "), allow)
+			}
+			w.Header().Set("Allow", allow)
 			Write(w, r, MethodNotAllowed())
 		case http.StatusNotFound:
 			Write(w, r, NoSuchPath())

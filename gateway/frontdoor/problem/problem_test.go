@@ -135,7 +135,7 @@ func TestErrorsOfAMuxAreProblems(t *testing.T) {
 	mux.HandleFunc("GET /v1/things/{id}",
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a thing")) })
 	mux.HandleFunc("POST /v1/things/", func(w http.ResponseWriter, r *http.Request) { problem.CrossSite(w, r) })
-	h := problem.Mux(mux)
+	h := problem.Mux(mux, nil)
 	for _, tt := range []struct {
 		method, path   string
 		status         int

@@ -3,12 +3,14 @@ package rest
 import (
 	"context"
 	"net/http"
+	"strings"
 )
 
 // probe marks a request that only asks whether a route takes it.
 type probe struct {
 	hit    bool
 	stream bool // it has nothing but a stream
+	fixed  int  // parts of its pattern that are no variable
 }
 
 type probeKey struct{}
@@ -19,18 +21,24 @@ func probeOf(r *http.Request) *probe {
 }
 
 // allowed returns the methods of r's path, as the value of an Allow header; "" for an unknown path. The mux does
-// not list its routes, so it is probed with each method: prepare and noRoute stop at a probe.
+// not list its routes, so it is probed with each method: prepare and noRoute stop at a probe. Methods of a pattern whose
+// variable takes more than another one do not count: /approvals/{approval_id} matches /approvals/ID:approve, too.
 func (h *Handler) allowed(r *http.Request) []string {
 	var methods []string
+	most := 0
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		p := new(probe)
 		asking := r.WithContext(context.WithValue(r.Context(), probeKey{}, p))
 		asking.Method = m
 		h.mux.ServeHTTP(nowhere{}, asking)
-		if p.hit {
-			methods = append(methods, m)
+		if !p.hit || p.fixed < most {
+			continue
 		}
-		if p.hit && m == http.MethodGet && !p.stream {
+		if p.fixed > most {
+			methods, most = nil, p.fixed
+		}
+		methods = append(methods, m)
+		if m == http.MethodGet && !p.stream {
 			methods = append(methods, http.MethodHead)
 		}
 	}
@@ -38,6 +46,16 @@ func (h *Handler) allowed(r *http.Request) []string {
 		methods = append(methods, http.MethodOptions)
 	}
 	return methods
+}
+
+// fixedParts counts the segments of a pattern that are no variable, and its verb.
+func fixedParts(pattern string) (n int) {
+	for segment := range strings.SplitSeq(pattern, "/") {
+		if !strings.HasSuffix(segment, "}") && segment != "**" {
+			n++
+		}
+	}
+	return n
 }
 
 // nowhere is the response to a probe.

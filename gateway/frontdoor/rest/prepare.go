@@ -60,7 +60,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 		}
 		if p := probeOf(r); p != nil {
 			pattern, _ := runtime.HTTPPattern(r.Context())
-			p.hit, p.stream = true, onlyStreamed(pattern.String())
+			p.hit, p.stream, p.fixed = true, onlyStreamed(pattern.String()), fixedParts(pattern.String())
 			return
 		}
 		if pattern, _ := runtime.HTTPPattern(r.Context()); r.Method == http.MethodGet && isHead(r) &&
