@@ -177,14 +177,6 @@ func (i *invocation) approvedBy(approval string) {
 	i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: approvalID, Value: approval})
 }
 
-// invoke makes the call. A client that asks for progress gets the answer piece by piece.
-func (h *Handler) invoke(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
-	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
-		return h.stream(ctx, i)
-	}
-	return h.unary(ctx, i)
-}
-
 // page returns what the client of a call gets that shows its user the page of the approval.
 func (i *invocation) page(p pending) (sdk.Result, error) {
 	page := &sdk.ElicitParams{Mode: "url", Message: needsPerson, URL: p.link, ElicitationID: p.id}

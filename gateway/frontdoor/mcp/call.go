@@ -6,20 +6,12 @@ import (
 	"context"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
-	"github.com/capgate/capgate/gateway/localgrpc"
-	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
-
-// maxReply is the largest answer taken from a capability, in bytes.
-const maxReply = 16 << 20
 
 // invocation is a call of a tool for a request.
 type invocation struct {
@@ -40,6 +32,12 @@ type invocation struct {
 	seals   seals             // of the caller
 	state   string            // of an earlier attempt; "": this is the first
 	answer  *sdk.ElicitResult // of the user to what that attempt has asked; nil: none
+}
+
+// callDirect answers tools/call of a client that the SDK does not see.
+func (h *Handler) callDirect(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
+	result, err := h.call(ctx, req.(*sdk.CallToolRequest))
+	return encoded(ctx, result, err)
 }
 
 // call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
@@ -172,29 +170,4 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 func answerOf(responses sdk.InputResponseMap) *sdk.ElicitResult {
 	r, _ := responses[inputApproval].(*sdk.ElicitResult)
 	return r
-}
-
-// unary makes a call that is answered by one message. The reply is good until the memory of the exchange is used again.
-func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
-	of := i.exchange.memory
-	if of == nil {
-		of = new(memory)
-	}
-	var room [relay.Headroom]byte
-	var err error
-	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
-	if err != nil {
-		return nil, grpcstatus.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
-	}
-	response := &of.response
-	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
-		Header: i.fields, MaxMessage: maxReply}, of.message, response)
-	reply := new(docpb.InvokeResponse)
-	if reply.ResultJson, reply.Error, err = localgrpc.Result(response); err != nil {
-		return nil, err
-	}
-	if i.results.Relayed {
-		i.rest = localgrpc.Rest(response.Message)
-	}
-	return reply, nil
 }

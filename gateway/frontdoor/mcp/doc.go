@@ -13,13 +13,14 @@
 //	events.go    responses as events, and the heartbeats of requests that take long
 //	search.go    tools that find and call others, for callers with many
 //	call.go      tools/call: one call of a capability; result.go has its result, with the files in it
+//	invoke.go    the call of the capability, at once or piece by piece
 //	direct.go    calls that the SDK does not see; write.go writes their responses
 //	metadata.go  what a request says of its call, in headers and _meta, which meta.go reads
 //	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls as
 //	             tasks
 //	session.go   ids of sessions, which hold what a client has declared, and how they are sealed
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
-//	progress.go  calls whose pieces are progress notifications
+//	progress.go  progress notifications of calls
 //	metrics.go   how long requests take
 //	errors.go    every error, as a problem and as a JSON-RPC error
 //

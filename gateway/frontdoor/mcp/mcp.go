@@ -138,10 +138,7 @@ func New(cfg Config) *Handler {
 	}
 	h.self = &sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")}
 	h.about, _ = json.Marshal(map[string]any{sdk.MetaKeyServerInfo: h.self}) // texts always have JSON
-	h.direct = h.measured(func(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
-		result, err := h.call(ctx, req.(*sdk.CallToolRequest))
-		return encoded(ctx, result, err)
-	})
+	h.direct = h.measured(h.callDirect)
 	server := sdk.NewServer(h.self, &sdk.ServerOptions{
 		Capabilities:              capabilities,
 		SupportedProtocolVersions: versions(),

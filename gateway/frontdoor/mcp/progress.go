@@ -1,25 +1,18 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"math"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/frontdoor/request"
-	"github.com/capgate/capgate/gateway/localgrpc"
-	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
 // noticeCopies is how often a piece is held while its notification is written: control characters become six.
@@ -102,69 +95,4 @@ func (p *progress) again(ctx context.Context, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.begun && p.send(ctx, &sdk.ProgressNotificationParams{Message: text}) == nil
-}
-
-// replyCopies is the number of copies of a growing result in memory while its buffer is extended.
-const replyCopies = 2
-
-// stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response has
-// all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement StreamInvoke,
-// stream makes the call with Invoke.
-func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := h.capabilities.StreamInvoke(metadata.NewOutgoingContext(ctx, i.metadata()), i.req,
-		grpc.MaxCallRecvMsgSize(maxReply))
-	if err != nil {
-		return nil, err
-	}
-	reply, pieces, held := new(docpb.InvokeResponse), 0, request.Growing{}
-	for {
-		c, err := stream.Recv()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, status.Error(codes.DataLoss, "the capability ended its answer before its last chunk; the result is "+
-				"incomplete")
-		case err != nil && pieces == 0 && status.Code(err) == codes.Unimplemented:
-			return h.unary(ctx, i)
-		case err != nil:
-			return nil, err
-		}
-		last := c.GetDone() || c.GetError() != ""
-		if pieces++; len(reply.GetResultJson())+len(c.GetData()) > maxReply {
-			return nil, status.Error(codes.ResourceExhausted, "the answer of the capability is too long")
-		}
-		if err := held.Hold(ctx, replyCopies*(len(reply.GetResultJson())+len(c.GetData()))); err != nil {
-			return nil, err
-		}
-		switch piece := c.GetData(); {
-		case i.results.Listed && !last:
-			reply.ResultJson = append(append(reply.ResultJson, bytes.TrimSpace(piece)...), ',')
-		case i.results.Listed && len(piece) == 0 && c.GetError() == "":
-			reply.ResultJson = append(append([]byte("["), bytes.TrimSuffix(reply.GetResultJson(), []byte(","))...), ']')
-		case last || !i.results.Relayed: // what an MCP server says of the progress is no part of its result
-			reply.ResultJson = append(reply.ResultJson, piece...)
-		}
-		if last {
-			reply.Error = c.GetError()
-			if i.results.Relayed {
-				i.rest = localgrpc.Rest(c.ProtoReflect().GetUnknown())
-			}
-			return reply, drained(stream)
-		}
-		if err := i.told.piece(ctx, c.GetData(), i.results.Relayed); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// drained waits for the status of a stream after its last chunk.
-func drained(stream grpc.ServerStreamingClient[docpb.InvokeChunk]) error {
-	for {
-		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
 }

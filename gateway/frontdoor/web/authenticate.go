@@ -8,8 +8,6 @@ import (
 	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/filter/authenticate"
-	"github.com/capgate/capgate/gateway/frontdoor/header"
-	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
@@ -59,23 +57,6 @@ func (s *Server) lookUp(h authenticate.Headers, from *filter.Client, keep func(s
 	return l
 }
 
-// Client begins a Request: it resolves the client of each request, and finds the door.
-func (s *Server) Client(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var c filter.Client
-		p := relay.PeerOf(r.Context())
-		e, seen := relay.ValueOf(r.Context()).(*early)
-		if seen {
-			c = e.client
-		} else {
-			c = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
-			c.Drawn = s.cfg.Trace.Draw(fields(r.Header))
-		}
-		v, r := s.begin(r, c, client.Network(p, c.Address))
-		next.ServeHTTP(w, request.WithRejections(r, v))
-	})
-}
-
 // Authenticate finds the principal of each request, or why it is rejected. It waits for the store if a credential is
 // not known from memory; the number of requests of an address that wait is bounded.
 func (s *Server) Authenticate(next http.Handler) http.Handler {
@@ -115,6 +96,16 @@ func (v *Request) Authenticated(who tenant.Identity) {
 	v.s.cfg.Gateway.Authenticated(relay.PeerOf(v.r.Context()))
 }
 
+// setIdentity sets the principal of a request.
+func (v *Request) setIdentity(who tenant.Identity) {
+	if v.Identity, v.share = who, who.Tenant; who.Settings == nil {
+		v.share = ""
+	}
+	if p := relay.PeerOf(v.r.Context()); p != nil {
+		v.s.cfg.Gateway.SetTenant(p, who.Settings)
+	}
+}
+
 // wait waits for the identity of a credential that is not known from memory. Meanwhile the memory of a request over
 // HTTP/1.1, besides its body, is charged to its address; Memory charges it to its tenant.
 func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
@@ -144,65 +135,3 @@ func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 // refusedLate rejects a request whose deadline passed before its caller was authenticated.
 var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
 	Message: "the call's time is over"}
-
-// stream is a stream of a request over HTTP/2. It implements authenticate.Headers.
-type stream struct{ *relay.Stream }
-
-// Header returns a header. Only signed URLs have a signature.
-func (s stream) Header(name string) (string, bool) {
-	if name == authenticate.SignatureHeader {
-		return "", false
-	}
-	return s.Stream.Header(name)
-}
-
-// DropHeader drops nothing: the front doors get the whole request.
-func (stream) DropHeader(string) {}
-
-// credentials are the headers of a request that tell its caller. It implements authenticate.Headers.
-type credentials Request
-
-// Header returns a header as the calls of the request have it. Only signed URLs have a signature.
-func (c *credentials) Header(name string) (string, bool) {
-	if name == authenticate.SignatureHeader {
-		return "", false
-	}
-	return fields(c.r.Header).Header(name)
-}
-
-// Contradicts reports whether a header that the call has has different values.
-func (c *credentials) Contradicts(name string) bool {
-	_, present := c.Header(name)
-	return present && fields(c.r.Header).Contradicts(name)
-}
-
-// DropHeader drops nothing: the call that the request becomes has its own headers.
-func (*credentials) DropHeader(string) {}
-
-// fields are the headers of a request, by names in lower case.
-type fields http.Header
-
-// Header returns the first value of a header.
-func (f fields) Header(name string) (string, bool) {
-	v := f[header.Key(name)]
-	if len(v) == 0 {
-		return "", false
-	}
-	return v[0], true
-}
-
-// AppendHeader appends all values of a header.
-func (f fields) AppendHeader(b []byte, name string) []byte {
-	return append(b, strings.Join(http.Header(f).Values(name), ",")...)
-}
-
-// Contradicts reports whether a header has different values.
-func (f fields) Contradicts(name string) bool {
-	values := f[header.Key(name)]
-	for _, v := range values {
-		if v != values[0] {
-			return true
-		}
-	}
-	return false
-}

@@ -2,13 +2,87 @@ package web
 
 import (
 	"cmp"
+	"context"
+	"net/http"
 	"sync"
 
+	"github.com/capgate/capgate/gateway/filter"
+	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/tenant"
 )
+
+// requestWork is the work of a request besides its body and its call, in bytes of a body.
+const requestWork = 4 << 10
+
+// Bodies bounds the memory of bodies, and charges what requests hold of responses to their tenants.
+func (s *Server) Bodies(next http.Handler) http.Handler {
+	next = s.cfg.Bodies.Handler(func(r *http.Request) bodybudget.Owner { return Of(r) }, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := Of(r)
+		v.results.begin(v, s.cfg.Results)
+		defer v.results.end()
+		v.Charge(requestWork)
+		next.ServeHTTP(w, request.With(r, request.ResultsKey(), &v.results))
+	})
+}
+
+// Account implements bodybudget.Owner. Requests share by tenant, and by client address if they have none.
+func (v *Request) Account() (share, from string) {
+	if v.share == unauthenticated || v.share == "" {
+		return v.share, v.Network
+	}
+	return v.share, ""
+}
+
+// Owner returns the UID of the tenant, or the network of a client without one. The names differ.
+func (v *Request) Owner() string {
+	if v.share == unauthenticated || v.share == "" {
+		return "network " + v.Network
+	}
+	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // there is none of a tenant of the file
+}
+
+// Authenticate implements bodybudget.Owner.
+func (v *Request) Authenticate(context.Context) error {
+	if v.Refusal == nil {
+		return nil
+	}
+	return v.Refuse(v.Refusal)
+}
+
+// Admit implements bodybudget.Owner.
+func (v *Request) Admit(length int64) error {
+	shedder := v.s.cfg.Overload
+	if shedder == nil || v.share == unauthenticated {
+		return nil
+	}
+	verdict, limit := shedder.AdmitBody(v.share, length)
+	if verdict == overload.Admitted {
+		return nil
+	}
+	return v.shed(filter.TooMany(v.Identity), limit.String(), 0)
+}
+
+// Charge implements bodybudget.Owner.
+func (v *Request) Charge(n int64) {
+	if shedder := v.s.cfg.Overload; shedder != nil && v.share != unauthenticated {
+		shedder.Charge(v.share, n)
+	}
+}
+
+// Exceeded implements bodybudget.Owner.
+func (v *Request) Exceeded(read int64) error {
+	refusal := filter.TooMany(v.Identity)
+	if err := v.shed(refusal, filter.ByBodies, read); read == 0 {
+		return err
+	}
+	return status.Answer(refusal).Err() // of an upload, a backend may have got what was read
+}
 
 // results is what a request holds of responses. It implements request.Results and relay.Account.
 type results struct {

@@ -8,16 +8,14 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/filter"
-	"github.com/capgate/capgate/gateway/filter/authenticate"
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
-	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -40,32 +38,6 @@ type Request struct {
 	recorded atomic.Bool // it is recorded, or a call of it, which records itself
 }
 
-// Inherited is what a call inherits from the request that a front door makes it for: the Value of its relay.Request.
-// The call must not change it.
-type Inherited struct {
-	authenticate.Inherited
-	Client          filter.Client
-	IdempotencyKeys []string
-	Asked           func(call.Approval) (wait time.Duration)
-}
-
-// Inherit gives a call what it inherits from the request of ctx.
-func Inherit(ctx context.Context, q *relay.Request) {
-	fairqueue.CallStarted(ctx)
-	v, ok := ctx.Value(requestKey{}).(*Request)
-	if !ok {
-		return
-	}
-	v.recorded.Store(true)
-	q.Hold = &v.results
-	q.Value = &v.Inherited
-	if c := request.CallOf(ctx); len(c.IdempotencyKeys) > 0 || c.Signature != "" || c.Asked != nil {
-		own := v.Inherited
-		own.Signature, own.IdempotencyKeys, own.Asked = c.Signature, c.IdempotencyKeys, c.Asked
-		q.Value = &own
-	}
-}
-
 // unauthenticated is the share of all requests without a valid credential. It is no valid id of a tenant.
 const unauthenticated = bodybudget.Unknown
 
@@ -77,6 +49,23 @@ func Of(r *http.Request) *Request { return From(r.Context()) }
 // From returns the Request that ctx belongs to.
 func From(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
 
+// Client begins a Request: it resolves the client of each request, and finds the door.
+func (s *Server) Client(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var c filter.Client
+		p := relay.PeerOf(r.Context())
+		e, seen := relay.ValueOf(r.Context()).(*early)
+		if seen {
+			c = e.client
+		} else {
+			c = client.Resolve(s.cfg.ClientAddr, p, fields(r.Header))
+			c.Drawn = s.cfg.Trace.Draw(fields(r.Header))
+		}
+		v, r := s.begin(r, c, client.Network(p, c.Address))
+		next.ServeHTTP(w, request.WithRejections(r, v))
+	})
+}
+
 // begin returns the Request of r, and r with it in its context.
 func (s *Server) begin(r *http.Request, client filter.Client, network string) (*Request, *http.Request) {
 	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
@@ -87,75 +76,23 @@ func (s *Server) begin(r *http.Request, client filter.Client, network string) (*
 	return v, r
 }
 
+// match returns the door of a request.
+func (s *Server) match(r *http.Request) *door {
+	last := len(s.doors) - 1
+	for _, d := range s.doors[:last] {
+		if d.Match(r) {
+			return d
+		}
+	}
+	return s.doors[last]
+}
+
 // Assume returns r as a request of the console, whose caller is known. The address is the client's, for the logs.
 func (s *Server) Assume(r *http.Request, who tenant.Identity, address string) *http.Request {
 	v, r := s.begin(r, filter.Client{Address: address, Drawn: s.cfg.Trace.Draw(fields(r.Header))}, address)
 	v.Client.Protocol = call.Console
 	v.setIdentity(who)
 	return r
-}
-
-// setIdentity sets the principal of a request.
-func (v *Request) setIdentity(who tenant.Identity) {
-	if v.Identity, v.share = who, who.Tenant; who.Settings == nil {
-		v.share = ""
-	}
-	if p := relay.PeerOf(v.r.Context()); p != nil {
-		v.s.cfg.Gateway.SetTenant(p, who.Settings)
-	}
-}
-
-// Account implements bodybudget.Owner. Requests share by tenant, and by client address if they have none.
-func (v *Request) Account() (share, from string) {
-	if v.share == unauthenticated || v.share == "" {
-		return v.share, v.Network
-	}
-	return v.share, ""
-}
-
-// Owner returns the UID of the tenant, or the network of a client without one. The names differ.
-func (v *Request) Owner() string {
-	if v.share == unauthenticated || v.share == "" {
-		return "network " + v.Network
-	}
-	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // there is none of a tenant of the file
-}
-
-// Authenticate implements bodybudget.Owner.
-func (v *Request) Authenticate(context.Context) error {
-	if v.Refusal == nil {
-		return nil
-	}
-	return v.Refuse(v.Refusal)
-}
-
-// Admit implements bodybudget.Owner.
-func (v *Request) Admit(length int64) error {
-	shedder := v.s.cfg.Overload
-	if shedder == nil || v.share == unauthenticated {
-		return nil
-	}
-	verdict, limit := shedder.AdmitBody(v.share, length)
-	if verdict == overload.Admitted {
-		return nil
-	}
-	return v.shed(filter.TooMany(v.Identity), limit.String(), 0)
-}
-
-// Charge implements bodybudget.Owner.
-func (v *Request) Charge(n int64) {
-	if shedder := v.s.cfg.Overload; shedder != nil && v.share != unauthenticated {
-		shedder.Charge(v.share, n)
-	}
-}
-
-// Exceeded implements bodybudget.Owner.
-func (v *Request) Exceeded(read int64) error {
-	refusal := filter.TooMany(v.Identity)
-	if err := v.shed(refusal, filter.ByBodies, read); read == 0 {
-		return err
-	}
-	return status.Answer(refusal).Err() // of an upload, a backend may have got what was read
 }
 
 // Refuse records a rejected request, and returns the status of its answer.

@@ -1,11 +1,14 @@
 // Package web has the middleware of the front doors, and the Request that a request over HTTP is for them. Package
 // frontdoor has the order of the middleware.
 //
-//	request.go       a request: its client, caller and door, and what its calls inherit
-//	authenticate.go  the client and the caller, each found once
-//	middleware.go    stalls, memory, hosts, the fair queue, bodies, traces
+//	request.go       a request: its client, its door, and its record where it becomes no call
+//	authenticate.go  the caller, found once; headers.go reads the credential
+//	stalls.go        clients that stall
+//	middleware.go    panics, memory, hosts, the fair queue
 //	hosts.go         names that the ports accept
-//	results.go       memory of responses
+//	bodies.go        memory of bodies and responses, and whose it is
+//	pages.go         pages of other sites, traces of problems
+//	inherit.go       what the calls of a request inherit
 package web
 
 import (
@@ -74,17 +77,6 @@ func (s *Server) SetDoors(all ...Door) {
 	for _, d := range all {
 		s.doors = append(s.doors, &door{d, d.Headers()})
 	}
-}
-
-// match returns the door of a request.
-func (s *Server) match(r *http.Request) *door {
-	last := len(s.doors) - 1
-	for _, d := range s.doors[:last] {
-		if d.Match(r) {
-			return d
-		}
-	}
-	return s.doors[last]
 }
 
 // ServeHTTP serves a request by its door.

@@ -7,6 +7,14 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 )
 
+// Stall bounds how long clients may stall, except callers: the front doors do that for them.
+func (s *Server) Stall(next http.Handler) http.Handler {
+	return Stall(s.cfg.Stall, func(r *http.Request) bool {
+		v := Of(r)
+		return v.share != unauthenticated && !v.door.headers.Cookies
+	}, next)
+}
+
 // Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The
 // argument exempt reports requests whose handlers bound that themselves.
 func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
