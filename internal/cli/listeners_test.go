@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,11 +94,14 @@ func TestListenersOfTheFile(t *testing.T) {
 			t.Errorf("curl %s: %s, %v", version, out, err)
 		}
 	}
-	script := "import grpc, sys\n" +
-		"f = grpc.insecure_channel(sys.argv[1]).unary_unary('/selu.capability.v1.Capability/Healthcheck')\n" +
-		"print(f(b'', timeout=60)[:2])\n"
-	out, err := exec.CommandContext(t.Context(), python(t), "-c", script, "unix:"+path).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `b'\x08\x01'`) { // ready: true
+	script := "import grpc, sys\n" + // the authorities that versions of clients send of themselves
+		"for name in [None] + sys.argv[2:]:\n" +
+		"  options = name and [('grpc.default_authority', name)]\n" +
+		"  f = grpc.insecure_channel(sys.argv[1], options).unary_unary('/selu.capability.v1.Capability/Healthcheck')\n" +
+		"  print(f(b'', timeout=60)[:2])\n"
+	out, err := exec.CommandContext(t.Context(), python(t), "-c", script, "unix:"+path, path, "unix:"+path,
+		url.PathEscape(path)).CombinedOutput()
+	if err != nil || strings.Count(string(out), `b'\x08\x01'`) != 4 { // ready: true
 		t.Errorf("Python: %s, %v", out, err)
 	}
 	p.stop(t)
