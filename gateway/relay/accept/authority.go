@@ -24,7 +24,8 @@ func (p *Peer) OnSocket() bool { return p.Local != nil && p.Local.Network() == "
 // isAuthority reports whether a text is the name or the address of a host, and maybe a port (RFC 9110 §7.2). A path is
 // not, nor is one with percent-encoding.
 func isAuthority(text string) bool {
-	host, port, hasPort := text, "", false
+	var host, port string
+	var hasPort bool
 	if inside, is6 := strings.CutPrefix(text, "["); is6 {
 		var rest string
 		if host, rest, is6 = strings.Cut(inside, "]"); !is6 || rest != "" && rest[0] != ':' {
