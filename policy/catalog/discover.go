@@ -171,6 +171,7 @@ func (c *Catalog) applyDiscovery(ctx context.Context, id string, a *Declaration,
 	if errors.Is(err, ErrLeaseLost) || ctx.Err() != nil {
 		return err
 	}
+	before := c.lastError(id) // as the store's copy of text may be read before this function goes on
 	text := ""
 	if err != nil {
 		text = bounded(err)
@@ -187,7 +188,7 @@ func (c *Catalog) applyDiscovery(ctx context.Context, id string, a *Declaration,
 	if e == nil {
 		return err
 	}
-	if e.last.Error != text {
+	if before != text {
 		if text != "" {
 			c.opts.Log.Warn("tool discovery failed; the known tools stay", "capability", id, "error", text)
 		} else {
@@ -202,6 +203,16 @@ func (c *Catalog) applyDiscovery(ctx context.Context, id string, a *Declaration,
 		e.last.Failed, e.counts.Failed = time.Now(), e.counts.Failed+1
 	}
 	return err
+}
+
+// lastError returns the error of the last discovery of a capability; "": it succeeded.
+func (c *Catalog) lastError(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[id]; e != nil {
+		return e.last.Error
+	}
+	return ""
 }
 
 // errToolsRemoved rejects a discovered set while the store is unavailable.
