@@ -97,7 +97,7 @@ func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Hosts != nil {
 		routes = cfg.Hosts.Admin(routes)
 	}
-	return web.Recover("operators")(problem.WithRequestID(problem.Check(routes))), nil
+	return web.Recover("operators")(problem.WithRequestID(problem.Check(problem.Plain(routes)))), nil
 }
 
 type admin struct {

@@ -58,7 +58,7 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		cfg:        cfg,
 		callers:    authenticate.NewCallers(cfg.Callers.Authenticator, cfg.Callers.Signed),
 		translator: translate.NewServer(q, maxMessage, refuse),
-		services:   &localgrpc.Server{Name: "services", Unknown: status.UnknownMethod, MaxMessage: maxMessage},
+		services:   &localgrpc.Server{Name: "services", Own: true, Unknown: status.UnknownMethod, MaxMessage: maxMessage},
 		guard:      guard,
 		authorize:  authorize.New(cfg.Policy),
 		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,

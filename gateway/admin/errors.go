@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"regexp"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
@@ -51,25 +50,16 @@ func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w
 	}
 }
 
-// ofQuery finds the parameter in an error of grpc-gateway.
-var ofQuery = regexp.MustCompile(`^parsing field "([a-z_]+)": `)
-
 // unreadable is the refusal of a request that grpc-gateway cannot read, by its error. own may be nil.
 func unreadable(why string, own func(parameter string) *call.Refusal) *call.Refusal {
-	field := ofQuery.FindStringSubmatch(why)
+	parameter, query := problem.Parameter(why)
 	if own != nil {
-		parameter := ""
-		if field != nil {
-			parameter = field[1]
-		}
 		if refusal := own(parameter); refusal != nil {
 			return refusal
 		}
 	}
-	if field != nil {
-		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
-			Message: "the query is invalid: the value of " + field[1] + " has the wrong type"}
+	if query {
+		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY", Message: problem.WrongQuery(why)}
 	}
-	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY",
-		Message: "the body is invalid: " + problem.WithoutValue(why)}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_BODY", Message: problem.WrongBody(why)}
 }

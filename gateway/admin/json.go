@@ -42,7 +42,7 @@ func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-var errTwoValues = errors.New("it has more than one JSON value")
+var errTwoValues = errors.New("invalid JSON: it has more than one value")
 
 // NewEncoder implements runtime.Marshaler.
 func (m *marshaler) NewEncoder(w io.Writer) runtime.Encoder {

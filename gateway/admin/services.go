@@ -128,7 +128,7 @@ func NewServices(all ...Service) (*Services, error) {
 			large[method] = bytes
 			server := grpc.NewServer(append(slices.Clone(options), grpc.MaxRecvMsgSize(maxRequest+bytes))...)
 			service.register(server)
-			s.patterns["POST "+method] = server
+			s.patterns["POST "+method] = status.Library(server)
 		}
 	}
 	bounds := map[string]int{}
@@ -190,7 +190,7 @@ func (s *Services) Mount(mux *guard.Mux) {
 		mux.HandleRPC(p, handler)
 	}
 	for service, info := range s.grpc.GetServiceInfo() {
-		mux.HandleRPC("POST /"+service+"/", s.grpc)
+		mux.HandleRPC("POST /"+service+"/", status.Library(s.grpc))
 		for _, method := range info.Methods {
 			mux.HandleMethods("/" + service + "/" + method.Name)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/capgate/capgate/gateway/dialect"
 	"github.com/capgate/capgate/gateway/localgrpc"
+	gatewaystatus "github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
@@ -162,12 +164,16 @@ func TestUploadsThatFail(t *testing.T) {
 // backend cannot read is not.
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	malformed := []byte{0x0a, 9, 'x'}
 	for name, test := range map[string]struct {
 		answer func(grpc.ServerStream) error
 		want   string
 	}{
-		"an answer": {func(s grpc.ServerStream) error { return s.SendMsg(&malformed) }, "ANSWER_MALFORMED: "},
+		"an answer": {func(s grpc.ServerStream) error { // as localgrpc has it
+			if err := s.SendHeader(metadata.Pairs("x-begun", "1")); err != nil {
+				return err
+			}
+			return gatewaystatus.Error(&call.Refusal{Reason: "ANSWER_MALFORMED"}, call.Sent)
+		}, "ANSWER_MALFORMED: "},
 		"a request": {func(grpc.ServerStream) error {
 			return status.Error(codes.Internal, "grpc: error unmarshalling request")
 		}, "grpc: error unmarshalling request"},

@@ -1,19 +1,14 @@
 package dialect
 
 import (
-	"strings"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
-
-// ownWords is what grpc-go begins the status of a message with that it cannot take. It has no
-// other sign of that.
-const ownWords = "grpc: "
 
 // unread returns the error of an untranslatable response; nil if err is another error. A backend that cannot
 // decode its request may return the same error, but then without a header before.
@@ -21,13 +16,10 @@ func unread(err error, header metadata.MD) *call.Refusal {
 	if err == nil || len(header) == 0 {
 		return nil
 	}
-	switch said := grpcstatus.Convert(err); {
-	case tooLong(said):
+	switch {
+	case tooLong(grpcstatus.Convert(err)):
 		return refusedLongAnswer
-	case !strings.HasPrefix(said.Message(), ownWords):
-	case said.Code() == codes.ResourceExhausted:
-		return refusedLongAnswer
-	case said.Code() == codes.Internal:
+	case localgrpc.Malformed(err):
 		return refusedAnswer
 	}
 	return nil

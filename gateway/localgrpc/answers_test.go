@@ -123,7 +123,7 @@ func TestCompressedMessages(t *testing.T) {
 		"as long as it may be":        {"gzip", zipped(t, make([]byte, most)), codes.OK},
 		"a byte longer":               {"gzip", zipped(t, make([]byte, most+1)), codes.ResourceExhausted},
 		"far longer, and broken then": {"gzip", bomb[:len(bomb)/2], codes.ResourceExhausted},
-		"broken":                      {"gzip", bomb[:4], codes.Internal},
+		"broken":                      {"gzip", bomb[:4], codes.InvalidArgument},
 		"unknown":                     {"lzma", bomb, codes.Unimplemented},
 	} {
 		s, err := conn.Relay.Open(patient(t), relay.Request{Path: "/t.T/Echo",

@@ -43,7 +43,7 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 func (s *clientStream) SendMsg(m any) error {
 	data, err := s.codec.marshal(m)
 	if err != nil {
-		return s.finish(err)
+		return s.finish(undecodable.ofRequest())
 	}
 	if err = s.stream.Send(relay.Message{Data: data}); err != nil && s.oneMessage {
 		return nil // as grpc-go: generated code of such methods would return io.EOF instead of the status
@@ -132,13 +132,16 @@ func (s *clientStream) reserve(n int) error {
 func (s *clientStream) decode(msg relay.Message, m any) error {
 	data := msg.Data
 	if msg.Compressed {
-		var err error
 		header, _ := s.stream.Header()
-		if data, err = inflate(encodingOf(header), data, s.max); err != nil {
-			return err
+		var wrong *fault
+		if data, wrong = inflate(encodingOf(header), data, s.max); wrong != nil {
+			return wrong.ofAnswer()
 		}
 	}
-	return s.codec.unmarshal(data, m)
+	if s.codec.unmarshal(data, m) != nil {
+		return undecodable.ofAnswer()
+	}
+	return nil
 }
 
 // end reads what follows the one message of an answer, which is to be the status alone.
@@ -146,7 +149,7 @@ func (s *clientStream) end() error {
 	_, err := s.stream.Recv(nil)
 	switch {
 	case err == nil:
-		err = status.Error(codes.Internal, "the answer has more than one message")
+		err = several.ofAnswer()
 	case errors.Is(err, io.EOF):
 		err = StatusError(s.stream.Status())
 	default:
@@ -174,8 +177,11 @@ func (s *clientStream) finish(err error) error {
 
 // StatusError returns a status of the relay as grpc-go's; nil for OK.
 func StatusError(st relay.Status) error {
-	if codes.Code(st.Code) == codes.OK {
+	switch {
+	case codes.Code(st.Code) == codes.OK:
 		return nil
+	case st.Local:
+		return ended(st)
 	}
 	return &received{st}
 }

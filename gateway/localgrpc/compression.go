@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"io"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
 )
@@ -31,23 +29,24 @@ func encodingOf(header []relay.Field) string {
 	return ""
 }
 
-// inflate decompresses a message, and stops where it is longer than most bytes; 0: defaultMax.
-func inflate(name string, data []byte, most int) ([]byte, error) {
+// inflate decompresses a message, and stops where it is longer than most bytes; 0: defaultMax. A nil fault: it is whole.
+func inflate(name string, data []byte, most int) ([]byte, *fault) {
+	wrong := func(f fault) ([]byte, *fault) { return nil, &f }
 	c := encoding.GetCompressor(name)
 	if c == nil {
-		return nil, status.Errorf(codes.Unimplemented, "the gateway cannot read messages that are compressed with %q", name)
+		return wrong(unsupported)
 	}
 	most = cmp.Or(most, defaultMax)
 	r, err := c.Decompress(bytes.NewReader(data))
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "decompress a message: %v", err)
+		return wrong(uninflatable)
 	}
 	out, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
 	switch {
 	case err != nil:
-		return nil, status.Errorf(codes.Internal, "decompress a message: %v", err)
+		return wrong(uninflatable)
 	case len(out) > most:
-		return nil, status.Errorf(codes.ResourceExhausted, "the message is longer than %d bytes", most)
+		return wrong(tooLong)
 	}
 	return out, nil
 }

@@ -6,9 +6,7 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
 )
@@ -42,7 +40,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	if err == nil {
 		err = s.end()
 	} else if errors.Is(err, io.EOF) {
-		err = status.Error(codes.Internal, "the answer has no message")
+		err = missing.ofAnswer()
 	}
 	return err
 }
@@ -97,13 +95,4 @@ func (c *Conn) begin(ctx context.Context, q relay.Request) (*relay.ClientStream,
 		return nil, relay.ErrHandleDead
 	}
 	return h.Continue(ctx, q)
-}
-
-// errorOf returns an error of the relay as grpc-go's clients return it.
-func errorOf(err error) error {
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(err).Err()
-	}
-	return status.Error(codes.Unavailable, err.Error())
 }

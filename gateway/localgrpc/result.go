@@ -1,8 +1,6 @@
 package localgrpc
 
 import (
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -20,14 +18,14 @@ func Result(r *relay.Response) (result []byte, toolError string, err error) {
 		return nil, "", err
 	}
 	if r.Compressed {
-		return nil, "", status.Error(codes.Internal, "the answer of the capability is compressed")
+		return nil, "", unsupported.ofAnswer()
 	}
 	if result, ok := onlyResult(r.Message); ok {
 		return result, "", nil
 	}
 	reply := new(docpb.InvokeResponse)
 	if err := proto.Unmarshal(r.Message, reply); err != nil {
-		return nil, "", status.Error(codes.Internal, "the answer of the capability is not an InvokeResponse")
+		return nil, "", undecodable.ofAnswer()
 	}
 	return reply.GetResultJson(), reply.GetError(), nil
 }

@@ -2,6 +2,7 @@ package localgrpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/relay"
+	gatewaystatus "github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -30,6 +33,8 @@ type Server struct {
 	MaxMessage int
 	// Codec is that of messages; nil: protobuf.
 	Codec encoding.CodecV2
+	// Own reports that all statuses are the gateway's. One without details is a library's, and is replaced.
+	Own bool
 	// AsBytes has messages be passed as *[]byte instead of decoded.
 	AsBytes bool
 
@@ -106,7 +111,18 @@ func (s *Server) answer(ss *serverStream) relay.Status {
 	if err != nil && !ss.sent && len(ss.header) > 0 {
 		_ = ss.SendHeader(nil) // where that fails, the status is not sent either
 	}
-	return StatusOf(err)
+	if errors.Is(err, recovery.ErrPanic) {
+		progress := call.Sent
+		if s.Own {
+			progress = call.Answered
+		}
+		return gatewaystatus.Relayed(gatewaystatus.Panicked, progress)
+	}
+	st := StatusOf(err)
+	if s.Own && st.Code != uint32(codes.OK) && len(st.Details) == 0 {
+		return gatewaystatus.OfLibrary(codes.Code(st.Code), st.Message)
+	}
+	return st
 }
 
 func (s *Server) serve(stream *serverStream) error {

@@ -82,7 +82,7 @@ func (s *serverStream) SendMsg(m any) error {
 	}
 	data, err := s.marshal(m)
 	if err != nil {
-		return err
+		return undecodable.ofAnswer()
 	}
 	return s.stream.Send(relay.Message{Data: data})
 }
@@ -98,20 +98,24 @@ func (s *serverStream) marshal(m any) ([]byte, error) {
 func (s *serverStream) RecvMsg(m any) error {
 	msg, err := s.stream.Recv(nil)
 	if errors.Is(err, relay.ErrMessageTooLarge) {
-		return status.Error(codes.ResourceExhausted, "grpc: received message larger than max")
+		return tooLong.ofRequest()
 	}
 	if err != nil {
 		return err
 	}
 	data := msg.Data
 	if msg.Compressed {
-		if data, err = inflate(encodingOf(s.stream.Header()), data, s.server.MaxMessage); err != nil {
-			return err
+		var wrong *fault
+		if data, wrong = inflate(encodingOf(s.stream.Header()), data, s.server.MaxMessage); wrong != nil {
+			return wrong.ofRequest()
 		}
 	}
 	if raw, ok := m.(*[]byte); ok && s.server.AsBytes {
 		*raw = data
 		return nil
 	}
-	return s.server.codec().unmarshal(data, m)
+	if s.server.codec().unmarshal(data, m) != nil {
+		return undecodable.ofRequest()
+	}
+	return nil
 }

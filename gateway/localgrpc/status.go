@@ -3,6 +3,7 @@ package localgrpc
 import (
 	"context"
 	"errors"
+	"io"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -10,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/relay"
+	gatewaystatus "github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 )
 
 // statusProto returns a status of the relay with its details, as far as they can be read and have the same code.
@@ -21,16 +24,18 @@ func statusProto(st relay.Status) *spb.Status {
 	return &spb.Status{Code: codeOf(st.Code), Message: st.Message}
 }
 
-// plain returns the status of an error that has none.
-func plain(err error) *status.Status {
+// plain returns the error to pass on for one of a handler that has no status.
+func plain(err error) error {
 	switch {
-	case errors.Is(err, context.Canceled):
-		return status.FromContextError(context.Canceled)
-	case errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(context.DeadlineExceeded)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return gatewaystatus.ContextError(err, call.Sent)
+	case errors.Is(err, io.ErrUnexpectedEOF): // the relay's, of a request
+		return undecodable.ofRequest()
 	}
-	return status.New(codes.Internal, "the gateway failed to serve the call")
+	return gatewaystatus.Error(failedHandler, call.Answered)
 }
+
+var failedHandler = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
 
 // received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what a
 // status of grpc-go has no place for.
@@ -91,13 +96,13 @@ func StatusOf(err error) relay.Status {
 	if errors.As(err, &unsent) {
 		return relay.Status{Code: uint32(codes.Unavailable), Unsent: unsent.cause}
 	}
+	st, ok := status.FromError(err)
+	if !ok {
+		err = plain(err)
+	}
 	var whole interface{ Relayed() relay.Status }
 	if errors.As(err, &whole) {
 		return whole.Relayed()
-	}
-	st, ok := status.FromError(err)
-	if !ok {
-		st = plain(err)
 	}
 	out := relay.Status{Code: uint32(st.Code()), Message: st.Message()}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {

@@ -91,7 +91,7 @@ func (c *clientEnd) act() {
 		c.sh.locals.add(c)
 		switch {
 		case !c.joinParent():
-			c.refuse(Status{Code: codeCanceled, Message: ErrHandleDead.Error()})
+			c.refuse(Status{Code: codeCanceled, Message: ErrHandleDead.Error(), Local: true})
 		case canceled == nil:
 			c.open()
 		}
@@ -216,9 +216,9 @@ func (c *clientEnd) abort(why error) {
 
 func cancelStatus(why error) Status {
 	if errors.Is(why, context.DeadlineExceeded) {
-		return Status{Code: codeDeadlineExceeded, Message: why.Error()}
+		return Status{Code: codeDeadlineExceeded, Message: why.Error(), Local: true}
 	}
-	return Status{Code: codeCanceled, Message: context.Canceled.Error()}
+	return Status{Code: codeCanceled, Message: context.Canceled.Error(), Local: true}
 }
 
 // refuse ends a call that has no stream.
@@ -283,16 +283,16 @@ func (c *clientEnd) ended(s *Stream) {
 	if c.over {
 		return
 	}
-	st := Status{Code: s.result.Code, Message: "the stream was reset"}
+	st := Status{Code: s.result.Code, Message: "the stream was reset", Local: true}
 	switch {
 	case c.httpCode != 0:
-		st = Status{Code: c.httpCode, Message: notGRPC}
+		st.Code, st.Message = c.httpCode, notGRPC
 	case s.result.Failure == DeadlineExceeded:
 		st.Message = "the deadline has passed"
 	case s.result.Code == codeCanceled:
 		st.Message = context.Canceled.Error()
 	case s.result.Code == codeOK:
-		st = Status{Code: codeUnknown, Message: "the response has no status"}
+		st.Code, st.Message = codeUnknown, "the response has no status"
 	}
 	s.down.gotEnd = true
 	c.end(st, nil)
@@ -302,7 +302,8 @@ func (c *clientEnd) ended(s *Stream) {
 func (c *clientEnd) end(st Status, trailer []Field) {
 	c.over = true
 	if c.tooLong && st.Code == codeOK { // the rest came in the same turn
-		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller takes"}
+		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller takes",
+			Local: true}
 	}
 	c.mu.Lock()
 	c.status, c.trailer = st, trailer

@@ -109,6 +109,6 @@ func (c *clientEnd) cutOff() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.status.Code == codeOK {
-		c.status = Status{Code: codeInternal, Message: "the response ends within a message"}
+		c.status = Status{Code: codeInternal, Message: "the response ends within a message", Local: true}
 	}
 }

@@ -81,6 +81,10 @@ type Status struct {
 	Challenge string // for www-authenticate; "": there is none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
+	// Local reports that the relay itself has ended a call of a local client, whose status this is. Message is in the
+	// relay's words.
+	Local bool
+
 	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or Code
 	// is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the response
 	// has begun.

@@ -39,7 +39,7 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	a.Status, a.Message, a.Compressed, a.Header, a.Trailer = Status{}, nil, false, nil, nil
 	sh, err := r.shardOf(&q)
 	if err != nil {
-		a.Status = Status{Code: codeCanceled, Message: err.Error()}
+		a.Status = Status{Code: codeCanceled, Message: err.Error(), Local: true}
 		return
 	}
 	if len(msg)-frameHeaderLen > maxFrame {
@@ -106,7 +106,7 @@ func (c *clientEnd) reply(st Status, trailer []Field) {
 	}
 	p := a.buf
 	if len(p) < prefixLen || len(p)-prefixLen != int(be32(p[1:])) {
-		a.Status = Status{Code: codeInternal, Message: "the response is not one message"}
+		a.Status = Status{Code: codeInternal, Message: "the response is not one message", Local: true}
 		return
 	}
 	a.Message, a.Compressed = p[prefixLen:], p[0] != 0

@@ -3,6 +3,7 @@
 //	codes.go    the tables of gRPC codes and HTTP statuses
 //	status.go   a rejection as a status of grpc-go and of the relay
 //	service.go  services whose methods return refusals
+//	library.go  statuses of gRPC libraries, which quote requests
 //	failures.go the failures of the relay
 //	cache.go    statuses that many calls share
 //	details.go  the only reader and writer of google.rpc.ErrorInfo

@@ -1,6 +1,9 @@
 package status
 
 import (
+	"context"
+	"errors"
+
 	"google.golang.org/grpc/codes"
 
 	"github.com/capgate/capgate/gateway/relay"
@@ -49,6 +52,19 @@ func Failure(f relay.Failure, p call.Progress) relay.Status {
 		f = relay.NoFailure
 	}
 	return Reset(failures[f].code, f, p)
+}
+
+// ContextError returns the error of a call whose context has ended, for that context's error.
+func ContextError(err error, p call.Progress) error {
+	r := &call.Refusal{Kind: call.Canceled, Reason: relay.ClientGone.String(), Message: failures[relay.ClientGone].message}
+	if errors.Is(err, context.DeadlineExceeded) {
+		r = &call.Refusal{Kind: call.DeadlineExceeded, Reason: relay.DeadlineExceeded.String(),
+			Message: failures[relay.DeadlineExceeded].message}
+	}
+	if p == call.Sent {
+		r.Message += ranText
+	}
+	return Error(r, p)
 }
 
 // Reset is Failure with another code: that of the reset by which a backend ended the call, or of its HTTP status.

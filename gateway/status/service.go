@@ -59,14 +59,14 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		handle := desc.Methods[i].Handler
 		of.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error,
 			around grpc.UnaryServerInterceptor) (any, error) {
-			resp, err := handle(srv, ctx, decode, around)
+			resp, err := handle(srv, ctx, decoded(decode, begin(ctx)), around)
 			return resp, ErrOf(err, r.fault)
 		}
 	}
 	for i := range of.Streams {
 		handle := desc.Streams[i].Handler
 		of.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-			return ErrOf(handle(srv, stream), r.fault)
+			return ErrOf(handle(srv, decodedStream{stream, begin(stream.Context())}), r.fault)
 		}
 	}
 	r.ServiceRegistrar.RegisterService(&of, impl)

@@ -54,7 +54,7 @@ func TestErrorsOfServices(t *testing.T) {
 		}
 		status.Registrar(&g, test.fault).RegisterService(of, nil)
 		_, unary := g.desc.Methods[0].Handler(nil, t.Context(), nil, nil)
-		for _, err := range []error{unary, g.desc.Streams[0].Handler(nil, nil)} {
+		for _, err := range []error{unary, g.desc.Streams[0].Handler(nil, stream{ctx: t.Context()})} {
 			if grpcstatus.Code(err) != test.code || status.InfoOf(err).GetReason() != test.reason {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -64,3 +64,11 @@ func TestErrorsOfServices(t *testing.T) {
 		}
 	}
 }
+
+// stream is a stream without messages.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s stream) Context() context.Context { return s.ctx }

@@ -20,6 +20,9 @@ func Lost(text string) error {
 		Message: text + mayHaveRun, Progress: call.Sent}, call.Sent))
 }
 
+// Ended returns the error of a call whose context has ended, for that context's error.
+func Ended(err error) error { return status.ContextError(err, call.Sent) }
+
 // Unusable returns the error of a call whose backend has answered with what is no answer of its protocol, or with more
 // than the gateway takes.
 func Unusable(kind call.Kind, text string) error {

@@ -182,7 +182,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 	for name := range given {
 		// of the environment
-		if strings.HasPrefix(name, "CAPGATE_") || strings.HasPrefix(name, "SELU_") || strings.HasPrefix(name, "XDG_") ||
+		if strings.HasPrefix(name, "CAPGATE_") || strings.HasPrefix(name, "SELU_") || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "OTEL_") ||
 			strings.HasSuffix(name, "_PROXY") {
 			delete(given, name)
 		}

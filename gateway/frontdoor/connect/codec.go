@@ -128,7 +128,7 @@ func (t *target) encode(ctx context.Context, m *message) error {
 func empty(d protoreflect.MessageDescriptor) (proto.Message, error) {
 	typ, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
 	if err != nil {
-		return nil, fmt.Errorf("type of %s: %w", d.FullName(), err)
+		return nil, refused("JSON_UNSUPPORTED", call.Unimplemented, "the gateway has no type for messages of %s", d.FullName())
 	}
 	return typ.New().Interface(), nil
 }

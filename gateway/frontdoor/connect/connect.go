@@ -13,9 +13,10 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
-	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
+	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/response"
 )
 
 // Config is how the front door is set up. The zero value works.
@@ -36,6 +37,7 @@ const compressFrom = 1 << 10
 type Handler struct {
 	cfg    Config
 	conn   grpc.ClientConnInterface
+	errors *connect.ErrorWriter
 	unary  *connect.Handler // of Connect: without an envelope
 	stream *connect.Handler // of Connect: with envelopes; and gRPC-Web, where unary looks the same
 }
@@ -46,6 +48,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
 	options := connect.WithHandlerOptions(
 		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")), connect.WithCodec(codec("json; charset=utf-8")),
 		connect.WithReadMaxBytes(h.cfg.MaxMessage), connect.WithCompressMinBytes(compressFrom))
+	h.errors = connect.NewErrorWriter(options)
 	h.unary = connect.NewUnaryHandler("", h.passUnary, options)
 	h.stream = connect.NewBidiStreamHandler("", h.passStream, options)
 	return h
@@ -53,40 +56,49 @@ func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p := protocolOf(r)
-	if p == none {
+	p, t := protocolOf(r), targetOf(r)
+	if p = t.formOf(p); p == none {
 		problem.Write(w, r, unsupportedType)
 		return
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	t := targetOf(r)
 	out := bodybudget.WriteTimeout(w, h.cfg.Stall)
 	defer out.End()
 	w = out
 	r = r.WithContext(context.WithValue(r.Context(), targetKey{}, t))
 	in := bodybudget.StallTimeout(w, r.Body, h.cfg.Stall)
-	r.Body = &heldBody{bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
+	t.body = &heldBody{Reader: bodybudget.FromContext(r.Context()).Reader(in, expected(r, int64(h.cfg.MaxMessage)))}
+	r.Body = t.body
 	if p == grpcWebText {
 		r.Header = r.Header.Clone()
 		w, r.Body = asText(w, r)
 	}
-	if p != grpcWeb && p != grpcWebText && t.schema != nil { // Connect has a form for each, and rejects the other
-		p = connectUnary
-		if t.schema.IsStreamingClient() || t.schema.IsStreamingServer() {
-			p = connectStream
-		}
+	if err := checkHeader(r, p); err != nil {
+		h.refuse(w, r, err)
+		return
 	}
 	if p == connectUnary {
-		h.unary.ServeHTTP(w, r)
-		if r.Context().Err() == nil { // connect-go has answered a body that it cannot decode, unless there was a call
-			request.Rejected(r.Context(), codes.InvalidArgument, "REQUEST_MALFORMED")
-		}
+		h.serveUnary(w, r, t)
 		return
 	}
 	// Of HTTP/1.1 connect-go expects that it reads and writes at the same time, or not at all.
 	r.ProtoMajor, r.ProtoMinor = 2, 0
 	stream.Unbuffered(w.Header())
 	h.stream.ServeHTTP(w, r)
+}
+
+// serveUnary answers a request without an envelope.
+func (h *Handler) serveUnary(w http.ResponseWriter, r *http.Request, t *target) {
+	out := &response.Replaced{ResponseWriter: w, Withhold: func(status int) bool {
+		return !t.begun && status >= http.StatusBadRequest
+	}}
+	h.unary.ServeHTTP(out, r)
+	for _, code := range []codes.Code{codes.ResourceExhausted, codes.DeadlineExceeded, codes.InvalidArgument} {
+		if out.Status == status.HTTP(code) || out.Status != 0 && code == codes.InvalidArgument {
+			h.refuse(w, r, t.unread(connect.Code(code)))
+			return
+		}
+	}
 }
 
 // Match implements web.Door. A request for a method of gRPC that is of neither protocol is rejected here.
@@ -123,11 +135,11 @@ func protocolOf(r *http.Request) protocol {
 	}
 	typ := mediaType(r.Header)
 	switch {
-	case strings.HasPrefix(typ, typeWebText):
+	case isOf(typ, typeWebText):
 		return grpcWebText
-	case strings.HasPrefix(typ, typeWeb):
+	case isOf(typ, typeWeb):
 		return grpcWeb
-	case strings.HasPrefix(typ, "application/connect+"):
+	case typ == typeStream+"proto", typ == typeStream+"json":
 		return connectStream
 	case typ == "application/proto":
 		return connectUnary
@@ -140,7 +152,23 @@ func protocolOf(r *http.Request) protocol {
 const (
 	typeWeb     = "application/grpc-web"
 	typeWebText = "application/grpc-web-text"
+	typeStream  = "application/connect+"
 )
+
+// isOf reports whether a type is that of a protocol, alone or with an encoding of messages.
+func isOf(typ, protocol string) bool {
+	return typ == protocol || typ == protocol+"+proto" || typ == protocol+"+json"
+}
+
+// formOf returns the protocol of a request of p; none: its method takes no such request. Connect has a form for methods
+// with streams, and another one for others.
+func (t *target) formOf(p protocol) protocol {
+	if t.schema == nil || p != connectUnary && p != connectStream ||
+		(p == connectStream) == (t.schema.IsStreamingClient() || t.schema.IsStreamingServer()) {
+		return p
+	}
+	return none
+}
 
 // mediaType is the type of the body, without parameters.
 func mediaType(header http.Header) string {

@@ -8,6 +8,7 @@
 //	codec.go    messages are bytes; only JSON needs to know what they mean
 //	metadata.go headers ↔ metadata
 //	refusal.go  statuses ↔ errors of Connect, and what is refused here
+//	unread.go   requests that connect-go cannot read
 //	text.go     the base64 form
 //	held.go     how much of a request is held (gateway/frontdoor/bodybudget), and why no more
 //

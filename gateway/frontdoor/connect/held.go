@@ -28,7 +28,10 @@ func expected(r *http.Request, most int64) int64 {
 
 // heldBody is one whose errors may be the gateway's own. It is not closed before it is answered: net/http would read
 // on first.
-type heldBody struct{ io.Reader }
+type heldBody struct {
+	io.Reader
+	failed error // as the client gets it, where it is the gateway's own; nil: there is none
+}
 
 // Close implements io.Closer.
 func (b *heldBody) Close() error { return nil }
@@ -37,7 +40,8 @@ func (b *heldBody) Close() error { return nil }
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if _, refused := status.FromError(err); refused && err != nil {
-		err = errorOf(err)
+		b.failed = errorOf(err)
+		err = b.failed
 	}
 	return n, err
 }

@@ -16,6 +16,7 @@ import (
 // passUnary makes a call of one message and one answer.
 func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
 	t := targetFrom(ctx)
+	t.begun = true
 	out, err := outgoing(ctx, req.Header())
 	if err == nil {
 		err = t.decode(req.Msg)
@@ -40,6 +41,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 // passStream makes a call of any kind. A message is passed on before the next one is read.
 func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[message, message]) error {
 	t := targetFrom(ctx)
+	t.begun = true
 	out, err := outgoing(ctx, client.RequestHeader())
 	if err != nil {
 		return rejected(ctx, err)
@@ -66,6 +68,8 @@ func (t *target) ask(client *connect.BidiStream[message, message], stream grpc.C
 		}
 		if err == nil {
 			err = t.decode(m)
+		} else {
+			err = t.unread(connect.CodeOf(err))
 		}
 		if err != nil {
 			return said(err, progress)

@@ -19,7 +19,8 @@ import (
 // unsupportedType is the response to a request for a gRPC method whose body is of none of the protocols.
 var unsupportedType = problem.Own(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
 	"the path is that of a gRPC method, but the Content-Type is not: gRPC needs application/grpc; gRPC-Web "+
-		"application/grpc-web; Connect application/proto, application/json or application/connect+proto").NotStarted()
+		"application/grpc-web+proto or application/grpc-web-text; Connect application/proto or application/json, and "+
+		"application/connect+proto or application/connect+json for methods with streams").NotStarted()
 
 // refused is a rejection by the front door itself, of a request that has become no call, or of a message of one.
 func refused(reason string, kind call.Kind, format string, args ...any) error {

@@ -16,6 +16,8 @@ type target struct {
 	authority string                        // which may name the capability
 	json      bool                          // the messages are JSON
 	schema    protoreflect.MethodDescriptor // nil: not known
+	body      *heldBody                     // of the request
+	begun     bool                          // connect-go has read the request's header, and the message of a unary one
 }
 
 type targetKey struct{}

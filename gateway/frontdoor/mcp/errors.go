@@ -162,11 +162,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err
 	if m != nil && m.id != nil {
 		answer.ID = m.id
 	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
-		return
-	}
+	text, _ := json.Marshal(answer) // texts and numbers always have JSON
 	w.Header().Set("Content-Type", "application/json")
 	if after := status.RetryAfter(p.RetryAfter); after != "" {
 		w.Header().Set("Retry-After", after)

@@ -15,6 +15,8 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/gateway/relay"
+	gatewaystatus "github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/call"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -39,7 +41,7 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	var err error
 	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, "the call cannot be written as a message: a text is not UTF-8")
+		return nil, invalidParams("the call cannot be written as a message: a text is not UTF-8")
 	}
 	response := &of.response
 	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
@@ -57,6 +59,14 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 // replyCopies is the number of copies of a growing result in memory while its buffer is extended.
 const replyCopies = 2
 
+// Refusals of answers in pieces.
+var (
+	cutOff = &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Progress: call.Sent,
+		Message: "the capability ended its answer before its last chunk; the result is incomplete"}
+	tooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
+		Message: "the answer of the capability is too long"}
+)
+
 // stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response has
 // all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement StreamInvoke,
 // stream makes the call with Invoke.
@@ -73,8 +83,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		c, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, status.Error(codes.DataLoss, "the capability ended its answer before its last chunk; the result is "+
-				"incomplete")
+			return nil, gatewaystatus.Error(cutOff, call.Sent)
 		case err != nil && pieces == 0 && status.Code(err) == codes.Unimplemented:
 			return h.unary(ctx, i)
 		case err != nil:
@@ -82,7 +91,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 		}
 		last := c.GetDone() || c.GetError() != ""
 		if pieces++; len(reply.GetResultJson())+len(c.GetData()) > maxReply {
-			return nil, status.Error(codes.ResourceExhausted, "the answer of the capability is too long")
+			return nil, gatewaystatus.Error(tooLong, call.Sent)
 		}
 		if err := held.Hold(ctx, replyCopies*(len(reply.GetResultJson())+len(c.GetData()))); err != nil {
 			return nil, err

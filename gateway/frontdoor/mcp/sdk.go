@@ -2,15 +2,18 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 )
@@ -55,7 +58,8 @@ func (m *message) withID(text []byte) []byte {
 
 // sdkResponse is a response of the SDK on its way to the client, which gets its own id. The SDK writes each message at
 // once. One in JSON becomes an event if the events of the response have begun. Some of the SDK's errors are plain text,
-// where clients expect JSON-RPC. It is no response.Writer, as it replaces the response instead of beginning it.
+// where clients expect JSON-RPC. Others quote the message, and none has a reason. It is no response.Writer, as it replaces
+// the response instead of beginning it.
 type sdkResponse struct {
 	h      *Handler
 	x      *exchange
@@ -65,8 +69,8 @@ type sdkResponse struct {
 }
 
 // serveSDK has the SDK answer a message.
-func (h *Handler) serveSDK(ctx context.Context, sdk http.Handler, x *exchange) {
-	sdk.ServeHTTP(&sdkResponse{h: h, x: x, header: http.Header{}}, x.read.request(x.r.WithContext(ctx)))
+func (h *Handler) serveSDK(ctx context.Context, by http.Handler, x *exchange) {
+	by.ServeHTTP(&sdkResponse{h: h, x: x, header: http.Header{}}, x.read.request(x.r.WithContext(ctx)))
 }
 
 // Header implements http.ResponseWriter.
@@ -91,16 +95,21 @@ func (w *sdkResponse) WriteHeader(status int) {
 
 // Write implements io.Writer.
 func (w *sdkResponse) Write(text []byte) (int, error) {
-	switch {
-	case w.text:
+	if w.text {
 		return len(text), nil
+	}
+	own := w.x.read.withID(text)
+	if refused := w.withReason(own); refused != nil {
+		own = refused
+	}
+	switch {
 	case w.header.Get("Content-Type") == stream.Events:
-		return len(text), w.x.events.Send(w.x.read.withID(text))
+		return len(text), w.x.events.Send(own)
 	case w.isEvent():
-		return len(text), w.x.events.text(w.x.read.withID(text))
+		return len(text), w.x.events.text(own)
 	}
 	w.WriteHeader(http.StatusOK)
-	if _, err := w.x.out.Write(w.x.read.withID(text)); err != nil {
+	if _, err := w.x.out.Write(own); err != nil {
 		return 0, err
 	}
 	return len(text), nil
@@ -117,3 +126,58 @@ func (w *sdkResponse) isEvent() bool {
 
 // FlushError is for http.ResponseController. Events are flushed when they are written.
 func (*sdkResponse) FlushError() error { return nil }
+
+// maxBefore bounds what precedes the error in a response of JSON-RPC, in bytes: the id is the longest member.
+const maxBefore = 8 * maxID
+
+// withReason returns a response of the SDK, or an event with one, with the gateway's error in place of the SDK's; nil: it
+// has none.
+func (w *sdkResponse) withReason(text []byte) []byte {
+	if !bytes.Contains(text[:min(len(text), maxBefore)], []byte(`"error":{`)) {
+		return nil
+	}
+	at := max(bytes.Index(text, []byte("{")), 0)
+	end := bytes.LastIndexByte(text, '}') + 1
+	var answer response
+	var of errorData
+	if end < at || json.Unmarshal(text[at:end], &answer) != nil || answer.Error.Code == 0 && answer.Error.Message == "" {
+		return nil
+	}
+	if json.Unmarshal(answer.Error.Data, &of) == nil && of.Code != "" {
+		return nil
+	}
+	e := rpcOf(w.x.r, ownError(answer.Error))
+	answer.Error = rpcError{e.Code, e.Message, e.Data}
+	own, err := json.Marshal(answer)
+	if err != nil {
+		return nil
+	}
+	return slices.Concat(text[:at], own, text[end:])
+}
+
+// constants matches the names in the SDK's errors that are the protocol's own: of headers, and of members of _meta.
+var constants = regexp.MustCompile(`\bMcp-[A-Z][A-Za-z-]+|\bio\.modelcontextprotocol/[A-Za-z]+`)
+
+// ownError returns the gateway's error for one of the SDK.
+func ownError(e rpcError) error {
+	named := constants.FindString(e.Message)
+	switch e.Code {
+	case jsonrpc.CodeMethodNotFound:
+		return (&message{}).unknownMethod()
+	case sdk.CodeHeaderMismatch:
+		return refused(http.StatusBadRequest, e.Code, "MCP_HEADER_MISMATCH",
+			"the header "+cmp.Or(named, "of the message")+" is missing, or is not as in the message")
+	case sdk.CodeUnsupportedProtocolVersion:
+		return refused(http.StatusBadRequest, e.Code, "MCP_VERSION_UNSUPPORTED",
+			"the revision of the protocol is not supported")
+	case jsonrpc.CodeInternalError:
+		return refused(http.StatusInternalServerError, e.Code, "INTERNAL", "the gateway failed to answer the message")
+	case 0:
+		e.Code = jsonrpc.CodeInvalidParams // the SDK has no code for params that it cannot decode
+	}
+	if strings.HasPrefix(named, "io.") {
+		return refused(http.StatusBadRequest, e.Code, "INVALID_BODY", "the member "+named+" of _meta is missing or invalid")
+	}
+	return refused(http.StatusBadRequest, e.Code, "INVALID_BODY",
+		"the params are not those of the method: a member is missing, or has another type")
+}

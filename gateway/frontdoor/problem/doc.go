@@ -5,6 +5,8 @@
 //	requestid.go the id of each request: the caller's, or a new one
 //	trace.go     the trace of each request: the caller's, or one that begins here
 //	page.go      the page of all reasons, rendered from docs/errors.md
+//	plain.go     problems in place of errors in plain text
+//	value.go     the errors of libraries that quote a request, without what they quote
 //	mux.go       problems for requests without a pattern in an http.ServeMux
 //
 // It decides nothing, except that an id of a request is too long.

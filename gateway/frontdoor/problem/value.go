@@ -1,9 +1,61 @@
 package problem
 
-import "regexp"
+import (
+	"cmp"
+	"regexp"
+	"strings"
+)
 
-// value matches the part of a protojson error that quotes the body.
-var value = regexp.MustCompile(`(?s)(unexpected token|invalid value(?: for \S+ (?:field \S+|key):)?|invalid \S+ value|invalid google\.protobuf\.Value:|unable to resolve|value out of range:) .*`)
+// The errors of protojson and of grpc-gateway quote the request. What follows are the only readers of their texts.
+var (
+	// value matches the part of an error of protojson that quotes the body.
+	value = regexp.MustCompile(`(?s)(unexpected token|invalid value(?: for \S+ (?:field \S+|key):)?|invalid \S+ value|` +
+		`invalid google\.protobuf\.Value:|unable to resolve|value out of range:) .*`)
+	// placed matches an error of protojson, without the name of the library.
+	placed = regexp.MustCompile(`^(?:proto:[ \x{a0}])?((?:syntax error )?\(line \d+:\d+\): .*|(?:invalid (?:value|google\.|JSON:|\S+ value)|unknown|missing|duplicate) .*)$`)
+	// long matches the part of a name in an error that is not shown.
+	long = regexp.MustCompile(`("[^"]{100})[^"]+"`)
+	// parameter matches an error of grpc-gateway about a parameter of the query or the path, which it names.
+	parameter = regexp.MustCompile(`^(?:parsing (?:field|list|map key|map value)|too many values for field|duplicate field|` +
+		`field already set for oneof|enum|more than one value provided for key "[^"]*" in map|type mismatch, parameter:) ?"?([a-z_]*)`)
+)
 
-// WithoutValue returns a protojson error without the quoted part of the body, which may be a secret.
-func WithoutValue(text string) string { return value.ReplaceAllString(text, "$1 …") }
+// WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without the
+// name of the library; "": it is an error of another library.
+func WithoutValue(text string) string {
+	found := placed.FindStringSubmatch(strings.ReplaceAll(text, "\n", " "))
+	if found == nil {
+		return ""
+	}
+	return long.ReplaceAllString(value.ReplaceAllString(found[1], "$1 …"), `$1…"`)
+}
+
+// WrongBody returns what is wrong with a body, for the error of a library that cannot decode it.
+func WrongBody(text string) string {
+	if strings.HasSuffix(text, "EOF") {
+		return "the body is invalid: it ends within a value"
+	}
+	return "the body is invalid: " + cmp.Or(WithoutValue(text), "it is not the JSON of this request")
+}
+
+// Parameter returns the parameter of the query that an error of grpc-gateway is about. ok: there is one, which may have
+// no name.
+func Parameter(text string) (name string, ok bool) {
+	found := parameter.FindStringSubmatch(text)
+	if found == nil {
+		return "", strings.HasPrefix(text, "invalid path")
+	}
+	return found[1], true
+}
+
+// WrongQuery returns what is wrong with a query, for an error of grpc-gateway.
+func WrongQuery(text string) string {
+	switch name, _ := Parameter(text); {
+	case name == "":
+		return "the query is invalid"
+	case strings.HasPrefix(text, "too many"), strings.HasPrefix(text, "duplicate"):
+		return "the query is invalid: " + name + " occurs more than once"
+	default:
+		return "the query is invalid: the value of " + name + " has the wrong type"
+	}
+}

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -42,7 +41,7 @@ func inflate(r *http.Request) *call.Refusal {
 		}
 	default:
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "UNSUPPORTED_ENCODING",
-			Message: fmt.Sprintf("the body is compressed with %.32q; use gzip, zstd or no compression", coding)}
+			Message: "the body is compressed in a way that the gateway does not support; use gzip, zstd or no compression"}
 	}
 	r.Body, r.ContentLength = in, -1
 	r.Header.Del("Content-Encoding")

@@ -52,7 +52,7 @@ func (m *marshaler) Unmarshal(data []byte, v any) error {
 		return invocation.Invalid("the body " + err.Error())
 	}
 	if err := m.JSONPb.Unmarshal(data, v); err != nil {
-		return invocation.Invalid("the body is invalid: " + problem.WithoutValue(err.Error()))
+		return invocation.Invalid(problem.WrongBody(err.Error()))
 	}
 	return nil
 }

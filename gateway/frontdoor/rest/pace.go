@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -44,7 +43,7 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	release, err := p.slots.Acquire(ctx, owner)
 	switch {
 	case ctx.Err() != nil:
-		return nil, grpcstatus.FromContextError(ctx.Err()).Err()
+		return nil, status.ContextError(ctx.Err(), call.Answered)
 	case err != nil:
 		return nil, tooManyDocuments(time.Second)
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
@@ -71,13 +72,20 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 		h.fail(w, r, b.failed)
 		return
 	}
-	if st, ok := grpcstatus.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 &&
-		r.Method == http.MethodGet {
-		WriteProblem(w, r, &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
-			Message: "the query is invalid: " + st.Message()})
+	if st, ok := grpcstatus.FromError(err); ok && st.Code() == codes.InvalidArgument && len(st.Details()) == 0 {
+		WriteProblem(w, r, unreadable(st.Message()))
 		return
 	}
 	h.fail(w, r, err)
+}
+
+// unreadable returns the refusal of a request that grpc-gateway cannot read. It has the text alone of the decoder's
+// refusal of a body that it has read twice.
+func unreadable(why string) error {
+	if body, is := strings.CutPrefix(why, invocation.InvalidBody+": "); is {
+		return invocation.Invalid(body)
+	}
+	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY", Message: problem.WrongQuery(why)}
 }
 
 // fail answers a request whose call failed.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"strings"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -67,7 +66,7 @@ func (s *Services) definitionsAt(ctx context.Context, capability, addr string, l
 // rejected returns the status of a call with arguments that its tool does not take.
 func (b *backend) rejected(ctx context.Context, tool string, err error) error {
 	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
+		return upstream.Ended(ctx.Err())
 	}
 	of := &call.Call{Capability: b.fleet.Capability, Tool: tool}
 	return gatewaystatus.Of(filter.InvalidArguments(of, err), call.NotSent).Err()

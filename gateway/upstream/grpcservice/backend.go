@@ -132,7 +132,7 @@ func (b *backend) known(ctx context.Context, anew bool) (*Definitions, error) {
 	case <-loading.done:
 		return loading.definitions, loading.err
 	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, upstream.Ended(ctx.Err())
 	}
 }
 
@@ -151,7 +151,7 @@ func (b *backend) reflect(loading *load) {
 		}
 		release, err := b.all.Work.Acquire(ctx, b.fleet.Capability)
 		if err != nil {
-			return status.FromContextError(err).Err()
+			return upstream.Ended(err)
 		}
 		defer release()
 		sum = sumOf(found)

@@ -120,7 +120,7 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 	definitions, err := b.known(ctx, false)
 	if err != nil {
 		if ctx.Err() != nil {
-			return false, status.FromContextError(ctx.Err()).Err()
+			return false, upstream.Ended(ctx.Err())
 		}
 		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
 		return false, localgrpc.NotStarted(err)
@@ -193,14 +193,14 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	case p.answered.Load() && !strings.HasPrefix(status.Convert(err).Message(), tooLarge):
 		return answered(p, err)
 	case ctx.Err() != nil:
-		return status.FromContextError(ctx.Err()).Err()
+		return upstream.Ended(ctx.Err())
 	case !p.sent.Load():
 		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
 		return localgrpc.NotStarted(err)
 	}
 	switch code := status.Code(err); {
 	case code == codes.DeadlineExceeded:
-		return err
+		return upstream.Ended(context.DeadlineExceeded)
 	case strings.Contains(err.Error(), otherStatus), strings.Contains(err.Error(), otherType):
 		return upstream.NotGRPC(code)
 	case strings.Contains(err.Error(), byReset):

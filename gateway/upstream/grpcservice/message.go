@@ -55,7 +55,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 	of, lenient := t.method.Output(), &types{Types: t.types.Types, lenient: true}
 	if err := newMeasure(ctx, lenient, most).message(data, of, 0); err != nil {
 		if ctx.Err() != nil {
-			return nil, status.FromContextError(ctx.Err()).Err()
+			return nil, upstream.Ended(ctx.Err())
 		}
 		return nil, upstream.Unusable(kindOf(err), err.Error())
 	}

@@ -169,7 +169,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 		s.works.Store(true)
 		return result, false, nil
 	case ctx.Err() != nil:
-		return nil, false, status.FromContextError(ctx.Err()).Err()
+		return nil, false, upstream.Ended(ctx.Err())
 	case unsent:
 		if cause == nil {
 			cause = err
@@ -227,7 +227,7 @@ func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *ex
 // notStarted is the error of a call that the server did not get.
 func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
-		return status.FromContextError(ctx.Err()).Err()
+		return upstream.Ended(ctx.Err())
 	}
 	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
 	return localgrpc.NotStarted(noteOf(ctx).cause(cause))

@@ -56,14 +56,14 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	}
 	release, err := v.all.Work.Acquire(ctx, v.fleet.Capability)
 	if err != nil {
-		return nil, status.FromContextError(err).Err()
+		return nil, upstream.Ended(err)
 	}
 	defer release()
 	all := []upstream.Discovered{}
 	var leftOut []error
 	for _, one := range list {
 		if ctx.Err() != nil {
-			return nil, status.FromContextError(ctx.Err()).Err()
+			return nil, upstream.Ended(ctx.Err())
 		}
 		var wrong error
 		if all, wrong = v.add(all, one); wrong != nil {
@@ -148,7 +148,7 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 	case raw != nil && refused == nil:
 		return raw, nil
 	case ctx.Err() != nil:
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, upstream.Ended(ctx.Err())
 	case refused != nil && code != 0:
 		return nil, status.Error(codes.Internal, refused.Error())
 	}
