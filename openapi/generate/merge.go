@@ -194,7 +194,8 @@ var (
 	own       = regexp.MustCompile(`\b(capgate|openparallax)\.v1\.`)
 	dotted    = regexp.MustCompile(`\{(\w+)\.(\w+)\}`) // {tenant.id}
 	pageBound = regexp.MustCompile(`^(?:Maximum number of \w+, 0 to|At most) (\d+)\b`)
-	// a field whose text has another word behind it is required in some gateways only
+	// requiredText matches the text of a field that is required everywhere: one with another word behind "Required" is
+	// required in some gateways only.
 	requiredText = regexp.MustCompile(`\bRequired[.;]`)
 	camel        = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	line         = regexp.MustCompile(`([^\n])\n([^\n])`)

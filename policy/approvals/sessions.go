@@ -10,7 +10,7 @@ import (
 type sessionAnswer struct {
 	state   State
 	id      string
-	comment string // of a denial; at most longestReason bytes
+	comment string // of a denial; at most maxComment bytes
 }
 
 // sessions caches the answers for sessions.

@@ -331,7 +331,7 @@ func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call
 	return g.gateway.FindArtifact(who, capability, id)
 }
 
-// AskForTools is a catalog.Ask.
+// AskForTools calls a discovery tool.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 	return g.gateway.AskForTools(ctx, q)
 }
