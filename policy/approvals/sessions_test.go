@@ -15,11 +15,13 @@ type remembering struct {
 	*memory
 	left  time.Duration // its remaining time
 	asked int
+	of    approvals.Sum // the session of the last question
 	gate  chan struct{} // not nil: the store answers when it is closed
 }
 
-func (r *remembering) Create(context.Context, *approvals.Draft) (asked approvals.CreateResult, err error) {
+func (r *remembering) Create(_ context.Context, d *approvals.Draft) (asked approvals.CreateResult, err error) {
 	r.asked++
+	r.of = *d.SessionSum
 	asked.Remembered, asked.Left, asked.ID = approvals.Approved, r.left, "apr_session"
 	if r.gate != nil {
 		<-r.gate
@@ -65,7 +67,7 @@ func TestAnAnswerForASessionThatChanges(t *testing.T) {
 		go k.Run(ctx)
 		go inSession(t, k)
 		synctest.Wait()
-		s.told(approvals.Notification{Tenant: "acme", ID: "apr_x", Kind: approvals.EventDenied, Session: new(approvals.Sum)})
+		s.told(approvals.Notification{Tenant: "acme", ID: "apr_x", Kind: approvals.EventDenied, Session: new(s.of)})
 		close(s.gate)
 		synctest.Wait()
 		if inSession(t, k); s.asked != 2 {
