@@ -276,7 +276,7 @@ func (g *erring) sendWrongMCP(t *testing.T) {
 			"notifications/initialized", "notifications/roots/list_changed", g.planted["arguments"]} {
 			for _, id := range []string{`"id":1,`, ""} {
 				for _, param := range []string{"name", "arguments", "_meta", "cursor", "protocolVersion", "capabilities", "clientInfo", "taskId", "requestId", "progressToken", "level", "uri", "task", "inputResponses", "notifications"} {
-					of := fmt.Sprintf(`"name":"docs__echo",`)
+					of := `"name":"docs__echo",`
 					if param == "name" {
 						if value == secret {
 							continue // a name, which errors may have

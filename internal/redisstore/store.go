@@ -30,8 +30,9 @@ type Store struct {
 
 	life    context.Context //nolint:containedctx // ends with Close
 	stop    context.CancelFunc
-	undos   chan struct{} // one value for each write that is to be undone
+	undos   chan struct{} // one value for each write that is being undone; full after Close
 	running sync.WaitGroup
+	ended   sync.Once // endUndos
 }
 
 // embeddedTimeout is the least timeout of commands of the embedded Redis. It answers at once, unless the processors are
@@ -95,6 +96,7 @@ func (s *Store) Close() {
 	s.stop()
 	_ = s.redis.Close() // the only error is "already closed"
 	s.running.Wait()
+	s.ended.Do(s.endUndos)
 	if s.owner {
 		s.server.Close()
 	}

@@ -33,10 +33,17 @@ func (s *Store) undo(ctx context.Context, why error, try func(context.Context) (
 	default:
 		return
 	}
-	s.running.Go(func() {
+	go func() {
 		defer func() { <-s.undos }()
 		recovery.Round("undo a write to redis", func() { s.undoLater(try) })
-	})
+	}()
+}
+
+// endUndos waits for all that run, and lets no other begin.
+func (s *Store) endUndos() {
+	for range cap(s.undos) {
+		s.undos <- struct{}{}
+	}
 }
 
 // undoLater tries until the write is undone. If it is not found, it may still arrive: it is looked for once more.

@@ -1,13 +1,11 @@
 package tracing
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -72,17 +70,24 @@ func New(cfg Config) (*Tracer, error) {
 			AttributeValueLengthLimit: maxText, AttributeCountLimit: 64, EventCountLimit: 64, LinkCountLimit: 8,
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
 		}),
-		// The environment's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are added to these.
-		sdk.WithResource(resource.NewSchemaless(serviceName.String(service()), serviceVersion.String(cfg.Version),
-			serviceInstance.String(cfg.Instance))),
+		sdk.WithResource(resourceOf(&cfg)),
 		sdk.WithSpanProcessor(t.queue),
 	)
 	t.tracer = t.provider.Tracer("github.com/capgate/capgate", trace.WithSchemaURL(schemaURL))
 	return t, nil
 }
 
-// service returns the service.name of the spans.
-func service() string { return cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), "capgate") }
+// resourceOf returns the resource of the spans: the environment's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, with the
+// program's own version and instance.
+func resourceOf(cfg *Config) *resource.Resource {
+	own := resource.NewSchemaless(serviceVersion.String(cfg.Version), serviceInstance.String(cfg.Instance))
+	for _, next := range []*resource.Resource{resource.Environment(), resource.NewSchemaless(serviceName.String("capgate"))} {
+		if merged, err := resource.Merge(next, own); err == nil { // else the environment's is of another schema
+			own = merged
+		}
+	}
+	return own
+}
 
 // Samples reports whether a call is traced: as its caller decided, or else at random.
 func (t *Tracer) Samples(p Parent) bool {
