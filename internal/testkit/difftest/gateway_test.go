@@ -97,7 +97,7 @@ func config(t testing.TB, backends []*backend, keys ...[2]string) string {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 5s}\noverload: " +
 		"off\naudit: {to: stdout}\n" +
-		"artifacts: {public_url: 'http://127.0.0.1'}\ntenants:\n")
+		"public_url: 'http://127.0.0.1'\ntenants:\n")
 	for i, name := range []string{"ours", "theirs"} {
 		fmt.Fprintf(&b, "  - {id: %s, capabilities: ['*'], keys: [{id: %s, hash: '%s', scopes: [invoke, read]}]}\n",
 			name, keys[i][0], tenant.HashOf(keys[i][1], nil))
