@@ -46,8 +46,8 @@ type breaker struct {
 }
 
 func newBreaker(cfg *Config, ping func(context.Context) error) *breaker {
-	return &breaker{log: cfg.Log, lost: "redis is unavailable; serving cached data", found: "redis is back", ping: ping, random: cfg.Jitter, patience: maxDoubt * cfg.Timeout,
-		tripped: make(chan struct{}, 1)}
+	return &breaker{log: cfg.Log, lost: "redis is unavailable; serving cached data", found: "redis is back", ping: ping,
+		random: cfg.Jitter, patience: maxDoubt * cfg.Timeout, tripped: make(chan struct{}, 1)}
 }
 
 // open reports whether commands fail without being sent.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/redisurl"
 )
 
@@ -31,6 +32,7 @@ type Store struct {
 	life    context.Context //nolint:containedctx // ends with Close
 	stop    context.CancelFunc
 	undos   chan struct{} // one value for each write that is being undone; full after Close
+	undoing *fairshare.Pool
 	running sync.WaitGroup
 	ended   sync.Once // endUndos
 }
@@ -81,6 +83,7 @@ func open(cfg Config, server *embedded) (*Store, error) {
 	s.redis.AddHook(hook{s})
 	ctx, stop := context.WithCancel(context.Background())
 	s.life, s.stop, s.undos = ctx, stop, make(chan struct{}, maxUndos)
+	s.undoing = fairshare.New("writes to undo", maxUndos)
 	if own != nil {
 		s.running.Go(func() { own.run(ctx) })
 	}
@@ -109,8 +112,7 @@ func (s *Store) Unavailable() bool {
 }
 
 // OnReconnect registers f for each time that Redis, or a master of a Cluster, is available again, perhaps without its
-// data. f runs on the
-// breaker's goroutine and must not block.
+// data. f runs on the breaker's goroutine and must not block.
 func (s *Store) OnReconnect(f func()) { s.breaker.onReconnect(f) }
 
 // ping checks whether Redis can serve: on a Cluster, whether a master can.

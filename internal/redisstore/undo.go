@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	maxUndos = 1000        // concurrent ones; writes of further calls stay until they expire
+	maxUndos = 1000        // concurrent ones, which tenants share; writes of further calls stay until they expire
 	undoFor  = time.Minute // after that a write stays
 )
 
-// undo undoes a write of a call that does not run because the write failed with why: too few replicas have it, or
-// Redis may have executed it although no answer came. try may be repeated, and reports whether it found the write.
-func (s *Store) undo(ctx context.Context, why error, try func(context.Context) (undone bool, err error)) {
+// undo undoes a write of a tenant's call that does not run because the write failed with why: too few replicas have it,
+// or Redis may have executed it although no answer came. try may be repeated, and reports whether it found the write.
+func (s *Store) undo(ctx context.Context, tenant string, why error, try func(context.Context) (undone bool, err error)) {
 	var answer redis.Error
 	known := errors.Is(why, ErrUnreplicated)
 	switch {
@@ -28,13 +28,18 @@ func (s *Store) undo(ctx context.Context, why error, try func(context.Context) (
 			return
 		}
 	}
+	share := s.undoing.Of(tenant)
+	if !share.Reserve(1) {
+		return
+	}
 	select {
 	case s.undos <- struct{}{}:
-	default:
+	default: // the store is closed
+		share.Release(1)
 		return
 	}
 	go func() {
-		defer func() { <-s.undos }()
+		defer func() { share.Release(1); <-s.undos }()
 		recovery.Round("undo a write to redis", func() { s.undoLater(try) })
 	}()
 }
