@@ -43,8 +43,8 @@ type link struct {
 // the same pointer as long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil: they are sent there over
-// gRPC.
+// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil: they are sent there
+// over gRPC.
 type LocalOf func(f *router.Fleet, addr string) func(*relay.ServerStream) relay.Status
 
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,

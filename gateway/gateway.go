@@ -135,8 +135,8 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 // backends that are no more; no other connection is touched. It is for one goroutine.
 func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next, secure) }
 
-// Check finds out whether the connections to a backend that does not answer probes are alive: those that do not answer a
-// PING end with their calls. It may be called often.
+// Check finds out whether the connections to a backend that does not answer probes are alive: those that do not answer
+// a PING end with their calls. It may be called often.
 func (g *Gateway) Check(capability, addr string) { g.directory.check(capability, addr) }
 
 // SetTLS changes what the public port shows and asks, from the next handshake on. It is

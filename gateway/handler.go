@@ -23,8 +23,8 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// handler has what filters have in common, and passes the relay's calls to the driver (driver.go, attempt.go). The relay
-// calls it with a shard locked, so nothing in it blocks.
+// handler has what filters have in common, and passes the relay's calls to the driver (driver.go, attempt.go). The
+// relay calls it with a shard locked, so nothing in it blocks.
 type handler struct {
 	cfg        *Config
 	callers    *authenticate.Callers

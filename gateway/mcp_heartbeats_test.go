@@ -41,8 +41,8 @@ func TestMCPHeartbeats(t *testing.T) {
 	}
 }
 
-// TestMCPErrorsAfterHeartbeats: an error of a call that has taken long is an event, also where it would have a status of
-// HTTP. Clients get it as any other.
+// TestMCPErrorsAfterHeartbeats: an error of a call that has taken long is an event, also where it would have a status
+// of HTTP. Clients get it as any other.
 func TestMCPErrorsAfterHeartbeats(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

@@ -230,8 +230,8 @@ func (r *countedReplicas) answer(t *testing.T, id string, how given) {
 // however it ends: it has one record in the audit log, one line in the access log and one token of a limit. A Shield is
 // asked once before the person is, and once more when a call that waited has its answer, as a new call would be; it
 // answers from its cache while its verdict is valid. A client that makes the call again with the gateway's state, or
-// asks for its task, makes a call with a record of its own, in which the approval is that of the first one. If it redeems
-// the approval, no second token is taken.
+// asks for its task, makes a call with a record of its own, in which the approval is that of the first one. If it
+// redeems the approval, no second token is taken.
 func TestMCPCallsCountOnce(t *testing.T) {
 	t.Parallel()
 	type count struct{ calls, tokens, questions int }

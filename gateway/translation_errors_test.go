@@ -113,7 +113,8 @@ func malformed() []byte { return []byte{0xff} }
 // tooLong makes a message whenever one is needed: tests that wait for their turn hold none.
 func tooLong() []byte { return make([]byte, 16<<20+1) }
 
-// An upload that cannot be read for its translation is refused with a reason, whichever of its chunks it is that cannot.
+// An upload that cannot be read for its translation is refused with a reason, whichever of its chunks it is that
+// cannot.
 func TestUploadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {

@@ -17,8 +17,8 @@ type Options struct {
 	// Changed receives the fleet's new snapshot after every transition, in order. One call runs at
 	// a time; it must not block, and must not call Set.
 	Changed func(*Snapshot)
-	// Silent receives a backend that did not answer a probe in time, of this replica, or of another one that found it Down
-	// for that. It may be called often, must not block, and must not call Set. Default: no call.
+	// Silent receives a backend that did not answer a probe in time, of this replica, or of another one that found it
+	// Down for that. It may be called often, must not block, and must not call Set. Default: no call.
 	Silent func(capability, addr string)
 	// Logger gets one line per transition; default: discarded.
 	Logger *slog.Logger

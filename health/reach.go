@@ -59,7 +59,8 @@ func (r *Replica) checkReach(now time.Time) *Probe {
 // never is longer than any replica takes to find a backend Down.
 const never = time.Duration(1<<63 - 1)
 
-// upElsewhere returns backends that another live replica finds Up, and would not, had they been silent there for so long.
+// upElsewhere returns backends that another live replica finds Up, and would not, had they been silent there for so
+// long.
 func (r *Replica) upElsewhere(silent time.Duration) (seen []*endpoint) {
 	if !r.joined || r.isolated {
 		return nil

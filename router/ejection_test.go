@@ -127,8 +127,8 @@ func TestEchoesOfAnEjection(t *testing.T) {
 	}
 }
 
-// In any situation at most half of the healthy backends are ejected, or all but one with closed ports, calls find a backend unless all are surely down,
-// and a backend that must not get calls gets none.
+// In any situation at most half of the healthy backends are ejected, or all but one with closed ports, calls find a
+// backend unless all are surely down, and a backend that must not get calls gets none.
 func TestEjectionAndPanicLimits(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 9; n++ {
@@ -220,7 +220,8 @@ func TestProbesTakeOutWhatEjectionsLeft(t *testing.T) {
 	}
 }
 
-// TestClosedPortsMayBeAllButOne: they stay ejected before backends that are ejected for other failures, and all but one.
+// TestClosedPortsMayBeAllButOne: they stay ejected before backends that are ejected for other failures, and all but
+// one.
 func TestClosedPortsMayBeAllButOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")

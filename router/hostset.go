@@ -45,10 +45,10 @@ func (r *hostSet) limit(why Class) int {
 
 // rebuild makes the picker for now. The caller holds state.mu.
 //
-// Normally the usable backends are those that are not down and not ejected. At most half of them are
-// ejected, or all but one whose port is closed. When fewer than half of the fleet are not down, the probes are probably wrong: calls then go
-// to all backends except those with a closed port, or another protocol, according to the last probe or a later call
-// (panic routing).
+// Normally the usable backends are those that are not down and not ejected. At most half of them are ejected, or all
+// but one whose port is closed. When fewer than half of the fleet are not down, the probes are probably wrong: calls
+// then go to all backends except those with a closed port, or another protocol, according to the last probe or a later
+// call (panic routing).
 func (f *Fleet) rebuild(now time.Duration) *picker {
 	r := &hostSet{until: never}
 	candidates := f.candidates(r)
@@ -267,8 +267,8 @@ func (f *Fleet) noBackend() *call.Refusal {
 	return r
 }
 
-// PublicReason returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no such
-// reason.
+// PublicReason returns why no backend of the fleet serves calls, as callers may read it; "": one may, or there is no
+// such reason.
 func (f *Fleet) PublicReason() string { return publicReason(f.Health().Backends) }
 
 // publicReason returns what callers may read of the reasons of backends, all of which are down.

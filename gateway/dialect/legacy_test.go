@@ -127,8 +127,8 @@ func TestLegacyCallers(t *testing.T) {
 	}
 }
 
-// TestUploadsThatFail: a chunk that is not one is the caller's fault, whatever the backend says, and a failed upload has
-// no size.
+// TestUploadsThatFail: a chunk that is not one is the caller's fault, whatever the backend says, and a failed upload
+// has no size.
 func TestUploadsThatFail(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(ctx context.Context, t *testing.T, from string) {
@@ -160,8 +160,8 @@ func TestUploadsThatFail(t *testing.T) {
 	})
 }
 
-// TestAnswersThatCannotBeRead: an answer that is no message of its dialect is the backend's fault, and a request that the
-// backend cannot read is not.
+// TestAnswersThatCannotBeRead: an answer that is no message of its dialect is the backend's fault, and a request that
+// the backend cannot read is not.
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// webPageQuestion is the question of a message that only the engine's own web page can answer: published engines send an
-// event without type or content where they ask a person. The client gets this event unchanged. Its approval shows where
-// a person is asked, until the message goes on.
+// webPageQuestion is the question of a message that only the engine's own web page can answer: published engines send
+// an event without type or content where they ask a person. The client gets this event unchanged. Its approval shows
+// where a person is asked, until the message goes on.
 type webPageQuestion struct {
 	started string // summary of the last action that was started
 	id      string // of the approval; "": nobody is asked

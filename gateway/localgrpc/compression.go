@@ -29,7 +29,8 @@ func encodingOf(header []relay.Field) string {
 	return ""
 }
 
-// inflate decompresses a message, and stops where it is longer than most bytes; 0: defaultMax. A nil fault: it is whole.
+// inflate decompresses a message, and stops where it is longer than most bytes; 0: defaultMax. A nil fault: it is
+// whole.
 func inflate(name string, data []byte, most int) ([]byte, *fault) {
 	wrong := func(f fault) ([]byte, *fault) { return nil, &f }
 	c := encoding.GetCompressor(name)

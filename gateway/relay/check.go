@@ -2,8 +2,9 @@ package relay
 
 // How a connection is found out whose peer does not answer any more, long before its time of silence is over.
 
-// Check sends a PING over the upstream's connections that have streams. One that does not answer it within Timeouts.Ping
-// ends with its streams. Check is for an upstream that does not answer otherwise, and may be called often.
+// Check sends a PING over the upstream's connections that have streams. One that does not answer it within
+// Timeouts.Ping ends with its streams. Check is for an upstream that does not answer otherwise, and may be called
+// often.
 func (u *Upstream) Check() {
 	for _, sh := range u.relay.shards {
 		sh.check(u)

@@ -23,8 +23,8 @@ type Config struct {
 	Origin func(net.Conn) (net.Addr, error)
 	// OnConnect returns Peer.Value. It is called once for each client connection, when the connection is set up.
 	OnConnect func(*Peer) any
-	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard locked. It may set and drop
-	// headers, and set Stream.Value for ValueOf, and do nothing else.
+	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard locked. It may set and
+	// drop headers, and set Stream.Value for ValueOf, and do nothing else.
 	Web func(*Stream)
 	// WebOnly has the http.Handler answer all requests, those of gRPC too. No Handler is needed then.
 	WebOnly bool
@@ -62,10 +62,11 @@ type Forwarding struct {
 	OmitHeader func(name string) bool
 	// MaxReplay is the bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB.
 	MaxReplay int
-	// DeadlineMargin is taken off the deadline that an upstream gets, so that its response can still travel; default 1 ms.
+	// DeadlineMargin is taken off the deadline that an upstream gets, so that its response can still travel; default 1
+	// ms.
 	DeadlineMargin time.Duration
-	// RefusedWithin is the time in which a server that does not process a stream refuses it; default 100 ms. haproxy also
-	// answers REFUSED_STREAM for a stream that its server had begun and lost.
+	// RefusedWithin is the time in which a server that does not process a stream refuses it; default 100 ms. haproxy
+	// also answers REFUSED_STREAM for a stream that its server had begun and lost.
 	RefusedWithin time.Duration
 }
 
@@ -74,12 +75,12 @@ type Memory struct {
 	MaxBuffered     int64 // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
 	MaxConnBuffered int   // of these, for one client connection; default 64 MiB
 	MaxKept         int   // bytes of unused buffers, kept per shard to be used again; default 16 MiB
-	// Client returns the account of a client connection for itself, and for its streams that are of no Group. It is called
-	// once for each, after OnConnect, with the shard locked. For calls that the process makes for itself Peer.Internal is
-	// set, and for what the shards hold for all the Peer is nil.
+	// Client returns the account of a client connection for itself, and for its streams that are of no Group. It is
+	// called once for each, after OnConnect, with the shard locked. For calls that the process makes for itself
+	// Peer.Internal is set, and for what the shards hold for all the Peer is nil.
 	Client func(*Peer) Account
-	// Connection returns the account of what a client connection takes as long as it is open, until a Group is set. It is
-	// called before OnConnect.
+	// Connection returns the account of what a client connection takes as long as it is open, until a Group is set. It
+	// is called before OnConnect.
 	Connection func(*Peer) Account
 	// Upstream returns the account of connections to an upstream at that address, for themselves.
 	Upstream func(addr string) Account

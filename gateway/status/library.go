@@ -25,8 +25,8 @@ const (
 	detailsHeader = "Grpc-Status-Details-Bin"
 )
 
-// Library replaces the statuses of grpc-go's server itself in its responses: of requests that no method gets. They quote
-// the request, and have no details.
+// Library replaces the statuses of grpc-go's server itself in its responses: of requests that no method gets. They
+// quote the request, and have no details.
 func Library(server http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := new(atomic.Bool)

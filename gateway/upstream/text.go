@@ -63,8 +63,8 @@ var credentials = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|t
 	`\b(?:bearer|basic)\s+[\w.~+/=-]*\d|://[^\s/@]*:[^\s/@]+@|\beyJ[\w-]{8,}\.|` +
 	`\b(?:sk|pk|rk|ghp|gho|ghu|ghs|glpat|xox[a-z])[-_][\w-]{8,}|\bAKIA\w{12}|-----BEGIN`)
 
-// Said returns why a backend fails in its own words, as one line of at most some bytes, for operators. A text that may have a credential is
-// withheld as a whole.
+// Said returns why a backend fails in its own words, as one line of at most some bytes, for operators. A text that may
+// have a credential is withheld as a whole.
 func Said(text string, most int) string {
 	if credentials.MatchString(text) {
 		return "(its text may have a credential, and is not shown)"
@@ -77,8 +77,8 @@ const (
 	maxReason  = 240 // bytes of each
 )
 
-// LeftOut returns what a discovery leaves out, and why, for localgrpc.SetRest; nil: nothing. A reason that repeats a part
-// of headers is not shown.
+// LeftOut returns what a discovery leaves out, and why, for localgrpc.SetRest; nil: nothing. A reason that repeats a
+// part of headers is not shown.
 func LeftOut(reasons []error, headers map[string][]string) []byte {
 	var all []string
 	for i, err := range reasons {

@@ -85,8 +85,8 @@ type ArgumentChecker interface {
 
 // Checker is implemented by Backends that find out whether the connections to a backend are alive.
 type Checker interface {
-	// Check ends the connections to a backend that does not answer probes, with their calls, if nothing comes from it. It
-	// may be called often, and does not block.
+	// Check ends the connections to a backend that does not answer probes, with their calls, if nothing comes from it.
+	// It may be called often, and does not block.
 	Check(capability, addr string)
 }
 

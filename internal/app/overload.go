@@ -17,8 +17,8 @@ import (
 
 // Fractions of the process' memory limit.
 const (
-	// callMemory is the share of a call in flight, in bytes: an idle one takes 2 KiB, one that waits for its reader up to
-	// 128 KiB.
+	// callMemory is the share of a call in flight, in bytes: an idle one takes 2 KiB, one that waits for its reader up
+	// to 128 KiB.
 	callMemory   = 16 << 10
 	memoryTarget = 0.9  // of the memory is the collector's to keep the process below
 	liveFraction = 0.75 // live heap; garbage since the last collection takes the rest

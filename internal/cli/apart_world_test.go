@@ -306,8 +306,8 @@ var (
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
 	// aSilence matches a response because Redis has answered late, as it may on a busy machine, here after 10 s. The
-	// operation is repeated if the gateway has counted that, mostTries at most. What tenants do to each other in time is not seen here; tests of shares and limits prove
-	// that.
+	// operation is repeated if the gateway has counted that, mostTries at most. What tenants do to each other in time
+	// is not seen here; tests of shares and limits prove that.
 	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 
 	aLength = regexp.MustCompile(`Content-Length:\[(\d+)\]`)

@@ -145,8 +145,8 @@ func TestWhatADiscoveryLeavesOut(t *testing.T) {
 	p.stop(t)
 }
 
-// TestMethodsThatAreNoTools: of all methods of a service in a descriptor file, those that cannot be a tool are left out,
-// and named; one that is listed by its name is a mistake.
+// TestMethodsThatAreNoTools: of all methods of a service in a descriptor file, those that cannot be a tool are left
+// out, and named; one that is listed by its name is a mistake.
 func TestMethodsThatAreNoTools(t *testing.T) {
 	t.Parallel()
 	set := &descriptorpb.FileDescriptorSet{}

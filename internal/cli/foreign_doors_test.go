@@ -89,8 +89,8 @@ func (g *erring) judgeStatus(t *testing.T, a answer, st *spb.Status) {
 	}
 }
 
-// fromClient reports whether a status is the client's own: of a call whose deadline has passed there, or whose response,
-// which the gateway passes on unread, it cannot read.
+// fromClient reports whether a status is the client's own: of a call whose deadline has passed there, or whose
+// response, which the gateway passes on unread, it cannot read.
 func fromClient(st *spb.Status) bool {
 	return len(st.GetDetails()) == 0 && slices.ContainsFunc([]string{"context deadline exceeded", "grpc: failed to decompress", "unexpected EOF",
 		"grpc: Decompressor is not installed", "cardinality violation"}, func(words string) bool { return strings.HasPrefix(st.GetMessage(), words) })

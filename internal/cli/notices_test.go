@@ -68,8 +68,8 @@ approvals:
 `
 
 // TestNotices: a team has a channel of Slack, a channel of Teams and mailboxes at once, over real connections; a silent
-// destination and a dead one delay none of them; a dead letter says which one it is, and can be sent again; and no secret of a
-// destination comes out anywhere.
+// destination and a dead one delay none of them; a dead letter says which one it is, and can be sent again; and no
+// secret of a destination comes out anywhere.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	url, posts := channels(t)

@@ -21,7 +21,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// lavish is a capability whose tools answer with a number of MiB, in their arguments: of control characters, or of JSON.
+// lavish is a capability whose tools answer with a number of MiB, in their arguments: of control characters, or of
+// JSON.
 type lavish struct {
 	docpb.UnimplementedCapabilityServer
 }

@@ -37,8 +37,8 @@ type Fleet struct {
 	Deadline Deadline `yaml:"deadline"`
 	// Health checks of the backends.
 	Health Health `yaml:"health"`
-	// Outlier detection by the results of calls. A tool's own error never counts, nor does a canceled call. At most half
-	// of a fleet is ejected at once, and all but one of the backends that refuse connections.
+	// Outlier detection by the results of calls. A tool's own error never counts, nor does a canceled call. At most
+	// half of a fleet is ejected at once, and all but one of the backends that refuse connections.
 	Ejection Ejection `yaml:"ejection"`
 	// Retry budget. A call is retried only if it provably did not start, or, once, if its tool is idempotent and no
 	// response has begun. A call without a connection needs no budget.
@@ -59,8 +59,8 @@ type Fleet struct {
 	SlowStart time.Duration `yaml:"slow_start" default:"30s"`
 	// Policy for tools without a rule or a recommendation of the manifest.
 	Policy call.Verdict `yaml:"policy" default:"block"`
-	// How long a call that needs a person's approval waits for the answer, unless its caller says so: with Prefer: wait or
-	// x-approval-wait. It waits for three quarters of the time until its deadline at most; 0s: not at all.
+	// How long a call that needs a person's approval waits for the answer, unless its caller says so: with Prefer: wait
+	// or x-approval-wait. It waits for three quarters of the time until its deadline at most; 0s: not at all.
 	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m" default:"0s"`
 	// File of the capability's manifest.yaml, with its tools and recommended policies. Default the one of manifests.
 	Manifest string `yaml:"manifest" kind:"file"`
@@ -106,8 +106,8 @@ func (f *Fleet) Check(at strictyaml.At) {
 
 // FleetMCP is about the tools of a fleet over MCP.
 type FleetMCP struct {
-	// Beginning of the names of its tools, before two underscores, as in weather__get_forecast; none: a name is the tool
-	// alone. No two fleets have the same. Default the id of the capability.
+	// Beginning of the names of its tools, before two underscores, as in weather__get_forecast; none: a name is the
+	// tool alone. No two fleets have the same. Default the id of the capability.
 	Name string `yaml:"name" kind:"tool_prefix"`
 }
 
@@ -242,7 +242,8 @@ type Retry struct {
 
 // FleetIdempotency is about idempotency keys of gRPC calls.
 type FleetIdempotency struct {
-	// true: the gateway handles idempotency-key of gRPC calls, as it does over JSON; false: it is forwarded to backends.
+	// true: the gateway handles idempotency-key of gRPC calls, as it does over JSON; false: it is forwarded to
+	// backends.
 	GRPC bool `yaml:"grpc" default:"false"`
 }
 

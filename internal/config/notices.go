@@ -14,8 +14,8 @@ import (
 type Webhook struct {
 	// URL of a request for each event, as in https://hooks.example.com/approvals.
 	URL string `yaml:"url" kind:"webhook_url"`
-	// Form of the requests. generic: signed JSON. slack: for an incoming webhook of Slack. teams: for a webhook of Teams
-	// Workflows.
+	// Form of the requests. generic: signed JSON. slack: for an incoming webhook of Slack. teams: for a webhook of
+	// Teams Workflows.
 	Format string `yaml:"format" enum:"generic,slack,teams" default:"generic"`
 	// File with the secrets that sign requests, one a line: whsec_ and base64, or 24 bytes or more verbatim. All sign.
 	// Required for generic requests; the others are not signed.
@@ -75,8 +75,8 @@ type Email struct {
 	On bool `yaml:",present"` // the file has the block
 	// SMTP server that takes the messages, host:port, as in smtp.example.com:587.
 	Server string `yaml:"server" kind:"smtp_server" required:""`
-	// Security of the connection. starttls: required after the greeting; usual at port 587. implicit: TLS from the first
-	// byte; usual at port 465. off: none, for a server of this machine.
+	// Security of the connection. starttls: required after the greeting; usual at port 587. implicit: TLS from the
+	// first byte; usual at port 465. off: none, for a server of this machine.
 	TLS string `yaml:"tls" enum:"starttls,implicit,off" default:"starttls"`
 	// Authorities that may vouch for the server, PEM. Default the system's.
 	CAFile string `yaml:"ca_file" kind:"file"`

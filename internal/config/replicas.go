@@ -13,8 +13,8 @@ import (
 // Redis is the store that replicas share.
 type Redis struct {
 	// Address: embedded, a store inside the process that is not shared; redis://user@host:6379/0;
-	// redis+sentinel://host:26379,host:26379/master; or redis+cluster://host:6379,host:6379. rediss, rediss+sentinel and
-	// rediss+cluster use TLS.
+	// redis+sentinel://host:26379,host:26379/master; or redis+cluster://host:6379,host:6379. rediss, rediss+sentinel
+	// and rediss+cluster use TLS.
 	URL string `yaml:"url" kind:"redis" default:"embedded" scalar:""`
 	// File with the password, without the final newline; it overrides the url's.
 	PasswordFile string `yaml:"password_file" kind:"file"`
@@ -31,8 +31,8 @@ type Redis struct {
 	// Number of Redis replicas that must have the redemption of an approval, or the claim of an idempotency key, before
 	// the call runs. It is rejected after a second without them. Default none.
 	WaitReplicas int `yaml:"wait_replicas" min:"1" max:"10"`
-	// Keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the first signs, all verify.
-	// Default none, and nothing is signed.
+	// Keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the first signs, all
+	// verify. Default none, and nothing is signed.
 	StoreKeyFile string `yaml:"store_key_file" kind:"file"`
 	// true: unsigned records are accepted, during the introduction of a store_key_file.
 	Unsigned bool `yaml:"store_key_accept_unsigned" default:"false"`
@@ -61,8 +61,8 @@ func (r *Redis) Check(at strictyaml.At) {
 type Replicas struct {
 	// This replica's name, unique, without spaces. auto: the host's name and a random suffix.
 	ID string `yaml:"id" kind:"replica" default:"auto"`
-	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes. Every
-	// five intervals each compares its state with Redis, in case it missed a change.
+	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes.
+	// Every five intervals each compares its state with Redis, in case it missed a change.
 	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
 	// Time without a probe after which the state of a backend is unknown, and calls may go there.
 	Stale time.Duration `yaml:"stale" min:"5s" max:"1h" default:"30s"`

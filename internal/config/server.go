@@ -152,8 +152,8 @@ func (t *Traces) Check(at strictyaml.At) {
 // credential.
 type ClientLimits struct {
 	// Concurrent connections. Further ones wait in the backlog. A network may have a quarter of them, and an eighth is
-	// reserved for networks that authenticated in the last hour. A quarter may be calls that need no credential, such as
-	// Health/Watch and reflection.
+	// reserved for networks that authenticated in the last hour. A quarter may be calls that need no credential, such
+	// as Health/Watch and reflection.
 	Connections int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
 	// Addresses without these limits, besides trusted_proxies; []: none.
 	Exempt []netip.Prefix `yaml:"exempt" default:"[127.0.0.0/8, '::1/128']"`

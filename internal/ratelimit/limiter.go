@@ -114,8 +114,8 @@ func (l *Limiter) Take(s *tenant.Settings, c *call.Call, shard uint32, p *Permit
 	return nil, true
 }
 
-// Refund has a call that was admitted today count for no limit, as another call has counted for it. It stays counted for
-// a user, agent or capability whose state was removed since.
+// Refund has a call that was admitted today count for no limit, as another call has counted for it. It stays counted
+// for a user, agent or capability whose state was removed since.
 func (l *Limiter) Refund(s *tenant.Settings, c *call.Call) {
 	if s == nil {
 		if s = l.single.Load(); s == nil {

@@ -165,9 +165,9 @@ const luaPublishChange = luaNextVersion + `
 
 // changeScript writes one catalog.Change. It returns -1 if its lease has ended.
 //
-// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, what
-// was left out, number of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so that no other
-// tool can take its name unnoticed.
+// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, what was
+// left out, number of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so
+// that no other tool can take its name unnoticed.
 var changeScript = newScript(luaPublishChange + `
 	local turn, changed = ARGV[4], false
 	if turn ~= '' then

@@ -80,8 +80,8 @@ func fromECMA(text string) string {
 	})
 }
 
-// ecmaOnly reports whether an error is of what ECMA-262 has and Go has not: lookaround, references to groups, \uXXXX with
-// surrogates, repeats of more than 1000, classes such as [^] and [\w-.].
+// ecmaOnly reports whether an error is of what ECMA-262 has and Go has not: lookaround, references to groups, \uXXXX
+// with surrogates, repeats of more than 1000, classes such as [^] and [\w-.].
 func ecmaOnly(err error) bool {
 	var wrong *syntax.Error
 	if !errors.As(err, &wrong) {

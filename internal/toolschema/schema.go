@@ -50,8 +50,8 @@ func Compile(text []byte) (*Schema, error) {
 	return s, s.compile(doc)
 }
 
-// CompileLenient parses the JSON Schema of a server, whose tool is of use even if its schema cannot be checked: Unchecked then
-// says why. The error is of a text that is no JSON object, or too large.
+// CompileLenient parses the JSON Schema of a server, whose tool is of use even if its schema cannot be checked:
+// Unchecked then says why. The error is of a text that is no JSON object, or too large.
 func CompileLenient(text []byte) (*Schema, error) {
 	s, doc, err := parse(text)
 	if err != nil {

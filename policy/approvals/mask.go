@@ -204,8 +204,8 @@ func (m *masker) maskText(text string, shapes bool) string {
 	return text
 }
 
-// bounded reports whether a match is a whole word of its text, and no part of a host, a path or a command. before is the
-// text before the match, with the name of the value, and after is the text after the value.
+// bounded reports whether a match is a whole word of its text, and no part of a host, a path or a command. before is
+// the text before the match, with the name of the value, and after is the text after the value.
 func bounded(before, match, after string) bool {
 	const joins = `/.@\\` // to a longer host, path or address
 	if before != "" && strings.IndexByte(joins, before[len(before)-1]) >= 0 {

@@ -37,7 +37,8 @@ func (m *Mux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Reque
 	m.Handle(pattern, http.HandlerFunc(h))
 }
 
-// HandleRPC registers the handler of a gRPC service, or of its JSON routes. The handler calls Authorize for each method.
+// HandleRPC registers the handler of a gRPC service, or of its JSON routes. The handler calls Authorize for each
+// method.
 func (m *Mux) HandleRPC(pattern string, h http.Handler) {
 	m.mux.Handle(pattern, h)
 	m.rows[pattern] = Access{Role: byMethod}

@@ -80,9 +80,9 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// Done implements filter.Filter. A call that has used up the approval of an earlier call counts no second time: that one
-// has counted. Both count if the approval is given back, as the call did not start, and if the call passed midnight, as
-// the next day's calls are counted anew.
+// Done implements filter.Filter. A call that has used up the approval of an earlier call counts no second time: that
+// one has counted. Both count if the approval is given back, as the call did not start, and if the call passed
+// midnight, as the next day's calls are counted anew.
 func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	_, shadowed := s.Permit.Shadowed()
 	f.Release(c, s)

@@ -48,8 +48,8 @@ func TestUnreadHeartbeats(t *testing.T) {
 	}
 }
 
-// TestFormsOfLongCalls: the response to a call that takes long is events for clients that name them, and JSON for others,
-// which may not read events. Clients that accept events alone get them from quick calls too.
+// TestFormsOfLongCalls: the response to a call that takes long is events for clients that name them, and JSON for
+// others, which may not read events. Clients that accept events alone get them from quick calls too.
 func TestFormsOfLongCalls(t *testing.T) {
 	t.Parallel()
 	for header, form := range map[string]string{"": "application/json", "*/*": "application/json",

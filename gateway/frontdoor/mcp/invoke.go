@@ -68,8 +68,8 @@ var (
 )
 
 // stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response has
-// all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement StreamInvoke,
-// stream makes the call with Invoke.
+// all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement
+// StreamInvoke, stream makes the call with Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

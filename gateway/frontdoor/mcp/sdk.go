@@ -58,8 +58,8 @@ func (m *message) withID(text []byte) []byte {
 
 // sdkResponse is a response of the SDK on its way to the client, which gets its own id. The SDK writes each message at
 // once. One in JSON becomes an event if the events of the response have begun. Some of the SDK's errors are plain text,
-// where clients expect JSON-RPC. Others quote the message, and none has a reason. It is no response.Writer, as it replaces
-// the response instead of beginning it.
+// where clients expect JSON-RPC. Others quote the message, and none has a reason. It is no response.Writer, as it
+// replaces the response instead of beginning it.
 type sdkResponse struct {
 	h      *Handler
 	x      *exchange
@@ -130,8 +130,8 @@ func (*sdkResponse) FlushError() error { return nil }
 // maxBefore bounds what precedes the error in a response of JSON-RPC, in bytes: the id is the longest member.
 const maxBefore = 8 * maxID
 
-// withReason returns a response of the SDK, or an event with one, with the gateway's error in place of the SDK's; nil: it
-// has none.
+// withReason returns a response of the SDK, or an event with one, with the gateway's error in place of the SDK's; nil:
+// it has none.
 func (w *sdkResponse) withReason(text []byte) []byte {
 	if !bytes.Contains(text[:min(len(text), maxBefore)], []byte(`"error":{`)) {
 		return nil

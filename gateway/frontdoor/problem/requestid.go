@@ -41,8 +41,8 @@ func WithRequestID(next http.Handler) http.Handler {
 
 type badIDKey struct{}
 
-// Check rejects requests with an invalid id, which WithRequestID has replaced: their sender would search for it. It also
-// rejects gRPC over HTTP/1.1, which cannot carry it.
+// Check rejects requests with an invalid id, which WithRequestID has replaced: their sender would search for it. It
+// also rejects gRPC over HTTP/1.1, which cannot carry it.
 func Check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

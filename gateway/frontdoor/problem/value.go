@@ -20,8 +20,8 @@ var (
 		`field already set for oneof|enum|more than one value provided for key "[^"]*" in map|type mismatch, parameter:) ?"?([a-z_]*)`)
 )
 
-// WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without the
-// name of the library; "": it is an error of another library.
+// WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without
+// the name of the library; "": it is an error of another library.
 func WithoutValue(text string) string {
 	found := placed.FindStringSubmatch(strings.ReplaceAll(text, "\n", " "))
 	if found == nil {

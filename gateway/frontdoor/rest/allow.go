@@ -20,8 +20,8 @@ func probeOf(r *http.Request) *probe {
 	return p
 }
 
-// allowed returns the methods of r's path, as the value of an Allow header; "" for an unknown path. The mux does
-// not list its routes, so it is probed with each method: prepare and noRoute stop at a probe. Methods of a pattern whose
+// allowed returns the methods of r's path, as the value of an Allow header; "" for an unknown path. The mux does not
+// list its routes, so it is probed with each method: prepare and noRoute stop at a probe. Methods of a pattern whose
 // variable takes more than another one do not count: /approvals/{approval_id} matches /approvals/ID:approve, too.
 func (h *Handler) allowed(r *http.Request) []string {
 	var methods []string

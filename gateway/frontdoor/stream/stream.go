@@ -84,8 +84,8 @@ func (s *Writer) head() {
 	}
 }
 
-// Unbuffered has proxies send each piece of a response at once. nginx, and proxies that read its header, would otherwise
-// wait for a full buffer.
+// Unbuffered has proxies send each piece of a response at once. nginx, and proxies that read its header, would
+// otherwise wait for a full buffer.
 func Unbuffered(head http.Header) { head.Set("X-Accel-Buffering", "no") }
 
 // End makes the connection ready for another request.

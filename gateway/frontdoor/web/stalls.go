@@ -15,8 +15,8 @@ func (s *Server) Stall(next http.Handler) http.Handler {
 	}, next)
 }
 
-// Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for a while. The
-// argument exempt reports requests whose handlers bound that themselves.
+// Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for a
+// while. The argument exempt reports requests whose handlers bound that themselves.
 func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {

@@ -14,7 +14,8 @@ type Config struct {
 	// Origin returns the client's address. It is called first, on the connection's own goroutine, may read what comes
 	// before anything else, and has SetupTimeout; an error ends the connection. nil: the socket's other end.
 	Origin func(net.Conn) (net.Addr, error)
-	// OnConnect returns Peer.Value. It is called once for each connection, when the connection is set up. nil: no value.
+	// OnConnect returns Peer.Value. It is called once for each connection, when the connection is set up. nil: no
+	// value.
 	OnConnect func(*Peer) any
 	// Account returns the account of what a connection takes as long as it is open. It is called before OnConnect.
 	// nil: that is not bounded.
@@ -52,8 +53,8 @@ type Limits struct {
 	Evict bool
 }
 
-// Age replaces old connections, so that their clients connect again, at another replica. Its fields with tags are a part
-// of the configuration file.
+// Age replaces old connections, so that their clients connect again, at another replica. Its fields with tags are a
+// part of the configuration file.
 type Age struct {
 	// Age at which a client's connection is replaced, more or less a tenth: over HTTP/2 by GOAWAY, over HTTP/1.1 by
 	// Connection: close. Calls and streams that run finish. 0s: none.
@@ -61,8 +62,8 @@ type Age struct {
 	// Time after max_connection_age for calls and streams over HTTP/2, which then end with UNAVAILABLE; 0s: no limit.
 	Grace time.Duration `yaml:"max_connection_age_grace" default:"0s" restart:"yes"`
 
-	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is called
-	// for each response, from any goroutine. If it is nil, clients leave when the Server stops listening.
+	// Leaving reports whether clients are to leave: each response over HTTP/1.1 then has Connection: close. It is
+	// called for each response, from any goroutine. If it is nil, clients leave when the Server stops listening.
 	Leaving func() bool
 }
 

@@ -19,8 +19,8 @@ const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 type HTTP2 interface {
 	// ServeConn serves a connection of which first was read, and returns when the connection has ended.
 	ServeConn(nc net.Conn, first []byte, p *Peer)
-	// RejectCleartext tells a client of HTTP/2 in cleartext that the port speaks TLS. It reads from in, which begins with
-	// the Preface and has a bound and a deadline.
+	// RejectCleartext tells a client of HTTP/2 in cleartext that the port speaks TLS. It reads from in, which begins
+	// with the Preface and has a bound and a deadline.
 	RejectCleartext(nc net.Conn, in io.Reader)
 }
 

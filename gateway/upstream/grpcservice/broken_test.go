@@ -32,7 +32,8 @@ func newReflected(t *testing.T, edit func(*descriptorpb.FileDescriptorProto)) *g
 	return r
 }
 
-// TestABrokenFileHidesWhatDependsOnIt: the other services are served, and log and discovery name the file and the cause.
+// TestABrokenFileHidesWhatDependsOnIt: the other services are served, and log and discovery name the file and the
+// cause.
 func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 	t.Parallel()
 	type file = descriptorpb.FileDescriptorProto

@@ -55,9 +55,9 @@ func (b *budget) err() error {
 	return b.ctx.Err()
 }
 
-// weigh bounds what it costs to link files: each element has a full name, which begins with those of all elements around
-// it, and names that are relative are looked for in each of them. The files that cost most are left out. The error is
-// that of ctx.
+// weigh bounds what it costs to link files: each element has a full name, which begins with those of all elements
+// around it, and names that are relative are looked for in each of them. The files that cost most are left out. The
+// error is that of ctx.
 func (l *linked) weigh(ctx context.Context) error {
 	type cost struct {
 		name          string

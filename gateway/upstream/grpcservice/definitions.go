@@ -158,8 +158,8 @@ func (m *made) clone() made {
 	return c
 }
 
-// unusable takes note of a method that cannot be a tool. It is a mistake in the list if the method is listed by its name,
-// or has the tool name of another one.
+// unusable takes note of a method that cannot be a tool. It is a mistake in the list if the method is listed by its
+// name, or has the tool name of another one.
 func (d *definer) unusable(path string, err error) {
 	clash := &collision{}
 	if is := errors.As(err, &clash); is || d.named[path] {

@@ -62,8 +62,8 @@ func (c *watched) Close() error {
 	return c.Conn.Close()
 }
 
-// check closes the connections that bring nothing for so long, unless the backend answers meanwhile. One check runs at a
-// time.
+// check closes the connections that bring nothing for so long, unless the backend answers meanwhile. One check runs at
+// a time.
 func (l *links) check(answers func(context.Context) bool, silence time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

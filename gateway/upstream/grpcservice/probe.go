@@ -118,8 +118,8 @@ func (r *reflection) serving(methods []string) (serving, error) {
 // maxNamed is how many methods of a service a reason names.
 const maxNamed = 4
 
-// methods returns the methods of a service, sorted. known is false for a service without a description that can be read,
-// or a long one.
+// methods returns the methods of a service, sorted. known is false for a service without a description that can be
+// read, or a long one.
 func (r *reflection) methods(service string) (names []string, known bool, _ error) {
 	find := func() *descriptorpb.ServiceDescriptorProto {
 		for _, file := range r.files {

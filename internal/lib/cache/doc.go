@@ -4,7 +4,7 @@
 //	freshness.go        Freshness: how long an entry is valid, and what counts while the store is silent
 //	flights.go          Flights: concurrent requests for one key share one request to the store
 //
-// The user of a Cache decides what an entry means, so an entry may also say that the store has nothing under its key. An
-// answer that was requested before a change must not be stored after it: the user takes a Stamp before the request,
+// The user of a Cache decides what an entry means, so an entry may also say that the store has nothing under its key.
+// An answer that was requested before a change must not be stored after it: the user takes a Stamp before the request,
 // and stores the answer with PutSince.
 package cache

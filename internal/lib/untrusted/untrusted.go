@@ -1,6 +1,6 @@
 // Package untrusted makes the texts of others fit for terminals, logs and errors: names, descriptions, reasons. Its
-// results contain no terminal control sequences, and Word, Line and Beginning have one line, so that they cannot imitate
-// the output around them.
+// results contain no terminal control sequences, and Word, Line and Beginning have one line, so that they cannot
+// imitate the output around them.
 package untrusted
 
 import (

@@ -77,8 +77,8 @@ func New(cfg Config) (*Tracer, error) {
 	return t, nil
 }
 
-// resourceOf returns the resource of the spans: the environment's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, with the
-// program's own version and instance.
+// resourceOf returns the resource of the spans: the environment's OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, with
+// the program's own version and instance.
 func resourceOf(cfg *Config) *resource.Resource {
 	own := resource.NewSchemaless(serviceVersion.String(cfg.Version), serviceInstance.String(cfg.Instance))
 	for _, next := range []*resource.Resource{resource.Environment(), resource.NewSchemaless(serviceName.String("capgate"))} {

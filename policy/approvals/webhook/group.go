@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Group is a changing set of Deliverers. They share the feed of events and nothing else, so that none waits for another.
-// It is safe for concurrent use.
+// Group is a changing set of Deliverers. They share the feed of events and nothing else, so that none waits for
+// another. It is safe for concurrent use.
 type Group struct {
 	mu      sync.Mutex
 	all     []*Deliverer // immutable

@@ -111,8 +111,8 @@ func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity)
 	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, all: map[viewKey]*view{}}
 }
 
-// watch calls changed when the caller's tools were looked at first, and each time that they have changed, until ctx ends.
-// An error is changed's, or that of the first look.
+// watch calls changed when the caller's tools were looked at first, and each time that they have changed, until ctx
+// ends. An error is changed's, or that of the first look.
 func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func() error) error {
 	v := s.join(caller)
 	defer s.leave(v)
