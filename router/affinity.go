@@ -82,7 +82,7 @@ func (f *Fleet) Acquire(b *Backend, retry bool) Permit {
 	if !retry {
 		b.load.routed.Add(1)
 	}
-	return Permit{load: b.load, clock: f.clock}
+	return Permit{load: b.load}
 }
 
 // NoHome is the refusal of a session's calls when no backend can take them.

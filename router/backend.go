@@ -88,8 +88,8 @@ func (b *Backend) Routed() int64 { return b.load.routed.Load() }
 // Permit is a call's permit at a backend. The zero Claim is none.
 type Permit struct {
 	load  *load
-	clock *clock
-	pool  *pool // of a limited fleet
+	pool  *pool     // of a limited fleet
+	needs *callTime // of the call's tenant; guarded by the pool's limiter
 }
 
 // Done returns the permit, and reports the call's outcome. It must be called once.
@@ -100,19 +100,19 @@ func (c Permit) Done(o Outcome) {
 	}
 	l.inFlight.Add(-1)
 	if c.pool != nil {
-		c.pool.release(o.Took)
+		c.pool.release(c.needs, o.Took)
 	}
 	switch o.Class {
 	case Neutral:
 	case Succeeded:
 		if o.Latency > 0 {
-			l.latency.observe(c.clock.at(o.At), o.Latency)
+			l.latency.observe(l.backend.state.clock.at(o.At), o.Latency)
 		}
 		if l.failing.Load() != 0 {
-			l.resetFailures(c.clock.at(o.At))
+			l.resetFailures(l.backend.state.clock.at(o.At))
 		}
 	default:
-		l.backend.onFailure(o, c.clock.at(o.At))
+		l.backend.onFailure(o, l.backend.state.clock.at(o.At))
 	}
 }
 

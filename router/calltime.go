@@ -1,9 +1,12 @@
 package router
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
-// callTime estimates the time that a fleet's calls need at least, from their first byte at a backend to their end:
-// nine of ten need more. Calls with less time left are very likely to do work that is lost.
+// callTime estimates the time that a tenant's calls of a fleet need at least, from their first byte at a backend to
+// their end: nine of ten need more. Calls with less time left are very likely to do work that is lost.
 type callTime struct{ expected time.Duration } // 0: unknown
 
 // observe takes the time of a call; 0: unknown. The estimate falls by a quarter for a faster call, and rises nine
@@ -18,4 +21,26 @@ func (t *callTime) observe(took time.Duration) {
 	default:
 		t.expected = min(e+e/36+1, took)
 	}
+}
+
+// callTimes are the estimates of a fleet by tenant, so that the slow calls of one tenant refuse none of another.
+type callTimes map[string]*callTime
+
+// maxCallTimes bounds the tenants of a fleet with an estimate. For a further one, any other starts over.
+const maxCallTimes = 1000
+
+// of returns the estimate of a tenant.
+func (t callTimes) of(tenant string) *callTime {
+	if one := t[tenant]; one != nil {
+		return one
+	}
+	if len(t) >= maxCallTimes {
+		for other := range t {
+			delete(t, other)
+			break
+		}
+	}
+	one := &callTime{}
+	t[strings.Clone(tenant)] = one
+	return one
 }

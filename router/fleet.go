@@ -71,7 +71,7 @@ func (f *Fleet) Route(tried *Backend) (backend *Backend, claim Permit, refusal *
 	if tried == nil {
 		l.routed.Add(1)
 	}
-	return l.backend, Permit{load: l, clock: f.clock}, nil
+	return l.backend, Permit{load: l}, nil
 }
 
 // HasOther reports whether there is a usable backend other than b.

@@ -23,7 +23,7 @@ type limiter struct {
 	limit            Limit
 	pools            map[string]*pool // by address
 	queue            waitQueue
-	need             callTime      // of a call
+	needed           callTimes     // by calls
 	scheduled        bool          // an exchange is scheduled or in flight
 	rerun            bool          // another one follows
 	shared           bool          // the store may have records of this replica
@@ -105,7 +105,7 @@ func (l *limiter) patient(w *Waiter) bool {
 	now, longest, left := l.now(), l.limit.Wait, w.request.Left
 	if left == 0 {
 		left = longest
-	} else if need := l.need.expected; w.request.Whole && need > 0 {
+	} else if need := l.needed.of(w.request.Tenant).expected; w.request.Whole && need > 0 {
 		left -= need
 		longest = min(longest, left)
 	} // else the deadline itself ends the call
@@ -145,7 +145,8 @@ func (l *limiter) tryAcquire(e *PermitRequest) (PermitResult, bool) {
 	if e.Tried == nil {
 		b.load.routed.Add(1)
 	}
-	return PermitResult{Backend: b, Claim: Permit{b.load, f.clock, l.pools[b.Addr].acquire()}}, true
+	permit := Permit{b.load, l.pools[b.Addr].acquire(), l.needed.of(e.Tenant)}
+	return PermitResult{Backend: b, Claim: permit}, true
 }
 
 // withPermit returns first if it has a permit, else the least loaded backend that has, or nil.

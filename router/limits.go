@@ -69,7 +69,7 @@ func (a *Limits) of(s *fleetState, capability string) *limiter {
 	if l == nil {
 		l = &limiter{
 			limits: a, capability: capability, pools: map[string]*pool{}, queue: waitQueue{all: &a.waiting},
-			unansweredSince: never,
+			needed: callTimes{}, unansweredSince: never,
 		}
 		a.firstOnce.Do(func() { close(a.first) })
 		a.limiters[capability] = l

@@ -55,12 +55,12 @@ func (p *pool) acquire() *pool {
 
 // release hands a call's permit to the next call, or to another replica that waits. While calls wait
 // here too, the replica keeps its even part, so that replicas do not pass permits back and forth. took is the
-// time that the call needed; 0: unknown.
-func (p *pool) release(took time.Duration) {
+// time that the call needed, of those that needs has; 0: unknown.
+func (p *pool) release(needs *callTime, took time.Duration) {
 	l := p.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.need.observe(took)
+	needs.observe(took)
 	p.used--
 	if p.waiting > 0 && !l.storeUnavailable && p.held > max(p.used, p.limit/max(p.replicas, 1)) {
 		p.held--

@@ -2,9 +2,9 @@ package relay
 
 // How a connection is found out whose peer does not answer any more, long before its time of silence is over.
 
-// Check sends a PING over the upstream's connections that have streams. One that does not answer it within
-// Timeouts.Ping ends with its streams. Check is for an upstream that does not answer otherwise, and may be called
-// often.
+// Check sends a PING over the upstream's connections that have streams. One that neither answers it nor brings anything
+// else for Timeouts.Ping ends with its streams. Check is for an upstream that does not answer otherwise, and may be
+// called often.
 func (u *Upstream) Check() {
 	for _, sh := range u.relay.shards {
 		sh.check(u)
@@ -44,4 +44,13 @@ func (c *conn) check() {
 func (c *conn) ping() {
 	c.pingSent, c.pinged = c.sh.now, c.sh.now
 	c.writePing(uint64(c.sh.now))
+}
+
+// pingOpenSince returns the time at which the wait for the response to a PING began. Whatever an upstream sends begins it
+// anew: over a slow network, the response may be behind a long one.
+func (c *conn) pingOpenSince() int64 {
+	if c.pool == nil {
+		return c.pingSent
+	}
+	return max(c.pingSent, c.lastRead)
 }

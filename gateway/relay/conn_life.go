@@ -249,7 +249,7 @@ func (c *conn) setTimer() {
 	case c.unfinished():
 		when = c.since + c.setupTimeout()
 	case c.pingSent != 0:
-		when = c.pingSent + int64(cfg.Timeouts.Ping)
+		when = c.pingOpenSince() + int64(cfg.Timeouts.Ping)
 	case c.streams.count == 0 && c.pool != nil:
 		when = c.quiet + int64(cfg.Timeouts.Idle)
 	default:
@@ -292,7 +292,7 @@ func (c *conn) expire() {
 			return
 		}
 	case c.pingSent != 0:
-		if now-c.pingSent >= int64(cfg.Timeouts.Ping) {
+		if now-c.pingOpenSince() >= int64(cfg.Timeouts.Ping) {
 			c.lost(errPingTimeout)
 			return
 		}

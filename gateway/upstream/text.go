@@ -63,9 +63,14 @@ var credentials = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|t
 	`\b(?:bearer|basic)\s+[\w.~+/=-]*\d|://[^\s/@]*:[^\s/@]+@|\beyJ[\w-]{8,}\.|` +
 	`\b(?:sk|pk|rk|ghp|gho|ghu|ghs|glpat|xox[a-z])[-_][\w-]{8,}|\bAKIA\w{12}|-----BEGIN`)
 
+// searched is how many bytes of a text, beyond those that are shown, are searched for credentials.
+const searched = 4 << 10
+
 // Said returns why a backend fails in its own words, as one line of at most some bytes, for operators. A text that may
-// have a credential is withheld as a whole.
+// have a credential is withheld as a whole. Text far beyond the line is not searched: the search takes about half a
+// second per MiB.
 func Said(text string, most int) string {
+	text = Clip(text, most+searched)
 	if credentials.MatchString(text) {
 		return "(its text may have a credential, and is not shown)"
 	}

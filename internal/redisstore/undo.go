@@ -39,7 +39,7 @@ func (s *Store) undo(ctx context.Context, tenant string, why error, try func(con
 		return
 	}
 	go func() {
-		defer func() { share.Release(1); <-s.undos }()
+		defer func() { <-s.undos; share.Release(1) }() // so that a share always has a place
 		recovery.Round("undo a write to redis", func() { s.undoLater(try) })
 	}()
 }

@@ -80,7 +80,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 const (
 	filePart  = iota
 	fieldPart // a text, such as other inputs of a page have
-	noPart    // without a name and without content, as pages send an input of which no file was chosen
+	noPart    // with an empty filename and without content, as pages send an input of which no file was chosen
 )
 
 // formPart is a part of a form.
@@ -112,7 +112,7 @@ func readPart(part *multipart.Part) (p formPart, err error) {
 	case !readable:
 		p.refusal = badForm("the Content-Disposition of a part cannot be read; it is like form-data; name=\"file\"; " +
 			"filename=\"report.pdf\", and filename* is in UTF-8")
-	case name == "" && n == 0:
+	case named && name == "" && n == 0:
 		p.kind = noPart
 	case name == "" && strings.HasPrefix(typ, "multipart/"):
 		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " has several files in a body of its own; " +
