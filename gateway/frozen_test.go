@@ -26,9 +26,11 @@ func TestFrozenBackend(t *testing.T) {
 	ln := gatewaytest.NewFreezer(check.Listen(t))
 	frozen := one.ServeOn(t, ln, call.Doc)
 	check.Cleanup(t, ln.Thaw)
+	patient := quick // a busy machine answers later, and is not frozen
+	patient.Timeout = 2 * time.Second
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Relay: relay.Config{Timeouts: relay.Timeouts{Ping: 200 * time.Millisecond}},
-		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Health: quick,
+		Relay: relay.Config{Timeouts: relay.Timeouts{Ping: patient.Timeout}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Health: patient,
 			Backends: []string{frozen.Addr, two.Serve(t, call.Doc).Addr}}},
 	})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
