@@ -11,6 +11,7 @@ import (
 type Retries struct {
 	Share float64 // retries per call of about the last 10 s; default 0.1; negative: none
 	Floor int     // retries per second that are allowed besides; default 10; negative: none
+	Off   bool    // no call makes another attempt
 	Proxy bool    // the backends are behind a proxy that may answer REFUSED_STREAM for calls that ran
 }
 
@@ -62,6 +63,9 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	b.allowed.Add(1)
 	return true
 }
+
+// Retries reports whether calls of the fleet may make another attempt at all.
+func (f *Fleet) Retries() bool { return !f.retries.Off }
 
 // CountRetry counts a retry that the budget need not pay for.
 func (f *Fleet) CountRetry() { f.state.budget.allowed.Add(1) }

@@ -270,7 +270,7 @@ func TestRemovedFields(t *testing.T) {
 		"traces: {endpoint: 'h:1', service: x}\n" + fleet: `f:1: traces.service: this field was removed; set OTEL_SERVICE_NAME in ` +
 			`the environment`,
 		"approvals: {webhook: {url: 'http://h'}}\n" + fleet: `f:1: approvals.webhook: this field was removed; write ` +
-			`approvals.notices: [{name: webhook, …}] with the same fields`,
+			`approvals.notices: [{name: webhook, …}] with its fields`,
 		"fleets:\n- {capability: a, backends: []}\n- {capability: b, backends: [], retry: {floor: 3}}\n": `f:3: fleets[1].retry.floor: ` +
 			`this field was removed; leave it out: 10 retries a second are permitted besides share; share: 0 turns retries off`,
 		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,

@@ -19,7 +19,8 @@ import (
 
 // decoder returns what reads a file into c.
 func (c *Config) decoder(name string) *strictyaml.Decoder {
-	d := &strictyaml.Decoder{Reader: strictyaml.Reader{File: name, Removed: removed}, Types: types(), Kinds: texts(), Doc: describe}
+	d := &strictyaml.Decoder{Reader: strictyaml.Reader{File: name, Removed: removed}, Types: types(), Kinds: texts(),
+		Doc: describe}
 	d.Kinds["file"] = c.fileKind(d)
 	protocols, probes := []string{selu}, []string(nil)
 	for _, p := range c.protocols {

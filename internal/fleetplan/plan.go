@@ -207,10 +207,11 @@ func routeOf(f *config.Fleet) router.FleetConfig {
 	}
 }
 
-// retriesOf returns the retry budget. Without a share there are no retries, not even the few of every fleet.
+// retriesOf returns the retry budget. Without a share there are no retries: neither the few of every fleet, nor those
+// that need no budget.
 func retriesOf(r *config.Retry) router.Retries {
 	if r.Share == 0 {
-		return router.Retries{Share: -1, Floor: -1, Proxy: r.Proxied}
+		return router.Retries{Share: -1, Floor: -1, Off: true, Proxy: r.Proxied}
 	}
 	return router.Retries{Share: r.Share, Proxy: r.Proxied}
 }

@@ -206,7 +206,7 @@ func TestRetriesOf(t *testing.T) {
 	s := settingsOf(2, 1)
 	s.Config.Fleets[1].Retry.Share, s.Config.Fleets[1].Retry.Proxied = 0, true
 	routes := (&Planner{}).Plan(s, nil).Routes
-	for i, want := range []router.Retries{{Share: 0.1}, {Share: -1, Floor: -1, Proxy: true}} {
+	for i, want := range []router.Retries{{Share: 0.1}, {Share: -1, Floor: -1, Off: true, Proxy: true}} {
 		if got := routes.Fleets[i].Retries; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}

@@ -150,7 +150,9 @@ func (a *ApprovalStore) Redeem(
 	}, redeemScript, w.Tenant, append([]any{id, token}, bindingFields(w)...)...)
 	if err != nil {
 		tenant, id := strings.Clone(w.Tenant), strings.Clone(id) // they may outlive the call
-		a.store.undo(ctx, tenant, err, func(ctx context.Context) (bool, error) { return a.Release(ctx, tenant, id, token) })
+		a.store.undo(ctx, tenant, err, func(ctx context.Context) (bool, error) {
+			return a.Release(ctx, tenant, id, token)
+		})
 		return 0, "", err
 	}
 	switch what := textAt(reply, 0); what {

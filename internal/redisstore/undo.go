@@ -17,7 +17,9 @@ const (
 
 // undo undoes a write of a tenant's call that does not run because the write failed with why: too few replicas have it,
 // or Redis may have executed it although no answer came. try may be repeated, and reports whether it found the write.
-func (s *Store) undo(ctx context.Context, tenant string, why error, try func(context.Context) (undone bool, err error)) {
+func (s *Store) undo(
+	ctx context.Context, tenant string, why error, try func(context.Context) (undone bool, err error),
+) {
 	var answer redis.Error
 	known := errors.Is(why, ErrUnreplicated)
 	switch {

@@ -100,6 +100,9 @@ func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal 
 	paid := s.allowed
 	s.allowed = false
 	c.Attempt.Past++
+	if !c.Fleet.Retries() {
+		return filter.Unreachable(c.Fleet)
+	}
 	if int(c.Attempt.Past) >= attempts && (attempts < MaxAttempts || known || !further(c, unsent)) {
 		return filter.Unreachable(c.Fleet)
 	}

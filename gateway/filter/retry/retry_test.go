@@ -165,6 +165,19 @@ func TestEachBackendOnce(t *testing.T) {
 	}
 }
 
+// TestRetriesThatAreOff: a call of a fleet without retries makes one attempt, whatever became of it.
+func TestRetriesThatAreOff(t *testing.T) {
+	t.Parallel()
+	for _, unsent := range []error{syscall.ECONNREFUSED, relay.ErrGoAway, relay.ErrRefused, relay.ErrLost} {
+		c, _ := attempted()
+		c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"},
+			Retries: router.Retries{Share: -1, Floor: -1, Off: true}})
+		if refusal := retry.Repeat(c, &retry.State{}, retry.MaxAttempts, unsent); refusal == nil {
+			t.Errorf("%v: another attempt", unsent)
+		}
+	}
+}
+
 // TestAttempts: a call that did not start is retried at the other one of two backends.
 func TestAttempts(t *testing.T) {
 	t.Parallel()

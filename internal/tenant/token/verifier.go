@@ -67,7 +67,8 @@ func New(tenants Tenants, o Options) *Verifier {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	v := &Verifier{
-		options: o, tenants: tenants, cache: cache.New[*verified](o.Cache), fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
+		options: o, tenants: tenants, cache: cache.New[*verified](o.Cache),
+		fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
 		// Half of the processors verify signatures, so that calls proceed while an attacker sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
