@@ -46,7 +46,7 @@ func startCredentialDoors(t *testing.T, v tenant.Authenticator) *credentialDoors
 	return &credentialDoors{f.gateway, ring, gatewaytest.NewClient(f.gateway.Conn(t), 0)}
 }
 
-// reply is how a door has answered.
+// reply is the response of a door.
 type reply struct {
 	outcome          string // of the credential: "unauthenticated", "unavailable", or "" if it was accepted
 	challenge, after string // headers

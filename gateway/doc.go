@@ -39,10 +39,10 @@
 // NotSent again after an attempt that provably did not start, unless an earlier one may have run. If the relay itself
 // ends a stream (Explain), code that serves it may have done more, see filter.Served.Progress.
 //
-// Three facts stand beside it, none of which is a degree of progress. walk.unsent is why the last attempt did not
-// start, for the Done of its filters. walk.settled says that the client has the answer NotSent, so that the call is
-// sent to no backend any more. filter.Served.Continued says that code which serves a call has continued it: its refusal
-// says Sent then, as a backend may have got the call.
+// Three fields complement it. walk.unsent is the error for which the last attempt did not start; the Done of its
+// filters receives it. walk.settled is true once the client has the answer NotSent: the call must not be sent to a
+// backend then. filter.Served.Continued is true once code that serves a call has continued it: its refusal says Sent,
+// because a backend may have received the call.
 //
 // The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends,
 // internalcall.go the calls that the gateway itself makes, healthcheck.go the answers of Healthcheck, signed.go the

@@ -107,7 +107,7 @@ type captured struct {
 	held   request.Growing
 }
 
-// batchCopies is how often a response is held: in its buffer, which grows, and as an event.
+// batchCopies is the number of copies of a response in memory: its growing buffer, and the event.
 const batchCopies = 3
 
 // Header implements http.ResponseWriter, as the other methods do.

@@ -30,7 +30,7 @@ func toolOf(name string, t *Tool, stateless bool) *listedTool {
 }
 
 // hintsOf returns the annotations of a tool: those of its MCP server, and what the configuration says besides; nil:
-// there are none. A call that only reads destroys nothing.
+// there are none. A read-only tool is not destructive.
 func hintsOf(t *Tool) json.RawMessage {
 	var said json.RawMessage
 	if t.Extras != nil {

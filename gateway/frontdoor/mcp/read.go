@@ -286,7 +286,7 @@ func (m *message) unknownMethod() error {
 // usualAccept is the header Accept of the SDKs.
 const usualAccept = "application/json, text/event-stream"
 
-// accepted is what a client takes for a response.
+// accepted holds the content types that a client accepts.
 type accepted struct {
 	json, events bool
 	named        bool // events by their name: a client that sends a wildcard may read JSON alone

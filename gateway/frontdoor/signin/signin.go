@@ -17,8 +17,8 @@ import (
 type People interface {
 	// Key returns the session of the holder of a key. It may wait until ctx ends.
 	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)
-	// Check returns a refusal if the person or key of a session may not use the port, or no more; and else a text for
-	// what it may do there, which changes with that.
+	// Check returns a refusal if the person or key of a session may not use the port, or may no longer use it. Otherwise
+	// it returns a text that identifies its rights, and that changes with them.
 	Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal)
 }
 

@@ -26,7 +26,7 @@ type Writer struct {
 
 	mu     sync.Mutex
 	begun  bool
-	failed error // of a piece; there are no more
+	failed error // of the first piece that could not be sent; later ones are not tried
 }
 
 // Begun reports whether the response has begun.
