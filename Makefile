@@ -73,13 +73,18 @@ LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessa
 # Without GORACE, each program under the race detector waits a second at its end.
 RACE = GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 go test -race -vet=off -timeout $(TESTTIME)
 
-.PHONY: test test-all
+.PHONY: test test-all test-most
 test: setup ## every test, under the race detector, and without it where it disturbs, slows or does not matter
 	@tools/summary $(MAKE) --no-print-directory test-all
 
+# The other parts run even if test-most has failed, so that one run reports everything.
 test-all:
+	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
+	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line \
+		test-program test-raced test-raceless test-large console-test || status=1; exit $$status
+
+test-most:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line test-program test-raced test-raceless test-large console-test
 
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.

@@ -192,7 +192,7 @@ func TestPlacesAreReserved(t *testing.T) {
 	}
 }
 
-// sizeOf is the size of a file in bytes; 0 if it does not exist.
+// sizeOf returns the size of a file in bytes; 0 if it does not exist.
 func sizeOf(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

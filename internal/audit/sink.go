@@ -137,7 +137,8 @@ func (s *file) sync() error { return s.f.Sync() }
 
 func (s *file) close() error {
 	_ = s.repair() // Verify reports a part that stays
-	return s.f.Close()
+	// A child process that has not reached its exec has the file open, too, and would keep the lock.
+	return errors.Join(syscall.Flock(int(s.f.Fd()), syscall.LOCK_UN), s.f.Close())
 }
 
 func (s *file) rotated() bool {
