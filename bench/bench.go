@@ -262,7 +262,7 @@ func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (
 	return l, nil
 }
 
-// wait is the end of a window.
+// wait returns the end of a window.
 func (l *loading) wait() (res load.Result, err error) {
 	defer l.cancel()
 	if err := l.cmd.Wait(); err != nil {

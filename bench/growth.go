@@ -23,7 +23,7 @@ type variant struct {
 // inflight is how many calls are in flight on all connections together.
 const inflight = 256
 
-// variants are the curves. Along each only one thing changes.
+// variants returns the curves. Along each only one thing changes.
 func variants() []variant {
 	unary := func(conns, streams, size int) load.Config {
 		return load.Config{Mode: load.Closed, Method: load.Invoke, Conns: conns, Streams: streams, RequestSize: size,

@@ -30,7 +30,7 @@ func mcpRoutes(o options) []jsonRoute {
 	return routes
 }
 
-// toolsCall is a request of revision 2026-07-28.
+// toolsCall returns a request of revision 2026-07-28.
 func toolsCall(title string, peer peers.Spec, tool, args string) jsonRoute {
 	const revision = "2026-07-28"
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{

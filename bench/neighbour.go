@@ -180,7 +180,7 @@ func neighbourTable(o options, can float64, all []*neighbours) string {
 	return out.String()
 }
 
-// twoTenants is the part of a configuration that has them, and their keys.
+// twoTenants returns the part of a configuration that has them, and their keys.
 func twoTenants() (config string, keys [2]string) {
 	var out strings.Builder
 	out.WriteString("tenants:\n")

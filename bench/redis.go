@@ -101,7 +101,7 @@ func (b *bench) withRedis(ctx context.Context, p *peers.Peer, rate int) (res loa
 	return res, (after - before) / time.Since(began).Seconds(), err
 }
 
-// sent is how many commands a gateway has sent to Redis, by its own metrics.
+// sent returns the number of commands that a gateway has sent to Redis, by its own metrics.
 func sent(ctx context.Context, p *peers.Peer) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin.String()+"/metrics", nil)
 	if err != nil {

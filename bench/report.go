@@ -29,7 +29,7 @@ func (r *report) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
-// String is the whole part of the README.
+// String returns the whole part of the README.
 func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each.\n\n", machine(), r.opts.rounds, r.opts.window, r.opts.keep)
@@ -112,7 +112,7 @@ func (r *report) ratio(row row, cost float64, peer string) string {
 	return fmt.Sprintf("%.2f", cost/other)
 }
 
-// reference is the peer that stands for the TCP relay: haproxy's, or else our own.
+// reference returns the peer that stands for the TCP relay: haproxy's, or else our own.
 func (r *report) reference(name string) string {
 	if name != "tcp" {
 		return name

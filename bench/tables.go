@@ -66,7 +66,7 @@ func (b *bench) tables(ctx context.Context) (string, error) {
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// short is a duration in three digits or so.
+// short returns a duration in three digits or so.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:

@@ -37,7 +37,7 @@ func startFake(t *testing.T, change func(field, value string) string) (origin st
 	return s.URL
 }
 
-// startStranger is a gateway that does not know who asks.
+// startStranger returns a gateway that does not know who asks.
 func startStranger(t *testing.T) (origin string) {
 	t.Helper()
 	mux := pages()

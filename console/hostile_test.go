@@ -51,7 +51,7 @@ func hostile(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// poisoned is a hostile value in place of one of a field.
+// poisoned returns a hostile value in place of one of a field.
 func poisoned(field, was, value string) string {
 	switch {
 	case closed[field] || strings.HasSuffix(field, "_time"):

@@ -333,7 +333,7 @@ func (f *fleet) startHaproxy(t *testing.T) {
 	start(t, "haproxy", "-db", "-f", file)
 }
 
-// dial is a client with an address of its own.
+// dial returns a client with an address of its own.
 func (f *fleet) dial(t *testing.T) docpb.CapabilityClient {
 	t.Helper()
 	conn, client := f.connect(t)

@@ -168,7 +168,7 @@ func (d *drills) waitFor(alert string, want bool) {
 	})
 }
 
-// shell is a command for sh that finds capgate.
+// shell returns a command for sh that finds capgate.
 func shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(t.Context(), "sh", "-c", `PATH="$1:$PATH"`+"\n"+text, "sh", filepath.Dir(capgate))

@@ -134,7 +134,7 @@ func (g *gateways) tenants(t *testing.T, ids ...string) string {
 	return text.String()
 }
 
-// attribute is a value in a log of JSON lines.
+// attribute returns a value in a log of JSON lines.
 func attribute(text, key string) string {
 	_, rest, _ := strings.Cut(text, `"`+key+`":"`)
 	value, _, _ := strings.Cut(rest, `"`)

@@ -97,7 +97,7 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 	return b
 }
 
-// in is a path of the stage, in its directory.
+// in returns a path of the stage, in its directory.
 func (b *image) in(name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join(b.workdir, name)
@@ -150,7 +150,7 @@ func (b *image) run(line string) {
 	}
 }
 
-// buildContext is a copy of the repository's files, less what .dockerignore names.
+// buildContext returns a copy of the repository's files, less what .dockerignore names.
 func buildContext(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -109,7 +109,7 @@ func contains(all []any, want any) bool {
 	return slices.ContainsFunc(all, func(v any) bool { return reflect.DeepEqual(v, want) })
 }
 
-// chartConfig is the gateway's configuration in what is rendered.
+// chartConfig returns the gateway's configuration in what is rendered.
 func chartConfig(t *testing.T, args ...string) (config map[string]any) {
 	t.Helper()
 	text, _ := field(renderChart(t, args...)["ConfigMap capgate"], "data", "capgate.yaml").(string)

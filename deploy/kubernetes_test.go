@@ -75,7 +75,7 @@ func parseObjects(t *testing.T, text string) objects {
 	}
 }
 
-// field is a value deep in an object; a number is the index in a list.
+// field returns a value deep in an object; a number is the index in a list.
 func field(o any, path ...any) any {
 	for _, at := range path {
 		switch at := at.(type) {
@@ -89,7 +89,7 @@ func field(o any, path ...any) any {
 	return o
 }
 
-// schemas are those in schemas/kubernetes.json.
+// schemas returns those in schemas/kubernetes.json.
 func schemas(t *testing.T) func(o map[string]any) error {
 	t.Helper()
 	text, err := os.ReadFile("schemas/kubernetes.json")

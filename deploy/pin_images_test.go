@@ -65,7 +65,7 @@ func startRegistry(t *testing.T) *registry {
 	return r
 }
 
-// pin is a copy of what pin-images reads, with images of a registry.
+// pin returns a copy of what pin-images reads, with images of a registry.
 func pin(t *testing.T, r *registry) (dir string, images map[string]string) {
 	t.Helper()
 	dir, images = t.TempDir(), map[string]string{}

@@ -118,7 +118,7 @@ func (p *prometheus) returnsData(expr string) error {
 	return fmt.Errorf("%d series, none with a number", len(all))
 }
 
-// values are those of a label of a metric.
+// values returns those of a label of a metric.
 func (p *prometheus) values(label, metric string) (all []string, err error) {
 	query := url.Values{"start": {strconv.FormatInt(time.Now().Add(-time.Hour).Unix(), 10)}}
 	if metric != "" {
@@ -143,7 +143,7 @@ func (p *prometheus) rules() (all []rule, err error) {
 // name is a metric, a recorded one, a label, a function or a keyword.
 var name = regexp.MustCompile(`[A-Za-z_:][\w:]*`)
 
-// metrics are the names of scraped metrics in an expression.
+// metrics returns the names of scraped metrics in an expression.
 func metrics(expr string) (all []string) {
 	for _, word := range name.FindAllString(labels.ReplaceAllString(expr, ""), -1) {
 		if metric.MatchString(word) {

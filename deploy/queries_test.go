@@ -51,7 +51,7 @@ type boardPanel struct {
 	Panels  []boardPanel // of a collapsed row
 }
 
-// queries are those of all panels and annotations, by what they are of.
+// queries returns those of all panels and annotations, by what they are of.
 func (b *board) queries() iter.Seq2[string, string] {
 	return func(yield func(of, expr string) bool) {
 		for _, a := range b.Annotations.List {
@@ -173,7 +173,7 @@ func (p *prometheus) checkRules(t *testing.T) {
 // labels are the matchers of a selector.
 var labels = regexp.MustCompile(`\{[^}]*\}`)
 
-// compared is an alert's expression with the value of each comparison instead of nothing
+// compared returns an alert's expression with the value of each comparison instead of nothing
 // where it is false.
 func compared(expr string) string {
 	var text strings.Builder

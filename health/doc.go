@@ -2,8 +2,8 @@
 // snapshots. A call never queries it: the prober tells the router about each change, and
 // the router's tables are ready before the next call comes.
 //
-// The package is no load balancer, and does not prevent connections to a backend. It knows
-// fleets only as names with addresses.
+// The package is no load balancer, and does not prevent connections to a backend. To it, a
+// fleet is a name with addresses.
 //
 //	prober.go: time, network, goroutines      replica.go: decides; has none of the three
 //	  wait until the next is due ◄──────────── schedule.go: which backend to probe when
@@ -24,15 +24,15 @@
 // usable. An empty or silent store erases no replica's knowledge. All replicas show the newest reason of a backend that
 // stays Down, which is published twice a minute at most.
 //
-// A replica that reaches no backend, though others do, is cut off (reach.go). Where a backend does not answer a probe,
-// every replica is told (silence.go), so that its calls there need not wait for their deadline.
+// A replica that reaches no backend, though others do, is cut off (reach.go). When a backend does not answer a probe,
+// all replicas are notified (silence.go), so that their calls at it need not wait for their deadlines.
 //
 // A backend that refuses connections, or whose name does not exist, is probed again after a backoff from 100 ms. While
-// calls wait for a fleet without a ready backend (Prober.Expedite, ondemand.go), every replica with such calls probes;
-// what it finds counts there at once, and is not published.
+// calls wait for a fleet without a ready backend (Prober.Expedite, ondemand.go), every replica with such calls probes.
+// Its own results apply there at once, and are not published.
 //
 // A probe calls the backend's own Healthcheck: the doc dialect's, else the live
-// dialect's, else grpc.health.v1. The dialect that answers tells the gateway which one the
-// backend speaks. A backend that implements none of them but accepts the connection is
+// dialect's, else grpc.health.v1. The first that gets an answer is the
+// backend's dialect. A backend that implements none of them but accepts the connection is
 // usable. A fleet of another protocol has a Question of its own.
 package health

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// reasonInterval is the least time between two reasons of a backend that stays Down, which other replicas are told.
+// reasonInterval is the least time between two published reasons of a backend that stays Down.
 const reasonInterval = 30 * time.Second
 
 // role reports whether this replica probes ep, and in which role.

@@ -36,9 +36,9 @@ func (b *budget) take(now time.Time) bool {
 	return true
 }
 
-// Expedite makes probes of a fleet due early, as calls wait for one of its backends. Backends of other replicas are
-// probed here, too, until their owner finds them Up or no call waits any more; an isolated replica takes them over.
-// Backends that are Up are left out.
+// Expedite makes the probes of a fleet due early, because calls wait for one of its backends. It includes backends of
+// other replicas until their owner finds them Up or no call waits; an isolated replica takes them over. Backends that
+// are Up are left out.
 func (r *Replica) Expedite(now time.Time, capability string) {
 	f := r.fleets[capability]
 	if f == nil {

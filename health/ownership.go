@@ -98,7 +98,7 @@ func (r *Replica) rebalance(now time.Time, change func(*endpoint) bool) {
 	}
 }
 
-// contribution is what ep adds to the digest of its primary.
+// contribution returns the part of ep in the digest of its primary.
 func (ep *endpoint) contribution() uint64 {
 	state := Unknown
 	if v := ep.observations[Primary]; v != nil {

@@ -45,7 +45,7 @@ type Prober struct {
 	wanted   map[string]struct{} // capabilities to Expedite
 }
 
-// New returns a Prober, in whose snapshots every backend is Unknown until Run.
+// New returns a Prober. Every backend is Unknown in its snapshots until Run.
 func New(fleets []Fleet, options Options) *Prober {
 	if options.Changed == nil {
 		options.Changed = func(*Snapshot) {}
@@ -73,8 +73,8 @@ func New(fleets []Fleet, options Options) *Prober {
 // Set replaces the fleets that are probed; it may be called at any time. A backend that
 // stays, with its capability, address, probe and dialect, keeps its state. An unchanged fleet
 // costs a comparison of its addresses. Options.Changed is called for fleets whose backends
-// changed, but not for new fleets, whose state is unknown: its receiver should know a fleet
-// before Set does.
+// changed, but not for new fleets, in which every state is unknown: its receiver should have a
+// fleet before Set does.
 func (p *Prober) Set(fleets []Fleet) {
 	p.withReplica(func(now time.Time) {
 		for _, capability := range p.replica.Set(now, fleets) {
@@ -92,8 +92,8 @@ func (p *Prober) Snapshot(capability string) *Snapshot {
 	return snap
 }
 
-// Expedite asks for early probes of a fleet without a ready backend, for which a call waits. The probes that it causes
-// are bounded, however often it is called. It does not block.
+// Expedite requests early probes of a fleet without a ready backend, for which a call waits. The probes are bounded,
+// however often it is called. It does not block.
 func (p *Prober) Expedite(capability string) {
 	p.wantedMu.Lock()
 	if p.wanted == nil {

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Question is the probe of a fleet whose backends do not implement Healthcheck. It is safe for concurrent use.
-// Questions are comparable: two that probe alike are equal.
+// Question probes the backends of a fleet that do not implement Healthcheck. It is safe for concurrent use.
+// Questions are comparable: two that probe in the same way are equal.
 type Question interface {
 	// Probe probes a backend once. The error is that of a call without a usable reply, after which the connection is
 	// closed.

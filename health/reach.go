@@ -12,7 +12,7 @@ const (
 	reachTurns = 3                // checks in a row with the same result that change what is said
 )
 
-// reach is what a replica knows of its own network.
+// reach records whether a replica's own network works.
 type reach struct {
 	answered time.Time // when a backend last answered a probe
 	next     time.Time // time of the next check

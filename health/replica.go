@@ -51,9 +51,9 @@ func (o ReplicaOptions) withDefaults() ReplicaOptions {
 }
 
 // Replica is one gateway's part in the health of the backends, without a clock, a network
-// or a goroutine: it is told what happened and when, and returns what to do next. A
-// Prober supplies all three. It is used by one goroutine at a time. The times that it is
-// given never decrease.
+// or a goroutine: its methods take an event and its time, and return what to do next. A
+// Prober supplies all three. One goroutine at a time may use it. The times must not
+// decrease.
 type Replica struct {
 	options  ReplicaOptions
 	fleets   map[string]*fleet // by capability
@@ -185,7 +185,7 @@ type Stats struct {
 	Probing     int       // backends that this replica probes
 	Shared      bool      // there is a membership
 	Replicas    int       // live, including this one; 0: not shared, or the membership is unavailable
-	Agree       int       // those whose digest agrees with what is known here
+	Agree       int       // replicas with the same digests as this one
 	LastContact time.Time // time of the last reply of the membership or the store; zero: never
 	Unpublished int       // observations that wait to be published
 	CutOff      bool      // this replica reaches no backend, and others do

@@ -18,8 +18,8 @@ func resolve(first, second *Observation, confirm bool) (State, *Observation) {
 	}
 }
 
-// same reports whether two observations mean the same. It matters who found a backend down, as another one confirms
-// that.
+// same reports whether two observations mean the same. Two replicas that find a backend Down differ, since one confirms
+// the other.
 func (v *Observation) same(o *Observation) bool {
 	return v.State == o.State && v.Refused == o.Refused && v.Dialect == o.Dialect && v.Episode == o.Episode &&
 		(v.Reason == unresolved) == (o.Reason == unresolved) && (v.By == o.By || v.State != Down)

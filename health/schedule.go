@@ -98,7 +98,7 @@ func (r *Replica) OnProbe(now time.Time, p *Probe, result Result) {
 	r.publish()
 }
 
-// Stop ends all probing and returns the probes. No probe may be in flight any more.
+// Stop ends all probing and returns the probes. The caller must first wait for the probes in flight.
 func (r *Replica) Stop() []*Probe {
 	all := append(r.released, r.queue...)
 	r.released, r.queue = nil, nil

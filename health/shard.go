@@ -154,7 +154,7 @@ func (r *Replica) OnShard(now time.Time, read ShardRead, got Shard, err error) {
 	r.publish()
 }
 
-// onVersion takes the version of a shard whose entries were not read. While many replicas publish,
+// onVersion takes the version of a shard without its entries. While many replicas publish,
 // the store is mostly ahead of the received events. A full read would then be wasteful: the missing
 // events are mostly on their way.
 func (r *Replica) onVersion(read ShardRead, version uint64) {
@@ -273,7 +273,7 @@ func (r *Replica) invalidate(n int) {
 }
 
 // yield is called before this replica stops probing ep in its role. Observations of other replicas that
-// were ignored meanwhile are read again, and so are those that an observation replaced which was not published.
+// were ignored meanwhile are read again, and so are those that an unpublished observation replaced.
 func (r *Replica) yield(ep *endpoint) {
 	if p := ep.probe; ep.conflict || p != nil && p.observed && !ep.published[p.role] {
 		ep.conflict = false

@@ -64,8 +64,8 @@ func (b *Backend) WrongService() bool {
 	return b.State == Down && strings.HasPrefix(b.Reason, wrongService)
 }
 
-// Cause is the kind of Reason of a backend that is Down. It is one of few texts of this package, unlike Reason, of
-// which a backend may have written a part.
+// Cause returns the kind of Reason of a backend that is Down. The set of texts is small and fixed, while parts of
+// Reason may be written by a backend.
 func (b Backend) Cause() string {
 	switch {
 	case b.Refused:

@@ -11,7 +11,7 @@ type Membership interface {
 	// Heartbeat announces that a replica is alive and returns all live replicas. Ages are
 	// measured by the membership's own clock.
 	Heartbeat(ctx context.Context, b Heartbeat) (Members, error)
-	// Leave removes a replica, and tells the watchers of the Store.
+	// Leave removes a replica, and notifies the watchers of the Store.
 	Leave(ctx context.Context, replica string) error
 }
 

@@ -1,7 +1,7 @@
 package health
 
-// threshold turns single probe results into a state, so that one lost packet takes no backend
-// out and one lucky reply brings none back.
+// threshold turns single probe results into a state, so that one lost packet removes no backend
+// and one lucky reply restores none.
 type threshold struct {
 	rise, fall int   // consecutive contrary results that change the state; at least 1
 	state      State // Unknown until the first result, which decides alone

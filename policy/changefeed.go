@@ -27,7 +27,7 @@ func (c feedAdapter) Invalidate(change Change) { c.Decider.Invalidate(change) }
 
 func (c feedAdapter) Synced(at int64) { c.synced(at) }
 
-// StoreLost is told of no loss: a lossDetector notices it before.
+// StoreLost takes the feed's view of a loss. It reports only the end of one: the lossDetector finds a loss first.
 func (c feedAdapter) StoreLost(lost bool) {
 	if c.freshness.StoreLost(lost) && !lost {
 		c.opts.Lost(false)

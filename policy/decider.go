@@ -16,7 +16,7 @@ import (
 // Options of a Decider. The zero value is usable.
 type Options struct {
 	Store    Store         // of rules; nil: none, and no call waits
-	Shadow   Store         // of candidate rules, whose effect is compared; nil: none
+	Shadow   Store         // of candidate rules, evaluated for comparison; nil: none
 	Source   Source        // the declarations about tools; nil: none, which blocks
 	Entries  int           // cache size, default 100,000
 	TTL      time.Duration // of a cache entry, plus or minus a fifth; default 1 min
@@ -129,7 +129,7 @@ func (d *Decider) Schema(capability, tool string) (s *toolschema.Schema, checked
 	return d.opts.Source.Schema(capability, tool)
 }
 
-// Credentials returns those that calls of a capability may bring; nil: anything.
+// Credentials returns the credentials that calls of a capability may contain; nil: any.
 func (d *Decider) Credentials(capability string) *credentials.Names {
 	return d.opts.Source.Credentials(capability)
 }

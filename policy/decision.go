@@ -31,7 +31,7 @@ type Source interface {
 	// Schema returns the schema of a tool's arguments, if the capability's arguments are to be checked;
 	// nil: then it is unknown.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
-	// Credentials returns those that calls of a capability may bring; nil: anything.
+	// Credentials returns the credentials that calls of a capability may contain; nil: any.
 	Credentials(capability string) *credentials.Names
 }
 
@@ -118,7 +118,7 @@ func (d *Decider) endBy(m *matches, end time.Time) {
 	}
 }
 
-// over returns rules with candidates in the place of those that have their names, as after they are put in effect.
+// over returns the rules that would apply once candidates are in effect: they replace rules of the same name.
 func over(rules, candidates []Found) []Found {
 	all := slices.Clone(candidates)
 	for i := range rules {

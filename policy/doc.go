@@ -14,5 +14,5 @@
 //
 // Every call reads the cache (cache.go, internal/lib/cache) without a lock. Writers take a lock.
 //
-// The package knows neither backends nor bytes: it sees the caller and the tool, never arguments.
+// The package handles neither backends nor bytes: a decision depends on the caller and the tool, never on arguments.
 package policy

@@ -34,7 +34,7 @@ func appendWord(b []byte, word string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(word))), word...)
 }
 
-// parseKey is the reverse of append. The strings share the memory of text.
+// parseKey parses a key that append has written. The strings share the memory of text.
 func parseKey(text string) (k Key) {
 	for _, word := range []*string{&k.Tenant, &k.User, &k.Agent, &k.Capability, &k.Tool} {
 		*word, text = cutWord(text)

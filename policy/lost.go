@@ -22,7 +22,7 @@ type Revision struct {
 	Version  uint64   // of the last change; 0: there never was one
 	Epoch    string   // of the rules: a store that was emptied begins another; "": there are none, or of an older gateway
 	Lost     string   // epoch that a replica found lost; "": none
-	Accepted []string // epochs whose loss an operator has accepted
+	Accepted []string // lost epochs that an operator has accepted
 }
 
 // noEpoch is the epoch of rules that a gateway without epochs has written.
@@ -36,7 +36,7 @@ func (r *Revision) current() string {
 	return cmp.Or(r.Epoch, noEpoch)
 }
 
-// unlessAccepted returns an epoch whose loss nobody has accepted, otherwise "".
+// unlessAccepted returns epoch, or "" if an operator has accepted its loss.
 func (r *Revision) unlessAccepted(epoch string) string {
 	if slices.Contains(r.Accepted, epoch) {
 		return ""
@@ -72,7 +72,7 @@ func (l *lossDetector) Version(ctx context.Context) (uint64, error) {
 	return now.Version, nil
 }
 
-// lost returns the epoch whose rules are lost; "": none.
+// lost returns the epoch of lost rules; "": none.
 func (l *lossDetector) lost(now *Revision) string {
 	current := now.current()
 	begun := l.epoch == noEpoch && now.Version > l.version // the first change that has an epoch

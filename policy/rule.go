@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Any stands for every capability, or every tool, in a rule.
+// Any matches every capability, or every tool, in a rule.
 const Any = "*"
 
 // Subject is the caller. The zero value is any caller: its rules are the global ones.
@@ -27,7 +27,7 @@ type Rule struct {
 	Tenant string // "": global; such a rule has neither user nor agent
 	Name
 	Verdict call.Verdict
-	By      string    // who set it, as known to the gateway; "": unknown
+	By      string    // the operator that set it; "": unknown
 	At      time.Time // time of the last change, by Redis' clock
 	Since   time.Time // time of the first rule with this name
 	Expires time.Time // when it ends; zero: never

@@ -85,7 +85,7 @@ func (f *Fleet) Acquire(b *Backend, retry bool) Permit {
 	return Permit{load: b.load}
 }
 
-// NoHome is the refusal of a session's calls when no backend can take them.
+// NoHome returns the refusal of a session's calls when no backend can take them.
 func (f *Fleet) NoHome(tenant, id string) *call.Refusal {
 	if none := f.pick.Load().none; none != nil && !f.Reserved(tenant, id) {
 		return none
@@ -103,8 +103,8 @@ func (f *Fleet) NoHome(tenant, id string) *call.Refusal {
 // that the probes are in doubt. Ejected and draining backends are alive.
 func (b *Backend) Alive() bool { return !b.availability.dead.Load() }
 
-// Incarnation counts how often the backend was found gone. A new incarnation has lost the memory
-// of the one before.
+// Incarnation returns how often the backend was found gone. A new incarnation has lost the memory
+// of the previous one.
 func (b *Backend) Incarnation() uint32 { return b.availability.incarnation.Load() }
 
 // MarkGone records that the backend's port is closed.

@@ -70,8 +70,8 @@ func newBackend(id int, f *FleetConfig, c BackendConfig, s *fleetState, load *lo
 	return b
 }
 
-// Dialect is the shape of the capability protocol that the backend speaks: the
-// configured one, else the detected one, else Auto.
+// Dialect returns the dialect of the backend's capability protocol: the configured one, else the
+// detected one, else Auto.
 func (b *Backend) Dialect() call.Dialect {
 	if b.configured != call.Auto {
 		return b.configured

@@ -10,7 +10,7 @@ import (
 // make. A zero field takes its default.
 type Retries struct {
 	Share float64 // retries per call of about the last 10 s; default 0.1; negative: none
-	Floor int     // retries per second that are allowed besides; default 10; negative: none
+	Floor int     // further retries per second; default 10; negative: none
 	Off   bool    // no call makes another attempt
 	Proxy bool    // the backends are behind a proxy that may answer REFUSED_STREAM for calls that ran
 }
@@ -43,7 +43,7 @@ type budget struct {
 	denied  atomic.Int64
 }
 
-// allow takes one retry out of the budget, if possible.
+// allow takes one retry from the budget, if possible.
 func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 	if passed := now - b.at; passed > 0 {
 		keep := math.Exp(-float64(passed) / float64(window))
@@ -67,7 +67,7 @@ func (b *budget) allow(r Retries, seen int64, now time.Duration) bool {
 // Retries reports whether calls of the fleet may make another attempt at all.
 func (f *Fleet) Retries() bool { return !f.retries.Off }
 
-// CountRetry counts a retry that the budget need not pay for.
+// CountRetry counts a retry that does not use the budget.
 func (f *Fleet) CountRetry() { f.state.budget.allowed.Add(1) }
 
 // AllowRetry reports whether a call that provably did not start at its backend, or is idempotent, may

@@ -23,10 +23,10 @@ func (t *callTime) observe(took time.Duration) {
 	}
 }
 
-// callTimes are the estimates of a fleet by tenant, so that the slow calls of one tenant refuse none of another.
+// callTimes holds the estimates of a fleet by tenant, so that slow calls of one tenant cause no refusals of another.
 type callTimes map[string]*callTime
 
-// maxCallTimes bounds the tenants of a fleet with an estimate. For a further one, any other starts over.
+// maxCallTimes bounds the tenants with an estimate in a fleet. A further tenant replaces an arbitrary one.
 const maxCallTimes = 1000
 
 // of returns the estimate of a tenant.

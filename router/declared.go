@@ -45,7 +45,7 @@ func (f *Fleet) EventSource(tool string) bool {
 	return f != nil && (f.eventSource.all || f.eventSource.names(tool))
 }
 
-// ApprovalWait is how long calls wait for a person's answer whose callers do not say it. It is 0 for a nil fleet.
+// ApprovalWait returns how long a call waits for a person's answer if its caller sets no time. It is 0 for a nil fleet.
 func (f *Fleet) ApprovalWait() time.Duration {
 	if f == nil {
 		return 0

@@ -1,6 +1,6 @@
 package router
 
-// Kept is the number of capabilities with state in memory.
+// Kept returns the number of capabilities with state in memory.
 func (a *Limits) Kept() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -95,7 +95,7 @@ func (f *Fleet) MatchDialect(fits func(call.Dialect) bool, tried *Tried) *Backen
 	return best
 }
 
-// pickUniform is the fast path of Route: only loads matter.
+// pickUniform chooses a backend by load alone: the fast path of Route.
 func (f *Fleet) pickUniform(n uint64, tried *Backend) *load {
 	if n == 1 {
 		return &f.loads[0]
@@ -104,7 +104,7 @@ func (f *Fleet) pickUniform(n uint64, tried *Backend) *load {
 	return better(&f.loads[i], &f.loads[j], tried)
 }
 
-// choose is the general path of Route.
+// choose chooses a backend by zone, weight and load: the general path of Route.
 func (f *Fleet) choose(tried *Backend) (*load, *call.Refusal) {
 	p := f.pick.Load()
 	var now time.Duration

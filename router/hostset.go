@@ -45,8 +45,8 @@ func (r *hostSet) limit(why Class) int {
 
 // rebuild makes the picker for now. The caller holds state.mu.
 //
-// Normally the usable backends are those that are not down and not ejected. At most half of them are ejected, or all
-// but one whose port is closed. When fewer than half of the fleet are not down, the probes are probably wrong: calls
+// Normally every backend is usable that is neither down nor ejected. At most half of them are ejected, or all but one
+// if their ports are closed. When fewer than half of the fleet are not down, the probes are probably wrong: calls
 // then go to all backends except those with a closed port, or another protocol, according to the last probe or a later
 // call (panic routing).
 func (f *Fleet) rebuild(now time.Duration) *picker {
@@ -238,7 +238,7 @@ func (f *Fleet) setHealth(s *health.Snapshot) {
 	f.rebuild(f.clock.now())
 }
 
-// noBackend is the refusal of calls when no backend can take them.
+// noBackend returns the refusal of calls when no backend can take them.
 func (f *Fleet) noBackend() *call.Refusal {
 	r := &call.Refusal{
 		Kind:       call.Unavailable,

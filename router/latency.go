@@ -37,7 +37,7 @@ func (l *latency) at(now time.Duration) float64 {
 
 // both returns two latencies as of the later observation, in nanoseconds, or zeros when either is
 // unknown. Calls can thus compare them without reading a clock: the older one approaches the later
-// one, which stands for the fleet.
+// one, which represents the fleet.
 func (l *latency) both(other *latency) (mine, its float64) {
 	a, b := l.word.Load(), other.word.Load()
 	if a == 0 || b == 0 {

@@ -55,7 +55,7 @@ func (l *limiter) exchange(ctx context.Context) {
 }
 
 // demands returns the demands of the backends that have any. Permits that are not retained are given up
-// at once, before the store knows. The caller holds mu.
+// at once, before the store is updated. The caller must hold mu.
 func (l *limiter) demands() []Demand {
 	needs := l.needs()
 	var demands []Demand

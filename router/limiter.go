@@ -115,7 +115,7 @@ func (l *limiter) patient(w *Waiter) bool {
 
 func (l *limiter) now() time.Duration { return l.state.Load().clock.now() }
 
-// refusal is the refusal of calls that cannot wait, or have waited too long.
+// refusal returns the refusal of calls that cannot wait, or have waited too long.
 func (l *limiter) refusal(message string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.ResourceExhausted, Reason: "CONCURRENCY_LIMIT", Message: message + l.capability,
@@ -201,7 +201,7 @@ func (l *limiter) tick(renew bool) {
 	if now-l.unansweredSince >= l.limits.cfg.Timeout {
 		l.storeUnavailable = true
 	}
-	l.dispatch() // health may have brought a backend back
+	l.dispatch() // a backend may have become healthy
 	l.queue.expire(now, func(w *Waiter) {
 		l.rejected++
 		l.limits.complete(completion{

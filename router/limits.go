@@ -79,7 +79,7 @@ func (a *Limits) of(s *fleetState, capability string) *limiter {
 	return l
 }
 
-// retire records that a limiter's capability has no fleet any more. Calls in flight are not
+// retire records that a limiter's capability no longer has a fleet. Calls in flight are not
 // affected.
 func (a *Limits) retire(l *limiter) {
 	a.mu.Lock()
@@ -87,8 +87,8 @@ func (a *Limits) retire(l *limiter) {
 	l.unusedSince = max(l.now(), 1)
 }
 
-// forget drops an idle limiter whose fleet was removed so long ago that no call can reach it any
-// more. The caller holds its lock.
+// forget drops an idle limiter whose fleet was removed so long ago that no call can reach it.
+// The caller must hold its lock.
 func (a *Limits) forget(l *limiter, now time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,7 +207,7 @@ func (a *Limits) complete(d completion) {
 	signal.Wake(a.ready)
 }
 
-// resume resumes the calls whose wait is complete, until ctx ends.
+// resume resumes calls when their wait is complete, until ctx ends.
 func (a *Limits) resume(ctx context.Context) {
 	for {
 		select {

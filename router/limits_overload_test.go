@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// patient is a caller with a deadline. Its call takes work, and the caller leaves at its deadline.
+// patient returns a caller with a deadline. Its call takes work, and the caller leaves at its deadline.
 func (r *limited) patient(tenant string, deadline, work time.Duration) (answered bool) {
 	gone := time.After(deadline)
 	began := time.Now()

@@ -28,7 +28,7 @@ type Outcome struct {
 	// Latency is the time from sending the call to the first byte of the answer. Without an answer it
 	// is the time waited; 0: unknown.
 	Latency time.Duration
-	// Took is the time from sending the call to its end, of calls whose answer is one message; 0: unknown.
+	// Took is the time from sending the call to its end, if its response is one message; 0: unknown.
 	Took time.Duration
 	At   time.Time // end of the call; zero: now, which costs a reading of the clock
 }

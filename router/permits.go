@@ -25,7 +25,7 @@ type Demand struct {
 	Limit int // permits of all replicas together; 0: the limit was removed
 	Used  int // permits in use by calls
 	// Retain is the number of permits that the replica retains, at least Used. Of the others it keeps
-	// only those that it still has.
+	// what the store still has for it.
 	Retain int
 	Need   int    // more, for calls that wait
 	Spare  int    // more, for calls to come; only while no replica waits
@@ -35,17 +35,16 @@ type Demand struct {
 // Grant is the answer to a Want.
 type Grant struct {
 	Held     int // permits that the replica has now, at least Used
-	Waiting  int // other replicas whose calls wait
+	Waiting  int // other replicas with waiting calls
 	Replicas int // that have or want permits, including this one
 }
 
 const (
-	// renewEvery is how often a replica renews its permits. It then returns those that it does not
-	// need.
+	// renewEvery is the interval at which a replica renews its permits, and returns unneeded ones.
 	renewEvery = time.Second
-	// pollEvery is how often it repeats the demands of waiting calls, in case a notification is lost.
+	// pollEvery is the interval at which it repeats the demands of waiting calls, in case a notification is lost.
 	pollEvery = 50 * time.Millisecond
-	// forgetAfter is how long the limiter of a capability outlives its fleet.
+	// forgetAfter is the time by which the limiter of a capability outlives its fleet.
 	forgetAfter = time.Minute
 	// maxAsked bounds the backends that waiting calls ask for permits, if there are not more calls.
 	maxAsked = 16
@@ -53,7 +52,7 @@ const (
 	maxExchanges = 16
 )
 
-// Limit bounds the concurrent calls of a backend, and those that wait for it.
+// Limit bounds the concurrent calls of a backend, and the calls that wait for it.
 type Limit struct {
 	PerBackend int           // concurrent calls of all replicas together; 0: no limit
 	Queue      int           // calls of the fleet that may wait in this replica; default 100; negative: none

@@ -20,7 +20,7 @@ type pool struct {
 	known        bool // the store may have a record of this replica
 
 	softStart fairshare.SoftStart
-	partial   bool // fewer permits were asked for than calls wait for
+	partial   bool // fewer permits were requested than calls wait for
 }
 
 // free reports whether a call may take a permit. A backend without a pool has no limit.
@@ -55,7 +55,7 @@ func (p *pool) acquire() *pool {
 
 // release hands a call's permit to the next call, or to another replica that waits. While calls wait
 // here too, the replica keeps its even part, so that replicas do not pass permits back and forth. took is the
-// time that the call needed, of those that needs has; 0: unknown.
+// duration of the call, which needs records; 0: unknown.
 func (p *pool) release(needs *callTime, took time.Duration) {
 	l := p.limiter
 	l.mu.Lock()

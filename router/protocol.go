@@ -13,7 +13,7 @@ type Protocol interface {
 type Traits struct {
 	Name        string // the value of the field protocol in the configuration
 	Dialects    bool   // backends speak one of Selu's dialects
-	OwnSessions bool   // backends have a session for each principal whose calls name none
+	OwnSessions bool   // calls without a session use one of their principal at the backend
 	Durable     bool   // backends keep their sessions on disk
 	Relayed     bool   // results are those of an MCP server
 	Statuses    bool   // the errors of tools are statuses

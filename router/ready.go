@@ -46,7 +46,7 @@ func (f *Fleet) Ready(tenant, session string) bool {
 	return f.cfg.WaitForReady <= 0 || slices.ContainsFunc(own, (*Backend).Alive)
 }
 
-// WaitForReady is the longest wait of a call until its fleet is Ready; 0: none.
+// WaitForReady returns the longest wait of a call until its fleet is Ready; 0: none.
 func (f *Fleet) WaitForReady() time.Duration { return f.cfg.WaitForReady }
 
 // Current returns the capability's fleet of the table in force, or the last one that there was.
@@ -83,8 +83,8 @@ func (f *Fleet) AwaitReady(tenant, session string, park func() (resume func())) 
 	return w
 }
 
-// Cancel ends a wait, whose call is not resumed. It reports false if that was resumed already. It may be called at any
-// time, also on nil.
+// Cancel ends a wait without resuming its call. It returns false if the call was already resumed. It may be called at
+// any time, also on nil.
 func (w *ReadyWait) Cancel() bool {
 	if w == nil {
 		return false

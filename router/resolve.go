@@ -16,7 +16,7 @@ type Key struct {
 	Authority string // :authority, port included
 	Listener  string // what the listener is for that the call came in at
 	Service   string // gRPC service, "package.Service"
-	Foreign   bool   // Service is neither the gateway's nor one of the protocols that it knows
+	Foreign   bool   // Service belongs neither to the gateway nor to a protocol that it supports
 }
 
 // maxLabel is the longest label of a host name in bytes (RFC 1035 §2.3.4), and so
@@ -31,7 +31,7 @@ type Viewer interface{ Sees(capability string) bool }
 
 // Resolve finds the fleet that a key names, among those that exist for the caller. The refusal for
 // another one equals that for one that does not exist. Metadata, message, the first label of an
-// authority within one of the table's domains and the listener each name a capability; those that are present must
+// authority within one of the table's domains and the listener each name a capability; all that are present must
 // agree. Only when none is present does the service's fleet take the call: a caller that names a
 // capability means it, whatever the service. A foreign service without a fleet does not exist, as at any gRPC server.
 func (t *Table) Resolve(k Key, by Viewer) (*Fleet, *call.Refusal) {
@@ -125,7 +125,7 @@ func (t *Table) byLabel(label string, by Viewer) (*Fleet, *call.Refusal) {
 	return nil, t.unknown(label, by)
 }
 
-// conflict is the refusal of a key that names several capabilities.
+// conflict returns the refusal of a key that names several capabilities.
 func (t *Table) conflict(k Key) *call.Refusal {
 	r := &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT", Metadata: map[string]string{}}
 	var named []string
@@ -144,7 +144,7 @@ func (t *Table) conflict(k Key) *call.Refusal {
 	return r
 }
 
-// keyMissing is the refusal of a key that names no capability.
+// keyMissing returns the refusal of a key that names no capability.
 func keyMissing(domains []string) *call.Refusal {
 	ways := "metadata x-capability-id or capability_id in an InvokeRequest"
 	if len(domains) > 0 {

@@ -22,7 +22,7 @@ type BackendStatus struct {
 	Latency  time.Duration // the expected latency of the next call; 0: unknown
 }
 
-// Cause is the kind of Reason of an unusable backend, one of few texts.
+// Cause returns the kind of Reason of an unusable backend. The set of texts is small and fixed.
 func (s *BackendStatus) Cause() string {
 	switch s.State {
 	case "down":

@@ -27,7 +27,7 @@ type Config struct {
 // FleetConfig describes one fleet.
 type FleetConfig struct {
 	Capability string   // lower-case; unique
-	Services   []string // gRPC services whose calls come here when they name no capability; unique
+	Services   []string // gRPC services; the fleet gets their calls that name no capability; unique
 	// Methods are further gRPC methods, package.Service/Method or package.Service/*.
 	Methods    []string
 	Backends   []BackendConfig // with addresses that are unique within the fleet
@@ -39,16 +39,16 @@ type FleetConfig struct {
 	Idempotent []string // tools that are safe to retry; "*": all
 	Affinity   Affinity
 	Limit      Limit
-	// SlowStart is the time in which a returning backend reaches its whole share of calls; default
+	// SlowStart is the time in which a returning backend reaches its full share of calls; default
 	// 30 s; negative: none.
 	SlowStart time.Duration
 
-	// WaitForReady is the longest wait of a call while no backend is worth one; 0: none.
+	// WaitForReady is the longest wait of a call while no backend is ready; 0: none.
 	WaitForReady time.Duration
 
 	EventSource  []string      // tools that may be called with GET; "*": all
 	Protocol     Protocol      // of the backends; default Selu's
-	ApprovalWait time.Duration // of calls whose callers do not say how long they wait for a person
+	ApprovalWait time.Duration // longest wait for a person's answer, for callers that set none
 	Keyed        bool          // the gateway, not the backends, handles the idempotency-key of gRPC calls
 }
 
@@ -213,8 +213,8 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	return f, nil
 }
 
-// backendsFor returns the fleet's backends that another configuration may reuse, by address: not those that speak
-// another protocol from now on, as a backend is reached by its protocol. The fleet may be nil.
+// backendsFor returns the fleet's backends that another configuration may reuse, by address. A backend that changes
+// its protocol is not reused, since its connections depend on it. The fleet may be nil.
 func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 	if f == nil || f.cfg.Secure != cfg.Secure || f.Protocol().Traits() != cfg.protocol().Traits() {
 		return nil

@@ -1,6 +1,6 @@
 package router
 
-// Tried lists the backends where a call did not start. It is immutable; nil is an empty one.
+// Tried lists the backends at which a call did not start. It is immutable; nil is an empty list.
 type Tried struct {
 	backend *Backend
 	before  *Tried

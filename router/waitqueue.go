@@ -36,13 +36,13 @@ func (l *tenantQueue) at(n int) int {
 type Waiter struct {
 	limiter *limiter
 	request PermitRequest
-	late    time.Duration // half of its time is over
-	until   time.Duration // it is over: a permit is of no use any more
+	late    time.Duration // the time at which half of its wait has passed
+	until   time.Duration // the end of its time: a later permit is useless
 	resume  func(PermitResult) bool
 	queued  bool // guarded by limiter.mu
 }
 
-// Cancel removes a call whose caller is gone. It may be called at any time, also on nil.
+// Cancel removes a call after its caller has gone away. It may be called at any time, also on nil.
 func (w *Waiter) Cancel() {
 	if w == nil {
 		return
@@ -137,7 +137,7 @@ func (q *waitQueue) evict(tenant string) *Waiter {
 	return nil
 }
 
-// expire removes the calls whose time is over, and passes them to refuse. For the others it sets the order in
+// expire removes the calls that have run out of time, and passes them to refuse. For the others it sets the order in
 // which their tenants are served.
 func (q *waitQueue) expire(now time.Duration, refuse func(*Waiter)) {
 	for _, l := range q.tenants {

@@ -11,7 +11,7 @@ import (
 // call then goes to the backend unchanged.
 const maxWarming = 500 * time.Millisecond
 
-// warming is the state of a backend whose dialect is not known yet.
+// warming is the state of a backend until its dialect is known.
 type warming struct {
 	mu      sync.Mutex
 	ended   bool

@@ -66,7 +66,7 @@ func ParseWork(s string) (Work, error) {
 
 const prefixLen = 5 // gRPC: compressed flag, length
 
-// InvokeRequest is a prefixed InvokeRequest with size bytes of args_json.
+// InvokeRequest returns a prefixed InvokeRequest with size bytes of args_json.
 func InvokeRequest(w Work, capability, session string, size int) []byte {
 	m := appendField(nil, 1, []byte(w.String()))
 	m = appendField(m, 2, filler(size))
@@ -74,10 +74,10 @@ func InvokeRequest(w Work, capability, session string, size int) []byte {
 	return prefixed(appendField(m, 5, []byte(capability)))
 }
 
-// DownloadRequest is a prefixed DownloadOutputArtifactRequest.
+// DownloadRequest returns a prefixed DownloadOutputArtifactRequest.
 func DownloadRequest(w Work) []byte { return prefixed(appendField(nil, 1, []byte(w.String()))) }
 
-// UploadChunk is a prefixed UploadInputArtifactChunk of the doc dialect. The names
+// UploadChunk returns a prefixed UploadInputArtifactChunk of the doc dialect. The names
 // come with the first chunk only.
 func UploadChunk(size int, first bool) []byte {
 	m := appendField(nil, 1, filler(size))
@@ -88,13 +88,13 @@ func UploadChunk(size int, first bool) []byte {
 	return prefixed(m)
 }
 
-// UploadReply is a prefixed UploadInputArtifactResponse.
+// UploadReply returns a prefixed UploadInputArtifactResponse.
 func UploadReply() []byte { return prefixed(appendField(nil, 1, []byte("artifact-1"))) }
 
-// InvokeResponse is a prefixed InvokeResponse with size bytes of result_json.
+// InvokeResponse returns a prefixed InvokeResponse with size bytes of result_json.
 func InvokeResponse(size int) []byte { return prefixed(appendField(nil, 1, filler(size))) }
 
-// InvokeChunk is a prefixed InvokeChunk with size bytes of data.
+// InvokeChunk returns a prefixed InvokeChunk with size bytes of data.
 func InvokeChunk(size int, done bool) []byte {
 	m := appendField(nil, 1, filler(size))
 	if done {
@@ -103,7 +103,7 @@ func InvokeChunk(size int, done bool) []byte {
 	return prefixed(m)
 }
 
-// ArtifactChunk is a prefixed ArtifactChunk with size bytes of data.
+// ArtifactChunk returns a prefixed ArtifactChunk with size bytes of data.
 func ArtifactChunk(size int, done bool) []byte {
 	m := appendField(nil, 1, filler(size))
 	if done {
@@ -112,7 +112,7 @@ func ArtifactChunk(size int, done bool) []byte {
 	return prefixed(m)
 }
 
-// HealthReply is a prefixed response to Healthcheck that says ready.
+// HealthReply returns a prefixed response to Healthcheck that says ready.
 func HealthReply() []byte { return prefixed([]byte{1 << 3, 1}) }
 
 // FirstField returns the first field of the prefixed message at the start of b,
@@ -147,7 +147,7 @@ func appendField(b []byte, number int, value []byte) []byte {
 	return append(b, value...)
 }
 
-// filler is a JSON string of size bytes, which both args_json and chunks may hold.
+// filler returns a JSON string of size bytes, which both args_json and chunks may hold.
 func filler(size int) []byte {
 	if size < 2 {
 		return []byte(strings.Repeat("1", size))

@@ -185,7 +185,7 @@ func TestEncodesLikeGRPCGo(t *testing.T) {
 	}
 }
 
-// headersFrame is a HEADERS frame, or one and CONTINUATIONs of at most size bytes.
+// headersFrame returns a HEADERS frame, or one and CONTINUATIONs of at most size bytes.
 func headersFrame(stream uint32, block []byte, size int) []byte {
 	var b []byte
 	for kind := byte(1); ; kind = 9 {

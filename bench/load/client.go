@@ -64,7 +64,7 @@ func (c *client) settled() (streams uint32, ok bool) { return c.session.Settled(
 
 func (c *client) open() int { return c.inflight }
 
-// limit is how many streams may be open on the connection.
+// limit returns the number of streams that may be open on the connection.
 func (c *client) limit() int {
 	n, _ := c.session.Settled()
 	return min(c.run.cfg.Streams, int(n))

@@ -106,7 +106,7 @@ func (r *requests) take() (body h2.Body, timeout string) {
 	return r.bodies[r.next%len(r.bodies)], r.timeouts[r.next%len(r.timeouts)]
 }
 
-// uploaded is how many bytes of DATA one call sends, when those are what counts.
+// uploaded returns the number of bytes of DATA that one call sends, if the scenario measures them.
 func (r *requests) uploaded() int64 {
 	if r.cfg.Method != Upload {
 		return 0

@@ -31,7 +31,7 @@ func CapgateOn(c Capgate) Spec {
 	return s
 }
 
-// OverTLS is the peer with TLS on its listener. It must be Secure.
+// OverTLS returns the peer with TLS on its listener. It must be Secure.
 func (s Spec) OverTLS() Spec {
 	s.TLS = true
 	return s

@@ -31,7 +31,7 @@ func MCPProxy(tool string) Spec {
 	return measured(played("go-sdk", "Go SDK proxy", RoleMCPProxy, tool))
 }
 
-// measured is a peer that serves metrics where it serves calls.
+// measured returns a peer that serves metrics where it serves calls.
 func measured(s Spec) Spec {
 	build := s.build
 	s.build = func(env Env, dir string, listen netip.AddrPort) (command, error) {

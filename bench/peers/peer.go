@@ -128,7 +128,7 @@ func Start(ctx context.Context, s Spec, env Env) (*Peer, error) {
 // Stop ends the peer.
 func (p *Peer) Stop() { proc.Stop(p.cmd, 3*time.Second) }
 
-// Said is the end of what the peer wrote.
+// Said returns the end of what the peer wrote.
 func (p *Peer) Said() string {
 	b, err := os.ReadFile(p.log)
 	if err != nil {

@@ -64,7 +64,7 @@ type measurement struct {
 	prober  *health.Prober
 }
 
-// fleets are the configuration and what is to be probed.
+// fleets returns the configuration and what is to be probed.
 func fleets(n int) (router.Config, []health.Fleet) {
 	var cfg router.Config
 	var probes []health.Fleet
@@ -122,7 +122,7 @@ func (m *measurement) memory() (err error) {
 
 func cleartext(string) *tls.Config { return nil }
 
-// resident is the memory of this process without what could be given back.
+// resident returns the memory of this process without what could be given back.
 func resident() (int64, error) {
 	debug.FreeOSMemory()
 	return proc.RSS(os.Getpid())
@@ -133,7 +133,7 @@ func grown(before int64) (by, now int64, err error) {
 	return max(now-before, 0), now, err
 }
 
-// best is the shortest of some tries.
+// best returns the shortest of some tries.
 func best(tries int, do func(try int)) time.Duration {
 	shortest := time.Hour
 	for try := range tries {

@@ -45,31 +45,31 @@ type query struct{ expr, legend string }
 // variable is a selection at the top of a dashboard, among the values of a label.
 type variable struct{ label, metric string }
 
-// chart is a panel over time.
+// chart returns a panel over time.
 func chart(title, unit, about string, queries ...query) panel {
 	return panel{title: title, unit: unit, about: about, queries: queries}
 }
 
-// stacks is a chart of stacked series.
+// stacks returns a chart of stacked series.
 func stacks(title, unit, about string, queries ...query) panel {
 	p := chart(title, unit, about, queries...)
 	p.stacked = true
 	return p
 }
 
-// stat is a number that should be 0.
+// stat returns a number that should be 0.
 func stat(title, unit, about, expr string) panel {
 	return panel{title: title, unit: unit, about: about, queries: []query{{expr, ""}}, kind: statistic, quiet: true}
 }
 
-// count is a number without a good or bad value.
+// count returns a number without a good or bad value.
 func count(title, unit, about, expr string) panel {
 	p := stat(title, unit, about, expr)
 	p.quiet = false
 	return p
 }
 
-// heat is the distribution of a histogram's values over time.
+// heat returns the distribution of a histogram's values over time.
 func heat(title, unit, about, histogram, selector string) panel {
 	p := chart(title, unit, about, query{"sum by (le) (increase(" + histogram + "_bucket" + selector +
 		"[$__rate_interval]))", "{{le}}"})
@@ -87,17 +87,17 @@ func quantiles(histogram, selector string) []query {
 	return all
 }
 
-// per is the rate of a counter, by a label.
+// per returns the rate of a counter, by a label.
 func per(label, counter string) query {
 	return query{"sum by (" + label + ") (rate(" + counter + "[$__rate_interval]))", legends(label)}
 }
 
-// gauge is a gauge, added up by a label.
+// gauge returns a gauge, added up by a label.
 func gauge(label, metric string) query {
 	return query{"sum by (" + label + ") (" + metric + ")", legends(label)}
 }
 
-// rate is the rate of a counter at all replicas.
+// rate returns the rate of a counter at all replicas.
 func rate(counter, legend string) query {
 	return query{"sum(rate(" + counter + "[$__rate_interval]))", legend}
 }

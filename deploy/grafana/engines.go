@@ -1,6 +1,6 @@
 package main
 
-// engineRow is the row of OpenParallax engines.
+// engineRow returns the row of OpenParallax engines.
 func engineRow() row {
 	return row{title: "OpenParallax engines", optional: true, panels: []panel{
 		chart("Waiting messages", "short", "Messages that wait for their turn at an engine.",
@@ -18,7 +18,7 @@ func engineRow() row {
 	}}
 }
 
-// engineMessages is the panel of tenants' messages to engines.
+// engineMessages returns the panel of tenants' messages to engines.
 func engineMessages() panel {
 	return chart("Messages to engines", "reqps",
 		"By the outcome of waiting for a turn; full: the queue was full.",

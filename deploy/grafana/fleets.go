@@ -18,7 +18,7 @@ func fleets() dashboard {
 	}
 }
 
-// callsRow is the row "Calls".
+// callsRow returns the row "Calls".
 func callsRow() row {
 	return row{title: "Calls", panels: []panel{
 		stacks("Calls by code", "reqps", "", per("capability, code", "capgate_calls_total"+ofFleet)),
@@ -42,7 +42,7 @@ func callsRow() row {
 	}}
 }
 
-// backendsRow is the row "Backends".
+// backendsRow returns the row "Backends".
 func backendsRow() row {
 	return row{title: "Backends", panels: []panel{
 		unusableBackends(ofFleet),
@@ -55,7 +55,7 @@ func backendsRow() row {
 	}}
 }
 
-// unusableBackends is the table of backends that get no calls.
+// unusableBackends returns the table of backends that get no calls.
 func unusableBackends(selector string) panel {
 	return panel{title: "Unusable backends", unit: "dateTimeFromNow", kind: table,
 		about: "Backends without calls, and since when: the first 10 of a fleet. `capgate status` shows all, and the " +
@@ -64,7 +64,7 @@ func unusableBackends(selector string) panel {
 			"(capgate_backend_unusable_since_timestamp_seconds" + selector + ")", "{{capability}}"}}}
 }
 
-// healthChecksRow is the row "Health checks".
+// healthChecksRow returns the row "Health checks".
 func healthChecksRow() row {
 	return row{title: "Health checks", panels: []panel{
 		chart("Probes", "cps", "By replica.", per("instance", "capgate_health_probes_total")),
@@ -79,7 +79,7 @@ func healthChecksRow() row {
 	}}
 }
 
-// backendSourcesRow is the row "Sources of backends".
+// backendSourcesRow returns the row "Sources of backends".
 func backendSourcesRow() row {
 	return row{title: "Sources of backends", optional: true, panels: []panel{
 		stacks("Discovered and registered", "short", "Backends that are not listed in the configuration.",
@@ -94,7 +94,7 @@ func backendSourcesRow() row {
 	}}
 }
 
-// affinityRow is the row "Sessions and artifacts".
+// affinityRow returns the row "Sessions and artifacts".
 func affinityRow() row {
 	return row{title: "Sessions and artifacts", optional: true, panels: []panel{
 		chart("Known", "short", "Sessions and artifacts whose backend is in memory.",

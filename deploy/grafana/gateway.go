@@ -23,7 +23,7 @@ func gateway() dashboard {
 	}
 }
 
-// replicasRow is the row "Replicas".
+// replicasRow returns the row "Replicas".
 func replicasRow() row {
 	return row{title: "Replicas", panels: []panel{
 		chart("Versions", "short", "Replicas by version.",
@@ -41,7 +41,7 @@ func replicasRow() row {
 	}}
 }
 
-// callersRow is the row "Authentication and connections".
+// callersRow returns the row "Authentication and connections".
 func callersRow() row {
 	return row{title: "Authentication and connections", panels: []panel{
 		stacks("Authentications", "reqps", "From memory, or by a lookup in Redis or at an issuer; refused: the "+
@@ -71,7 +71,7 @@ func callersRow() row {
 	}}
 }
 
-// tracesRow is the row "Traces".
+// tracesRow returns the row "Traces".
 func tracesRow() row {
 	return row{title: "Traces", optional: true, panels: []panel{
 		chart("Spans", "cps", "Exported to the collector, and lost.",
@@ -83,7 +83,7 @@ func tracesRow() row {
 	}}
 }
 
-// redisRow is the row "Redis".
+// redisRow returns the row "Redis".
 func redisRow() row {
 	return row{title: "Redis", panels: []panel{
 		chart("Redis up", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
@@ -101,7 +101,7 @@ func redisRow() row {
 	}}
 }
 
-// configurationRow is the row "Configuration".
+// configurationRow returns the row "Configuration".
 func configurationRow() row {
 	return row{title: "Configuration", panels: []panel{
 		chart("Configuration valid", "short", "0: the newest one is invalid, and the previous one is in effect.",
@@ -113,7 +113,7 @@ func configurationRow() row {
 	}}
 }
 
-// processRow is the row "Process".
+// processRow returns the row "Process".
 func processRow() row {
 	return row{title: "Process", panels: []panel{
 		chart("Processors", "short", "In use.",

@@ -229,7 +229,7 @@ func (p *panel) heatMap(g *grafanaPanel) {
 	}
 }
 
-// table is a panel with a row for each series, and a column for each label and for the value, which is a time in
+// table returns a panel with a row for each series, and a column for each label and for the value, which is a time in
 // milliseconds.
 func (p *panel) table(g *grafanaPanel) {
 	g.Targets[0].Range, g.Targets[0].Instant, g.Targets[0].Format = false, true, "table"

@@ -25,7 +25,7 @@ func write(dir string) error {
 	return nil
 }
 
-// files are the dashboards by the names of their files.
+// files returns the dashboards by the names of their files.
 func files() map[string][]byte {
 	all := map[string][]byte{}
 	for _, d := range []dashboard{overview(), fleets(), tenants(), policies(), gateway()} {

@@ -105,7 +105,7 @@ func (a *Agent) keep(task *a2apb.Task) {
 	}
 }
 
-// update is the event of a task's status.
+// update returns the event of a task's status.
 func update(task *a2apb.Task) *a2apb.StreamResponse {
 	return &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{StatusUpdate: &a2apb.TaskStatusUpdateEvent{
 		TaskId: task.GetId(), ContextId: task.GetContextId(), Status: task.GetStatus()}}}

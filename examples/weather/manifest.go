@@ -5,5 +5,5 @@ import _ "embed"
 //go:embed manifest.yaml
 var manifest []byte
 
-// Manifest is the text of the capability's manifest.yaml, of the caller's own.
+// Manifest returns the text of the capability's manifest.yaml, of the caller's own.
 func Manifest() []byte { return append([]byte(nil), manifest...) }

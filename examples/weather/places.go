@@ -136,7 +136,7 @@ func fold(name string) string {
 	return strings.Join(strings.Fields(plain), " ")
 }
 
-// editDistance is the Levenshtein distance: the fewest letters to insert, delete
+// editDistance returns the Levenshtein distance: the fewest letters to insert, delete
 // or replace that turn a into b.
 func editDistance(a, b []rune) int {
 	row := make([]int, len(b)+1)

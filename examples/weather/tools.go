@@ -72,7 +72,7 @@ func (s *Server) forecast(_ context.Context, args []byte) (result, error) {
 	return result{whole: parts, parts: parts}, nil
 }
 
-// today is the date of the clock, at 00:00 UTC.
+// today returns the date of the clock, at 00:00 UTC.
 func (s *Server) today() time.Time { return s.now().UTC().Truncate(24 * time.Hour) }
 
 func parseDays(days *int) (int, error) {

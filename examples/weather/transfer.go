@@ -98,7 +98,7 @@ func (s *Server) DownloadOutputArtifact(req *docpb.DownloadOutputArtifactRequest
 	}
 }
 
-// baseName is the last element of a path in either slash, never empty.
+// baseName returns the last element of a path in either slash, never empty.
 func baseName(filename string) string {
 	base := path.Base(strings.ReplaceAll(filename, `\`, "/"))
 	if base == "." || base == "/" || base == ".." {

@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// july is the clock of most tests: 2026-07-16, the middle of a month, where a
+// july returns the clock of most tests: 2026-07-16, the middle of a month, where a
 // normal is the table's own figure.
 func july() time.Time { return time.Date(2026, time.July, 16, 18, 0, 0, 0, time.UTC) }
 

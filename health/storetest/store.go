@@ -84,8 +84,8 @@ func (b *Store) Wipe() {
 	b.drop()
 }
 
-// Copy copies the content, as a replica of a store does. Calling promote fails over to the copy: the store forgets what
-// it was told since.
+// Copy copies the content, as a replica of a store does. Calling promote fails over to the copy: the store forgets all
+// writes since then.
 func (b *Store) Copy() (promote func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

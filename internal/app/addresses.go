@@ -41,7 +41,7 @@ func reachable(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
-// startLink is the address of the admin API for a person, with the start token if there is one.
+// startLink returns the address of the admin API for a person, with the start token if there is one.
 func (p *App) startLink() string {
 	scheme := "http://"
 	if p.operators.secure.Load() != nil {

@@ -35,5 +35,5 @@ func enginesFeature() feature {
 	}
 }
 
-// engineIDs are those of all fleets of engines, sorted.
+// engineIDs returns the ids of all fleets of engines, sorted.
 func (p *App) engineIDs() []string { return engine.Fleets(p.fleets.routing.Table()) }

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// recorded is a feature that writes down which of its functions were called.
+// recorded returns a feature that writes down which of its functions were called.
 func recorded(name string, calls *[]string) feature {
 	note := func(what string) { *calls = append(*calls, name+" "+what) }
 	return feature{

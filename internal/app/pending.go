@@ -13,7 +13,7 @@ type pendingSource struct {
 	roster *tenant.Roster
 }
 
-// Tenants is an approvals.Tenants.
+// Tenants returns an approvals.Tenants.
 func (s pendingSource) Tenants(ctx context.Context, after string, most int) ([]string, string, error) {
 	page, next, err := s.roster.Page(ctx, after, most)
 	if err == nil {

@@ -41,7 +41,7 @@ func (r *reloadRig) write(text string) {
 	check.Must(r.t, os.WriteFile(r.file, []byte(head+text), 0o600))
 }
 
-// fleet is a configuration's fleet.
+// fleet returns a configuration's fleet.
 func fleet(capability string) string {
 	return fmt.Sprintf("fleets: [{capability: %s, backends: ['127.0.0.1:1']}]\n", capability)
 }

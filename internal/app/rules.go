@@ -99,7 +99,7 @@ func (p *App) warm(ctx context.Context) {
 	p.log.Info("policy cache warmed", "decisions", n, "took", time.Since(began).String())
 }
 
-// rulesService is the service of rules of the admin API.
+// rulesService returns the service of rules of the admin API.
 func (p *App) rulesService() admin.Service {
 	cfg := rules.Config{Decider: p.rules.decider, Tenants: p.auth.roster, Catalog: p.tools.catalog,
 		Audit: p.audit, Approvers: func(tenant, capability, tool string) string {
@@ -117,7 +117,7 @@ func (p *App) rulesService() admin.Service {
 	return rules.New(cfg)
 }
 
-// filterRuleTenants are those of some tenants that have rules.
+// filterRuleTenants returns the tenants that have rules, out of some.
 func (p *App) filterRuleTenants(ctx context.Context, tenants []string, candidate bool) ([]string, error) {
 	if candidate {
 		return p.rules.store.Candidates().FilterTenants(ctx, tenants)

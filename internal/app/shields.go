@@ -29,7 +29,7 @@ func shieldsFeature() feature {
 	}
 }
 
-// shieldConfigs are the shields of a configuration.
+// shieldConfigs returns the shields of a configuration.
 func shieldConfigs(s *settings.Settings) []extauthz.Config {
 	all := make([]extauthz.Config, len(s.Config.Shields))
 	for i := range s.Config.Shields {

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// guarded is a stand-in for an admin API that wants one credential, over HTTP.
+// guarded returns a stand-in for an admin API that wants one credential, over HTTP.
 func guarded(key string) http.Handler {
 	return problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -38,7 +38,7 @@ func guarded(key string) http.Handler {
 	}))
 }
 
-// newKey is an operator's key, and a file with it.
+// newKey returns an operator's key, and a file with it.
 func newKey(t *testing.T) (key, file string) {
 	t.Helper()
 	id, secret := tenant.NewCredential()

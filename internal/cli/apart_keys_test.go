@@ -34,7 +34,7 @@ func newParty(t *testing.T, id string, filed bool, capabilities, grants string, 
 	return p
 }
 
-// line is the tenant in the configuration, which has it or not.
+// line returns the tenant in the configuration, which has it or not.
 func (p *party) line() string {
 	if p.key == "" {
 		return ""
@@ -59,7 +59,7 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 	return key
 }
 
-// at is the tenant at a port of a gateway. No operation ends its first key.
+// at returns the tenant at a port of a gateway. No operation ends its first key.
 func (p *party) at(t *testing.T, key string, w world, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
@@ -98,7 +98,7 @@ func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
 	return list, from, from + int(answer.InputOffset())
 }
 
-// listed is an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of
+// listed returns an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of
 // them. The page has to be the one that there is of these.
 func (s *stranger) listed(request, told string, ask func(request string) string) string {
 	s.t.Helper()

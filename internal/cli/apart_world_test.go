@@ -339,7 +339,7 @@ func (s *stranger) normal(told string) string {
 	return aTag.ReplaceAllString(told, "Etag:[<tag>]")
 }
 
-// overHTTP is an operation as HTTP has it, its ids filled in.
+// overHTTP returns an operation as HTTP has it, its ids filled in.
 func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (method, target, body string) {
 	t.Helper()
 	fields := map[string]any{}

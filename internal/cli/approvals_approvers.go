@@ -46,7 +46,7 @@ func givenOf(g *capgatepb.ApprovalAnswer) string {
 	return text
 }
 
-// stateOf is an approval's state, with the number of answers if several people have to approve.
+// stateOf returns an approval's state, with the number of answers if several people have to approve.
 func stateOf(a *capgatepb.Approval) string {
 	if n := a.GetRequiredAnswers(); n > 1 && a.GetState() == "pending" {
 		return fmt.Sprintf("pending %d/%d", len(a.GetAnswers()), n)

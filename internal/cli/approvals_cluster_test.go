@@ -281,7 +281,7 @@ func (d *dyingGateway) waitUsed(t *testing.T, n int) {
 	}
 }
 
-// waiting is how many calls wait for a place at the backends, at one gateway.
+// waiting returns the number of calls that wait for a place at the backends, at one gateway.
 func (d *dyingGateway) waiting(t *testing.T, g *member) float64 {
 	t.Helper()
 	_, text := page(t, "http://"+g.admin+"/metrics")

@@ -40,7 +40,7 @@ func (l *callLines) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// short is the time, the caller, what was called, how the call ended, and how long it took.
+// short returns the time, the caller, what was called, how the call ended, and how long it took.
 func (c *loggedCall) short(color bool) string {
 	result, tint := c.Code, green
 	switch {

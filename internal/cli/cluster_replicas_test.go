@@ -81,7 +81,7 @@ func (c *cluster) restartGateways(t *testing.T) {
 	l.end()
 }
 
-// dialAll is a client that takes turns between gateways, and asks each for its health.
+// dialAll returns a client that takes turns between gateways, and asks each for its health.
 func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	t.Helper()
 	var state resolver.State

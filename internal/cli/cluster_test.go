@@ -82,7 +82,7 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 	c.wait(t, "all to be up", c.gateways, allUp)
 }
 
-// clusterConfig is a configuration of gateways that find out soon. The readers' tool may be
+// clusterConfig returns a configuration of gateways that find out soon. The readers' tool may be
 // called twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
 	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms, stale: 10s}", redis)

@@ -119,7 +119,7 @@ func orEmptyObject(args string) []byte {
 	return []byte(args)
 }
 
-// notes is how many rules passed with a note.
+// notes returns the number of rules that passed with a note.
 func notes(n int) string {
 	if n == 0 {
 		return ""

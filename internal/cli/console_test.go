@@ -36,7 +36,7 @@ func TestConsoleInABrowser(t *testing.T) {
 // seen are the arguments of a scenario.
 type seen map[string]any
 
-// consoleGateway is a gateway whose fleet caps asks about each call.
+// consoleGateway returns a gateway whose fleet caps asks about each call.
 func consoleGateway(t *testing.T, more string) (public, admin string) {
 	t.Helper()
 	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+more,
@@ -172,7 +172,7 @@ func consoleOutlives(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// control is a server by which a scenario does things outside of the browser: POST /name.
+// control returns a server by which a scenario does things outside of the browser: POST /name.
 func control(t *testing.T, do map[string]func()) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -43,7 +43,7 @@ func credentialsFile() (string, error) {
 	return filepath.Join(dir, "capgate", "credentials.json"), nil
 }
 
-// storeName is the name of an admin API in the store. This machine's names are one.
+// storeName returns the name of an admin API in the store. This machine's names are one.
 func storeName(u *url.URL) string {
 	host, port := u.Hostname(), u.Port()
 	if host == "localhost" || host == "::1" {

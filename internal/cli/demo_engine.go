@@ -29,7 +29,7 @@ func listenForEngine(stderr io.Writer) (*demoEngine, error) {
 	return &demoEngine{p}, nil
 }
 
-// fleets is the engine's, which takes every call of its services: agents and clients of engines name nothing.
+// fleets returns the engine's fleet, which takes every call of its services: agents and clients of engines name none.
 func (d *demoEngine) fleets() []config.Fleet {
 	if d == nil {
 		return nil

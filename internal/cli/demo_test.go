@@ -37,7 +37,7 @@ func addresses(greeting string) (public, admin string) {
 	return after("calls"), after("console")
 }
 
-// commandsIn are the commands that a demo prints.
+// commandsIn returns the commands that the demo prints.
 func commandsIn(greeting string) (all []string) {
 	for line := range strings.Lines(greeting) {
 		if strings.HasPrefix(line, "  curl ") || strings.HasPrefix(line, "  grpcurl ") {

@@ -290,7 +290,7 @@ func TestEngineWithoutRedis(t *testing.T) {
 	}
 }
 
-// reasons are those of an error's details.
+// reasons returns the reasons in an error's details.
 func reasons(err error) (all []string) {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {

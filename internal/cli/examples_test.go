@@ -17,7 +17,7 @@ import (
 // pythons may have the packages of the examples: tools/setup installs them from PyPI, else from Debian.
 var pythons = []string{filepath.Join(root, "bin", "venv", "bin", "python"), "python3", "/usr/bin/python3"}
 
-// python is a Python with gRPC. Without one the test is skipped, but not in CI.
+// python returns a Python with gRPC. Without one the test is skipped, but not in CI.
 func python(t *testing.T) string {
 	t.Helper()
 	for _, name := range pythons {

@@ -95,7 +95,7 @@ func describeStatus(err error) string {
 	return st.Message() + " (" + why + ")"
 }
 
-// reasonOf is an error of a file, without the file's name and what was done with it.
+// reasonOf returns an error of a file, without the file's name and what was done with it.
 func reasonOf(err error) error {
 	var of *os.PathError
 	if errors.As(err, &of) {

@@ -90,7 +90,7 @@ func serveFailing(t *testing.T, serve func(http.ResponseWriter, *http.Request, s
 	return ln.Addr().String()
 }
 
-// modes are the ways in which backends fail. A call has one in its arguments.
+// modes returns the ways in which backends fail. A call has one in its arguments.
 func modes(adapter string) (all []string) {
 	all = []string{"die", "reset", "slow", "page-200", "page-302", "page-400", "page-401", "page-403", "page-404", "page-405",
 		"page-429", "page-500", "page-502", "page-503"}
@@ -151,7 +151,7 @@ func failAnyhow(w http.ResponseWriter, r *http.Request, mode, quoted string) boo
 	return true
 }
 
-// failGRPC is a capability of every dialect, a gRPC service and an engine.
+// failGRPC returns a capability of every dialect, a gRPC service and an engine.
 func (g *erring) failGRPC(w http.ResponseWriter, r *http.Request, body string) {
 	mode, quoted := modeOf(body), g.planted["echo"]
 	if failAnyhow(w, r, mode, quoted) {
@@ -234,7 +234,7 @@ func (g *erring) failGRPC(w http.ResponseWriter, r *http.Request, body string) {
 	status("0", "")
 }
 
-// failMCP is an MCP server.
+// failMCP returns an MCP server.
 func (g *erring) failMCP(w http.ResponseWriter, r *http.Request, body string) {
 	var m struct {
 		ID     json.RawMessage
@@ -345,7 +345,7 @@ func (g *erring) failTool(w http.ResponseWriter, mode, quoted, id string, answer
 	}
 }
 
-// failShield is a Shield.
+// failShield returns a Shield.
 func (g *erring) failShield(w http.ResponseWriter, r *http.Request, body string) {
 	mode, quoted := modeOf(body), g.planted["echo"]
 	if failAnyhow(w, r, mode, quoted) {

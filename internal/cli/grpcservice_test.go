@@ -50,7 +50,7 @@ func untilPosted(t *testing.T, public, tool, args string, want int, part string)
 	})
 }
 
-// changedDescriptors are those of the service, in which Echo has another comment of the same length.
+// changedDescriptors returns the descriptors of the service, in which Echo has another comment of the same length.
 func changedDescriptors() []byte {
 	return bytes.ReplaceAll(grpctest.Descriptors, []byte("returns what it gets"), []byte("is another one now.."))
 }

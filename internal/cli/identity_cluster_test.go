@@ -277,7 +277,7 @@ func TestAFloodOfKeys(t *testing.T) {
 	end()
 }
 
-// commands is how many the first gateway sent to Redis to know who calls.
+// commands returns the number of commands that the first gateway has sent to Redis to identify callers.
 func (g *keyedGateways) commands(t *testing.T) float64 {
 	t.Helper()
 	return waitMetric(t, "http://"+g.admins[0]+"/metrics", `capgate_redis_commands_total{for="identity"}`,

@@ -57,7 +57,7 @@ func (g *limitedGateways) invoke(ctx context.Context, gateway int, tool string) 
 	return err
 }
 
-// limitIn is the limit that a rejection names.
+// limitIn returns the limit that a rejection names.
 func limitIn(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {

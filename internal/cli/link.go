@@ -36,7 +36,7 @@ type mcpClient struct {
 	key        string // how the file refers to the key
 }
 
-// mcpClients are the clients that capgate link knows.
+// mcpClients returns the clients that capgate link knows.
 func mcpClients() []mcpClient {
 	return []mcpClient{
 		{"claude-code", ".mcp.json", "mcpServers", "url", "http", "${CAPGATE_KEY}"},
@@ -189,7 +189,7 @@ func withKeyInput(before json.RawMessage) (json.RawMessage, error) {
 		`"description":"API key of capgate","password":true}`)))
 }
 
-// entry is the server in the client's file.
+// entry returns the server in the client's file.
 func (l *clientEntry) entry(c *mcpClient) map[string]any {
 	entry := map[string]any{c.address: l.url}
 	if c.kind != "" {

@@ -26,7 +26,7 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// addressesOf are those of listeners in the log of a gateway that serves.
+// addressesOf returns the addresses of listeners in the log of a gateway that serves.
 func addressesOf(t *testing.T, p *program) (all []string) {
 	t.Helper()
 	for line := range strings.Lines(p.stderr.wait(t, p, `"msg":"serving"`)) {

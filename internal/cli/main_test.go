@@ -190,7 +190,7 @@ func (p *program) hasExited() bool {
 	}
 }
 
-// taken is an address that another program has, until the test ends.
+// taken returns an address that another program has, until the test ends.
 func taken(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

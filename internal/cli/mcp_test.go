@@ -26,7 +26,7 @@ type cityArgs struct {
 	City string `json:"city"`
 }
 
-// mcpServer is an MCP server with the tool weather, which wants a credential.
+// mcpServer returns an MCP server with the tool weather, which wants a credential.
 func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string) {
 	t.Helper()
 	server, web := newMCPServer(t, want)

@@ -219,7 +219,7 @@ func (r *recorder) wantResult(t *testing.T, public, tool, args string) {
 	}
 }
 
-// fullServer is a server of the Go SDK whose results are of every kind. It lists them as written here.
+// fullServer returns a server of the Go SDK whose results are of every kind. It lists them as written here.
 func fullServer(t *testing.T, stateless bool) (url string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "full", Version: "1"}, nil)

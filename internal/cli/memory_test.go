@@ -55,7 +55,7 @@ func newCrowded(t *testing.T, mebibytes, processors int, fleets ...string) *crow
 	return c
 }
 
-// peak is the most memory that the process has had, in bytes.
+// peak returns the most memory that the process has had, in bytes.
 func (c *crowded) peak(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.p.cmd.Process.Pid))
@@ -138,7 +138,7 @@ func (c *crowded) watch(t *testing.T, full string, part float64) (stop func()) {
 	}
 }
 
-// attacker is a connection that says what it likes.
+// attacker returns a connection that says what it likes.
 func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 	t.Helper()
 	conn, err := rawhttp2.Dial(c.public)

@@ -26,7 +26,7 @@ import (
 // channelPost is a request that a channel got.
 type channelPost struct{ path, signature, body string }
 
-// channels is a server with webhooks: /dead/… answers 410, /silent/… nothing, all others 200.
+// channels returns a server with webhooks: /dead/… answers 410, /silent/… nothing, all others 200.
 func channels(t *testing.T) (string, <-chan channelPost) {
 	t.Helper()
 	came := make(chan channelPost, 100)

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// installed is a program that tools/setup has installed.
+// installed returns a program that tools/setup has installed.
 func installed(t *testing.T, path ...string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(append([]string{root, "bin"}, path...)...))
@@ -54,7 +54,7 @@ func put(t *testing.T, dir, name, text string) {
 	check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
-// snippet is the tested block of docs/use/openapi.md in a language, for a gateway at addr.
+// snippet returns the tested block of docs/use/openapi.md in a language, for a gateway at addr.
 func snippet(t *testing.T, language, addr string) string {
 	t.Helper()
 	for _, b := range blocks(t, "docs/use/openapi.md") {

@@ -133,7 +133,7 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	})
 }
 
-// verdictOf is a rule's verdict, with its end.
+// verdictOf returns a rule's verdict, with its end.
 func verdictOf(r *capgatepb.Policy) string {
 	if r.GetExpireTime() == nil {
 		return r.GetPolicy()

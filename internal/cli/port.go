@@ -82,7 +82,7 @@ func (p *gatewayPort) addAddress() {
 		"`host:port` of the gateway's public port, or its URL; https:// implies --tls")
 }
 
-// defaultAdmin is the address of the admin API without a flag.
+// defaultAdmin returns the address of the admin API without a flag.
 func defaultAdmin() string { return envOr("CAPGATE_ADMIN", "127.0.0.1:8081") }
 
 // flag returns the name of the flag for the address, and name what the port is in messages.

@@ -215,7 +215,7 @@ func (p *probeReport) print(w io.Writer, color bool) {
 	}
 }
 
-// firstLine is the beginning of a text, for a table.
+// firstLine returns the beginning of a text, for a table.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return untrusted.Beginning(container.Clean(line), maxWhy)

@@ -166,7 +166,7 @@ func mute(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// web is a web server that is no container.
+// web returns a web server that is no container.
 func web(t *testing.T, http2 bool) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// faultyConfig is a configuration for tests of a Redis that fails. A busy machine may
+// faultyConfig returns a configuration for tests of a Redis that fails. A busy machine may
 // answer a probe late, which is not what they are about.
 func faultyConfig(t *testing.T, redis string, backends ...string) string {
 	t.Helper()
@@ -155,7 +155,7 @@ func waitMetric(t *testing.T, url, series string, good func(float64) bool) (v fl
 	return v
 }
 
-// metric is the value of a series in a page of metrics.
+// metric returns the value of a series in a page of metrics.
 func metric(t *testing.T, text, series string) float64 {
 	t.Helper()
 	for line := range strings.Lines(text) {

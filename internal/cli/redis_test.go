@@ -116,7 +116,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// patientRedis is the part of a configuration for a Redis that a busy machine does not make one that is away; the
+// patientRedis returns the part of a configuration for a Redis that a busy machine does not make one that is away; the
 // embedded one without a url.
 func patientRedis(url string) string {
 	if url == "" {

@@ -122,7 +122,7 @@ func (r *registerCommand) take(capability, addr string) (err error) {
 	return err
 }
 
-// manifestFor is the text of a file that is a capability's manifest.
+// manifestFor returns the text of a file that is a capability's manifest.
 func manifestFor(capability, file string) (string, error) {
 	files := settings.Files{}
 	data, err := files.Read(file)

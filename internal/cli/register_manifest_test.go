@@ -17,7 +17,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// manifestFileOf is a manifest with one tool, echo, that is recommended to be treated as policy
+// manifestFileOf returns a manifest with one tool, echo, that is recommended to be treated as policy
 // says and takes an integer n. It declares the credential API_KEY.
 func manifestFileOf(t *testing.T, capability, policy string) string {
 	t.Helper()

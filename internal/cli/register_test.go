@@ -22,7 +22,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// registryConfig is a configuration where backends of "caps" on this machine may register
+// registryConfig returns a configuration where backends of "caps" on this machine may register
 // themselves, beside those of the file, if any. A busy machine may answer a probe late,
 // which is not what it is about.
 func registryConfig(t *testing.T, more string, backends ...string) string {

@@ -55,7 +55,7 @@ func (m *configMap) put(t *testing.T, files map[string]string) {
 	check.Must(t, os.Rename(m.file("..data_tmp"), m.file("..data")))
 }
 
-// configOf is a configuration with the capability "caps".
+// configOf returns a configuration with the capability "caps".
 func configOf(more string, backends ...string) string {
 	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, timeout: 20s}\n%s\nfleets: "+
 		"[{capability: caps, policy: allow, slow_start: 0s, backends: ['%s']}]\n",

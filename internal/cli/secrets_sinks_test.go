@@ -173,7 +173,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	}
 }
 
-// secretOf is the secret of a door, which there may not be yet.
+// secretOf returns the secret of a door, which there may not be yet.
 func (g *secretive) secretOf(door string) string {
 	if g.planted[door] == "" {
 		return g.plant(door)

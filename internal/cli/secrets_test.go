@@ -265,7 +265,7 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 	g.overHTTP(t, public, s.json, header)
 }
 
-// connectTo is a connection to a gateway with TLS, which shows certificates if there are any.
+// connectTo returns a connection to a gateway with TLS, which shows certificates if there are any.
 func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+public,

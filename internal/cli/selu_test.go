@@ -55,7 +55,7 @@ func (w *seluWorld) file(t *testing.T, name, text string) string {
 	return file
 }
 
-// env is the environment of a container: what the image sets, and what Selu does.
+// env returns the environment of a container: what the image sets, and what Selu does.
 func (w *seluWorld) env(url, capability string) []string {
 	return []string{"CAPGATE_URL=" + url, "CAPGATE_KEY_FILE=" + filepath.Join(w.dir, "key"), "CAPGATE_CA_FILE=" + w.ca,
 		"CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=" + capability}
@@ -69,7 +69,7 @@ func (w *seluWorld) container(t *testing.T, url, capability string, env ...strin
 	return p, dialSelu(t, capability, attribute(p.stderr.wait(t, p, `"msg":"serving"`), "listen"))
 }
 
-// dialSelu is the orchestrator's channel to a container.
+// dialSelu returns the orchestrator's channel to a container.
 func dialSelu(t *testing.T, capability, addr string) *selu.Client {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)

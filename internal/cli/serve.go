@@ -84,7 +84,7 @@ func serveFile(ctx context.Context, file string, over settings.Overrides, std st
 	return p.Run(ctx)
 }
 
-// appOptions are the options of a gateway in this process.
+// appOptions returns the options of a gateway in this process.
 func appOptions(std stdio) app.Options {
 	version, revision, _ := buildInfo()
 	return app.Options{Log: std.err, Version: version, Revision: revision, RuntimeDir: runtimeDir()}

@@ -41,14 +41,14 @@ func serve(t *testing.T, env []string, args ...string) (p *program, public, admi
 	return p, attribute(text, "listen"), attribute(text, "admin")
 }
 
-// attribute is a value in a log of JSON lines.
+// attribute returns a value in a log of JSON lines.
 func attribute(text, key string) string {
 	_, rest, _ := strings.Cut(text, `"`+key+`":"`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
 }
 
-// dial is a client of a gateway.
+// dial returns a client of a gateway.
 func dial(t *testing.T, addr string) docpb.CapabilityClient {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -20,7 +20,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// rows are the lines of the table of capgate status, in words.
+// rows returns the lines of the table of capgate status, in words.
 func rows(t *testing.T, admin string, args ...string) (all [][]string, text string) {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"status"}, args...)...)

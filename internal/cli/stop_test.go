@@ -41,7 +41,7 @@ func TestStopGivesUpWhatReplicasShare(t *testing.T) {
 	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_health_replicas 1\n")
 }
 
-// named are the keys that tell of a replica what is true only while it lives.
+// named returns the keys that tell of a replica what is true only while it lives.
 func (r *replicas) named(id string) (keys []string) {
 	all, _ := r.redis.Do("KEYS", "*").([]any)
 	for _, k := range all {

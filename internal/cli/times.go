@@ -20,7 +20,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// age is the time since then, for a column AGE; "-" for no time.
+// age returns the time since then, for a column AGE; "-" for no time.
 func age(then *timestamppb.Timestamp, now time.Time) string {
 	if then == nil {
 		return "-"
@@ -28,7 +28,7 @@ func age(then *timestamppb.Timestamp, now time.Time) string {
 	return short(now.Sub(then.AsTime()))
 }
 
-// ageOf is the age of a time of a message.
+// ageOf returns the age of a time of a message.
 func ageOf(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -36,7 +36,7 @@ func ageOf(t *timestamppb.Timestamp) string {
 	return short(time.Since(t.AsTime()))
 }
 
-// ends is the distance of a time that may lie ahead: in 5m, or 5m ago; never for no time.
+// ends returns the distance of a time that may lie ahead: in 5m, or 5m ago; never for no time.
 func ends(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "never"
@@ -48,7 +48,7 @@ func ends(t *timestamppb.Timestamp) string {
 	return "in " + short(left)
 }
 
-// when is a time in full, with its distance: 2026-01-02T12:00:00Z (5m ago).
+// when returns a time in full, with its distance: 2026-01-02T12:00:00Z (5m ago).
 func when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -56,7 +56,7 @@ func when(t *timestamppb.Timestamp) string {
 	return t.AsTime().Format(time.RFC3339) + " (" + ends(t) + ")"
 }
 
-// at is a time of an engine's, in seconds since 1970; 0: unknown.
+// at returns a time of an engine's, in seconds since 1970; 0: unknown.
 func at(seconds int64) *timestamppb.Timestamp {
 	if seconds == 0 {
 		return nil
@@ -64,7 +64,7 @@ func at(seconds int64) *timestamppb.Timestamp {
 	return &timestamppb.Timestamp{Seconds: seconds}
 }
 
-// latency is a measured duration, in milliseconds, with two or three digits.
+// latency returns a measured duration, in milliseconds, with two or three digits.
 func latency(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {

@@ -77,7 +77,7 @@ func complete(c *cobra.Command) {
 // namesFile reports whether a positional argument of a command is a file, which shells complete.
 func namesFile(c *cobra.Command) bool { return strings.Contains(c.Use, "FILE") }
 
-// names are those of the commands below a command.
+// names returns the names of the commands below a command.
 func names(c *cobra.Command) (all []string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {

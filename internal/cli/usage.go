@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-// usageError is an error of the command line.
+// usageError returns an error of the command line.
 func usageError(format string, args ...any) error {
 	return exitError{exitUsage, fmt.Errorf(format, args...)}
 }

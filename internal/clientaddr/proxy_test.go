@@ -14,7 +14,7 @@ import (
 
 const signature = "\r\n\r\n\x00\r\nQUIT\n"
 
-// v2 is a header of version 2.
+// v2 returns a header of version 2.
 func v2(verCmd, family byte, body string) string {
 	return signature + string([]byte{verCmd, family}) +
 		string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) + body

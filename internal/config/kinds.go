@@ -31,7 +31,7 @@ func (c *Config) decoder(name string) *strictyaml.Decoder {
 	return d
 }
 
-// fileKind is the name of a file or a directory. The first place of each is recorded.
+// fileKind returns the name of a file or a directory. The first place of each is recorded.
 func (c *Config) fileKind(d *strictyaml.Decoder) *strictyaml.Kind {
 	return &strictyaml.Kind{Name: "a file", Read: func(_ *strictyaml.Decoder, at strictyaml.Place, v reflect.Value) {
 		var name string
@@ -47,12 +47,12 @@ func (c *Config) fileKind(d *strictyaml.Decoder) *strictyaml.Kind {
 	}}
 }
 
-// oneOf is a kind of texts: one of a few words.
+// oneOf returns a kind of texts: one of a few words.
 func oneOf(words []string) *strictyaml.Kind {
 	return wordsOf(words, func(s string) (string, bool) { return s, slices.Contains(words, s) })
 }
 
-// wordsOf is the kind of a Go type with names.
+// wordsOf returns the kind of a Go type with names.
 func wordsOf[T any](words []string, parse func(string) (T, bool)) *strictyaml.Kind {
 	return &strictyaml.Kind{Name: "one of a few words", Words: words, Parse: func(s string) (any, string) {
 		if v, ok := parse(s); ok {
@@ -62,7 +62,7 @@ func wordsOf[T any](words []string, parse func(string) (T, bool)) *strictyaml.Ki
 	}}
 }
 
-// setOf is the kind of a set of words, which is a list in the file.
+// setOf returns the kind of a set of words, which is a list in the file.
 func setOf[T ~uint8 | ~uint16](words []string, parse func(string) (T, bool)) *strictyaml.Kind {
 	return &strictyaml.Kind{Name: "a list: " + strings.Join(words, ", "),
 		Schema: map[string]any{"type": "array", "items": map[string]any{"enum": words}},
@@ -79,7 +79,7 @@ func setOf[T ~uint8 | ~uint16](words []string, parse func(string) (T, bool)) *st
 		}}
 }
 
-// types are the kinds of Go types.
+// types returns the kinds of Go types.
 func types() map[reflect.Type]*strictyaml.Kind {
 	return map[reflect.Type]*strictyaml.Kind{
 		reflect.TypeFor[call.Verdict](): wordsOf([]string{call.Allow.String(), call.Ask.String(), call.Block.String()},
@@ -104,15 +104,15 @@ func types() map[reflect.Type]*strictyaml.Kind {
 	}
 }
 
-// textKind is a kind of texts with a check.
+// textKind returns a kind of texts with a check.
 func textKind(name string, schema map[string]any, check func(string) string) *strictyaml.Kind {
 	return &strictyaml.Kind{Name: name, Schema: schema, Parse: func(s string) (any, string) { return s, check(s) }}
 }
 
-// only is the schema of texts that YAML cannot take for a number or a boolean.
+// only returns the schema of texts that YAML cannot take for a number or a boolean.
 func only(pattern string) map[string]any { return map[string]any{"type": "string", "pattern": pattern} }
 
-// texted is the schema of texts that YAML may take for a number or a boolean, to which the pattern does not apply.
+// texted returns the schema of texts that YAML may take for a number or a boolean, to which the pattern does not apply.
 func texted(pattern string) map[string]any {
 	schema := map[string]any{"type": []string{"string", "number", "boolean"}, "minLength": 1}
 	if pattern != "" {
@@ -132,7 +132,7 @@ const (
 	service = `^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*`
 )
 
-// texts are the kinds of texts, by the tag kind.
+// texts returns the kinds of texts, by the tag kind.
 func texts() map[string]*strictyaml.Kind {
 	return map[string]*strictyaml.Kind{
 		"listen":           textKind("host:port", only(port), checkListen),

@@ -87,7 +87,7 @@ func onlyGRPC(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "capgate forward takes gRPC over HTTP/2, and nothing else", http.StatusUnsupportedMediaType)
 }
 
-// Addr is the address that the Forwarder listens on.
+// Addr returns the address that the Forwarder listens on.
 func (f *Forwarder) Addr() net.Addr { return f.ln.Addr() }
 
 // Run forwards calls until ctx ends, and then lets calls finish for a time. It returns nil if all have.

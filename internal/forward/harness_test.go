@@ -81,16 +81,16 @@ func (w *world) ok(t *testing.T, tool string) {
 // mayRepeat is how Selu decides.
 func mayRepeat(err error) bool { return strings.Contains(strings.ToLower(err.Error()), "connect") }
 
-// refused is an address where nobody listens.
+// refused returns an address that refuses connections.
 func refused(t *testing.T) string {
 	t.Helper()
 	return "http://" + check.ClosedPort(t)
 }
 
-// text is a status as the tests compare it.
+// text returns a status as the tests compare it.
 func text(err error) string { return status.Code(err).String() + ": " + status.Convert(err).Message() }
 
-// frozen is a port that takes connections and says nothing.
+// frozen returns a port that takes connections and says nothing.
 func frozen(t *testing.T) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

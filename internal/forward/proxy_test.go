@@ -99,7 +99,7 @@ func (e *egress) asked() string {
 	return strings.Join(e.targets, ", ")
 }
 
-// environment are the settings of a container of Selu with a proxy.
+// environment returns the settings of a container of Selu with a proxy.
 func environment(vars map[string]string) forward.Settings {
 	vars["SELU_CAPABILITY_ID"] = "weather"
 	return forward.FromEnvironment(func(name string) string { return vars[name] })
@@ -192,7 +192,7 @@ func withToken(url string) string {
 	return strings.Replace(url, "http://", "http://selu:"+proxyToken+"@", 1)
 }
 
-// hangsUp is a port that takes connections and closes them.
+// hangsUp returns a port that takes connections and closes them.
 func hangsUp(t *testing.T) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

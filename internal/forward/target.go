@@ -39,7 +39,7 @@ func newTarget(e endpoint, log *slog.Logger) *target {
 		dialer: net.Dialer{KeepAlive: 15 * time.Second}}
 }
 
-// targets are those of the settings, still without upstreams.
+// targets returns the targets in the settings, still without upstreams.
 func (s Settings) targets(log *slog.Logger) (all []*target, err error) {
 	ends, err := s.endpoints()
 	for _, e := range ends {

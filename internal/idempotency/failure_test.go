@@ -185,7 +185,7 @@ func TestNoCallWaits(t *testing.T) {
 	})
 }
 
-// held is a replica whose first query of the store waits for release.
+// held returns a replica whose first query of the store waits for release.
 func held(t *testing.T, m *memory, o idempotency.Options) (k *idempotency.Service, release func()) {
 	t.Helper()
 	proceed := make(chan struct{})

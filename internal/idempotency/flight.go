@@ -255,7 +255,7 @@ func (k *Service) retryEnd(f *flight, s State, answer, sealed []byte) {
 	}
 }
 
-// additionalData is the additional data of a sealed response: the key and the request.
+// additionalData returns the additional data of a sealed response: the key and the request.
 func additionalData(id, fingerprint string) []byte {
 	return []byte("capgate idempotency answer " + id + " " + fingerprint)
 }

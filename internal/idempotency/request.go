@@ -36,7 +36,7 @@ func Valid(key string) bool {
 	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// id is the name of a key in the store. It does not depend on the encryption keys.
+// id returns the name of a key in the store. It does not depend on the encryption keys.
 func (r *Request) id() string {
 	h := sha256.New()
 	write(h, "capgate idempotency key", r.Tenant, r.UID, r.User, r.Agent, r.Key)

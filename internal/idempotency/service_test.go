@@ -29,7 +29,7 @@ func expect(t *testing.T, k *idempotency.Service, what string, r *idempotency.Re
 	}
 }
 
-// never is a run that must not be.
+// never returns a run that fails the test if it is called.
 func never(t *testing.T) idempotency.Run {
 	return func(context.Context) ([]byte, idempotency.Outcome) {
 		t.Error("it ran")

@@ -199,7 +199,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// many is a list of one tool too many.
+// many returns a list of one tool too many.
 func many() string {
 	var b strings.Builder
 	b.WriteString("tools:\n")
@@ -209,7 +209,7 @@ func many() string {
 	return b.String()
 }
 
-// bomb is a YAML document of a few lines that expands to more values than memory holds.
+// bomb returns a YAML document of a few lines that expands to more values than memory holds.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("tools: [{name: t, description: d, input_schema: {$defs: {a0: &a0 [1,1,1,1,1,1,1,1,1,1]")

@@ -43,7 +43,7 @@ func startTokenPath(runtime, admin string) (string, error) {
 	return filepath.Join(startDir(runtime), name), nil
 }
 
-// startDir is a directory of the user alone: in the user's runtime directory, or in that of temporary files.
+// startDir returns a directory of the user alone: in the user's runtime directory, or in that of temporary files.
 func startDir(runtime string) string {
 	if filepath.IsAbs(runtime) {
 		return filepath.Join(runtime, "capgate")

@@ -62,7 +62,7 @@ func New(cfg Config) *Limiter {
 // Single sets the settings of calls without a tenant's settings, in a gateway with one tenant. nil: no limits.
 func (l *Limiter) Single(s *tenant.Settings) { l.single.Store(s) }
 
-// now is the time since the creation of the Limiter; never 0.
+// now returns the time since the creation of the Limiter; never 0.
 func (l *Limiter) now() time.Duration { return time.Since(l.started) + 1 }
 
 // Permit has the permits of one call. The zero value has none.

@@ -58,7 +58,7 @@ func (c *Call) Bound() bool {
 	return c.ID != "" && c.Code != "" && !c.Ended.IsZero()
 }
 
-// Flow is the share that a call belongs to, with those of the same tenant that ended the same way.
+// Flow returns the flow of a call: the calls of the same tenant with the same kind of end.
 func (c *Call) Flow() string {
 	if c.Failed() {
 		return "-" + c.Tenant

@@ -70,7 +70,7 @@ func New(cfg Config) *Log {
 // On reports whether calls are kept.
 func (l *Log) On() bool { return l.ring != nil }
 
-// Replica is the name of this replica.
+// Replica returns the name of this replica.
 func (l *Log) Replica() string { return l.cfg.Replica }
 
 // Record records a call. It neither blocks nor keeps rec, and it does not allocate for a tenant that is known.

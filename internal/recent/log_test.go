@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// record is the record of a call.
+// record returns the record of a call.
 func record(tenant, tool string, code uint32) *telemetry.Record {
 	return &telemetry.Record{Call: &call.Call{Tenant: tenant, Tool: tool, Capability: "weather", User: "ann",
 		Method: call.Invoke}, Code: code, Started: time.Now(), Ended: time.Millisecond, Backend: "10.0.0.1:80",

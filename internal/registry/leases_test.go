@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// replica is a registry on a store, in a synctest bubble.
+// replica returns a registry on a store, in a synctest bubble.
 func replica(t *testing.T, leases registry.Leases) *world {
 	t.Helper()
 	w := runPolling(t, leases, registry.Settings{Rules: rules()}, time.Second)

@@ -20,7 +20,7 @@ func readManifest(text string) (string, *call.Refusal) {
 	return capability, nil
 }
 
-// trusting is a replica that accepts manifests, until it is told otherwise.
+// trusting returns a replica that accepts manifests, until it is told otherwise.
 func trusting(t *testing.T, leases registry.Leases) (w *world, trust func(bool)) {
 	t.Helper()
 	settings := registry.Settings{Rules: rules()}

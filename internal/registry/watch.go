@@ -141,7 +141,7 @@ func (r *Registry) checkAsked() {
 	}
 }
 
-// answered is how many addresses a name is known to have.
+// answered returns the number of known addresses of a name.
 func (r *Registry) answered(name Name) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

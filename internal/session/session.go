@@ -53,7 +53,7 @@ type Session struct {
 	Of string `json:"of,omitempty"` // tenant of the key; "": none
 }
 
-// owner is the tenant, or without one the person or key, to which the revocation of the session counts.
+// owner returns the tenant, or without one the person or key, to which the revocation of the session counts.
 func (s *Session) owner() string {
 	if of := cmp.Or(s.Of, s.Tenant); of != "" {
 		return "tenant " + of
@@ -72,7 +72,7 @@ func (s *Session) Name() string {
 	return "key " + s.Key
 }
 
-// Title is the Name for people, with the name that the key had.
+// Title returns the Name for people, with the name that the key had.
 func (s *Session) Title() string {
 	if s.Via == ViaKey {
 		return tenant.KeyLabel(s.Key, s.KeyName)
@@ -80,7 +80,7 @@ func (s *Session) Title() string {
 	return s.Name()
 }
 
-// PersonName is the Name of a person whom an issuer has vouched for.
+// PersonName returns the Name of a person whom an issuer has vouched for.
 func PersonName(user, issuer string) string { return user + ", issuer " + issuer }
 
 const (

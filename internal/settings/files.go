@@ -31,7 +31,7 @@ func (p Files) Read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// neighbour is the end of an error, for a file that is not there: one of a similar name in the same directory.
+// neighbour returns the end of an error, for a file that is not there: one of a similar name in the same directory.
 func neighbour(name string, err error) string {
 	entries, unreadable := os.ReadDir(filepath.Dir(name))
 	if !errors.Is(err, fs.ErrNotExist) || unreadable != nil {

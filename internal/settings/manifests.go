@@ -15,7 +15,7 @@ import (
 // manifestFile is the name that a capability's manifest has in its directory.
 const manifestFile = "manifest.yaml"
 
-// manifestsIn are the manifests that a path names: a file; a directory with a
+// manifestsIn returns the manifests that a path names: a file; a directory with a
 // manifest.yaml; or a directory of such directories, and of files *.yaml.
 func manifestsIn(path string) ([]string, error) {
 	info, err := os.Stat(path)
@@ -143,7 +143,7 @@ func (s *Settings) readManifest(name string, before *Settings) (*manifest.Manife
 	return m, nil
 }
 
-// ManifestOf is a fleet's: the one that it names, or the one that was found for it; nil if
+// ManifestOf returns a fleet's: the one that it names, or the one that was found for it; nil if
 // there is neither.
 func (s *Settings) ManifestOf(f *config.Fleet) *manifest.Manifest {
 	return s.Manifests[s.manifestFile(f)]

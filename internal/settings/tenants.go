@@ -56,7 +56,7 @@ func (s *Settings) readHash(hash tenant.Hash, file string) (tenant.Hash, error) 
 	return hash, nil
 }
 
-// Tenants are the settings of the tenants in the file, by id.
+// Tenants returns the settings of the tenants in the file, by id.
 func (s *Settings) Tenants() map[string]*tenant.Settings {
 	all := make(map[string]*tenant.Settings, len(s.Config.Tenants))
 	for i := range s.Config.Tenants {
@@ -70,7 +70,7 @@ func (s *Settings) Tenants() map[string]*tenant.Settings {
 	return all
 }
 
-// Single are the settings of the one tenant of a gateway without tenants; nil where it has tenants.
+// Single returns the settings of the one tenant of a gateway without tenants; nil where it has tenants.
 func (s *Settings) Single(multi bool) *tenant.Settings {
 	if multi {
 		return nil

@@ -69,7 +69,7 @@ func bySlog(tb testing.TB, rec *telemetry.Record, level slog.Level, code string,
 	return out.String()
 }
 
-// cut is the documented bound on strings, said another way: the longest prefix of
+// cut returns the documented bound on strings, said another way: the longest prefix of
 // at most 128 bytes that does not split a character.
 func cut(s string) string {
 	if len(s) <= 128 {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// decisionsOf are the series of decisions.
+// decisionsOf returns the series of decisions.
 func decisionsOf(tb testing.TB, m *telemetry.Metrics) map[string]string {
 	tb.Helper()
 	all := scrape(tb, m)

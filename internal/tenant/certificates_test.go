@@ -16,7 +16,7 @@ import (
 
 const orch = "spiffe://example.org/ns/tools/sa/orch"
 
-// leaf is a verified certificate.
+// leaf returns a verified certificate.
 func leaf(t *testing.T, change func(*x509.Certificate), names ...string) *x509.Certificate {
 	t.Helper()
 	c := &x509.Certificate{NotAfter: epoch.Add(time.Hour)}

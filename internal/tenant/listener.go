@@ -112,7 +112,7 @@ var conflicts = [...]*call.Refusal{
 		"invoke use the doc dialect: call in that of the listener, or call the public port"),
 }
 
-// conflict is the refusal of a call that names something else than its listener, and may name nothing.
+// conflict returns the refusal of a call that names something else than its listener, and may name nothing.
 func conflict(part, what string) *call.Refusal {
 	return conflictOf(part, what+": leave it out, or call the public port")
 }

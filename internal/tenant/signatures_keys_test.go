@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// grantOf is a grant that a tenant's key requests.
+// grantOf returns a grant that a tenant's key requests.
 func grantOf(k *tenant.Key, until time.Time) tenant.SignedGrant {
 	return tenant.SignedGrant{Download: tenant.Download{Capability: "caps", Artifact: "a"}, Tenant: k.Tenant, Key: k.ID,
 		Expires: until}

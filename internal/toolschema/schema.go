@@ -20,7 +20,7 @@ const MaxBytes = 256 << 10
 // 8785).
 type Hash [sha256.Size]byte
 
-// String is the hash in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // ParseHash parses the result of String.
@@ -175,7 +175,7 @@ func (s *Schema) compileAs(doc map[string]any, draft *jsonschema.Draft) error {
 	return nil
 }
 
-// JSON is the schema as canonical JSON; nil of no schema. The caller must not change it.
+// JSON returns the schema as canonical JSON; nil of no schema. The caller must not change it.
 func (s *Schema) JSON() []byte {
 	if s == nil {
 		return nil

@@ -67,8 +67,7 @@ func (k *Service) Deny(ctx context.Context, tenant, id string, answer Answer) (A
 	return k.answer(ctx, tenant, id, Denied, answer)
 }
 
-// Withdraw ends a pending approval that nobody needs to answer any more: it has expired then. It does nothing to
-// others.
+// Withdraw expires a pending approval that no longer needs an answer. It does nothing to an approval in another state.
 func (k *Service) Withdraw(ctx context.Context, tenant, id string) error {
 	if err := k.store.Withdraw(ctx, tenant, id); err != nil {
 		return refusedUnavailable
@@ -133,8 +132,8 @@ func (k *Service) permit(was *Approval, s State, answer *Answer) error {
 	return nil
 }
 
-// storedAnswer combines an answer with those that were given before. With several people, the answer is remembered as
-// all of them chose: for the narrowest scope, and the shortest time.
+// storedAnswer combines an answer with earlier ones. With several people, the answer is remembered for the narrowest
+// scope and the shortest time that they chose.
 func (k *Service) storedAnswer(was *Approval, s State, answer *Answer, token string) *StoredAnswer {
 	mine := GivenAnswer{Person: answer.Who.person(), Names: answer.Who.Names, Makers: answer.Who.Makers, By: answer.By, User: answer.Who.User, State: s,
 		Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}

@@ -23,7 +23,7 @@ type Request struct {
 	Settings    []Sum       // of Config and Context, under each key; once computed, those are not needed
 	RequestID   string
 	Trace       string // traceparent of the requesting span; "": not traced
-	Level       string // which level of policy asked, or which kind of backend
+	Level       string // the level of policy, or the kind of backend, that requires it
 	Why         string // for the approver; may be ""
 
 	// Turn waits for a permit to parse the arguments, which is CPU work; nil: no limit.
@@ -32,12 +32,12 @@ type Request struct {
 	Until time.Time // latest time of an answer; zero: Options.TTL applies
 }
 
-// Elsewhere is the level of questions that the backend asks in its own user interface, which alone can answer them. The
-// approval only says that a person is asked.
+// Elsewhere is the level of questions that only the backend's own user interface can answer. The approval shows that
+// the question is open.
 const Elsewhere = "elsewhere"
 
-// byBackend reports whether a level is a kind of backends rather than a level of rules: then a backend asks by
-// itself, the policy is not involved, and an answer holds only for that question.
+// byBackend reports whether a level is a kind of backend rather than a level of rules: the question is then the
+// backend's own, the policy is not involved, and an answer holds only for that question.
 func byBackend(level string) bool { return level != "" && !call.IsLevel(level) }
 
 // Binding is the identity of an approved call: a call with another value in any field is another call.

@@ -9,19 +9,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Approver is who answers, as the gateway has authenticated it. The zero value is an approver whom nothing
-// authenticated: it is in no group, and cannot be one of several people.
+// Approver is the authenticated person or key that answers. The zero value is an unauthenticated approver: it is in no
+// group, and cannot be one of several people.
 type Approver struct {
 	User   string   // the person; "": a credential without a user
-	Issuer string   // that vouched for the person; "": none
+	Issuer string   // that authenticated the person; "": none
 	Groups []string // verified groups of the person
 	Key    string   // name of the credential; "": none
 
 	Names   []string  // further names by which the person and the credential are counted
-	Makers  []string  // such names of those who made the credential; "*": it may be anyone
+	Makers  []string  // such names of the people who may have made the credential; "*": unknown
 	Created time.Time // when the credential was made, by the store's clock; zero: unknown, or by the configuration
 
-	Unverified bool // nothing vouches for User, who then is not one of several people
+	Unverified bool // User is not verified, and cannot be one of several people
 }
 
 // person identifies an approver among those of one approval. "" is an unknown one.
@@ -100,13 +100,13 @@ func countable(a *Approval, who *Approver) *call.Refusal {
 	return nil
 }
 
-// related reports whether an answer may be of the person who has another credential.
+// related reports whether an answer may come from the same person, by another credential.
 func (g *GivenAnswer) related(who *Approver) bool {
 	mine, theirs := append([]string{who.person()}, who.Names...), append([]string{g.Person}, g.Names...)
 	return share(mine, theirs) || share(mine, g.Makers) || share(theirs, who.Makers)
 }
 
-// unknownMaker stands for any name.
+// unknownMaker matches any name.
 const unknownMaker = "*"
 
 // share reports whether two lists have a name in common.
@@ -116,7 +116,7 @@ func share(a, b []string) bool {
 	})
 }
 
-// gave reports whether a person is among those who answered.
+// gave reports whether a person has answered.
 func gave(answers []GivenAnswer, who *Approver) bool {
 	return slices.ContainsFunc(answers, func(g GivenAnswer) bool { return g.Person == who.person() })
 }

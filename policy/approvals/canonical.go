@@ -59,7 +59,7 @@ func readArguments(text []byte) (a arguments, err error) {
 // numbers collects those of a value, in an order that depends on the canonical form only.
 type numbers struct {
 	seen  int
-	other []string // those that are not written as in the canonical form, each with its position
+	other []string // numbers that are not in canonical form, each with its position
 }
 
 func (n *numbers) visit(value any) {

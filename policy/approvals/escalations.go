@@ -12,8 +12,8 @@ const (
 	escalateRetry = 5 * time.Second
 )
 
-// Escalations publishes EventEscalated for approvals whose further groups may answer from now on. Every replica looks;
-// the store lets one of them publish.
+// Escalations publishes EventEscalated when further groups may answer an approval. Every replica checks; the store lets
+// one of them publish.
 type Escalations struct {
 	service *Service
 	tenants Tenants
@@ -48,7 +48,7 @@ func (e *Escalations) Run(ctx context.Context) {
 	}
 }
 
-// look queries the tenants whose time has come.
+// look queries the tenants that are due.
 func (e *Escalations) look(ctx context.Context) {
 	if e.all {
 		e.all = e.tenants.Each(ctx, func(tenant string) { e.due[tenant] = time.Time{} }) != nil

@@ -82,7 +82,7 @@ func (fd *feed) keep(p feedPage) {
 	}
 }
 
-// sharedNotification is a notification whose approval is loaded once for all listeners.
+// sharedNotification is a notification that loads its approval once for all listeners.
 type sharedNotification struct {
 	Notification
 

@@ -146,7 +146,7 @@ func (m *masker) secret(name string) bool {
 	return false
 }
 
-// namesSecret reports whether a value is the name of a secret, whose value may be next to it, as in
+// namesSecret reports whether a value is the name of a secret that may follow it, as in
 // ["--password", "x"].
 func (m *masker) namesSecret(value any) bool {
 	text, ok := value.(string)
@@ -177,7 +177,7 @@ func (m *masker) pair(object map[string]any) (value string) {
 	return value
 }
 
-// maskText masks likely secrets in a text. shapes: only those that say themselves that they are secrets.
+// maskText masks likely secrets in a text. If shapes is set, it masks only secrets of a recognizable form.
 func (m *masker) maskText(text string, shapes bool) string {
 	lower := lowerCase(text)
 	for _, f := range m.finders {

@@ -39,7 +39,7 @@ func lengthClass(n int) string {
 // fakeMask matches text that looks like a mask. Its bracket is escaped.
 var fakeMask = regexp.MustCompile(`(?i)\[(\s*masked)`)
 
-// escapedBracket stands for that bracket until it is written; it is a noncharacter.
+// escapedBracket replaces that bracket until it is written. It is a Unicode noncharacter.
 const escapedBracket = '\ufdd0'
 
 func escapeMasks(text string) string {

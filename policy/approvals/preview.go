@@ -34,7 +34,7 @@ func excerpt() bounds { return bounds{all: maxPreview, string: maxString} }
 // preview formats arguments for a person, with secrets masked. It escapes characters that are invisible or
 // change how the rest reads. It reports whether everything is in the text.
 //
-// secrets is what the tool's schema says of them; nil: it is unknown.
+// secrets holds the secrets that the tool's schema declares; nil: unknown.
 func (m *masker) preview(value any, secrets *toolschema.Secrets, b bounds) (text string, whole bool) {
 	p := &printer{masker: m, bounds: b, known: secrets != nil}
 	p.value(value, secrets, "", showAll)

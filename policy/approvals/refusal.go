@@ -72,7 +72,7 @@ func refusedElsewhere(a *Approval) *call.Refusal {
 		Metadata: map[string]string{"approval": clip(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
 }
 
-// RefusedUnseen returns why a call cannot be approved whose arguments nobody can see whole.
+// RefusedUnseen returns the refusal of a call that cannot be approved because its arguments cannot be shown in full.
 func RefusedUnseen(a *Approval) *call.Refusal {
 	why := "its arguments are too long to be stored, so only their beginning can be shown"
 	if a.Unreadable {
@@ -113,14 +113,14 @@ func refusedMismatch(words []string, id string) *call.Refusal {
 	return r
 }
 
-// refusedAnswer reports that an approval cannot be answered any more.
+// refusedAnswer returns the refusal of an answer to an approval that is no longer pending.
 func refusedAnswer(a *Approval) *call.Refusal {
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_PENDING",
 		Message:  "the approval is " + a.State.String() + ", and can no longer be answered",
 		Metadata: map[string]string{"approval": a.ID, "state": a.State.String()}}
 }
 
-// refusedUnknown is the refusal of a lookup.
+// refusedUnknown returns the refusal of a lookup of an unknown approval.
 func refusedUnknown(id string) *call.Refusal {
 	r := refusedState(0, id)
 	r.Kind = call.NotFound

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// MaxAnswers bounds the people who have to approve one call.
+// MaxAnswers bounds the number of people that must approve one call.
 const MaxAnswers = 10
 
 // maxSessionTTL bounds the validity of an answer for a session, maxValidity that of an answer for always.
@@ -18,13 +18,13 @@ const (
 	maxValidity   = 10 * 365 * 24 * time.Hour
 )
 
-// AnswerRule says who may answer approvals of some calls. The first rule that matches a call applies; without one, the
-// zero value does.
+// AnswerRule defines the approvers of matching calls. The first rule that matches a call applies; without one, the zero
+// value applies.
 type AnswerRule struct {
 	Tenant, Capability, Tool string // a name, or policy.Any
 
-	Groups      []string // whose members may answer; empty: all approvers
-	Answers     int      // people who have to approve, at most MaxAnswers; 0: 1
+	Groups      []string // groups of approvers; empty: all approvers
+	Answers     int      // people that must approve, at most MaxAnswers; 0: 1
 	Self        *bool    // whether users may approve their own calls; nil: only the questions of engines
 	Reason      Reason   // which answers need a comment
 	MaxValidity time.Duration
@@ -66,8 +66,8 @@ func (k *Service) AnswerRule(tenant, capability, tool string) AnswerRule {
 
 // Terms are the conditions of an answer to one approval, by the rules in force.
 type Terms struct {
-	Groups         []string // whose members may answer now; empty: all approvers
-	Answers        int      // people who have to approve
+	Groups         []string // groups that may answer now; empty: all approvers
+	Answers        int      // people that must approve
 	Self           bool     // the user of the call may approve it
 	Reason         Reason
 	MaxValidity    time.Duration // of an answer for session or always; 0: no limit
@@ -95,7 +95,7 @@ func (k *Service) terms(a *Approval) *Terms {
 	return t
 }
 
-// String describes the rule in words, for people who ask why an approval is not theirs to answer.
+// String describes the rule in words, for people who may not answer an approval.
 func (r *AnswerRule) String() string {
 	text := "answered by any approver"
 	if len(r.Groups) > 0 {

@@ -308,7 +308,7 @@ func (k *Service) viewWithin(r *Record, b bounds) Approval {
 	return a
 }
 
-// shorten shortens the stored view of an approval whose arguments are not stored.
+// shorten shortens the stored view of an approval if its arguments are not stored.
 func (a *Approval) shorten(b bounds) {
 	a.Excerpt = !a.Whole
 	if b.all == 0 || len(a.Preview) <= b.all {

@@ -56,9 +56,9 @@ type StoredAnswer struct {
 	Token string
 	TTL   time.Duration // lifetime of the answer
 
-	Checked bool     // it is stale if other people have answered than Before
-	Before  []string // the people who have answered before, all of them
-	More    bool     // further people have to answer; else the approval is answered
+	Checked bool     // the answer is stale unless exactly the people in Before have answered
+	Before  []string // all people that answered earlier
+	More    bool     // further people must answer; else the approval is answered
 
 	// of the answer as a whole
 	By, Comment string
@@ -119,7 +119,7 @@ type RecordEvent struct {
 type Notification struct {
 	Tenant, ID string
 	Kind       Kind
-	Session    *Sum // the session whose answer has changed; nil: none
+	Session    *Sum // the session with a changed answer; nil: none
 }
 
 // Store is shared by replicas.

@@ -179,7 +179,7 @@ func (m *memory) Watch(ctx context.Context, told func(approvals.Notification), c
 
 func (m *memory) Expired() int64 { return 0 }
 
-// asked is the number of queries for a state.
+// asked returns the number of queries for a state.
 func (m *memory) asked() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func ask(t testing.TB, k *approvals.Service, r *approvals.Request) approvals.App
 	return a
 }
 
-// reason is the reason of a refusal, or "".
+// reason returns the reason of a refusal, or "".
 func reason(err error) string {
 	var r *call.Refusal
 	if errors.As(err, &r) && r != nil {

@@ -30,7 +30,7 @@ func (p *printer) mask(text string) {
 	p.line.WriteString(text)
 }
 
-// jsonString writes a JSON string whose decoded text is safe to show.
+// jsonString writes s as a JSON string. Its decoded text is safe to show.
 func (p *printer) jsonString(s string) {
 	p.line.WriteByte('"')
 	for _, r := range s {

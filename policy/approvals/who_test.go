@@ -12,12 +12,12 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// person is an approver whom an issuer vouches for.
+// person returns an approver whom an issuer vouches for.
 func person(user string, groups ...string) approvals.Approver {
 	return approvals.Approver{User: user, Issuer: "corp", Groups: groups}
 }
 
-// ruled is a Service with one rule for the answers to all calls.
+// ruled returns a Service with one rule for the answers to all calls.
 func ruled(t *testing.T, o approvals.Options, rule approvals.AnswerRule) *approvals.Service {
 	t.Helper()
 	k := newKeeper(t, &memory{}, o)

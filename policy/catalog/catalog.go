@@ -65,7 +65,7 @@ type Catalog struct {
 	entries map[string]*entry
 }
 
-// New returns a Catalog that knows nothing yet.
+// New returns an empty Catalog.
 func New(o Options) *Catalog {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -26,7 +26,7 @@ const (
 )
 
 // Change returns how a tool differs from its accepted version, from memory; "": it does not. Its first line says that
-// the tool has changed. Lines that were removed begin with "- ", those that were added with "+ ".
+// the tool has changed. Removed lines begin with "- ", added lines with "+ ".
 func (c *Catalog) Change(capability, tool string) string {
 	t, there := c.Describe(capability, tool)
 	if !there || !t.Drifted {

@@ -154,7 +154,7 @@ func (d *Discoverer) start(ctx context.Context) {
 			delete(d.fleets, id)
 		}
 	}
-	// The longest due goes first, so that fleets whose discoveries take long leave permits to all others.
+	// The longest due goes first, so that fleets with slow discoveries leave permits to all others.
 	slices.SortFunc(dynamic, func(a, b string) int { return d.fleet(a).due.Compare(d.fleet(b).due) })
 	for _, id := range dynamic {
 		f := d.fleets[id]
@@ -178,7 +178,7 @@ func (d *Discoverer) start(ctx context.Context) {
 	}
 }
 
-// afterPanic is the pause after a discovery whose answer caused a panic.
+// afterPanic is the pause after a discovery that panicked.
 const afterPanic = 5 * time.Minute
 
 // runDue runs a due discovery, and schedules the next one.

@@ -114,7 +114,7 @@ func discovering(t *testing.T, call func() []byte, test func(*catalog.Discoverer
 	running.Wait()
 }
 
-// dynamic is a capability whose tools are discovered each hour.
+// dynamic returns a capability whose tools are discovered each hour.
 func dynamic() catalog.Declaration {
 	return catalog.Declaration{Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"},
 		Interval: time.Hour}

@@ -1,4 +1,4 @@
-// Package catalog knows the tools of each capability, and what is declared about them.
+// Package catalog holds the tools of each capability, and what is declared about them.
 //
 //	manifests, fleets ──► Replace ─┐                     ┌──► Tool, DependsOnTool, Schema, Credentials: a policy.Source
 //	                               ▼                     │
@@ -8,7 +8,7 @@
 //
 // The tools of a capability are those of its manifest, or those that its discovery tool returns. One
 // replica at a time discovers, and all replicas use the result. A set of tools is published as a whole:
-// a discovery that fails, or whose answer is invalid, leaves the set before it.
+// a discovery that fails, or returns an invalid answer, leaves the previous set.
 //
 // The rules of a removed tool are deleted before the set without it is published, so that a later tool
 // of the same name has no rules.

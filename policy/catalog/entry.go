@@ -19,7 +19,7 @@ type entry struct {
 	parsed   parsed                     // the last discovered set
 	seen     bool                       // the store was read
 	accepted map[string]toolschema.Hash // also of removed tools
-	removed  map[string]bool            // of these, those whose rules are deleted already
+	removed  map[string]bool            // removed tools without rules
 	last     DiscoveryStatus
 	// unreconciled says that the store lacks the manifest's tools, or accepted hashes. Until it has them, a
 	// manifest that removes tools is not published.
@@ -172,7 +172,7 @@ func (e *entry) removedAccepted(next []Tool) []string {
 	return names
 }
 
-// markRemoved records the removed tools, whose rules are deleted.
+// markRemoved records the removed tools after the deletion of their rules.
 func (e *entry) markRemoved(absent []string) {
 	e.removed = make(map[string]bool, len(absent))
 	for _, name := range absent {

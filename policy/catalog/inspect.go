@@ -75,7 +75,7 @@ func (c *Catalog) declaration(id string) (a Declaration, there bool) {
 	return a, true
 }
 
-// dynamic returns the capabilities whose tools are discovered.
+// dynamic returns the capabilities with discovered tools.
 func (c *Catalog) dynamic() (ids []string) {
 	for id, of := range *c.snapshot.Load() {
 		if of.declared.dynamic() {
@@ -147,7 +147,7 @@ type Stats struct {
 	Succeeded      time.Time // time of the last success of any replica; zero: never
 }
 
-// Stats yields each capability whose tools are declared or discovered.
+// Stats yields each capability with declared or discovered tools.
 func (c *Catalog) Stats() iter.Seq[Stats] {
 	return func(yield func(Stats) bool) {
 		for _, s := range c.stats() {

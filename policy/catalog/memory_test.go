@@ -199,7 +199,7 @@ func (m *memory) lost() []string {
 	return slices.Sorted(slices.Values(m.forgotten))
 }
 
-// tool is a tool with one property of that name.
+// tool returns a tool with one property of that name.
 func tool(t testing.TB, name, description, property string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile(

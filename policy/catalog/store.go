@@ -89,5 +89,5 @@ type Lease struct {
 	Wait time.Duration // then: until it may be free
 }
 
-// ErrLeaseLost rejects a change whose lease has ended.
+// ErrLeaseLost is returned for a change after the end of its lease.
 var ErrLeaseLost = errors.New("another replica has taken over the discovery")

@@ -149,7 +149,7 @@ func (c *Catalog) apply(requests []ReadRequest, all []Record, lost bool) {
 	c.publish(changed...)
 }
 
-// union merges the accepted hashes of the store with those that it lost.
+// union merges the accepted hashes of the store with the hashes that it lost.
 func union(stored, lost map[string]toolschema.Hash) map[string]toolschema.Hash {
 	all := maps.Clone(lost)
 	maps.Copy(all, stored)

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// Version is a tool at some time, for people who compare it with the tool as it is.
+// Version is a tool at an earlier time, for comparison with the current one.
 type Version struct {
 	Hash        toolschema.Hash
 	Description string

@@ -19,7 +19,7 @@ const (
 	maxArgs = 1 << 20
 	// maxTool bounds a tool's name, which the caller chooses.
 	maxTool = 512
-	// defaultKind is the type of a call whose tool has no name.
+	// defaultKind is the type of a call without a tool name.
 	defaultKind = "tool_call"
 )
 

@@ -1,5 +1,5 @@
 // Package extauthz gets an external authorization decision for calls that policy would allow or ask
-// about: from a Shield, of which Options.Dial has the protocol (gateway/engine/shield).
+// about: from a Shield. Options.Dial implements its protocol (gateway/engine/shield).
 //
 //	call ──► cache ──► one request for all equal calls ──► a free permit ──► Shield
 //	           │                                                                    │

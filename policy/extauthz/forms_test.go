@@ -120,7 +120,7 @@ func serveGRPC(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	return extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 }
 
-// serveHTTP is the HTTP form, with strict checks of requests.
+// serveHTTP returns the HTTP form, with strict checks of requests.
 func serveHTTP(t *testing.T, s *server, cert *tls.Certificate) extauthz.Config {
 	t.Helper()
 	hs := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

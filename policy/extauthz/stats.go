@@ -12,7 +12,7 @@ type Stats struct {
 	Answered    [call.Allow + 1][2]int64 // checked calls, by verdict; [1]: from the cache
 	Unreachable int64                    // requests without an answer
 	Malformed   int64                    // requests with a malformed answer
-	// requests, by the first bucket that they fit into; the last one has those that fit into none
+	// Durations counts requests by the first bucket that they fit into. The last element counts all others.
 	Durations [len(Buckets) + 1]int64
 	Seconds   float64 // total duration of all requests
 }

@@ -64,9 +64,9 @@ type failure struct {
 
 func (f *failure) Error() string { return f.why }
 
-// Unreachable is the error of a request without an answer. why is one of a bounded set of texts, and contains nothing
-// that was sent or received.
+// Unreachable returns the error of a request without an answer. why must come from a fixed set of texts, and must
+// contain nothing that was sent or received.
 func Unreachable(why string) error { return &failure{why: why} }
 
-// Malformed is the error of a request with an answer that is none. why is as for Unreachable.
+// Malformed returns the error of a request with an unreadable answer. why is as for Unreachable.
 func Malformed(why string) error { return &failure{malformed: true, why: why} }

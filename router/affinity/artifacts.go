@@ -113,8 +113,8 @@ func (q *Query) backendAt(addr string) *router.Backend {
 	return b
 }
 
-// lookUpArtifacts queries the store for the call's artifacts that are not cached. asked is set once the
-// store has answered for all of them.
+// lookUpArtifacts queries the store for the call's artifacts that are not cached. It sets
+// asked once the store has answered for all of them.
 func (r *Resolver) lookUpArtifacts(ctx context.Context, q *Query, asked *atomic.Bool) error {
 	began, delays := time.Now(), lookupDelays[:]
 	if !q.OwnedOnly {

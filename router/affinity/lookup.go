@@ -62,7 +62,7 @@ func (r *Resolver) Lookup(q *Query) (Answer, bool) {
 	return r.lookup(q, holder, now, askable)
 }
 
-// lookup answers for a call whose artifacts are at holder, which may be nil. The caller holds mu.
+// lookup returns the answer for a call with artifacts at holder, which may be nil. The caller must hold mu.
 func (r *Resolver) lookup(q *Query, holder *router.Backend, now time.Time, askable bool) (Answer, bool) {
 	switch f := q.Fleet; {
 	case q.Session == "":
@@ -108,7 +108,7 @@ func (r *Resolver) answer(q *Query, p *Pinned, holder *router.Backend) Answer {
 	return Answer{Backend: p.backend, Pinned: p}
 }
 
-// sessionLost is the answer to the one call that learns of its session's loss.
+// sessionLost returns the answer that reports a lost session. Only one call of the session gets it.
 func (r *Resolver) sessionLost(q *Query) Answer {
 	r.lost.Add(1)
 	return Answer{Refusal: &call.Refusal{

@@ -260,7 +260,7 @@ func TestStoreThatFails(t *testing.T) {
 	})
 }
 
-// mail is a fleet of one backend, which keeps sessions and artifacts.
+// mail returns a fleet of one backend, which keeps sessions and artifacts.
 func mail(t *testing.T) *router.Fleet {
 	t.Helper()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{

@@ -93,8 +93,8 @@ func (r *Resolver) resolveSession(q Query, by time.Time, done func(Answer)) {
 	})
 }
 
-// complete completes a flight. Only the call that began it may be told of a lost session. Those
-// that waited query the store again, so that it registers this gateway as a user of the new pin.
+// complete completes a flight. Only the call that began it may report a lost session. Calls that
+// waited query the store again, which registers this gateway as a user of the new pin.
 func (r *Resolver) complete(q *Query, s outcome, err error, holder *router.Backend, done func(Answer)) {
 	r.mu.Lock()
 	var a Answer

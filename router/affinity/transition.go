@@ -88,7 +88,7 @@ const joinGrace = 30 * time.Second
 // maxTransitions bounds the transitions of one query, each from another dead backend.
 const maxTransitions = 3
 
-// queryStore applies a transition in the store, and those that follow from its answers. p is the pin in
+// queryStore applies a transition in the store, and the transitions that its answers require. p is the pin in
 // memory, which may be nil.
 func (r *Resolver) queryStore(ctx context.Context, q *Query, p *Pinned, st transition,
 	holder *router.Backend) (outcome, error) {
@@ -116,8 +116,8 @@ func (r *Resolver) queryStore(ctx context.Context, q *Query, p *Pinned, st trans
 	}
 }
 
-// usedBy reports whether a stored pin was used. A gateway with the pin in memory knows its own uses
-// better than the store.
+// usedBy reports whether a stored pin was used. The uses that a gateway has
+// in memory are newer than those in the store.
 func (p *Pinned) usedBy(b BindResult) bool {
 	usedHere := p == nil || p.pin != b.Pin || p.used.Load()
 	return b.Users == OtherGateways || b.Users == ThisGateway && usedHere

@@ -9,7 +9,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// RunSession is the agent's stream. The last caller is the agent.
+// RunSession serves the stream of the agent. The last caller is the agent.
 func (e *Engine) RunSession(stream openparallaxv1.AgentService_RunSessionServer) error {
 	first, err := stream.Recv()
 	if err != nil {

@@ -152,7 +152,7 @@ func (e events) failure() string {
 	return ""
 }
 
-// kinds are the types of the events, tokens as one.
+// kinds returns the types of the events, tokens as one.
 func (e events) kinds() (kinds []openparallaxv1.PipelineEventType) {
 	for _, e := range e {
 		kind := e.GetEventType()

@@ -51,7 +51,7 @@ func tools() []tool {
 	}
 }
 
-// object is the schema of an object of strings.
+// object returns the schema of an object of strings.
 func object(required ...string) string {
 	properties := map[string]any{}
 	for _, name := range required {

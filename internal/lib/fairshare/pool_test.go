@@ -120,7 +120,7 @@ func TestLimitHoldsForMany(t *testing.T) {
 	}
 }
 
-// tree is a root and pools below it of all kinds, which together may have more than there is.
+// tree returns a root and pools below it of all kinds, which together may have more than there is.
 func tree() (root *fairshare.Pool, below []*fairshare.Pool, weights []int64) {
 	root = fairshare.New("all", 10_000)
 	below = []*fairshare.Pool{

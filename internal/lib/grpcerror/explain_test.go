@@ -69,7 +69,7 @@ func TestExplainStatuses(t *testing.T) {
 	}
 }
 
-// silent is the address of a server that accepts connections and sends nothing.
+// silent returns the address of a server that accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	return listen(t).Addr().String()

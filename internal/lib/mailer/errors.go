@@ -25,7 +25,7 @@ func (e *Error) Error() string { return e.reason }
 // Unwrap returns the cause, whose text may have what Error leaves out.
 func (e *Error) Unwrap() error { return e.cause }
 
-// failed is the error of a command.
+// failed returns the error of a command.
 func failed(command string, err error) *Error {
 	e := &Error{cause: err}
 	var reply *textproto.Error

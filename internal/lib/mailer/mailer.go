@@ -159,7 +159,7 @@ func (s *Server) authenticate(c *smtp.Client) error {
 	return errNoAuth
 }
 
-// ended is the error of a command. A connection that was closed since ctx has ended is a matter of ctx.
+// ended returns the error of a command. A connection that was closed since ctx has ended is a matter of ctx.
 func ended(ctx context.Context, command string, err error) error {
 	if ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)

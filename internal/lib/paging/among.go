@@ -10,5 +10,5 @@ func Among(ids []string) func(ctx context.Context, after string, most int) ([]st
 	}
 }
 
-// ID is the position of an item that is its id.
+// ID returns the position of an item that is its id.
 func ID(id string) string { return id }

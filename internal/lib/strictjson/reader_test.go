@@ -129,7 +129,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// many is an object of so many names, and one more.
+// many returns an object of so many names, and one more.
 func many(n int, more string) string {
 	var b strings.Builder
 	b.WriteString("{")

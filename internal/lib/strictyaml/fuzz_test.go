@@ -40,7 +40,7 @@ func decodeAll(text []byte) (f fuzzed, err error) {
 	return f, d.Err()
 }
 
-// laughs is a document that stands for many more values than it has, below a field.
+// laughs returns a document that stands for many more values than it has, below a field.
 func laughs(field string, levels, width int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: a\n%s:\n- &l0 [x]\n", field)

@@ -198,7 +198,7 @@ func (f *field) word(text string, v reflect.Value) string {
 	return NotOneOf(text, f.enum)
 }
 
-// NotOneOf is the problem of a text that is not one of a few words.
+// NotOneOf returns the problem of a text that is not one of a few words.
 func NotOneOf(text string, words []string) string {
 	return fmt.Sprintf("%q is not possible; it must be %s%s", text, oneOf(words), nearest.Hint(text, words))
 }

@@ -50,7 +50,7 @@ func (c *clock) add(d time.Duration) {
 	c.more += d
 }
 
-// configOf is the configuration of most tests.
+// configOf returns the configuration of most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
 		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "PS256", "ES256", "EdDSA"},

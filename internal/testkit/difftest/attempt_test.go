@@ -63,7 +63,7 @@ type attempt struct {
 	json   bool     // JSON over HTTP: the message is the body
 }
 
-// plainHeader is the header of every gRPC client.
+// plainHeader returns the header of every gRPC client.
 func plainHeader() []field {
 	return []field{{"content-type", "application/grpc"}, {"te", "trailers"}}
 }

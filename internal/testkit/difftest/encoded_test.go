@@ -88,7 +88,7 @@ func (s *spoken) request() proto.Message {
 	return &legacypb.InvokeRequest{ToolName: s.Tool, Parameters: string(s.Args), Context: s.Context}
 }
 
-// csharp is a line of csharp/messages.txt: fields of a message, and the message in hex.
+// csharp returns a line of csharp/messages.txt: fields of a message, and the message in hex.
 func csharp(t *testing.T) iter.Seq2[spoken, []byte] {
 	t.Helper()
 	text, err := os.ReadFile("csharp/messages.txt")

@@ -39,7 +39,7 @@ func (s *spoken) String() string {
 		fmt.Sprint(s.Context), s.Unknown)
 }
 
-// shapes are the messages for every encoder.
+// shapes returns the messages for every encoder.
 func shapes(fleet, d string) (all []spoken) {
 	long := strings.Repeat("länger ", 300)
 	big := []byte(`{"text":"` + strings.Repeat("x", 100_000) + `"}`) // more than a stream's window
@@ -163,7 +163,7 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// metadata is the metadata of all calls.
+// metadata returns the metadata of all calls.
 func (w *world) metadata(name, dialect string) map[string]string {
 	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
 	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours,

@@ -76,7 +76,7 @@ func (s *Server) Fail(fail bool) {
 // Record is an SRV record.
 type Record = dnsmessage.SRVResource
 
-// SRV is a record for SetSRV; the target has a trailing dot.
+// SRV returns a record for SetSRV; the target has a trailing dot.
 func SRV(priority, weight, port uint16, target string) Record {
 	return Record{Priority: priority, Weight: weight, Port: port, Target: dnsmessage.MustNewName(target)}
 }

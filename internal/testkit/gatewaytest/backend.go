@@ -48,7 +48,7 @@ func (b *Backend) Stop() {
 	<-b.served
 }
 
-// Accepted is the number of connections that clients have made.
+// Accepted returns the number of connections that clients have made.
 func (b *Backend) Accepted() int { return b.listener.total() }
 
 // GoAway sends GOAWAY to clients and lets their calls finish. Any goroutine of a test may call it.
@@ -122,7 +122,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Unreachable is an address where every connection is closed at once.
+// Unreachable returns an address where every connection is closed at once.
 func Unreachable(t testing.TB) string {
 	t.Helper()
 	ln := check.Listen(t)
@@ -144,7 +144,7 @@ func Unreachable(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// Deaf is an address where connections are taken, and nothing is ever said.
+// Deaf returns an address where connections are taken, and nothing is ever said.
 func Deaf(t testing.TB) string {
 	t.Helper()
 	ln := check.Listen(t)
@@ -152,7 +152,7 @@ func Deaf(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// Silent is a backend that accepts calls and responds to none, whatever their deadline.
+// Silent returns a backend that accepts calls and responds to none, whatever their deadline.
 func Silent(t testing.TB) (addr string) {
 	t.Helper()
 	ln := check.Listen(t)

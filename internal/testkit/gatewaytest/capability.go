@@ -146,7 +146,7 @@ func (c *Capability) File(id string) (File, bool) {
 	return f, ok
 }
 
-// Kept is the number of artifacts.
+// Kept returns the number of artifacts.
 func (c *Capability) Kept() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -318,7 +318,7 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 	return g.gateway.Invoke(ctx, capability, req)
 }
 
-// Bodies is the used fraction of Options.MaxBodies.
+// Bodies returns the used fraction of Options.MaxBodies.
 func (g *Gateway) Bodies() float64 { return g.gateway.Bodies() }
 
 // WatchRates calls that of gateway.Gateway.

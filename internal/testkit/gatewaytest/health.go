@@ -42,7 +42,7 @@ func (g *Gateway) WaitHealth(t testing.TB, capability string, ok func(*health.Sn
 	})
 }
 
-// Probes is the number of probes so far.
+// Probes returns the number of probes so far.
 func (g *Gateway) Probes() int { return int(g.prober.Stats().Probes) }
 
 // States accepts a snapshot whose backends are in these states, in their order.

@@ -12,7 +12,7 @@ import (
 // Script answers one request, frame by frame. It returns false to end the connection.
 type Script func(c *rawhttp2.Conn, stream uint32) bool
 
-// Scripted is a backend that answers each request as a script says, when it has all of the request.
+// Scripted returns a backend that answers each request as a script says, when it has all of the request.
 func Scripted(t testing.TB, script Script) (addr string) {
 	t.Helper()
 	ln := check.Listen(t)

@@ -119,7 +119,7 @@ func Start(t testing.TB, o Options) *Server {
 // Stop ends the server and its connections.
 func (s *Server) Stop() { s.server.Stop() }
 
-// Calls is the number of calls of methods of the service.
+// Calls returns the number of calls of methods of the service.
 func (s *Server) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Server) count(stream grpc.ServerStream, in *dynamicpb.Message, of proto
 	return nil
 }
 
-// failure is a status with a detail.
+// failure returns a status with a detail.
 func failure(code int64, message string) error {
 	st, err := status.New(codes.Code(code), message).WithDetails(&errdetails.ErrorInfo{Reason: "DEMO"})
 	if err != nil {

@@ -127,7 +127,7 @@ func (i *Issuer) Browser() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Logins is the number of codes that were exchanged for tokens.
+// Logins returns the number of codes that were exchanged for tokens.
 func (i *Issuer) Logins(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/logins", ""))
@@ -135,7 +135,7 @@ func (i *Issuer) Logins(t testing.TB) int {
 	return n
 }
 
-// Requests is the number of requests for its keys.
+// Requests returns the number of requests for its keys.
 func (i *Issuer) Requests(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(i.do(t, http.MethodGet, "/test/requests", ""))

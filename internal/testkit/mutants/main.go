@@ -139,7 +139,7 @@ func (m *mutant) test(ctx context.Context, limit time.Duration, arguments ...str
 		arguments...)...).CombinedOutput()
 }
 
-// command is the go command in the mutant's package.
+// command returns the go command in the mutant's package.
 func (m *mutant) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", arguments...)
 	c.Dir = m.dir

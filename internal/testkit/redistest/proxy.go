@@ -62,7 +62,7 @@ func (p *Proxy) Delay(d time.Duration) {
 // BlackHole drops all bytes, but accepts connections, until Heal.
 func (p *Proxy) BlackHole() { p.BlackHoleOf(nil) }
 
-// BlackHoleOf is a BlackHole for the clients whose connections of selects.
+// BlackHoleOf returns a BlackHole for the clients whose connections of selects.
 func (p *Proxy) BlackHoleOf(of func(client net.Conn) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,7 +28,7 @@ func Serve(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest
 	return web
 }
 
-// Handler is the front door of Serve without sockets, for a bubble of testing/synctest.
+// Handler returns the front door of Serve without sockets, for a bubble of testing/synctest.
 func Handler(t testing.TB, register func(*grpc.Server), cfg rest.Config) http.Handler {
 	t.Helper()
 	ln := bufconn.Listen(1 << 20)

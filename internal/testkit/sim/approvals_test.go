@@ -98,7 +98,7 @@ func playApprovalsOf(w *sim.World) *approvalsWorld {
 	return p
 }
 
-// wanted is the nth kind of call.
+// wanted returns the nth kind of call.
 func wanted(n int) *approvals.Request {
 	r := &approvals.Request{Tenant: "acme", User: "ann", Agent: "bot", Capability: "mail", Tool: "send",
 		Args: fmt.Appendf(nil, `{"n":%d}`, n)}

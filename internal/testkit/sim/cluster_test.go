@@ -111,7 +111,7 @@ func (c *cluster[P]) faults(failedOver func(since time.Time, forgotten int), emp
 		}))
 }
 
-// failover is a failover of Redis to its copy.
+// failover returns a failover of Redis to its copy.
 func (c *cluster[P]) failover(failedOver func(since time.Time, forgotten int)) sim.Event {
 	lag := c.redis.Lag()
 	return sim.Fault(fmt.Sprintf("Redis fails over, and forgets %d commands", lag), func() {

@@ -104,7 +104,7 @@ func newHealthWorld(w *sim.World) *healthWorld {
 	return p
 }
 
-// bound is the time after the last fault in which all replicas agree with the truth.
+// bound returns the time after the last fault in which all replicas agree with the truth.
 func (p *healthWorld) bound() time.Duration {
 	longer := func(d time.Duration) time.Duration { return d + time.Duration(p.config.Jitter*float64(d)) }
 	const command = 5 * time.Second                                            // that no store answers
@@ -187,7 +187,7 @@ func (p *healthWorld) during(fault *bool) {
 	p.After(p.time(), func() { p.Expect("a fault ends", nil, func() { *fault = false }) })
 }
 
-// time is the time of a fault.
+// time returns the time of a fault.
 func (p *healthWorld) time() time.Duration { return time.Duration(p.rng.Int64N(int64(p.longest))) }
 
 // heal ends all faults.

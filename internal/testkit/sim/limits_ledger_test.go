@@ -141,7 +141,7 @@ func (d *admissions) lostSince(at time.Duration) (sum loss) {
 	return sum
 }
 
-// grant is the greatest number of calls that a replica grants itself at a time: to those that wait, and a lease.
+// grant returns the greatest number of calls that a replica grants itself at a time: to those that wait, and a lease.
 func (d *admissions) grant(limit, leases int) int { return callers + max(limit/leases, 1) }
 
 // quotaAlone is the number of calls beyond a quota that replicas may have made by their own shares: a share of each but
@@ -170,7 +170,7 @@ func (d *admissions) permitsAlone(since time.Duration) (sum int) {
 // leaseKept is the time for which a replica may keep calls that it has leased and does not use.
 const leaseKept = 3 * time.Second
 
-// rateAlone is the number of calls beyond a rate by own shares in a time.
+// rateAlone returns the number of calls beyond a rate by own shares in a time.
 func (d *admissions) rateAlone(from, to time.Duration) (sum float64) {
 	rate, lease := float64(d.bounds.CallsPerSecond)/limitedReplicas, float64(max(d.bounds.CallsPerSecond/4, 1))
 	for _, grants := range d.alone {

@@ -103,7 +103,7 @@ func playLimitsOf(w *sim.World) *limitsWorld {
 	return p
 }
 
-// boundsOf is the limit of a run: a rate, a quota, or concurrent calls.
+// boundsOf returns the limit of a run: a rate, a quota, or concurrent calls.
 func boundsOf(w *sim.World) tenant.Bounds {
 	n := int(w.Draw("limit") % 1_000_000)
 	switch w.Seed % 3 {

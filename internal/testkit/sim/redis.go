@@ -94,7 +94,7 @@ func (r *Redis) Dialer(s *Site) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// wait is the command WAIT for one replica.
+// wait returns the command WAIT for one replica.
 func (r *Redis) wait(limit time.Duration) int {
 	ends := time.NewTimer(limit)
 	defer ends.Stop()

@@ -49,7 +49,7 @@ func Mail(n *Notice, e *Envelope) ([]byte, error) {
 		parts.Boundary()+"\"\r\n\r\n"), body.Bytes()...), nil
 }
 
-// plain is the part without markup.
+// plain returns the part without markup.
 func plain(n *Notice) string {
 	var b strings.Builder
 	b.WriteString(n.Title + "\n\n")

@@ -88,7 +88,7 @@ func New(kind approvals.Kind, a *approvals.Approval) Notice {
 // excerptText follows arguments that are not shown whole.
 const excerptText = "\n(This is an excerpt. The page of the approval shows all arguments.)"
 
-// soFar says who of several people have approved a pending call.
+// soFar lists the people that have approved a pending call, if several must.
 func soFar(a *approvals.Approval) string {
 	if a.State != approvals.Pending || a.Terms == nil || a.Terms.Answers < 2 || len(a.Answers) == 0 {
 		return ""

@@ -19,7 +19,7 @@ const (
 	maxDirty = 1000
 )
 
-// dirtyTenants holds the tenants whose events must be collected.
+// dirtyTenants holds the tenants with events to collect.
 type dirtyTenants struct {
 	wake chan struct{}
 

@@ -37,7 +37,7 @@ type Config struct {
 	URL      string           // see CheckURL; "" for Email
 	Secrets  [][]byte         // see ParseSecrets; at least one for Generic, else none
 	Mail     *Mail            // of Email
-	Tenants  []string         // whose events it gets; nil: all
+	Tenants  []string         // tenants of the events; nil: all
 	Kinds    []approvals.Kind // of delivered events; default: creation alone
 	Timeout  time.Duration    // of one request; default 10 s
 	Attempts int              // maximum number of requests for one event; default 10

@@ -29,11 +29,11 @@ type Options struct {
 	BackoffBase time.Duration // the longest wait after the first attempt; default 1 s; doubled by each attempt
 	BackoffMax  time.Duration // the longest wait, also for a receiver's Retry-After; default 10 min
 	Poll        time.Duration // interval of the polls for events without a notification; default 2 s
-	// maximum number of waiting events of all tenants, of which one has four fifths at the most; default 10,000
+	// Outbox bounds the waiting events of all tenants; one tenant may use four fifths of it; default 10,000.
 	Outbox int
 	Dead   int // maximum number of dead letters; default 1,000
 
-	Tenants approvals.Tenants // that may have events which no notification told; default: none
+	Tenants approvals.Tenants // tenants that may have missed notifications; default: none
 	Log     *slog.Logger      // default: none
 	Now     func() time.Time
 }

@@ -16,9 +16,9 @@
 // it; after a lease the entry becomes due again. A delivery is made at least once, always with the same
 // webhook-id or Message-ID.
 //
-// These events are lost: those of a tenant beyond the last 10,000 or so, or older than a day, while no replica
-// is alive; and those that find the outbox full, which are counted.
+// Events are lost in two cases. While no replica is alive, a tenant keeps about the last 10,000 events of one day. An
+// event that finds the outbox full is dropped and counted.
 //
-// The URL of a request, its signing key and the password of a mail server are secrets. They are in no error, log or
-// metric, and neither is any text of a receiver.
+// The URL of a request, its signing key and the password of a mail server are secrets. No error, log record or metric
+// contains them, or any text of a receiver.
 package webhook

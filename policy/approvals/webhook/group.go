@@ -82,7 +82,7 @@ func (g *Group) Run(ctx context.Context) {
 	}
 }
 
-// feed tells Deliverers of events until ctx ends or the set changes. Deliverers look for what a feed has missed.
+// feed notifies Deliverers of events until ctx ends or the set changes. Deliverers poll for missed events.
 func (g *Group) feed(ctx context.Context, all []*Deliverer) {
 	until, stop := context.WithCancel(ctx)
 	var feeding sync.WaitGroup

@@ -105,7 +105,7 @@ func TestFailuresNameNoSecret(t *testing.T) {
 	})
 }
 
-// answering is the address of a server that responds to every request with a text.
+// answering returns the address of a server that responds to every request with a text.
 func answering(t *testing.T, text string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
