@@ -24,14 +24,14 @@ const maxUnusable = 20
 type Readiness struct {
 	Ready    bool             // it can serve: listening, configuration loaded
 	Draining bool             // it is stopping and wants no new calls
-	Audit    string           // failing: calls cannot be recorded; "": they can, or need not
+	Audit    string           // failing: calls cannot be recorded; empty means they can, or need not
 	Unread   []string         // state of the store that was not read since the start
 	CutOff   bool             // this replica reaches no backend, and others do
-	Redis    string           // ok, away (calls go on with what is known) or embedded; "": there is none
+	Redis    string           // ok, away (calls go on with what is known) or embedded; empty means none
 	Warnings []string         // of what works, but not as it should; they make nothing unready
-	Waiting  []FleetCalls     // whose calls delay a drain; nil: there is no drain, or no such call
+	Waiting  []FleetCalls     // whose calls delay a drain; nil means no drain, or no such call
 	Fleets   []FleetReadiness // in any order
-	Config   *ConfigState     // nil: nothing is to be said of it
+	Config   *ConfigState     // nil means nothing is to be said of it
 }
 
 // ConfigState is the state of the configuration. No state makes a gateway unready:
@@ -53,16 +53,16 @@ type FleetReadiness struct {
 
 // AdminConfig says what the operators' port shows.
 type AdminConfig struct {
-	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil: always ready
-	Metrics http.Handler     // serves /metrics; nil: no such page
-	API     func(*guard.Mux) // adds what is below /v1/; nil: nothing
-	Guard   *guard.Guard     // authenticates operators; nil: it asks nobody
-	Hosts   *web.Hosts       // names that the port accepts; nil: any
-	Console http.Handler     // serves / to browsers, and /console/; nil: browsers get the index too
+	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil means always ready
+	Metrics http.Handler     // serves /metrics; nil means no such page
+	API     func(*guard.Mux) // adds what is below /v1/; nil means nothing
+	Guard   *guard.Guard     // authenticates operators; nil means it asks nobody
+	Hosts   *web.Hosts       // names that the port accepts; nil means any
+	Console http.Handler     // serves / to browsers, and /console/; nil means browsers get the index too
 }
 
-// NewAdmin returns what the operators' port serves: liveness, readiness, metrics, profiles and the API. The error names
-// routes for which no role is known.
+// NewAdmin returns what the operators' port serves: liveness, readiness, metrics, profiles and the API. The error
+// names routes for which no role is known.
 func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Guard == nil {
 		cfg.Guard = guard.Insecure()

@@ -50,8 +50,8 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	return r
 }
 
-// adminNetwork is accept.Limits.Network: no client is exempt. Connections of other kinds than IP have no bound of their
-// own.
+// adminNetwork implements accept.Limits.Network: no client is exempt. Connections of other kinds than IP have no bound
+// of their own.
 func adminNetwork(addr net.Addr) (netip.Prefix, bool) {
 	if a := clientaddr.AddrOf(addr); a.IsValid() {
 		return clientaddr.Network(a), true

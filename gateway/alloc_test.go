@@ -53,7 +53,7 @@ func frameOf(b []byte, kind, flags byte, stream uint32, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-// literal is a header that no table remembers.
+// literal returns a header that no table remembers.
 func literal(b []byte, name, value string) []byte {
 	return append(append(append(append(b, 0, byte(len(name))), name...), byte(len(value))), value...)
 }

@@ -92,7 +92,7 @@ func (d *desk) next(t *testing.T, kind approvals.Kind) approvals.Approval {
 	}
 }
 
-// behindDesk is a front whose fleet asks about each call.
+// behindDesk returns a front whose fleet asks about each call.
 func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}

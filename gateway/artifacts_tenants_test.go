@@ -86,7 +86,7 @@ func (b *bound) calls() (n int) {
 	return n
 }
 
-// naming are the ways to name an artifact.
+// naming returns the ways to name an artifact.
 func naming(c gatewaytest.Client) map[string]func(ctx context.Context, id string) error {
 	invoke := func(args string) func(context.Context, string) error {
 		return func(ctx context.Context, id string) error {

@@ -19,7 +19,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 	h.driver.again(t, err)
 }
 
-// Again says whether a call that its backend may have carried out is made once more.
+// Again reports whether a call that its backend may have carried out is made once more.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
 	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
@@ -54,7 +54,7 @@ func (d *driver) undo(t *callState) {
 	w.unsent = nil
 }
 
-// repeat says whether a call that did not start makes another attempt; nil: it does.
+// repeat reports whether a call that did not start makes another attempt; nil means it does.
 func repeat(t *callState, err error) *call.Refusal {
 	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
 }

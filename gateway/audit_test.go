@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// audited is a front whose callers show keys, and whose calls are recorded.
+// audited returns a front whose callers show keys, and whose calls are recorded.
 func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*front, *keyring, *audit.Log) {
 	t.Helper()
 	log, err := audit.Open(cfg)

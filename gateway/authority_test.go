@@ -48,7 +48,7 @@ func (a *authorities) dial(t *testing.T, toSocket bool) net.Conn {
 	return conn
 }
 
-// last is the authority of the last call that the backend has seen.
+// last returns the authority of the last call that the backend has seen.
 func (a *authorities) last(t *testing.T) string {
 	t.Helper()
 	seen := a.capability.Seen()
@@ -84,8 +84,8 @@ func (a *authorities) over2(t *testing.T, toSocket bool, path, typ string, body 
 }
 
 // TestAuthoritiesOfSockets: a client of a unix socket may send the path of the socket in any form, or nothing, over
-// whichever protocol. Backends get localhost, which is also in place of what is absent at a port. There, a text that is
-// no host is refused as ever.
+// whichever protocol. Backends get localhost, which is also in place of what is absent at a port. There, a text that
+// is no host is refused as ever.
 func TestAuthoritiesOfSockets(t *testing.T) {
 	t.Parallel()
 	a := startAuthorities(t)

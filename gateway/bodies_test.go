@@ -61,7 +61,7 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 	return &sender{conn, bufio.NewReader(conn)}
 }
 
-// answer is the whole of it.
+// answer returns the whole of it.
 func (s *sender) answer(t *testing.T) string {
 	t.Helper()
 	resp, err := http.ReadResponse(s.in, nil)

@@ -21,7 +21,7 @@ import (
 type slowly struct {
 	asked chan tenant.Credentials
 	say   chan tenant.Identity
-	left  chan struct{} // is told of those who left before; nil: nobody is
+	left  chan struct{} // is told of those who left before; nil means nobody is
 }
 
 func (slowly) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {

@@ -42,7 +42,7 @@ type chain struct {
 	ended                               *list // that code in the process continues after their client has left
 }
 
-// newChain is the only place that knows the order of filters. Those after begin run for each attempt.
+// newChain defines the order of the filters, in one place. The filters after begin run for each attempt.
 //
 // trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
 // holds while a call is decided; key comes before authorize, as approvals need it; a list of tools is answered and a
@@ -116,7 +116,7 @@ func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows
 		bind("overload", h.overload), check("memory", h.bandwidth.Charge), bind("bandwidth", h.bandwidth))
 }
 
-// of is the list of a call, by its path.
+// of returns the list of a call, by its path.
 func (c *chain) of(t *callState) *list {
 	switch t.Info.Method {
 	case call.Invoke, call.StreamInvoke:
@@ -143,7 +143,7 @@ func (c *chain) of(t *callState) *list {
 	return c.other
 }
 
-// ofGateway is the list of a call that the gateway itself makes.
+// ofGateway returns the list of a call that the gateway itself makes.
 func (c *chain) ofGateway(t *callState) *list {
 	if enginefilter.Owns(t.Info.Path) {
 		return c.internalEngine

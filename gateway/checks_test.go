@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// behindSchema is a gateway for acme and globex whose tool echo takes what a schema says.
+// behindSchema returns a gateway for acme and globex whose tool echo takes what a schema says.
 func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Context) {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(text))
@@ -100,8 +100,8 @@ func TestTooManyChecks(t *testing.T) {
 	}
 }
 
-// TestTooManyMisspeltTools: names are compared in turn, like arguments. More calls of one tenant than may wait for that
-// are refused.
+// TestTooManyMisspeltTools: names are compared in turn, like arguments. More calls of one tenant than may wait for
+// that are refused.
 func TestTooManyMisspeltTools(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type":"object"}`))

@@ -34,8 +34,8 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Config is what a Gateway is made of, in groups. A group belongs to one part of the Gateway, which gets it as a value.
-// Its creator runs and closes what it passes, after the Gateway, unless the field says otherwise.
+// Config is what a Gateway is made of, in groups. A group belongs to one part of the Gateway, which gets it as a
+// value. Its creator runs and closes what it passes, after the Gateway, unless the field says otherwise.
 type Config struct {
 	// Relay has the limits of connections, streams and memory. The Gateway sets the functions, Responses and Network.
 	Relay    relay.Config
@@ -49,43 +49,44 @@ type Config struct {
 	Ready    ReadyChecks
 	Capacity Capacity
 	Drain    Drain
-	Leaving  func()       // called when calls are to finish, to end what would go on; nil: nothing else goes on
-	Log      *slog.Logger // nil: records are discarded
+	Leaving  func()       // called when calls are to finish, to end what would go on; nil means nothing else goes on
+	Log      *slog.Logger // nil means records are discarded
 }
 
 // Clients is who may connect, and how.
 type Clients struct {
-	Addr *clientaddr.Resolver // trusted proxies; nil: none
-	// Exempt has addresses whose networks may have any number of connections, besides trusted proxies. nil: loopback;
-	// empty: none.
+	Addr *clientaddr.Resolver // trusted proxies; nil means none
+	// Exempt has addresses whose networks may have any number of connections, besides trusted proxies. nil means
+	// loopback; empty: none.
 	Exempt    []netip.Prefix
 	Hosts     web.Names   // names that the ports accept; the zero value accepts loopback's and addresses
 	Listeners []Listener  // ports besides the public one; Run closes them
 	OpenCalls open.Limits // of calls that need no credential
-	// Stall is how long a client without a credential, or of the admin API, may send nothing of a body, or read nothing
-	// of a response; default 30 s.
+	// Stall is how long a client without a credential, or of the admin API, may send nothing of a body, or read
+	// nothing of a response; default 30 s.
 	Stall time.Duration
 }
 
 // Callers finds the tenant of a call, and holds it to the tenant's limits.
 type Callers struct {
-	Authenticator authenticate.Authenticator // by credential; nil: every call is of tenant.Single
-	Signed        authenticate.Authenticator // by the signature of a URL; nil: no URL is signed
-	Limits        *ratelimit.Limiter         // nil: tenants have no limits
-	Replicas      func() int                 // that share the limits; it must not block; nil: this one alone
+	Authenticator authenticate.Authenticator // by credential; nil means every call is of tenant.Single
+	Signed        authenticate.Authenticator // by the signature of a URL; nil means no URL is signed
+	Limits        *ratelimit.Limiter         // nil means tenants have no limits
+	Replicas      func() int                 // that share the limits; it must not block; nil means this one alone
 }
 
 // Routing finds the backend of a call.
 type Routing struct {
 	Router   *router.Router     // required
-	TLS      TLSOf              // of Router's table; nil: all backends are reached in cleartext
-	Local    LocalOf            // of Router's table; nil: all backends are reached over gRPC
-	Affinity *affinity.Resolver // nil: sessions of this gateway alone
-	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. nil: no call
-	// waits.
-	Expedite    func(capability string)
-	Discovery   discovery.Config     // responses of tools that list the others; the Gateway sets all but Lists and Tools
-	Idempotency *idempotency.Service // of calls with idempotency keys; nil: they are rejected
+	TLS      TLSOf              // of Router's table; nil means all backends are reached in cleartext
+	Local    LocalOf            // of Router's table; nil means all backends are reached over gRPC
+	Affinity *affinity.Resolver // nil means sessions of this gateway alone
+	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. nil means no
+	// call waits.
+	Expedite func(capability string)
+	// responses of tools that list the others; the Gateway sets all but Lists and Tools
+	Discovery   discovery.Config
+	Idempotency *idempotency.Service // of calls with idempotency keys; nil means they are rejected
 	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
 }
 
@@ -95,34 +96,35 @@ type Doors struct {
 	Connect connect.Config // gRPC-Web and Connect
 	MCP     tools.Config   // the tools of callers over MCP
 	CORS    cors.Config    // pages of other sites that may call; the zero value allows none
-	Inbox   *inbox.Config  // page of approvals for people; nil: there is none
+	Inbox   *inbox.Config  // page of approvals for people; nil means none
 	// Services registers further gRPC services. tenant.FromContext returns the caller. nil adds none.
 	Services func(grpc.ServiceRegistrar)
 }
 
 // Admin is the port of the admin API.
 type Admin struct {
-	Services func(*guard.Mux) // adds to what the port serves; nil: nothing
-	Guard    *guard.Guard     // nil: no credential is needed
-	TLS      *tls.Config      // nil: cleartext
+	Services func(*guard.Mux) // adds to what the port serves; nil means nothing
+	Guard    *guard.Guard     // nil means no credential is needed
+	TLS      *tls.Config      // nil means cleartext
 }
 
 // Observe records calls.
 type Observe struct {
 	Metrics  *telemetry.Metrics  // required
 	Recorder *telemetry.Recorder // required
-	Audit    *audit.Log          // nil: there is no audit log
-	Recent   *recent.Log         // of calls of callers; nil: they are not listed
-	Tracer   *tracing.Tracer     // nil: no call is traced
+	Audit    *audit.Log          // nil means no audit log
+	Recent   *recent.Log         // of calls of callers; nil means they are not listed
+	Tracer   *tracing.Tracer     // nil means no call is traced
 }
 
 // ReadyChecks is what /readyz reports besides the fleets. It says nothing of a check that is nil.
 type ReadyChecks struct {
-	Redis    func() string      // the state of the store that replicas share
-	Warnings func() []string    // what works, but not as it should
-	CutOff   func() bool        // this replica reaches no backend, and others do; the gateway is not ready then
-	Unread   func() []string    // state of the store not read since the start; the gateway is not ready while there is some
-	Loads    func() ConfigState // loads of the configuration
+	Redis    func() string   // the state of the store that replicas share
+	Warnings func() []string // what works, but not as it should
+	CutOff   func() bool     // this replica reaches no backend, and others do; the gateway is not ready then
+	// state of the store not read since the start; the gateway is not ready while there is some
+	Unread func() []string
+	Loads  func() ConfigState // loads of the configuration
 }
 
 // Capacity bounds what calls and requests take.
@@ -132,7 +134,7 @@ type Capacity struct {
 	// MaxWaiting is how many requests over HTTP, and calls that are translated, of one tenant wait to begin; default
 	// 1024.
 	MaxWaiting int
-	// Overload sheds load. Its creator calls Turn to measure. nil: no call is shed.
+	// Overload sheds load. Its creator calls Turn to measure. nil means no call is shed.
 	Overload *overload.Shedder
 }
 

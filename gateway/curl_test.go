@@ -86,7 +86,7 @@ func curlSpeaks(t *testing.T) map[string]string {
 	return all
 }
 
-// curlable is a gateway for curl, and its path of calls.
+// curlable returns a gateway for curl, and its path of calls.
 func curlable(t *testing.T) (*front, string) {
 	t.Helper()
 	f := startFront(t, call.Doc, call.Doc)

@@ -25,7 +25,8 @@ import (
 // denial is what a caller learns of a call that a person denied.
 type denial struct{ message, reason, comment string }
 
-// A denialDoor makes one call of the tool echo, in a protocol, with pairs of a header and its value. It must be denied.
+// A denialDoor makes one call of the tool echo, in a protocol, with pairs of a header and its value. It must be
+// denied.
 type denialDoor struct {
 	name string
 	call func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial
@@ -50,7 +51,7 @@ func denialByConnect(err error) denial {
 	return denial{message: failed.Message()}
 }
 
-// byGRPC is a door of a gRPC client.
+// byGRPC returns a door of a gRPC client.
 func byGRPC(name string, d call.Dialect, streams bool) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		client, req := gatewaytest.NewClient(g.Conn(t), d), request(gatewaytest.Echo, args)
@@ -64,7 +65,7 @@ func byGRPC(name string, d call.Dialect, streams bool) denialDoor {
 	}}
 }
 
-// byWeb is a door of a client of connect-go.
+// byWeb returns a door of a client of connect-go.
 func byWeb(name string, streams bool, options ...connect.ClientOption) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		client, req := newWebClient(g.HTTP2(t), g.URL(""), options...), connect.NewRequest(request(gatewaytest.Echo, args))
@@ -81,7 +82,7 @@ func byWeb(name string, streams bool, options ...connect.ClientOption) denialDoo
 	}}
 }
 
-// byHTTP is a door of a client of JSON. The wait is a preference there.
+// byHTTP returns a door of a client of JSON. The wait is a preference there.
 func byHTTP(name, path, accept string) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		header = append([]string{"Accept", accept}, header...)

@@ -40,7 +40,7 @@ func every(t *testing.T, test func(t *testing.T, client, backend call.Dialect)) 
 	}
 }
 
-// filed says whether files get from such a client to such a backend.
+// filed reports whether files get from such a client to such a backend.
 func filed(client, backend call.Dialect) bool { return client != call.Legacy && backend != call.Legacy }
 
 func TestInvokeInEveryDialect(t *testing.T) {

@@ -30,7 +30,7 @@ type directory struct {
 // unless they go by TLS, where each may show and ask something else, or are answered in the process.
 type way struct {
 	addr, fleet, host string
-	local             string // the protocol that is answered in the process; "": it is gRPC
+	local             string // the protocol that is answered in the process; empty means it is gRPC
 }
 
 // link is the connections to one backend.
@@ -43,8 +43,8 @@ type link struct {
 // the same pointer as long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil: they are sent there
-// over gRPC.
+// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil means they are sent
+// there over gRPC.
 type LocalOf func(f *router.Fleet, addr string) func(*relay.ServerStream) relay.Status
 
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,
@@ -162,7 +162,7 @@ func (d *directory) check(capability, addr string) {
 	}
 }
 
-// conns is the number of open connections to the backends of the table.
+// conns returns the number of open connections to the backends of the table.
 func (d *directory) conns() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -88,7 +88,7 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	return d
 }
 
-// tools are the names that are known, those that have drifted with a "!".
+// tools returns the names that are known, those that have drifted with a "!".
 func (d *discovering) tools() string {
 	tools, known := d.catalog.Tools("caps")
 	if !known {
@@ -325,8 +325,8 @@ func TestOneReplicaDiscovers(t *testing.T) {
 	a.await(t, "echo new") // which only listens
 }
 
-// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller. A rule that blocks the tool
-// does not block the gateway.
+// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller. A rule that blocks the
+// tool does not block the gateway.
 func TestDiscoveryIsNoCallers(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")

@@ -30,7 +30,7 @@ type openAPI struct {
 	} `json:"components" yaml:"components"`
 }
 
-// tools are the paths of tools in a document.
+// tools returns the paths of tools in a document.
 func (d *openAPI) tools() (all []string) {
 	for path := range d.Paths {
 		if rest, ok := strings.CutPrefix(path, "/v1/capabilities/"); ok && !strings.HasPrefix(rest, "{") {

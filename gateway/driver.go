@@ -15,7 +15,7 @@ type walk struct {
 	result filter.Result
 	unsent error // why the last attempt was none
 
-	serving *serving      // of its innermost stream that is served; nil: there is none
+	serving *serving      // of its innermost stream that is served; nil means none
 	at      rowIndex      // of the row that decides
 	due     rowIndex      // number of rows whose Done is due
 	past    call.Progress // of the attempts before this one: Sent if a backend may have carried the call out

@@ -88,7 +88,7 @@ type driven struct {
 	driver *driver
 	t      *callState
 	list   *list
-	no     *call.Refusal // to another attempt; nil: it may be made
+	no     *call.Refusal // to another attempt; nil means it may be made
 }
 
 // drive makes a list of filters called a, b, c …; a nil one is where an attempt begins.
@@ -218,8 +218,8 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 	}
 }
 
-// TestResumeBeforeAdmitReturned: another goroutine may let the call go on at once. It does so where it waits, with what
-// was left for it.
+// TestResumeBeforeAdmitReturned: another goroutine may let the call go on at once. It does so where it waits, with
+// what was left for it.
 func TestResumeBeforeAdmitReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { //nolint:forbidigo // check is a function of this package
@@ -280,8 +280,8 @@ func TestResumeOnce(t *testing.T) {
 	d.is(t, "-a"+final)
 }
 
-// TestAttempts: what provably did not start begins anew where attempts do. Their filters give back what they had before
-// that, others only at the end.
+// TestAttempts: what provably did not start begins anew where attempts do. Their filters give back what they had
+// before that, others only at the end.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})

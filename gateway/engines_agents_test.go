@@ -18,7 +18,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// session is an agent's stream, as a published agent opens it: without waiting for a connection that can be made.
+// session returns an agent's stream, as a published agent opens it: without waiting for a connection that can be made.
 func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunSessionClient, error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), check.Patience)

@@ -93,7 +93,7 @@ func (e *engineJSON) say(body string) (next func() engineRecord) {
 	}
 }
 
-// until is the record of an event, and the names of all up to it.
+// until returns the record of an event, and the names of all up to it.
 func until(next func() engineRecord, events ...string) (r engineRecord, names string) {
 	for !slices.Contains(events, r.Event) {
 		r = next()

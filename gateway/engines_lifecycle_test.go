@@ -20,7 +20,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// allOfEngine are the services of an engine, whose clients name nothing else.
+// allOfEngine returns the services of an engine, whose clients name nothing else.
 func allOfEngine() []string {
 	return []string{
 		parallaxpb.AgentService_ServiceDesc.ServiceName, parallaxpb.ClientService_ServiceDesc.ServiceName,
@@ -28,7 +28,7 @@ func allOfEngine() []string {
 	}
 }
 
-// behind is a gateway before an engine that is served by somebody else.
+// behind returns a gateway before an engine that is served by somebody else.
 func behind(t *testing.T, addr string, settings *guard.Settings, change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	if settings.Buffer == 0 {
@@ -74,7 +74,7 @@ func (w *workers) start(ctx, stopped context.Context, t *testing.T, conn grpc.Cl
 	})
 }
 
-// kinds are the types of events, tokens as one.
+// kinds returns the types of events, tokens as one.
 func kinds(events []*parallaxpb.PipelineEvent) (kinds []string) {
 	for _, e := range events {
 		kinds = append(kinds, e.GetEventType().String())

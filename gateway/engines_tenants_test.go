@@ -31,7 +31,7 @@ func withKeys(t *testing.T, r *keyring) func(*gatewaytest.Options) {
 	return func(o *gatewaytest.Options) { o.Authenticator = keys }
 }
 
-// direct is a connection past the gateway, until the test ends.
+// direct returns a connection past the gateway, until the test ends.
 func direct(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))

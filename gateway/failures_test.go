@@ -239,7 +239,7 @@ func TestTheFleetsDeadline(t *testing.T) {
 	// That a call ends soon after its deadline is proved in virtual time, by the relay's TestMachine.
 	for name, test := range map[string]struct {
 		ctx   context.Context
-		run   func(context.Context) error // nil: REST
+		run   func(context.Context) error // nil means REST
 		limit time.Duration
 	}{
 		"unary, no deadline":     {t.Context(), invokeBlock(client), 50 * time.Millisecond},

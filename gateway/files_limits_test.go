@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// authorization is the header with the credential of a context's calls.
+// authorization returns the header with the credential of a context's calls.
 func authorization(ctx context.Context) string {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return md.Get("authorization")[0]

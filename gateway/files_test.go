@@ -162,7 +162,7 @@ func comesBack(t *testing.T, client *http.Client, url, what string, data []byte)
 	}
 }
 
-// form is a form with parts that are given as filename, type and content; a filename "-" stands for a field.
+// form returns a form with parts that are given as filename, type and content; a filename "-" stands for a field.
 func form(t *testing.T, parts ...[3]string) (contentType string, body []byte) {
 	t.Helper()
 	var b bytes.Buffer

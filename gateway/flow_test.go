@@ -79,7 +79,7 @@ func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	return change
 }
 
-// bounded is a front whose tenant acme has limits; globex has none.
+// bounded returns a front whose tenant acme has limits; globex has none.
 func bounded(t *testing.T, l tenant.Limits, backend call.Dialect) (f *front, acme, globex context.Context) {
 	t.Helper()
 	return boundedFor(t, gatewaytest.Options{}, l, backend)

@@ -22,7 +22,7 @@ type front struct {
 	backend    *gatewaytest.Backend
 	client     gatewaytest.Client
 	conn       *grpc.ClientConn
-	limit      func(tenant.Limits) // changes those of acme; nil: it has none
+	limit      func(tenant.Limits) // changes those of acme; nil means none
 }
 
 // startFront starts one backend as the capability "caps", in front of it a gateway,
@@ -53,7 +53,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte(args)}
 }
 
-// errorInfo is the google.rpc.ErrorInfo of an error; nil, which has no reason, if it has none.
+// errorInfo returns the google.rpc.ErrorInfo of an error; nil, which has no reason, if it has none.
 func errorInfo(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {

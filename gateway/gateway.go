@@ -146,7 +146,7 @@ func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 // Sessions returns the pool of the memory for sessions at backends, whose owners are UIDs of tenants.
 func (g *Gateway) Sessions() *fairshare.Pool { return g.handler.shares.sessions }
 
-// Single says what limits hold for the calls of a gateway without tenants, also those that run; nil: none.
+// Single says what limits hold for the calls of a gateway without tenants, also those that run; nil means none.
 func (g *Gateway) Single(s *tenant.Settings) { g.handler.bandwidth.UpdateSingle(s) }
 
 // WatchRates applies changes of tenants' bytes per second to streams that run, until ctx ends.

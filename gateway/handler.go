@@ -95,7 +95,8 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	})
 }
 
-// authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil: they are not counted.
+// authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil means they are not
+// counted.
 func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
 	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated})
 }
@@ -115,7 +116,7 @@ func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
 	return h.bandwidth.Exceeded(&t.Call, &t.bandwidth, why)
 }
 
-// Explain is the relay's own reason to end a call, in the words of the one table.
+// Explain returns the relay's own reason to end a call, in the words of the one table.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	t := callOf(s)
 	p := t.walk.progress(t, s)
@@ -125,7 +126,8 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 		refusal = t.OutOfMemory()
 	case f == relay.TooManyBytes, f == relay.TooManyMessages:
 		refusal = h.bandwidth.Explain(&t.bandwidth, f)
-	case f == relay.UpstreamLost && p == call.NotSent && t.Fleet != nil: // what the backend refused cannot go elsewhere
+	// what the backend refused cannot go elsewhere
+	case f == relay.UpstreamLost && p == call.NotSent && t.Fleet != nil:
 		refusal = filter.Unreachable(t.Fleet)
 	case f == relay.UpstreamReset, f == relay.UpstreamNotGRPC:
 		return status.Reset(codes.Code(s.ResetCode()), f, p)

@@ -21,8 +21,8 @@ import (
 )
 
 // Invoke calls a tool of a capability for the gateway's own purposes, such as discovery. The call passes the list
-// "internal": it is retried and recorded like any other, but not subject to policies, and its session is not pinned. An
-// error is a gRPC status.
+// "internal": it is retried and recorded like any other, but not subject to policies, and its session is not pinned.
+// An error is a gRPC status.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
@@ -31,8 +31,8 @@ func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.Invo
 
 // internalCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
 type internalCall struct {
-	backend string                // address that it has to go to; "": any
-	unsent  atomic.Pointer[error] // why its last attempt did not start; nil: it started
+	backend string                // address that it has to go to; empty means any
+	unsent  atomic.Pointer[error] // why its last attempt did not start; nil means it started
 }
 
 // internalCallKey is the key of a context's internalCall.
@@ -56,7 +56,7 @@ const maxCause = 400
 // maxLeftOut bounds what a discovery says of tools that were left out, in bytes.
 const maxLeftOut = 800
 
-// AskForTools is a catalog.CallTool. Its error has the code, the reason and the cause of a failure.
+// AskForTools returns a catalog.CallTool. Its error has the code, the reason and the cause of a failure.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 	own := &internalCall{}
 	resp, err := g.Invoke(context.WithValue(ctx, internalCallKey{}, own), q.Capability, &docpb.InvokeRequest{

@@ -23,7 +23,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// services are a front with what callers ask the gateway itself.
+// services returns a front with what callers ask the gateway itself.
 func services(t *testing.T, ring *keyring, approver *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})

@@ -81,7 +81,7 @@ func bearer(ctx context.Context, credential string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential)
 }
 
-// keyed is a front that asks for keys.
+// keyed returns a front that asks for keys.
 func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 	t.Helper()
 	return identified(t, r.authenticator(), client, backend)

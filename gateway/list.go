@@ -16,9 +16,9 @@ type rows []row
 type row struct {
 	name  string
 	admit func(*callState) filter.Step
-	done  func(*callState, *filter.Result) // nil: the filter has nothing to give back
-	// continued is called when a stream has ended that continues the call which the filter serves; nil: it need not
-	// know.
+	done  func(*callState, *filter.Result) // nil means the filter has nothing to give back
+	// continued is called when a stream has ended that continues the call which the filter serves; nil means it need
+	// not know.
 	continued func(*callState, *relay.Result)
 }
 

@@ -13,7 +13,7 @@ import (
 type Listener struct {
 	Of     *tenant.Listener // what its calls are
 	Socket net.Listener
-	TLS    *tls.Config // nil: cleartext
+	TLS    *tls.Config // nil means cleartext
 }
 
 // listeners are the ports of Clients.Listeners.

@@ -25,7 +25,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// url is the URL of a path at a listener.
+// url returns the URL of a path at a listener.
 func (p *ported) url(name, path string) string {
 	if l, ok := p.at[name]; ok {
 		return "http://" + l.Socket.Addr().String() + path
@@ -76,8 +76,8 @@ func TestDoorsOfListeners(t *testing.T) {
 	}
 }
 
-// TestBrowsersAtListeners: pages of other sites, and names that are not the listener's, get nothing at a listener whose
-// callers need no credential, whatever pages may call the public port.
+// TestBrowsersAtListeners: pages of other sites, and names that are not the listener's, get nothing at a listener
+// whose callers need no credential, whatever pages may call the public port.
 func TestBrowsersAtListeners(t *testing.T) {
 	t.Parallel()
 	for name, single := range map[string]bool{"with tenants": false, "without tenants": true} {

@@ -63,7 +63,7 @@ func startPorted(t *testing.T, single bool, of map[string]*tenant.Listener,
 	return p
 }
 
-// socket is a unix socket for a name with unix in it, and a port of loopback for others.
+// socket returns a unix socket for a name with unix in it, and a port of loopback for others.
 func socket(t *testing.T, name string) net.Listener {
 	t.Helper()
 	network, address := "tcp", "127.0.0.1:0"
@@ -75,7 +75,7 @@ func socket(t *testing.T, name string) net.Listener {
 	return ln
 }
 
-// target is the address of a listener, for grpc-go; "" is the public port.
+// target returns the address of a listener, for grpc-go; "" is the public port.
 func (p *ported) target(name string) string {
 	l, ok := p.at[name]
 	switch {
@@ -87,7 +87,7 @@ func (p *ported) target(name string) string {
 	return "passthrough:///" + l.Socket.Addr().String()
 }
 
-// conn is a bare connection, as an orchestrator makes it.
+// conn returns a bare connection, as an orchestrator makes it.
 func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn(p.target(name), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -96,7 +96,7 @@ func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	return conn
 }
 
-// bare is a request that names nothing but its tool.
+// bare returns a request that names nothing but its tool.
 func bare() *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)}
 }

@@ -126,8 +126,8 @@ func TestMCPHeldProgress(t *testing.T) {
 	}
 }
 
-// TestMCPUnansweredCalls: a call that nobody approves in time is a tool's error with its approval. Of the same calls that
-// come after the answer, at any replica, one runs.
+// TestMCPUnansweredCalls: a call that nobody approves in time is a tool's error with its approval. Of the same calls
+// that come after the answer, at any replica, one runs.
 func TestMCPUnansweredCalls(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -162,7 +162,7 @@ func TestMCPUnansweredCalls(t *testing.T) {
 	}
 }
 
-// shows is a client that shows pages to its user, who is told of each.
+// shows returns a client that shows pages to its user, who is told of each.
 func shows(pages chan *sdk.ElicitParams) *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
@@ -174,8 +174,8 @@ func shows(pages chan *sdk.ElicitParams) *sdk.ClientOptions {
 	}
 }
 
-// TestMCPApprovalPages: a client of 2026-07-28 shows the page of the approval, and the call runs at any replica once it
-// is approved.
+// TestMCPApprovalPages: a client of 2026-07-28 shows the page of the approval, and the call runs at any replica once
+// it is approved.
 func TestMCPApprovalPages(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

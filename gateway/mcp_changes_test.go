@@ -46,7 +46,7 @@ type changeStream struct {
 	lines *bufio.Reader
 }
 
-// next returns the data of the next event; "": it is a comment. At the end of the stream it is "EOF".
+// next returns the data of the next event; empty means it is a comment. At the end of the stream it is "EOF".
 func (s *changeStream) next(t *testing.T) string {
 	t.Helper()
 	var data string

@@ -63,7 +63,7 @@ func TestMCPToolDetails(t *testing.T) {
 	})
 }
 
-// shown is a hint that may be absent.
+// shown returns a hint that may be absent.
 func shown(hint *bool) string {
 	if hint == nil {
 		return "-"

@@ -35,7 +35,7 @@ func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *ht
 		}
 		req.Header.Set(header[i], header[i+1])
 	}
-	req.Host = req.Header.Get("Host") // "": that of the URL
+	req.Host = req.Header.Get("Host") // empty means that of the URL
 	client := f.gateway.HTTP1(t)
 	client.Timeout, client.Transport = 0, clienttest.Bound(client.Transport) // of streams
 	resp, err := client.Do(req)
@@ -231,8 +231,8 @@ func TestMCPMethods(t *testing.T) {
 	}
 }
 
-// TestMCPUnreadStreams: clients that read nothing of their streams delay no other one, and nothing is left of them when
-// they leave.
+// TestMCPUnreadStreams: clients that read nothing of their streams delay no other one, and nothing is left of them
+// when they leave.
 func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 	f := startMCP(t)
 	const clients, size = 8, 512 << 10

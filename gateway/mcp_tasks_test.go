@@ -47,7 +47,7 @@ type taskAnswer struct {
 // outsideStore is a store whose connections are not the gateway's, also those that a call opens.
 type outsideStore struct {
 	idempotency.Store
-	claims func(*idempotency.Claim) // is called before a key is claimed; nil: nothing is
+	claims func(*idempotency.Claim) // is called before a key is claimed; nil means nothing is
 }
 
 // Begin implements idempotency.Store, as the others.
@@ -188,7 +188,8 @@ func TestMCPTasks(t *testing.T) {
 	}
 }
 
-// TestMCPTaskStarts: a task whose approval was used by a request that has not begun the call yet is working, not failed.
+// TestMCPTaskStarts: a task whose approval was used by a request that has not begun the call yet is working, not
+// failed.
 func TestMCPTaskStarts(t *testing.T) {
 	t.Parallel()
 	var approved atomic.Bool

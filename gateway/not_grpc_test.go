@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// page is an answer with a page, as load balancers have them.
+// page returns an answer with a page, as load balancers have them.
 func page(code string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, false, c.Block(":status", code, "content-type", "text/html")),
@@ -23,7 +23,7 @@ func page(code string) gatewaytest.Script {
 	}
 }
 
-// closing is an answer of headers alone.
+// closing returns an answer of headers alone.
 func closing(fields ...string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, true, c.Block(fields...))) == nil

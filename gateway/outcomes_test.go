@@ -89,8 +89,8 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 	return w
 }
 
-// TestEveryOutcomeInEveryDialect: the caller gets the outcome of the backend in every pair of dialects, and the outcome
-// is logged and counted once.
+// TestEveryOutcomeInEveryDialect: the caller gets the outcome of the backend in every pair of dialects, and the
+// outcome is logged and counted once.
 func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		w := startWorld(t, client, backend)
@@ -130,7 +130,7 @@ func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	})
 }
 
-// labelOf is the value of a label, in the text of a metric's labels.
+// labelOf returns the value of a label, in the text of a metric's labels.
 func labelOf(labels, name string) string {
 	_, rest, _ := strings.Cut(labels, name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)

@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// loadedFront is a front for a process that can take so many calls at once, and keys of
+// loadedFront returns a front for a process that can take so many calls at once, and keys of
 // the tenants acme and globex.
 func loadedFront(t *testing.T, most int64, client, backend call.Dialect) (*front, *keyring, *overload.Shedder) {
 	t.Helper()

@@ -74,7 +74,7 @@ func (r *ruled) questions() int {
 	return r.count
 }
 
-// behindRules is a front whose fleet recommends nothing, and says block.
+// behindRules returns a front whose fleet recommends nothing, and says block.
 func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}

@@ -91,7 +91,7 @@ func byConnect(options ...connect.ClientOption) opens {
 	}
 }
 
-// mcpCall is a call over MCP in a revision. about is of its _meta.
+// mcpCall returns a call over MCP in a revision. about is of its _meta.
 func mcpCall(revision, about, accepts string) opens {
 	header := []string{"Accept", accepts, "Mcp-Method", "tools/call", "Mcp-Name", "caps__echo"}
 	if revision != "2025-03-26" { // which has no header
@@ -110,7 +110,7 @@ func mcpCall(revision, about, accepts string) opens {
 
 const bothForms = "application/json, text/event-stream"
 
-// streamsOfDoors are the streams of tools by each door of the public port.
+// streamsOfDoors returns the streams of tools by each door of the public port.
 func streamsOfDoors(t *testing.T) map[string]opens {
 	t.Helper()
 	message, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
@@ -136,8 +136,8 @@ func streamsOfDoors(t *testing.T) map[string]opens {
 	return all
 }
 
-// TestStreamsPassProxies: behind nginx and haproxy, as they are by default, a piece of a stream arrives before the next
-// one is sent, by every door.
+// TestStreamsPassProxies: behind nginx and haproxy, as they are by default, a piece of a stream arrives before the
+// next one is sent, by every door.
 func TestStreamsPassProxies(t *testing.T) {
 	t.Parallel()
 	f, g := startGated(t, 0)

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// limited is a front whose one tenant has limits.
+// limited returns a front whose one tenant has limits.
 func limited(t *testing.T, client, backend call.Dialect, l tenant.Limits) *front {
 	t.Helper()
 	of := ratelimit.New(ratelimit.Config{Store: gatewaytest.OpenStore(t, "embedded").Limits("a")})

@@ -7,7 +7,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Readiness says whether the gateway wants calls, and which fleets can take them.
+// Readiness reports whether the gateway wants calls, and which fleets can take them.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
 	if r.Draining {

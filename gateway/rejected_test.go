@@ -10,15 +10,15 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestRejectedRequestsAreRecorded: each request that a front door rejects before it is a call has one line in the access
-// log, with its id and reason; a call that fails has only its own.
+// TestRejectedRequestsAreRecorded: each request that a front door rejects before it is a call has one line in the
+// access log, with its id and reason; a call that fails has only its own.
 func TestRejectedRequestsAreRecorded(t *testing.T) {
 	t.Parallel()
 	g := startMCP(t).gateway
 	tests := map[string]struct {
 		method, path, body string
 		header             []string
-		reason             string // "": it is a call
+		reason             string // empty means it is a call
 	}{
 		"body":          {"POST", "/v1/capabilities/caps/invoke", `{`, nil, "INVALID_BODY"},
 		"field":         {"POST", "/v1/capabilities/caps/invoke", `{"no":1}`, nil, "INVALID_BODY"},

@@ -217,7 +217,7 @@ func TestDeadlinesReachTheBackend(t *testing.T) {
 	limits := router.Deadlines{Default: 10 * time.Minute, Max: 20 * time.Minute, Stream: 30 * time.Minute}
 	for name, test := range map[string]struct {
 		limits  router.Deadlines
-		asked   time.Duration // 0: none
+		asked   time.Duration // 0 means none
 		streams bool
 		want    time.Duration
 	}{

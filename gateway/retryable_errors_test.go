@@ -98,7 +98,7 @@ var eachCaller = []struct {
 	}},
 }
 
-// lastProblem is the problem in the last record of a stream; a text that is no record is it itself.
+// lastProblem returns the problem in the last record of a stream; a text that is no record is it itself.
 func lastProblem(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	var last struct {
@@ -157,7 +157,7 @@ type breakdown struct {
 	unsure     bool // of a call that is translated it is not known
 }
 
-// onlyScripted is the only backend of a fleet.
+// onlyScripted returns the only backend of a fleet.
 func onlyScripted(script gatewaytest.Script) func(t *testing.T) []string {
 	return func(t *testing.T) []string { return []string{gatewaytest.Scripted(t, script)} }
 }
@@ -167,7 +167,7 @@ func lasting(d time.Duration) func(*gatewaytest.Fleet) {
 	return func(f *gatewaytest.Fleet) { f.Deadlines = router.Deadlines{Default: d, Stream: d} }
 }
 
-// begun is an answer that ends behind a message, without a status.
+// begun returns an answer that ends behind a message, without a status.
 func begun(c *rawhttp2.Conn, stream uint32) []rawhttp2.Frame {
 	msg, _ := proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{"a":1}`)})
 	return []rawhttp2.Frame{

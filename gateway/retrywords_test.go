@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// retryWords are words by which clients take an error for a failure that a further call mends, in any case: a text of a
-// call that may have run has none of them.
+// retryWords are words by which clients take an error for a failure that a further call mends, in any case: a text of
+// a call that may have run has none of them.
 //
 //   - Selu's orchestrator repeats a call whose error contains "connect".
 //   - grpc-go, grpc-node and grpc-java decide by codes alone, see relay.Status.NoRetry; their own texts of connections
@@ -32,7 +32,7 @@ var retryWords = []string{
 	"retry", "repeat it", "later", "temporar", "transient", "overload", "rate limit", "too many requests", "busy",
 }
 
-// RetryWord returns the word of a text by which clients would repeat the call; "": there is none.
+// RetryWord returns the word of a text by which clients would repeat the call; empty means none.
 func RetryWord(text string) string {
 	for _, word := range retryWords {
 		if strings.Contains(strings.ToLower(text), word) {
@@ -113,7 +113,7 @@ func mayHaveRun(n ast.Node) bool {
 	return false
 }
 
-// textsIn are the sentences of a node: strings with a space.
+// textsIn returns the sentences of a node: strings with a space.
 func textsIn(node ast.Node) (texts []string) {
 	ast.Inspect(node, func(n ast.Node) bool {
 		if b, ok := n.(*ast.BasicLit); ok && b.Kind == token.STRING {

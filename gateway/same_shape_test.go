@@ -67,7 +67,7 @@ func newer(pieces ...[]byte) []byte {
 
 func text(num protowire.Number, s string) []byte { return []byte(field(num, s)) }
 
-// longText is a field with a tag and a length of more bytes than they need.
+// longText returns a field with a tag and a length of more bytes than they need.
 func longText(num byte, s string) []byte {
 	return append([]byte{num<<3 | 2 | 0x80, 0x80, 0x00, byte(len(s)&0x7f) | 0x80, byte(len(s)>>7) | 0x80, 0x00}, s...)
 }

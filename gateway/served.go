@@ -14,15 +14,15 @@ import (
 // serving is what the driver remembers of a stream that code in the process serves, and of what continues it.
 type serving struct {
 	*filter.Served
-	outer     *serving      // of the stream that this one continues; nil: none
+	outer     *serving      // of the stream that this one continues; nil means none
 	stream    filter.Stream // that is served
 	row       rowIndex      // of the filter that serves it
 	live      bool          // another stream continues it
 	ended     *relay.Result // of the stream, where that has ended before the one that continues it
-	explained string        // why the relay has ended the stream; "": it has not
+	explained string        // why the relay has ended the stream; empty means it has not
 	code      uint32        // of the last stream that continued it
-	reason    string        // why the gateway has rejected that one; "": it has not
-	last      *relay.Result // of the last stream at a backend; nil: there was none
+	reason    string        // why the gateway has rejected that one; empty means it has not
+	last      *relay.Result // of the last stream at a backend; nil means there was none
 }
 
 // proceed goes on with a call on a stream that continues it.
@@ -51,7 +51,7 @@ func (d *driver) proceed(t *callState, s filter.Stream) {
 	d.walk(t)
 }
 
-// refuse is the error by which served code refuses its call, for the reason that the call's record has.
+// refuse returns the error by which served code refuses its call, for the reason that the call's record has.
 func refuse(ctx context.Context, refusal *call.Refusal) error {
 	v := filter.ServedOf(ctx)
 	if v == nil {
@@ -147,7 +147,7 @@ func withoutBackend(r *relay.Result) *relay.Result {
 	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 
-// servingOf is what serves a stream of the call in the process; nil: nothing does.
+// servingOf is what serves a stream of the call in the process; nil means nothing does.
 func (w *walk) servingOf(s filter.Stream) *serving {
 	v := w.serving
 	for v != nil && v.stream != s {

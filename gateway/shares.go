@@ -101,7 +101,7 @@ func shardsOf(wanted int, memory int64) int {
 	return max(min(cmp.Or(wanted, runtime.GOMAXPROCS(0)), int(memory/4/relay.ShardCost(leastKept))), 1)
 }
 
-// account is relay.Memory.Client: the account of a client by its address, until its calls are a tenant's.
+// account implements relay.Memory.Client: the account of a client by its address, until its calls are a tenant's.
 func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")

@@ -37,7 +37,7 @@ type shielding struct {
 
 	mu     sync.Mutex
 	asked  []string
-	turned openparallaxv1.VerdictDecision // 0: not
+	turned openparallaxv1.VerdictDecision // 0 means not
 }
 
 func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
@@ -76,7 +76,7 @@ func (s *shielding) questions() []string {
 	return s.asked
 }
 
-// behindShield is a front whose fleet has a policy, and a Shield.
+// behindShield returns a front whose fleet has a policy, and a Shield.
 func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

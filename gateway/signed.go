@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// FindArtifact says whether there is an artifact for somebody, as a download would: nil, or why not.
+// FindArtifact reports whether there is an artifact for somebody, as a download would: nil, or why not.
 // Without tenants there may be any. It waits for the store as long as a call does, about a second.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
 	fleet, refusal := g.cfg.Routing.Router.Table().Resolve(router.Key{Metadata: capability}, &who)

@@ -116,7 +116,7 @@ func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body str
 	return a, urlOf(a)
 }
 
-// urlOf is the signed URL in an answer.
+// urlOf returns the signed URL in an answer.
 func urlOf(a answered) string {
 	var signed struct {
 		URL string `json:"url"`
@@ -289,8 +289,8 @@ func (r *signedRoom) download(t *testing.T, by func(url, session string) error, 
 	return name, told
 }
 
-// TestSignedURLsOfSessions: a download by a signed URL is of the session that was signed, or of none. The header of its
-// caller does not reach the backend, does not choose it, and pins nothing.
+// TestSignedURLsOfSessions: a download by a signed URL is of the session that was signed, or of none. The header of
+// its caller does not reach the backend, does not choose it, and pins nothing.
 func TestSignedURLsOfSessions(t *testing.T) {
 	t.Parallel()
 	r := newSignedRoom(t)

@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tokened is a front that asks for the tokens of an issuer.
+// tokened returns a front that asks for the tokens of an issuer.
 func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Issuer) {
 	t.Helper()
 	i := issuertest.Start(t)
 	return identified(t, verifier(t, i), client, backend), i
 }
 
-// identified is a front that asks somebody who calls.
+// identified returns a front that asks somebody who calls.
 func identified(t *testing.T, by authenticate.Authenticator, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
@@ -53,7 +53,7 @@ func identified(t *testing.T, by authenticate.Authenticator, client, backend cal
 	return f
 }
 
-// issuersFor is an issuer of tokens for an audience.
+// issuersFor returns an issuer of tokens for an audience.
 func issuersFor(i *issuertest.Issuer, audience string) []token.Issuer {
 	return []token.Issuer{{
 		Name: "corp", URL: i.URL, Audiences: []string{audience}, Algorithms: []string{"RS256", "ES256", "EdDSA"},

@@ -26,7 +26,7 @@ type traced struct {
 	collector *oteltest.Collector
 }
 
-// tracedFront is a front like others. What change does not say is as in startFront.
+// tracedFront returns a front like others. What change does not say is as in startFront.
 func tracedFront(t *testing.T, sample float64, backend call.Dialect, change func(*gatewaytest.Options)) *traced {
 	t.Helper()
 	f := &traced{&front{capability: gatewaytest.NewCapability("b1")}, oteltest.Start(t)}
@@ -67,7 +67,7 @@ func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients [
 	return server, clients
 }
 
-// seen is the trace context of the only call that reached the backend.
+// seen returns the trace context of the only call that reached the backend.
 func (f *traced) seen(t *testing.T) (traceparent, tracestate, baggage string) {
 	t.Helper()
 	all := f.capability.Seen()

@@ -119,7 +119,7 @@ func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, na
 	return strings.NewReplacer(name, "NAME", mixed, "NaMe").Replace(said)
 }
 
-// frame is a gRPC message with its prefix.
+// frame returns a gRPC message with its prefix.
 func frame(compressed byte, message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(message))), message...)
 }

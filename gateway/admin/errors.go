@@ -50,7 +50,7 @@ func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w
 	}
 }
 
-// unreadable is the refusal of a request that grpc-gateway cannot read, by its error. own may be nil.
+// unreadable returns the refusal of a request that grpc-gateway cannot read, by its error. own may be nil.
 func unreadable(why string, own func(parameter string) *call.Refusal) *call.Refusal {
 	parameter, query := problem.Parameter(why)
 	if own != nil {

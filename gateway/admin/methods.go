@@ -37,8 +37,8 @@ func (r *jsonRoute) match(path []string) (fixed int, matches bool) {
 	return fixed, true
 }
 
-// methodsOf returns the methods of a path, for the header Allow; nil: it is the path of no JSON route. Routes with a
-// variable that takes more than that of another route do not count: /v1/approvals/{approval_id} takes
+// methodsOf returns the methods of a path, for the header Allow; nil means it is the path of no JSON route. Routes
+// with a variable that takes more than that of another route do not count: /v1/approvals/{approval_id} takes
 // /v1/approvals/ID:approve, too.
 func (s *Services) methodsOf(path string) (methods []string) {
 	segments, most := strings.Split(path, "/"), -1

@@ -33,8 +33,8 @@ type Service struct {
 	Serve map[string]runtime.HandlerFunc
 	Body  int            // bound of the bodies of its JSON routes, in bytes; default 16 KiB
 	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
-	// Unreadable returns the refusal of a parameter of the query or, for "", of a body that cannot be read; nil: the
-	// standard one. Optional.
+	// Unreadable returns the refusal of a parameter of the query or, for "", of a body that cannot be read; nil means
+	// the standard one. Optional.
 	Unreadable func(parameter string) *call.Refusal
 	NoStore    bool // the responses of its JSON routes must not be stored, because they have secrets
 	// Fault returns the refusal for an error that is neither a refusal nor a status. Optional.
@@ -137,7 +137,8 @@ func NewServices(all ...Service) (*Services, error) {
 		_, streams := of[path.Dir(method)].Serve[method]
 		s.routes = append(s.routes, jsonRoute{verb, strings.Split(template, "/"), streams})
 		pattern := patternOf(route)
-		bounds[pattern] = max(bounds[pattern], cmp.Or(of[path.Dir(method)].Body, maxRequest)+2*large[method]) // JSON may escape each byte
+		// JSON may escape each byte
+		bounds[pattern] = max(bounds[pattern], cmp.Or(of[path.Dir(method)].Body, maxRequest)+2*large[method])
 	}
 	for pattern, bytes := range bounds {
 		s.patterns[pattern] = http.MaxBytesHandler(asGET(mux), int64(bytes))

@@ -16,12 +16,12 @@ import (
 
 // Conn has the data of a client's connection. It is the Value of its relay.Peer.
 type Conn struct {
-	At     *tenant.Listener // nil: the public port
+	At     *tenant.Listener // nil means the public port
 	Prefix string           // of the address, the account of calls that are no tenant's
 
 	addr netip.Addr
 	text string       // of addr; "" if that is not valid
-	peer *tenant.Peer // of a verified certificate; nil: there is none
+	peer *tenant.Peer // of a verified certificate; nil means none
 }
 
 // New returns the Conn of a connection. It is relay.Config.OnConnect.
@@ -55,8 +55,8 @@ func Network(p *relay.Peer, address string) string {
 // loopback is the exemption of Networks by default.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// Networks returns accept.Limits.Network. A trusted proxy brings the connections of many clients, and an exempt address may
-// be one. If exempt is nil, loopback is exempt.
+// Networks returns accept.Limits.Network. A trusted proxy brings the connections of many clients, and an exempt
+// address may be one. If exempt is nil, loopback is exempt.
 func Networks(r *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
 	if exempt == nil {
 		exempt = loopback

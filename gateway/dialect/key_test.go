@@ -131,7 +131,7 @@ func sameKey(k dialect.Key, req *docpb.InvokeRequest) bool {
 		bytes.Equal(k.Config, req.GetConfigJson())
 }
 
-// marked says whether a text begins with a byte order mark, which is refused although encoders write it.
+// marked reports whether a text begins with a byte order mark, which is refused although encoders write it.
 func marked(texts ...string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool { return strings.HasPrefix(s, "\ufeff") })
 }

@@ -305,7 +305,7 @@ func TestNamedInContext(t *testing.T) {
 	}
 }
 
-// escaped is a text with all its characters, which are ASCII, as JSON may write them.
+// escaped returns a text with all its characters, which are ASCII, as JSON may write them.
 func escaped(text string) string {
 	var b strings.Builder
 	for _, c := range text {

@@ -22,7 +22,7 @@ func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	return metadata.NewOutgoingContext(ctx, Custom(in)), opts
 }
 
-// Custom is the part of md that belongs to the applications and not to a hop: no
+// Custom returns the part of md that belongs to the applications and not to a hop: no
 // pseudo-headers, no connection headers and nothing that gRPC keeps for itself.
 func Custom(md metadata.MD) metadata.MD {
 	out := make(metadata.MD, len(md))

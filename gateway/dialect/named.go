@@ -13,7 +13,7 @@ const (
 	allNamed = 64 // that may be there where all of them count
 )
 
-// Named are the ids of the artifacts that arguments name, each once; nil, for the price
+// Named returns the ids of the artifacts that arguments name, each once; nil, for the price
 // of one search, if they name none.
 func Named(args []byte) []string {
 	if !bytes.Contains(args, idName) {

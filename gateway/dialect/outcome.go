@@ -51,7 +51,7 @@ const prefixSize = 5
 type shape struct {
 	errorField   protowire.Number // a string; 0 when there is nothing to scan
 	doneField    protowire.Number // a bool; 0 when the response is a single message
-	successField protowire.Number // a bool that decides: without it the call failed; 0: none
+	successField protowire.Number // a bool that decides: without it the call failed; 0 means none
 }
 
 func shapeOf(m call.Method, d call.Dialect) shape {

@@ -192,7 +192,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// decoded is the outcome by the book: every message unmarshalled. It is false where a
+// decoded returns the outcome by the book: every message unmarshalled. It is false where a
 // message cannot be.
 func decoded(m call.Method, dia call.Dialect, body []byte) (dialect.Outcome, bool) {
 	var seen, failed, done bool

@@ -80,7 +80,7 @@ func Owns(path string) bool {
 	return d != call.Auto
 }
 
-// Path is the gRPC path of m in d; false where d has no such RPC or is Auto.
+// Path returns the gRPC path of m in d; false where d has no such RPC or is Auto.
 func Path(m call.Method, d call.Dialect) (string, bool) {
 	if int(d) >= len(paths) || int(m) >= len(paths[d]) {
 		return "", false

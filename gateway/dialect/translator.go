@@ -20,7 +20,7 @@ const maxMessage = 16 << 20
 // is of gets.
 type Refuse func(ctx context.Context, refusal *call.Refusal) error
 
-// Codec is the codec of the translator's messages: protobuf, and unchanged chunks of uploads.
+// Codec returns the codec of the translator's messages: protobuf, and unchanged chunks of uploads.
 func Codec() encoding.CodecV2 { return newCodec() }
 
 // Register adds the translator to a server whose codec is Codec: the services of all dialects, which answer the RPCs

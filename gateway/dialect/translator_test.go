@@ -82,7 +82,7 @@ func refuse(_ context.Context, r *call.Refusal) error {
 	return status.Error(kinds[r.Kind], r.Reason+": "+r.Message)
 }
 
-// translator is a server that translates calls and makes them over conn.
+// translator returns a server that translates calls and makes them over conn.
 func translator(conn grpc.ClientConnInterface) *grpc.Server {
 	srv := grpc.NewServer(grpc.MaxRecvMsgSize(16<<20), grpc.ForceServerCodecV2(dialect.Codec()))
 	dialect.Register(srv, conn, refuse)
@@ -112,7 +112,7 @@ func serve(t testing.TB, srv *grpc.Server) *grpc.ClientConn {
 	return conn
 }
 
-// chain is a translator in front of a backend that speaks only the dialect that the
+// chain returns a translator in front of a backend that speaks only the dialect that the
 // client does not.
 func chain(t *testing.T, from string, b uploads) *grpc.ClientConn {
 	t.Helper()

@@ -191,7 +191,7 @@ func (c *agentSession) forwardEvents() {
 	}
 }
 
-// directive is an EngineDirective that tells an agent to end.
+// directive returns an EngineDirective that tells an agent to end.
 func directive(reason string) []byte {
 	const fieldShutdown = 4
 	shutdown := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), reason)

@@ -20,7 +20,7 @@ type Sessions interface {
 	// Claim assigns a session to a tenant unless it has an owner. It returns the owner, and whether the session
 	// had none before.
 	Claim(ctx context.Context, engine, session, tenant string) (owner string, claimed bool, err error)
-	// Owners returns the owners of sessions; "": none.
+	// Owners returns the owners of sessions; empty means none.
 	Owners(ctx context.Context, engine string, sessions []string) ([]string, error)
 }
 
@@ -38,7 +38,7 @@ type Approvals interface {
 type Questions interface {
 	// Bind stores the approval of a question for a limited time.
 	Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error
-	// Bound returns the approval of a tenant's question; "": none.
+	// Bound returns the approval of a tenant's question; empty means none.
 	Bound(ctx context.Context, tenant, engine, question string) (approval string, err error)
 }
 
@@ -48,7 +48,7 @@ type Shared struct {
 	Sessions  Sessions
 	Approvals Approvals
 	Questions Questions
-	Meters    func(fleet, tenant string) Meter // meters of a fleet and a tenant; nil: no metrics
+	Meters    func(fleet, tenant string) Meter // meters of a fleet and a tenant; nil means no metrics
 }
 
 // Call is a guarded call.
@@ -58,7 +58,7 @@ type Call struct {
 	MultiTenant bool   // tenants must not see each other's sessions
 	Fleet       string // capability id
 	Backend     string // address of the picked engine
-	Session     string // "": none
+	Session     string // empty means none
 	Opened      bool   // the gateway has made the session for this call: no engine has it
 	Settings    *Settings
 	MaxDuration time.Duration     // of a message, whatever its caller's deadline
@@ -85,9 +85,10 @@ type Config struct {
 	// for calls over Internal
 	Subrequest func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption)
 	Call       func(context.Context) *Call
-	Detach     func(context.Context, func(context.Context)) error // runs a function that outlives the call of a context
-	Refuse     func(context.Context, *call.Refusal) error         // returns the caller's error
-	Log        *slog.Logger
+	// runs a function that outlives the call of a context
+	Detach func(context.Context, func(context.Context)) error
+	Refuse func(context.Context, *call.Refusal) error // returns the caller's error
+	Log    *slog.Logger
 }
 
 // Guard serves the guarded methods. Close ends it.

@@ -29,7 +29,7 @@ const clients = guard.Prefix + "ClientService/"
 type fakeEngine struct {
 	responses map[string]proto.Message // by path; missing: NOT_FOUND
 	failures  map[string][]error       // of the first calls, by path
-	page      func() proto.Message     // the response of each ListSessions; nil: that of responses
+	page      func() proto.Message     // the response of each ListSessions; nil means that of responses
 	events    []proto.Message
 	keeps     bool     // streams stay after their events, until the guard ends them
 	got       []string // paths, in order
@@ -149,7 +149,7 @@ type guarded struct {
 	owners owners
 	shared guard.Shared // what is shared besides the turns; without Sessions: owners
 	off    bool         // engines are not configured
-	stops  error        // nothing that would outlive its call begins any more; nil: it does
+	stops  error        // nothing that would outlive its call begins any more; nil means it does
 	call   guard.Call
 }
 
@@ -205,7 +205,7 @@ func (e *guarded) start() (g *guard.Guard, stop func()) {
 	}
 }
 
-// newCaller is the stream of a call of a method, with pairs of metadata.
+// newCaller returns the stream of a call of a method, with pairs of metadata.
 func newCaller(ctx context.Context, path string, req proto.Message, md ...string) *caller {
 	ctx = grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(ctx, metadata.Pairs(md...)),
 		method{path: path})

@@ -21,7 +21,7 @@ const (
 type Method struct {
 	Scope   tenant.Scopes      // required of callers
 	Guarded bool               // handled by the Guard
-	Session uint32             // number of the request's field with the session id; 0: none
+	Session uint32             // number of the request's field with the session id; 0 means none
 	Opens   bool               // opens a session, if the request names none
 	request *strictproto.Shape // the request's shape
 	// any engine of a fleet may answer; otherwise a call without a session needs a fleet of one engine

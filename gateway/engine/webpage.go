@@ -15,7 +15,7 @@ import (
 // where a person is asked, until the message goes on.
 type webPageQuestion struct {
 	started string // summary of the last action that was started
-	id      string // of the approval; "": nobody is asked
+	id      string // of the approval; empty means nobody is asked
 }
 
 // observe takes an event of the message. The engine sends nothing further until it has the answer.

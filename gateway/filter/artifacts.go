@@ -31,7 +31,7 @@ func NamedArtifacts(m *Peeked, c *call.Call) ([]string, *call.Refusal) {
 // TheArguments begins the message of what is wrong with them.
 const TheArguments = "the arguments"
 
-// Ambiguous is the rejection of a call that brings JSON which two decoders could read differently. invalid is the
+// Ambiguous returns the rejection of a call that brings JSON which two decoders could read differently. invalid is the
 // reason where no decoder takes it.
 func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	r := &call.Refusal{
@@ -54,8 +54,8 @@ func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	return r
 }
 
-// InvalidArguments is the rejection of a call whose arguments are not what its tool takes. Its metadata pointer names
-// the first value that is not.
+// InvalidArguments returns the rejection of a call whose arguments are not what its tool takes. Its metadata pointer
+// names the first value that is not.
 func InvalidArguments(c *call.Call, err error) *call.Refusal {
 	r := Ambiguous(c, TheArguments, "ARGUMENTS_INVALID", err)
 	var at *toolschema.Violation

@@ -25,22 +25,22 @@ type Call struct {
 	RequestID string
 	Principal Principal
 	Message   relay.Message // the first, while a filter looks at it
-	Peeked    *Peeked       // of that message, until the call waits or has its answer; nil: it was not read
+	Peeked    *Peeked       // of that message, until the call waits or has its answer; nil means it was not read
 
-	Fleet     *router.Fleet // nil: it is not known yet
+	Fleet     *router.Fleet // nil means it is not known yet
 	Deadline  time.Duration // since the start; 0 before the fleet is known
 	Artifacts Artifacts
 	Decision  Decision
 	Shadowed  string // the limit that would have rejected the call, were it in force; "" if there is none
 
 	Pin      affinity.Answer // the backend of its session or artifact
-	Endpoint *router.Backend // of the attempt; nil: none was picked yet
+	Endpoint *router.Backend // of the attempt; nil means none was picked yet
 	Attempt  Attempt
 
-	Span  *tracing.Span     // nil: the call is not traced
+	Span  *tracing.Span     // nil means the call is not traced
 	Trace telemetry.TraceID // that it belongs to, also where it is not traced here
 	Marks
-	ShedBy  string            // limit for which it was shed; "": it was not
+	ShedBy  string            // limit for which it was shed; empty means it was not
 	Outcome telemetry.Outcome // of the tool, as its answer says
 	held    uint16            // see Held, in units of heldUnit: each open stream has one
 	Reason  string            // of the gateway's rejection
@@ -82,12 +82,12 @@ type Decision struct {
 // Attempt is what filters share of a call's attempts.
 type Attempt struct {
 	Tried      *router.Tried   // where earlier ones did not start, or were lost
-	Directed   *router.Backend // where this one has to go; nil: pick decides
+	Directed   *router.Backend // where this one has to go; nil means pick decides
 	Past       uint8           // attempts that are over
 	Mode       dialect.Mode    // how the call gets to a backend of another dialect
 	Progress   call.Progress   // of the call with all its attempts. The driver owns it
 	Translated bool            // into the dialect of a backend
-	Address    string          // of the backend that a call of the gateway's own is for; "": pick decides
+	Address    string          // of the backend that a call of the gateway's own is for; empty means pick decides
 }
 
 // Answer is what a filter has ended its call with: a rejection, an upstream, a server in the process or a message.
@@ -128,7 +128,7 @@ func (c *Call) Forward(u *relay.Upstream) Step {
 	return Stop
 }
 
-// Metrics are those of the call's fleet; nil: that is not known.
+// Metrics are those of the call's fleet; nil means that is not known.
 func (c *Call) Metrics() *telemetry.CapabilityMetrics {
 	if c.Fleet == nil {
 		return nil

@@ -10,14 +10,15 @@ import (
 // Client is where a call comes from.
 type Client struct {
 	Address  string           // IP address; "" where it is not known
-	At       *tenant.Listener // where it came in; nil: the public port, or the process itself
-	Peer     *tenant.Peer     // of the connection's certificate; nil: there is none
+	At       *tenant.Listener // where it came in; nil means the public port, or the process itself
+	Peer     *tenant.Peer     // of the connection's certificate; nil means none
 	Protocol call.Protocol    // of the call, or of the request that a front door makes it for
 	Told     bool             // by a trusted proxy, which also says what the client asked it for:
 	Proto    string
 	Host     string
 	Port     string
-	Drawn    *telemetry.TraceID // the front doors' decision on a new trace, zero being none; nil: nothing is decided
+	// the front doors' decision on a new trace, zero being none; nil means nothing is decided
+	Drawn *telemetry.TraceID
 }
 
 // Tell writes for the backend what a trusted proxy said. It is the last word on these headers: what clients say of

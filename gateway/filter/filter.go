@@ -32,5 +32,5 @@ type Stateless struct{}
 type Result struct {
 	*relay.Result       // of the call; nil for an attempt that another one follows
 	Final         bool  // the call has ended
-	Unsent        error // why the attempt did not start; nil: it started, or a filter returned Again
+	Unsent        error // why the attempt did not start; nil means it started, or a filter returned Again
 }

@@ -11,7 +11,7 @@ type Hold struct {
 	bytes   int64
 }
 
-// NewHold reserves memory for bytes of a call's message until Release; nil: the call's owner has no more.
+// NewHold reserves memory for bytes of a call's message until Release; nil means the call's owner has no more.
 func NewHold(c *Call, pool *fairshare.Pool, bytes int) *Hold {
 	h := &Hold{pool.Of(c.Principal.Owner()), int64(bytes + holdCost)}
 	if !h.account.Reserve(h.bytes) {

@@ -20,7 +20,7 @@ type Peeked struct {
 	Context    []dialect.ContextEntry
 	Thread     []byte
 	Artifact   []byte // that is to be downloaded
-	Held       *Hold  // of a clone; nil: the fields are parts of the message
+	Held       *Hold  // of a clone; nil means the fields are parts of the message
 }
 
 // peekedPool has those that no call needs now. A call has one only for a moment.
@@ -32,7 +32,7 @@ func (c *Call) SetPeeked(m *Peeked) {
 	*c.Peeked = *m
 }
 
-// Fields are the peeked fields of a call, as far as its message was read.
+// Fields returns the peeked fields of a call, as far as its message was read.
 func (c *Call) Fields() Peeked {
 	if c.Peeked == nil {
 		return Peeked{}
@@ -54,7 +54,8 @@ func (c *Call) ForgetMessage() {
 	}
 }
 
-// contextCost is what an entry of a context takes besides its bytes: there may be one for each four bytes of a message.
+// contextCost is what an entry of a context takes besides its bytes: there may be one for each four bytes of a
+// message.
 const contextCost = 96
 
 // Size is how many bytes a call brings that may have to be kept until it is decided.
@@ -74,7 +75,7 @@ func (m *Peeked) Entries() []dialect.ContextEntry {
 	return dialect.LegacyContext(m.Legacy)
 }
 
-// Clone is the same in memory of its own: the message is part of a buffer.
+// Clone returns the same in memory of its own: the message is part of a buffer.
 func (m *Peeked) Clone() Peeked {
 	own := *m
 	own.Capability, own.Artifact = strings.Clone(m.Capability), bytes.Clone(m.Artifact)

@@ -46,7 +46,7 @@ const (
 	ByQueue  = "queue"  // requests that wait at the front doors
 )
 
-// OutOfMemory is the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.
+// OutOfMemory returns the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.
 func (c *Call) OutOfMemory() *call.Refusal {
 	c.Shed, c.ShedBy = true, ByPools
 	switch {
@@ -58,7 +58,7 @@ func (c *Call) OutOfMemory() *call.Refusal {
 	return Overloaded
 }
 
-// TooMany is the rejection of a caller with as many requests that wait, or as much memory, as it may have.
+// TooMany returns the rejection of a caller with as many requests that wait, or as much memory, as it may have.
 func TooMany(who tenant.Identity) *call.Refusal {
 	if who.Settings == nil { // there are no others, or it is not known who that is
 		return Overloaded
@@ -69,8 +69,8 @@ func TooMany(who tenant.Identity) *call.Refusal {
 // retryUnreachable is told to callers of a fleet that could not be reached: about the time in which health notices.
 const retryUnreachable = time.Second
 
-// Unreachable is the rejection of a call that no backend took. It provably did not start, so that the caller may try
-// again.
+// Unreachable returns the rejection of a call that no backend took. It provably did not start, so that the caller may
+// try again.
 func Unreachable(f *router.Fleet) *call.Refusal {
 	r := &call.Refusal{
 		Kind:     call.Unavailable,
@@ -86,7 +86,7 @@ func Unreachable(f *router.Fleet) *call.Refusal {
 	return r
 }
 
-// ScopeMissing is the rejection of a call whose credential lacks a scope.
+// ScopeMissing returns the rejection of a call whose credential lacks a scope.
 func ScopeMissing(scope tenant.Scopes, message string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
 		Message:  message + ": it lacks the scope " + scope.String(),

@@ -19,11 +19,11 @@ type Served struct {
 	Caller    tenant.Identity
 	RequestID string
 	Fleet     *router.Fleet
-	Endpoint  *router.Backend // nil: none was picked yet
+	Endpoint  *router.Backend // nil means none was picked yet
 	Value     any             // of the filter that serves the call
 	// The code sets these.
 	Refused atomic.Pointer[call.Refusal] // why the code has refused the call
-	Outcome atomic.Int32                 // telemetry.Outcome of the tool; 0: the answer of the backend says it
+	Outcome atomic.Int32                 // telemetry.Outcome of the tool; 0 means the answer of the backend says it
 
 	// Continued says that the code has continued the call. The driver sets it.
 	Continued atomic.Bool
@@ -40,7 +40,7 @@ func (v *Served) SetProgress(p call.Progress) { v.progress.Store(uint32(p)) }
 // servedKey is the key of a context's Served.
 type servedKey struct{}
 
-// ServedOf is the call that ctx is of, for the code that serves it; nil: there is none.
+// ServedOf returns the call that ctx is of, for the code that serves it; nil means none.
 func ServedOf(ctx context.Context) *Served {
 	v, _ := ctx.Value(servedKey{}).(*Served)
 	return v
@@ -65,7 +65,7 @@ func (c *Call) ServeBy(server *localgrpc.Server, value any) Step {
 
 // Queue lets the served calls of a tenant wait for their turn, as *fairqueue.Queue does.
 type Queue interface {
-	// Wait waits until a call may continue, or ctx ends. from is the address of the client; "": unknown. The error is
-	// that of ctx, or too many calls of the tenant wait.
+	// Wait waits until a call may continue, or ctx ends. from is the address of the client; empty means unknown. The
+	// error is that of ctx, or too many calls of the tenant wait.
 	Wait(ctx context.Context, tenant, from string) error
 }

@@ -43,8 +43,8 @@ type Stream interface {
 
 // Parked is a call that waits.
 type Parked interface {
-	// Resume calls take, and the filter that waits then, with the shard of the call's stream locked. Where the call has
-	// ended meanwhile, or was resumed before, it calls gone instead. Either may happen after Resume has returned.
+	// Resume calls take, and the filter that waits then, with the shard of the call's stream locked. Where the call
+	// has ended meanwhile, or was resumed before, it calls gone instead. Either may happen after Resume has returned.
 	Resume(take, gone func())
 }
 
@@ -55,7 +55,7 @@ type Pause struct {
 	what   string
 }
 
-// Park lets a call wait; its filter is to return Wait. what names the wait in the call's trace; "": no event.
+// Park lets a call wait; its filter is to return Wait. what names the wait in the call's trace; empty means no event.
 func (c *Call) Park(what string) Pause {
 	p := Pause{c.Stream.Wait(), c.Span, what}
 	if what != "" {

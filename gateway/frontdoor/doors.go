@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Web     *web.Server
 	Conn    *localgrpc.Conn // makes the calls of the doors
-	Inbox   *inbox.Config   // nil: there is no inbox
+	Inbox   *inbox.Config   // nil means no inbox
 	MCP     *tools.Door
 	REST    rest.Config
 	Connect connect.Config

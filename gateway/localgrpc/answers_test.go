@@ -29,7 +29,7 @@ type answers struct {
 
 func (h answers) Headers(s *relay.Stream) { s.Serve(h.answer) }
 
-// answered is a connection to what answer says.
+// answered returns a connection to what answer says.
 func answered(t *testing.T, answer func(*relay.ServerStream) relay.Status) *localgrpc.Conn {
 	t.Helper()
 	r := relay.New(relay.Config{}, answers{answer: answer}, http.NotFoundHandler())
@@ -53,7 +53,8 @@ func zipped(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// TestAnswersOfOneMessage: the one message of an answer is good only with the status OK behind it, and nothing between.
+// TestAnswersOfOneMessage: the one message of an answer is good only with the status OK behind it, and nothing
+// between.
 func TestAnswersOfOneMessage(t *testing.T) {
 	t.Parallel()
 	long := zipped(t, packed(t, payload(2000)))

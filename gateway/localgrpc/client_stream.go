@@ -21,12 +21,12 @@ type clientStream struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	codec      codec
-	max        int // bytes of an answer; 0: any
+	max        int // bytes of an answer; 0 means any
 	authority  string
 	oneMessage bool          // the method is not client-streaming
 	oneAnswer  bool          // the method is not server-streaming
 	answered   bool          // by the one message
-	hold       relay.Account // charged with messages, copies of each; nil: nothing is
+	hold       relay.Account // charged with messages, copies of each; nil means nothing is
 	held       int64         // of the longest message
 	headers    []*metadata.MD
 	trailers   []*metadata.MD
@@ -62,7 +62,7 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	return s.header(), nil
 }
 
-// header is the header of the answer; nil where the call has ended without.
+// header returns the header of the answer; nil where the call has ended without.
 func (s *clientStream) header() metadata.MD {
 	fields, come := s.stream.Header()
 	if !come {
@@ -186,5 +186,5 @@ func StatusError(st relay.Status) error {
 	return &received{st}
 }
 
-// codeOf is a code as google.rpc.Status has it.
+// codeOf returns a code as google.rpc.Status has it.
 func codeOf(code uint32) int32 { return int32(min(code, math.MaxInt32)) }

@@ -15,7 +15,7 @@ type codec interface {
 // codecV2 is a codec of grpc-go.
 type codecV2 struct{ encoding.CodecV2 }
 
-// protobuf is the codec of generated code.
+// protobuf returns the codec of generated code.
 func protobuf() codec { return codecV2{encoding.GetCodecV2("proto")} }
 
 func (c codecV2) marshal(v any) ([]byte, error) {

@@ -14,7 +14,7 @@ import (
 // defaultMax is the longest message that is decompressed where nothing else is said, in bytes.
 const defaultMax = 16 << 20
 
-// acceptedEncodings is the header by which a request says how its answer may be compressed.
+// acceptedEncodings returns the header by which a request says how its answer may be compressed.
 func acceptedEncodings() []relay.Field {
 	return []relay.Field{{Name: "grpc-accept-encoding", Value: gzip.Name}}
 }
@@ -29,7 +29,7 @@ func encodingOf(header []relay.Field) string {
 	return ""
 }
 
-// inflate decompresses a message, and stops where it is longer than most bytes; 0: defaultMax. A nil fault: it is
+// inflate decompresses a message, and stops where it is longer than most bytes; 0 means defaultMax. A nil fault: it is
 // whole.
 func inflate(name string, data []byte, most int) ([]byte, *fault) {
 	wrong := func(f fault) ([]byte, *fault) { return nil, &f }

@@ -17,7 +17,7 @@ const DefaultAuthority = "capgate.internal"
 // Conn makes calls by local streams. It is safe for concurrent use and has nothing to close.
 type Conn struct {
 	Relay *relay.Relay
-	// Caller adds to a request what is known of the caller that ctx is of: Peer and Value; nil: nothing.
+	// Caller adds to a request what is known of the caller that ctx is of: Peer and Value; nil means nothing.
 	Caller func(context.Context, *relay.Request)
 	// MaxMessage is the longest answer that is read, in bytes, where a call option says nothing else.
 	MaxMessage int

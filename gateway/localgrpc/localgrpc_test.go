@@ -38,7 +38,7 @@ func (served) Explain(_ *relay.Stream, f relay.Failure) relay.Status {
 	return relay.Status{Code: uint32(codes.Unavailable), Message: "the relay has ended the call"}
 }
 
-// within is a connection to a server in the process, until the test ends.
+// within returns a connection to a server in the process, until the test ends.
 func within(t testing.TB, server *localgrpc.Server) *localgrpc.Conn {
 	t.Helper()
 	r := relay.New(relay.Config{}, served{server}, http.NotFoundHandler())
@@ -46,7 +46,7 @@ func within(t testing.TB, server *localgrpc.Server) *localgrpc.Conn {
 	return &localgrpc.Conn{Relay: r}
 }
 
-// tested is a connection to the interoperability tests' service of gRPC.
+// tested returns a connection to the interoperability tests' service of gRPC.
 func tested(t testing.TB) testgrpc.TestServiceClient {
 	t.Helper()
 	server := &localgrpc.Server{Name: "test"}

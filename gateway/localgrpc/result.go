@@ -11,8 +11,8 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
-// Result returns the result of a call of Invoke that accepted no encoding, and the tool's own error; "": none. An error
-// is that of the call. The result may be in the memory of r.
+// Result returns the result of a call of Invoke that accepted no encoding, and the tool's own error; empty means none.
+// An error is that of the call. The result may be in the memory of r.
 func Result(r *relay.Response) (result []byte, toolError string, err error) {
 	if err := StatusError(r.Status); err != nil {
 		return nil, "", err

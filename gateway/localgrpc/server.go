@@ -24,14 +24,14 @@ import (
 type Server struct {
 	// Name is told with a panic of a handler, which ends its call with INTERNAL.
 	Name string
-	// Unknown answers calls of methods that are not registered; nil: they are UNIMPLEMENTED.
+	// Unknown answers calls of methods that are not registered; nil means they are UNIMPLEMENTED.
 	Unknown grpc.StreamHandler
-	// Unary runs around each call with one message either way, and Stream around each other; nil: none do.
+	// Unary runs around each call with one message either way, and Stream around each other; nil means none do.
 	Unary  grpc.UnaryServerInterceptor
 	Stream grpc.StreamServerInterceptor
-	// MaxMessage is the longest message that is decompressed, in bytes; 0: 16 MiB. The relay bounds all others.
+	// MaxMessage is the longest message that is decompressed, in bytes; 0 means 16 MiB. The relay bounds all others.
 	MaxMessage int
-	// Codec is that of messages; nil: protobuf.
+	// Codec is that of messages; nil means protobuf.
 	Codec encoding.CodecV2
 	// Own reports that all statuses are the gateway's. One without details is a library's, and is replaced.
 	Own bool
@@ -61,7 +61,8 @@ func (s *Server) codec() codec {
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if _, twice := s.services[desc.ServiceName]; twice {
-		panic(fmt.Sprintf("localgrpc: %s is registered twice", desc.ServiceName)) // as grpc-go: a mistake in the program
+		// as grpc-go: a mistake in the program
+		panic(fmt.Sprintf("localgrpc: %s is registered twice", desc.ServiceName))
 	}
 	known := &service{impl: impl, methods: map[string]*grpc.MethodDesc{}, streams: map[string]*grpc.StreamDesc{},
 		info: grpc.ServiceInfo{Metadata: desc.Metadata}}

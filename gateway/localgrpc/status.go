@@ -37,8 +37,8 @@ func plain(err error) error {
 
 var failedHandler = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
 
-// received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what a
-// status of grpc-go has no place for.
+// received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what
+// a status of grpc-go has no place for.
 type received struct{ of relay.Status }
 
 // Error implements error.
@@ -59,12 +59,12 @@ func (e *notStarted) Error() string { return "the call was not sent: " + e.cause
 // Unwrap returns why.
 func (e *notStarted) Unwrap() error { return e.cause }
 
-// NotStarted is the error of a handler that stands for a backend, see relay.UpstreamConfig, where the call provably did
-// not start there. cause is for Handler.Unsent, and not for the caller.
+// NotStarted returns the error of a handler that stands for a backend, see relay.UpstreamConfig, where the call
+// provably did not start there. cause is for Handler.Unsent, and not for the caller.
 func NotStarted(cause error) error { return &notStarted{cause} }
 
-// Failed is an error of a handler that stands for a backend, see relay.UpstreamConfig, where the call may have started
-// and the backend has failed. cause is what the caller gets.
+// Failed returns an error of a handler that stands for a backend, see relay.UpstreamConfig, where the call may have
+// started and the backend has failed. cause is what the caller gets.
 func Failed(how relay.Failure, cause error) error { return &failed{how, cause} }
 
 // failed is the error of a call that its backend failed.

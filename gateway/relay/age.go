@@ -4,7 +4,7 @@ import "time"
 
 // How a client is made to connect again, so that its next connection may reach another replica.
 
-// lifetime returns when a connection that begins now is to be replaced, on the shard's clock; 0: never.
+// lifetime returns when a connection that begins now is to be replaced, on the shard's clock; 0 means never.
 func (r *Relay) lifetime(now int64) int64 {
 	if age := r.cfg.Age.Spread(); age > 0 {
 		return now + int64(age)

@@ -24,7 +24,7 @@ func headers(end bool, fields ...string) said {
 	}
 }
 
-// response is the beginning of a good response, and then more.
+// response returns the beginning of a good response, and then more.
 func response(more ...said) said {
 	return func(c *rawhttp2.Conn) []rawhttp2.Frame {
 		all := headers(false, ":status", "200", "content-type", "application/grpc")(c)

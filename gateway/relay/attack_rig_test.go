@@ -81,7 +81,7 @@ type rig struct {
 	relay   *relay.Relay
 	handler *attackHandler
 	addr    string
-	tls     *tls.Config  // for clients; nil: cleartext
+	tls     *tls.Config  // for clients; nil means cleartext
 	raw     net.Listener // the test's backend
 	good    testgrpc.TestServiceClient
 	before  int          // goroutines, with the good client connected
@@ -92,7 +92,7 @@ const methodEmpty = "/grpc.testing.TestService/EmptyCall"
 
 func newRig(t *testing.T, cfg relay.Config) *rig { return startRig(t, cfg, nil) }
 
-// newTLSRig is a rig of which the relay speaks TLS to its clients.
+// newTLSRig returns a rig of which the relay speaks TLS to its clients.
 func newTLSRig(t *testing.T, cfg relay.Config) *rig {
 	server, client := tlsConfigs(t)
 	cfg.TLS, client.NextProtos = server, []string{"h2"}
@@ -152,7 +152,7 @@ func startRig(t *testing.T, cfg relay.Config, client *tls.Config) *rig {
 	return g
 }
 
-// grpc is a connection of grpc-go's.
+// grpc returns a connection of grpc-go's.
 func (g *rig) grpc() *grpc.ClientConn {
 	if g.tls == nil {
 		return dialGRPC(g.t, g.addr)
@@ -253,7 +253,7 @@ func (g *rig) holds(want relay.Usage) error {
 	return nil
 }
 
-// attacker is a connection that has greeted.
+// attacker returns a connection that has greeted.
 func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	g.t.Helper()
 	c := g.dial()
@@ -261,7 +261,7 @@ func (g *rig) attacker(settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	return c
 }
 
-// dial is a connection on which nothing has been said.
+// dial returns a connection on which nothing has been said.
 func (g *rig) dial() *rawhttp2.Conn {
 	g.t.Helper()
 	c, err := rawhttp2.Dial(g.addr)
@@ -303,7 +303,7 @@ func (g *rig) sink() {
 	}()
 }
 
-// request is the fields of a gRPC request.
+// request returns the fields of a gRPC request.
 func request(path string, more ...string) []string {
 	return append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "test",
 		"content-type", "application/grpc", "te", "trailers"}, more...)

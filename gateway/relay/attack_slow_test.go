@@ -95,7 +95,7 @@ func bigFrameHeader() []byte {
 	return rawhttp2.Headers(1, true, make([]byte, 1000)).Append(nil)[:9]
 }
 
-// halfMessage is the beginning of a message of 1000 bytes, in a DATA frame that has more to come.
+// halfMessage returns the beginning of a message of 1000 bytes, in a DATA frame that has more to come.
 func halfMessage() []byte {
 	return rawhttp2.Data(1, false, rawhttp2.Message(make([]byte, 1000))).Append(nil)[:100]
 }

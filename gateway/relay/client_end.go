@@ -12,18 +12,19 @@ import (
 
 // Request begins a call inside the process. It is a gRPC request in all that a Handler sees of it.
 type Request struct {
-	Path      string        // "/package.Service/Method"
-	Authority string        // default "localhost"
-	Header    []Field       // metadata; names in lower case. content-type is application/grpc unless it is here
-	Timeout   time.Duration // the call ends with DeadlineExceeded after it; 0: the context's deadline alone counts
-	Peer      *Peer         // the client whose call this is, for Stream.Peer; nil: the process itself
-	Value     any           // for the Handler, as Stream.RequestValue: the authenticated caller, for example
+	Path      string  // "/package.Service/Method"
+	Authority string  // default "localhost"
+	Header    []Field // metadata; names in lower case. content-type is application/grpc unless it is here
+	// the call ends with DeadlineExceeded after it; 0 means the context's deadline alone counts
+	Timeout time.Duration
+	Peer    *Peer // the client whose call this is, for Stream.Peer; nil means the process itself
+	Value   any   // for the Handler, as Stream.RequestValue: the authenticated caller, for example
 
 	// MaxMessage bounds one message of the response, in bytes; default HTTP2.MaxFirstMessage. A longer one ends the
 	// call with MessageTooLarge.
 	MaxMessage int
 	// Hold is charged with the memory of a response to Unary as it grows. Without room there the call ends with
-	// AccountExceeded. The caller releases what was charged. nil: nothing is charged besides the stream.
+	// AccountExceeded. The caller releases what was charged. nil means nothing is charged besides the stream.
 	Hold Account
 	// Parent makes the call a subrequest, see Handle. Its Peer is that of its parent unless it has one.
 	Parent Handle
@@ -35,11 +36,11 @@ type Request struct {
 type clientEnd struct {
 	localEnd
 	request Request
-	message []byte    // of Unary: with Headroom before it; nil: messages are sent
+	message []byte    // of Unary: with Headroom before it; nil means messages are sent
 	answer  *Response // of Unary
 
 	// Under the shard's lock.
-	stream               *Stream // nil: not open yet, or no more
+	stream               *Stream // nil means not open yet, or no more
 	opened               bool
 	over                 bool // the user has been told how the call ended
 	ungrouped            ledger
@@ -332,7 +333,7 @@ func (c *clientEnd) setGroup(g *Group) {
 
 func (c *clientEnd) messageTimedOut() {}
 
-// RequestValue is the Value of the Request that began the stream; nil for a stream of a connection.
+// RequestValue returns the Value of the Request that began the stream; nil for a stream of a connection.
 func (s *Stream) RequestValue() any {
 	if c, ok := s.client.(*clientEnd); ok {
 		return c.request.Value

@@ -87,7 +87,7 @@ func (s *ClientStream) Status() Status {
 	return s.end.status
 }
 
-// Trailer is the response's trailers without those that are in Status, after Recv has returned io.EOF.
+// Trailer returns the response's trailers without those that are in Status, after Recv has returned io.EOF.
 func (s *ClientStream) Trailer() []Field {
 	s.end.mu.Lock()
 	defer s.end.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 // does without.
 type Config struct {
 	Shards int          // locks over the connections; default GOMAXPROCS
-	Log    *slog.Logger // nil: records are discarded
-	TLS    *tls.Config  // of the public port, h2 or http/1.1 by ALPN (see SetTLS); nil: cleartext
+	Log    *slog.Logger // nil means records are discarded
+	TLS    *tls.Config  // of the public port, h2 or http/1.1 by ALPN (see SetTLS); nil means cleartext
 	// Panicked is called for each panic that did not end the process, by the deferred function that recovered it: the
-	// stack is still there. A shard may be locked. nil: a line in Log.
+	// stack is still there. A shard may be locked. nil means a line in Log.
 	Panicked func(where string, v any)
 	// Origin returns the client's address, see accept.Config.
 	Origin func(net.Conn) (net.Addr, error)
@@ -58,7 +58,7 @@ type HTTP2 struct {
 // Forwarding sets how streams are sent to an Upstream.
 type Forwarding struct {
 	// OmitHeader reports the request headers that no upstream gets unless the Handler sets them. It must depend on the
-	// name alone. The http.Handler gets them all. nil: none.
+	// name alone. The http.Handler gets them all. nil means none.
 	OmitHeader func(name string) bool
 	// MaxReplay is the bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB.
 	MaxReplay int

@@ -43,7 +43,7 @@ type link interface {
 type conn struct {
 	sh   *shard
 	link link
-	pool *pool // nil: we are the server
+	pool *pool // nil means we are the server
 	peer *Peer // whose it is; never nil, and only told when we are the server
 
 	partial []byte // the beginning of a frame (or of the preface)
@@ -80,7 +80,7 @@ type conn struct {
 	backlog []byte // input that was read already when the conn stalled, or its turn was over
 
 	drainPhase drainPhase
-	replaceAt  int64 // when drain is due, and then the end of the remaining calls; 0: never
+	replaceAt  int64 // when drain is due, and then the end of the remaining calls; 0 means never
 	draining   bool  // no new streams: GOAWAY was sent or received
 	ending     bool  // input is ignored; closed once the output is written
 	closed     bool
@@ -95,15 +95,15 @@ type conn struct {
 	since    int64 // when what has SetupTimeout or lingerTime began
 	lastRead int64 // when bytes came last
 	quiet    int64 // when the last stream ended
-	pingSent int64 // when an unanswered keepalive PING was sent; 0: none
-	pinged   int64 // when the last one was sent; 0: never
+	pingSent int64 // when an unanswered keepalive PING was sent; 0 means none
+	pinged   int64 // when the last one was sent; 0 means never
 	early    uint8 // of them before their time, see check
 	peerState
 }
 
 // bodyFrame is the DATA frame that is being read.
 type bodyFrame struct {
-	half *half // nil: the stream is gone, discard
+	half *half // nil means the stream is gone, discard
 	left int   // bytes of data to come
 	pad  int   // bytes of padding to come after them
 	end  bool  // END_STREAM

@@ -109,7 +109,7 @@ func (c *conn) fail(err *connError) {
 	c.end(failure, err)
 }
 
-// lastPeerID is the last stream that the peer opened.
+// lastPeerID returns the last stream that the peer opened.
 func (c *conn) lastPeerID() uint32 {
 	if c.pool != nil {
 		return 0
@@ -129,7 +129,7 @@ func (c *conn) end(failure Failure, err error) {
 	c.markDirty()
 }
 
-// lost is the end of the connection's socket. It may be called more than once.
+// lost returns the end of the connection's socket. It may be called more than once.
 func (c *conn) lost(err error) {
 	if c.closed {
 		return
@@ -171,8 +171,8 @@ func (c *conn) streamGone() {
 	}
 }
 
-// closeIfDone closes a draining connection that has no streams left, when its peer has taken all that was written: what
-// ends a call may wait for a peer that reads slowly.
+// closeIfDone closes a draining connection that has no streams left, when its peer has taken all that was written:
+// what ends a call may wait for a peer that reads slowly.
 func (c *conn) closeIfDone() {
 	if c.draining && !c.ending && c.streams.count == 0 && c.drainPhase != drainAnnounced && c.out.size == 0 {
 		c.end(NoFailure, ErrGoAway)

@@ -31,7 +31,7 @@ func (f *forwarder) capped(d time.Duration) {
 func TestDeadlineToldUpstream(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		asked, limit time.Duration // 0: none
+		asked, limit time.Duration // 0 means none
 		most         time.Duration
 	}{
 		"client's":       {asked: 20 * time.Second, limit: time.Hour, most: 20 * time.Second},

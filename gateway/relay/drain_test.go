@@ -14,7 +14,7 @@ func isGoAway(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeGoAway }
 
 func isPing(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Has(rawhttp2.Ack) }
 
-// lastStream is the last one that a GOAWAY says was taken.
+// lastStream returns the last one that a GOAWAY says was taken.
 func lastStream(f rawhttp2.Frame) uint32 { return binary.BigEndian.Uint32(f.Payload) }
 
 // shutDown stops a relay. The channel gets the error when it has.

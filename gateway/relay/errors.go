@@ -49,7 +49,7 @@ var (
 	errSlow        = errors.New("preface, frame or header block took too long")
 )
 
-// grpcCode is the gRPC status that a reset with this code means to a client
+// grpcCode returns the gRPC status that a reset with this code means to a client
 // (gRPC over HTTP/2, "HTTP2 Transport Mapping"), for the record only.
 func (e errCode) grpcCode() uint32 {
 	switch e {

@@ -39,7 +39,7 @@ const (
 	oneEach uint32 = 1<<nameContentType | 1<<nameTimeout | 1<<nameEncoding | 1<<nameTE
 )
 
-// classify is the hpack.Interner's.
+// classify returns the hpack.Interner's.
 func (r *Relay) classify(name, value string) uint32 {
 	tag := classify(name, value)
 	if tag == nameOther && r.cfg.Forwarding.OmitHeader != nil && r.cfg.Forwarding.OmitHeader(name) {

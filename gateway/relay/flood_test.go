@@ -14,7 +14,7 @@ import (
 // hello is what a peer says first, without the preface.
 func hello() frames { return frames(nil).add(frameSettings, 0, 0, nil) }
 
-// greeted is a connection of a client and one of a backend that have said hello.
+// greeted returns a connection of a client and one of a backend that have said hello.
 func greeted(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	h, client, back = fuzzRelay(t, cfg)
 	feedAll(client, append([]byte(preface), hello()...))
@@ -22,7 +22,7 @@ func greeted(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	return h, client, back
 }
 
-// told is the error of the GOAWAY by which a connection ends; false: it goes on.
+// told returns the error of the GOAWAY by which a connection ends; false: it goes on.
 func told(c *conn) (code errCode, ends bool) {
 	c.sh.enter()
 	defer c.sh.leave()

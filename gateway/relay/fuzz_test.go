@@ -64,7 +64,8 @@ func (h *fuzzHandler) Explain(_ *Stream, f Failure) Status {
 
 func (h *fuzzHandler) Done(*Stream, *Result) { h.done++ }
 
-// fuzzRelay is a shard with a client's connection and a backend's, and no goroutine but those of the http.Handler.
+// fuzzRelay returns a shard with a client's connection and a backend's, and no goroutine but those of the
+// http.Handler.
 func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	h = &fuzzHandler{}
 	r := bareRelay(t, cfg, h)
@@ -83,7 +84,7 @@ func fuzzRelay(t testing.TB, cfg Config) (h *fuzzHandler, client, back *conn) {
 	return h, client, back
 }
 
-// bareRelay is a relay with one shard, without sockets.
+// bareRelay returns a relay with one shard, without sockets.
 func bareRelay(t testing.TB, cfg Config, h Handler) *Relay {
 	cfg.Shards = 1
 	r := &Relay{cfg: cfg.withDefaults(), handler: h, epoch: time.Now().Add(-time.Second)}

@@ -12,13 +12,13 @@ import (
 // window is replenished at once, so that other streams do not wait (RFC 9113 §5.2.1).
 type Group struct {
 	relay  *Relay
-	nanos  atomic.Int64 // that a mebibyte takes; 0: no time
+	nanos  atomic.Int64 // that a mebibyte takes; 0 means no time
 	only   atomic.Bool  // streams that are too fast are reported, and not slowed
 	due    atomic.Int64 // on the shards' clock, when all that came may have come
 	slowed func()
 	shards []groupShard
 
-	account Account // of what its streams hold; nil: that is not bounded
+	account Account // of what its streams hold; nil means that is not bounded
 }
 
 // groupShard is a Group's part of a shard, under its lock.
@@ -72,7 +72,7 @@ func (s *Stream) moved(n int) {
 	}
 }
 
-// SetRate lets so many bytes of DATA come a second, both ways together; 0: any number. With
+// SetRate lets so many bytes of DATA come a second, both ways together; 0 means any number. With
 // shadow none is held up. Streams that were there without a rate have none. What came before
 // takes no longer than by the faster of the two rates.
 func (g *Group) SetRate(bytes int64, shadow bool) {

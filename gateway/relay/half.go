@@ -3,7 +3,7 @@ package relay
 // half is one side of a stream: the downstream's or the upstream's.
 type half struct {
 	stream     *Stream
-	transport  transport  // nil: not attached, or no more
+	transport  transport  // nil means not attached, or no more
 	state      *peerState // of the transport
 	id         uint32     // on its connection
 	gotEnd     bool       // END_STREAM received

@@ -18,7 +18,7 @@ var (
 
 // parentState is under serverEnd.mu.
 type parentState struct {
-	users      int  // functions that may use the handle; 0: it is dead
+	users      int  // functions that may use the handle; 0 means it is dead
 	detached   bool // subrequests outlive the call
 	continuing bool // there is a live Continue
 }

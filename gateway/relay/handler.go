@@ -61,7 +61,7 @@ type Answer struct {
 // NewAnswer returns an answer with these trailers.
 func NewAnswer(trailers ...hpack.Field) Answer { return Answer{Given: true, fields: trailers} }
 
-// Trailer is the first value of a trailer; name is in lower case. It is valid only
+// Trailer returns the first value of a trailer; name is in lower case. It is valid only
 // during Again.
 func (a Answer) Trailer(name string) (string, bool) {
 	for i := range a.fields {
@@ -78,20 +78,20 @@ type Status struct {
 	Message string // UTF-8, percent-encoded by the relay
 	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
 
-	Challenge string // for www-authenticate; "": there is none
+	Challenge string // for www-authenticate; empty means none
 	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
 	// Local reports that the relay itself has ended a call of a local client, whose status this is. Message is in the
 	// relay's words.
 	Local bool
 
-	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or Code
-	// is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the response
-	// has begun.
+	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or
+	// Code is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the
+	// response has begun.
 	Failure Failure
 
-	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless the
-	// response has begun. The other fields are of no use then.
+	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless
+	// the response has begun. The other fields are of no use then.
 	Unsent error
 }
 
@@ -117,7 +117,9 @@ const (
 	Panicked                 // the Handler panicked, or the relay
 	AccountExceeded          // its Account has no room for what is held for it
 	UpstreamReset            // the upstream reset the stream; Result.Code is that of the reset, and its Upstream true
-	UpstreamNotGRPC          // the answer is not one of gRPC; Result.Code is that of its HTTP status, and its Upstream true
+	// UpstreamNotGRPC is a response that is not gRPC. Result.Code corresponds to its HTTP status, and Result.Upstream is
+	// true.
+	UpstreamNotGRPC
 )
 
 var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLINE_EXCEEDED", "MESSAGE_TOO_LARGE",

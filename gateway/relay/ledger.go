@@ -5,7 +5,7 @@ import "github.com/capgate/capgate/gateway/relay/accept"
 // ledger is what one shard holds on an Account. It reserves in steps, so that most changes are an addition under the
 // shard's lock.
 type ledger struct {
-	account  Account // nil: nothing is bounded
+	account  Account // nil means nothing is bounded
 	step     int64
 	held     int64
 	reserved int64
@@ -130,7 +130,7 @@ func (u *Upstream) account() Account {
 	return nil
 }
 
-// cost is the bytes that a connection to the upstream takes.
+// cost returns the bytes that a connection to the upstream takes.
 func (u *Upstream) cost() int64 {
 	if u.tls.Load() != nil {
 		return accept.ConnBytes + accept.CopiedBytes
@@ -239,7 +239,7 @@ func (c *conn) forgetInput() {
 	}
 }
 
-// putsOff tells whether n bytes of input may wait for another turn: there has to be room for them.
+// putsOff reports whether n bytes of input may wait for another turn: there has to be room for them.
 func (c *conn) putsOff(n int) bool {
 	held := c.charge(c.input() + 2*n) // a buffer is no more than twice what is in it, or of the least size
 	if held > c.charged && !c.own.add(held-c.charged) {

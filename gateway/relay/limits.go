@@ -49,7 +49,7 @@ type meter struct {
 	prev, then *meter
 }
 
-// limits are the stream's own, made when they are asked for first.
+// limits returns the stream's own, made when they are asked for first.
 func (s *Stream) limits() *limiter {
 	if s.limit == nil {
 		if n := len(s.sh.limiters); n > 0 {

@@ -318,7 +318,7 @@ func TestGroupsShareMemory(t *testing.T) {
 	check.Succeeds(t, "the relay to hold nothing", func() error { return emptyHanded(w.Relay) })
 }
 
-// withHeader is a context with a header and, unless that is 0, a timeout.
+// withHeader returns a context with a header and, unless that is 0, a timeout.
 func withHeader(ctx context.Context, name, value string, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx = metadata.AppendToOutgoingContext(ctx, name, value)
 	if timeout > 0 {

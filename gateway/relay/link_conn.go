@@ -120,7 +120,7 @@ func (l *connLink) after(err error) step {
 func (l *connLink) runQueued() { wake(l.scheduled) }
 func (l *connLink) abandon()   { wake(l.scheduled) }
 
-// writeAll is the writer: it takes what is pending and writes it, until the end.
+// writeAll returns the writer: it takes what is pending and writes it, until the end.
 func (l *connLink) writeAll() {
 	sh := l.c.sh
 	var buf []byte

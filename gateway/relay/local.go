@@ -19,7 +19,7 @@ type localEnd struct {
 	owner localOwner
 
 	// Under the shard's lock.
-	half          *half     // nil: not attached yet, or no more
+	half          *half     // nil means not attached yet, or no more
 	notifications uint8     // in shard.inbox.signals
 	early         int       // window that the sender has had in advance
 	most          int       // bytes of a message
@@ -29,7 +29,7 @@ type localEnd struct {
 	tooLong       bool      // a message was longer than most
 	unary         bool      // in is the user's own buffer, and the user is content with the whole
 	raw           bool      // bytes cross, not messages
-	hold          Account   // charged with what a user of unary keeps; nil: nothing is
+	hold          Account   // charged with what a user of unary keeps; nil means nothing is
 	counts        peerState // not checked: code in the process causes no floods
 
 	readable, writable chan struct{} // signals to the user

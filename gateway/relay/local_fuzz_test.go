@@ -36,7 +36,7 @@ func (f *localFuzz) add(s *Stream) {
 	f.served = append(f.served, v)
 }
 
-// servers are the streams that are served until now.
+// servers returns the streams that are served until now.
 func (f *localFuzz) servers() []*ServerStream {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -24,10 +24,10 @@ type call struct {
 	reqLen    int // of the body, prefixes included
 	respLen   int
 	respHead  []xhpack.HeaderField
-	trailers  []xhpack.HeaderField // nil: END_STREAM on the last DATA
+	trailers  []xhpack.HeaderField // nil means END_STREAM on the last DATA
 	down      *side                // at the client
-	local     *localTalk           // nil: the client is at a connection
-	served    *servedTalk          // nil: the backend is at a connection, or there is none
+	local     *localTalk           // nil means the client is at a connection
+	served    *servedTalk          // nil means the backend is at a connection, or there is none
 	ups       []*side              // at backends; only the last may be alive
 	unsent    int
 	done      int
@@ -35,11 +35,11 @@ type call struct {
 	parked    []Parked
 	bodies    [2][]byte // as far as they were needed
 	asked     bool      // Headers was called
-	deadline  int64     // on the shard's clock; 0: none
+	deadline  int64     // on the shard's clock; 0 means none
 	disturbed bool      // an end misbehaved: only what was delivered must be right
 }
 
-// octet is the request's or the response's byte at off.
+// octet returns the request's or the response's byte at off.
 func (k *call) octet(up bool, off int) byte {
 	n := k.num*31 + off*7 + off>>8
 	if !up {
@@ -48,7 +48,7 @@ func (k *call) octet(up bool, off int) byte {
 	return byte(n)
 }
 
-// bytes is a part of the request's body or the response's.
+// bytes returns a part of the request's body or the response's.
 func (k *call) bytes(up bool, from, to int) []byte {
 	body := &k.bodies[0]
 	if !up {
@@ -236,7 +236,7 @@ func (k *call) forwarded() bool {
 	return k.mode != "refuse" && k.mode != "reply" && k.mode != "read-reply"
 }
 
-// status is the grpc-status that an undisturbed call ends with.
+// status returns the grpc-status that an undisturbed call ends with.
 func (k *call) status() string {
 	if k.mode == "refuse" {
 		return "7"

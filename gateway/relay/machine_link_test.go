@@ -15,7 +15,7 @@ import (
 // in pieces of any size, and leave through links that take only so many at a time.
 // All of it follows from a seed.
 type machine struct {
-	group     *Group // of most calls; nil: of none
+	group     *Group // of most calls; nil means of none
 	slowed    int    // times that somebody had to wait in it
 	t         testing.TB
 	rng       *rand.Rand

@@ -247,7 +247,7 @@ func (m *machine) anyCall() *call {
 	return m.calls[m.rng.IntN(len(m.calls))]
 }
 
-// anyEnd is a random end of a living connection.
+// anyEnd returns a random end of a living connection.
 func (m *machine) anyEnd() *endpoint {
 	list := m.clients
 	if m.rng.IntN(2) == 0 && len(m.upstreams) > 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// prefixOf is a message's five-byte prefix.
+// prefixOf returns a message's five-byte prefix.
 func prefixOf(flag byte, n int) []byte {
 	return binary.BigEndian.AppendUint32([]byte{flag}, uint32(n))
 }
@@ -75,7 +75,7 @@ func TestReadMessageBad(t *testing.T) {
 	cases := map[string]struct {
 		body []byte
 		end  bool
-		want codes.Code // of the relay's own; 0: Message is called
+		want codes.Code // of the relay's own; 0 means Message is called
 		why  relay.Failure
 	}{
 		"missing":            {nil, true, 0, 0},

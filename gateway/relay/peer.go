@@ -34,15 +34,15 @@ func (r *Relay) process() *Peer {
 	return r.self
 }
 
-// SetGroup has a group hold what a client's connection takes, of which a call or request is the group's. The first group
-// of a connection stays.
+// SetGroup has a group hold what a client's connection takes, of which a call or request is the group's. The first
+// group of a connection stays.
 func (r *Relay) SetGroup(p *Peer, g *Group) { p.SetAccount(g.account) }
 
 // PeerOf returns the client of a request over HTTP/1.1 that the http.Handler serves; nil for a request over HTTP/2,
 // which Config.Web has seen, see ValueOf.
 func PeerOf(ctx context.Context) *Peer { return accept.PeerOf(ctx) }
 
-// ClientOf returns the Peer of a request of the http.Handler; nil: the request came from elsewhere.
+// ClientOf returns the Peer of a request of the http.Handler; nil means the request came from elsewhere.
 func ClientOf(ctx context.Context) *Peer {
 	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
 		return e.peer

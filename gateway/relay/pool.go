@@ -86,7 +86,7 @@ func (p *pool) pop() *Stream {
 	return s
 }
 
-// pick is a connection that takes one more stream. Streams are kept together: one
+// pick returns a connection that takes one more stream. Streams are kept together: one
 // write for many is what makes the relay cheap.
 func (p *pool) pick() *conn {
 	for _, c := range p.conns {

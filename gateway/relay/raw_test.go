@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// rawClient is a client connection of which the test writes every frame.
+// rawClient returns a client connection of which the test writes every frame.
 func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(addr)

@@ -225,7 +225,7 @@ func (s *Stream) abandon() {
 	}
 }
 
-// owners are the streams of all halves in the table.
+// owners returns the streams of all halves in the table.
 func (t *streamTable) owners() []*Stream {
 	var all []*Stream
 	for _, h := range t.all() {

@@ -65,17 +65,17 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 	return r
 }
 
-// Serve accepts clients of the public port on ln until Shutdown or Close, and closes it. It returns nil after those, or
-// the listener's error.
+// Serve accepts clients of the public port on ln until Shutdown or Close, and closes it. It returns nil after those,
+// or the listener's error.
 func (r *Relay) Serve(ln net.Listener) error { return r.ServePort(ln, &r.public) }
 
 // ServePort is Serve for clients of another port.
 func (r *Relay) ServePort(ln net.Listener, port *Port) error { return r.accept.Serve(ln, port) }
 
-// SetTLS is Port.SetTLS for the public port.
+// SetTLS implements Port.SetTLS for the public port.
 func (r *Relay) SetTLS(t *tls.Config) { r.public.SetTLS(t) }
 
-// Authenticated is accept.Server.Authenticated.
+// Authenticated implements accept.Server.Authenticated.
 func (r *Relay) Authenticated(p *Peer) { r.accept.Authenticated(p) }
 
 // Rejections returns the client connections that were closed because of a limit.

@@ -96,12 +96,12 @@ func (h *half) setLength(value string) bool {
 	return true
 }
 
-// lengthFits says whether the DATA so far is what content-length allows.
+// lengthFits reports whether the DATA so far is what content-length allows.
 func (h *half) lengthFits() bool {
 	return h.length < 0 || h.got == h.length || h.got < h.length && !h.gotEnd
 }
 
-// checkResponse says whether response headers or trailers are well formed, and
+// checkResponse reports whether response headers or trailers are well formed, and
 // finds :status ("" in trailers) and the gRPC status (-1 when there is none).
 func checkResponse(list *hpack.List) (status string, grpc int, ok bool) {
 	grpc = -1
@@ -144,7 +144,7 @@ func (s *Stream) responseLength(list *hpack.List, status string) bool {
 	return true
 }
 
-// codeOfEnd is the gRPC status of what ended a response; grpc is its own, or -1.
+// codeOfEnd returns the gRPC status of what ended a response; grpc is its own, or -1.
 func codeOfEnd(status string, grpc int) uint32 {
 	switch {
 	case grpc >= 0:
@@ -155,7 +155,7 @@ func codeOfEnd(status string, grpc int) uint32 {
 	return codeUnknown
 }
 
-// codeOfHTTP is the gRPC status of a response that has none of its own
+// codeOfHTTP returns the gRPC status of a response that has none of its own
 // (gRPC's "HTTP to gRPC Status Code Mapping").
 func codeOfHTTP(status string) uint32 {
 	switch status {

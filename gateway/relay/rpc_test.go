@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// handlers are the ways to forward a call: at once, after its first message, after
+// handlers returns the ways to forward a call: at once, after its first message, after
 // another goroutine has decided.
 func handlers() map[string]func(*forwarder) {
 	return map[string]func(*forwarder){

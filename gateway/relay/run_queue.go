@@ -14,8 +14,8 @@ const (
 )
 
 // A client's connection is latency-sensitive if it was not in the run queue for notQueuedFor, has carried no more than
-// fewBytes recently, and its calls are processed within shortWork. A client that receives much is not, however small its
-// requests.
+// fewBytes recently, and its calls are processed within shortWork. A client that receives much is not, however small
+// its requests.
 const (
 	notQueuedFor    = int64(50 * time.Millisecond)
 	shortWork       = int64(10 * time.Microsecond)
@@ -72,7 +72,7 @@ type runQueue struct {
 	upstreams    queueOf[runnable] // connections to backends
 	clients      queueOf[runnable] // clients
 	upstreamRuns int               // upstream connections that run before the next client
-	r, w         *os.File          // nil: there is no pipe
+	r, w         *os.File          // nil means no pipe
 	wfd          int
 	woken        bool    // there is a byte in the pipe
 	byte         [1]byte // that is read from it

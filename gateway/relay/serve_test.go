@@ -106,7 +106,7 @@ func sent(err error) relay.Status {
 	return relay.Status{}
 }
 
-// newServed is a world whose calls are served in the process.
+// newServed returns a world whose calls are served in the process.
 func newServed(t testing.TB, cfg relay.Config) *world {
 	w := newWorld(t, cfg)
 	w.h.onHeaders(func(s *relay.Stream) { s.Serve(w.served) })

@@ -50,8 +50,8 @@ type serverEnd struct {
 	header          []Field
 	peer            *Peer
 	value           any    // Stream.Value of the stream that is served
-	deadline        int64  // on the shard's clock; 0: none
-	group           *Group // that the stream is charged to, and its subrequests are; nil: none
+	deadline        int64  // on the shard's clock; 0 means none
+	group           *Group // that the stream is charged to, and its subrequests are; nil means none
 
 	upstream bool // a Status with Unsent is heeded
 

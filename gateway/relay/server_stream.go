@@ -7,20 +7,20 @@ import (
 	"io"
 )
 
-// ServerStream is a call that the process serves itself, as the function that Serve was given has it. One goroutine may
-// receive while another sends; both have to end before the function returns.
+// ServerStream is a call that the process serves itself, as the function that Serve was given has it. One goroutine
+// may receive while another sends; both have to end before the function returns.
 type ServerStream struct{ end serverEnd }
 
 // Context ends with the call: by its caller, its deadline, or the end of the function that serves it.
 func (s *ServerStream) Context() context.Context { return s.end.ctx }
 
-// Path is the request's :path as the Handler has left it.
+// Path returns the request's :path as the Handler has left it.
 func (s *ServerStream) Path() string { return s.end.path }
 
-// Authority is the request's :authority.
+// Authority returns the request's :authority.
 func (s *ServerStream) Authority() string { return s.end.authority }
 
-// Header is the request's headers as an upstream would get them, without pseudo-headers, te and grpc-timeout;
+// Header returns the request's headers as an upstream would get them, without pseudo-headers, te and grpc-timeout;
 // content-type is there only if it is not application/grpc. It is not to be changed.
 func (s *ServerStream) Header() []Field { return s.end.header }
 

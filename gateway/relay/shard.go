@@ -22,8 +22,8 @@ type shard struct {
 	closed      bool      // none begins any more
 	mu          sync.Mutex
 	now         int64 // nanoseconds since relay.epoch, of this turn
-	sensitiveAt int64 // when a latency-sensitive connection was active last; 0: none was
-	until       int64 // when input is to be put off, on the same clock; 0: never
+	sensitiveAt int64 // when a latency-sensitive connection was active last; 0 means none was
+	until       int64 // when input is to be put off, on the same clock; 0 means never
 	work        int   // since late looked at the clock
 	ahead       int   // bytes of room made for output that is expected in this turn
 	acting      int   // calls of the Handler's into the relay that have not returned
@@ -187,7 +187,8 @@ func (sh *shard) settleReads() {
 	sh.coalesce = false
 }
 
-// maxCoalesce is how long output waits for more while the run queue has entries and no connection is latency-sensitive.
+// maxCoalesce is how long output waits for more while the run queue has entries and no connection is
+// latency-sensitive.
 const maxCoalesce = 4 * timeSlice
 
 // coalesceWrites lets output wait for the next turn of the run queue, which follows: fewer and longer writes.

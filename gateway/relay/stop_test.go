@@ -169,7 +169,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// stopWorld is a world whose client connects in one of three ways.
+// stopWorld returns a world whose client connects in one of three ways.
 func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Client) {
 	w := newWorld(t, relay.Config{})
 	w.Close() // only its backend is wanted

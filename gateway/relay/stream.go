@@ -44,16 +44,16 @@ type Stream struct {
 	follow    *hpack.List // the request's trailers, to follow up.queue
 	tap       Tap
 	group     *Group
-	ledger    *ledger  // of what is held for it; nil: not charged yet
-	charges   *Group   // that the ledger is of; nil: it is its client's
+	ledger    *ledger  // of what is held for it; nil means not charged yet
+	charges   *Group   // that the ledger is of; nil means it is its client's
 	charged   int64    // to the ledger
-	limit     *limiter // nil: nothing of it is counted
+	limit     *limiter // nil means nothing of it is counted
 	headSize  int      // of head, as long as it counts for the connection and the shard
 	inside    int      // bytes of buffers that local ends have for it
 	held      int      // bytes in the queues and local ends, as the connection and the shard count them
 	early     int      // bytes in up.queue for which the client already got its window back
 	deadline  int64
-	latest    int64 // that the deadline may be; 0: any time
+	latest    int64 // that the deadline may be; 0 means any time
 	messageBy int64 // when the first message has to be there
 	readLimit int64 // of down.got, at which a stream that lingers is reset
 	timer     timer
@@ -82,13 +82,13 @@ type edit struct {
 	drop        bool
 }
 
-// Path is the request's :path, byte for byte as it was sent.
+// Path returns the request's :path, byte for byte as it was sent.
 func (s *Stream) Path() string { return s.path }
 
-// Authority is the request's :authority, or its Host when it has none, or else localhost.
+// Authority returns the request's :authority, or its Host when it has none, or else localhost.
 func (s *Stream) Authority() string { return s.authority }
 
-// Header is the first value of a request header; name is in lower case. There are
+// Header returns the first value of a request header; name is in lower case. There are
 // none any more when the response has started.
 func (s *Stream) Header(name string) (string, bool) {
 	if s.head == nil {
@@ -117,7 +117,7 @@ func (s *Stream) AppendHeader(b []byte, name string) []byte {
 	return b
 }
 
-// Contradicts tells whether a request header comes more than once, with different values.
+// Contradicts reports whether a request header comes more than once, with different values.
 func (s *Stream) Contradicts(name string) bool {
 	first, found := "", false
 	for i := range s.head.Fields {
@@ -132,11 +132,11 @@ func (s *Stream) Contradicts(name string) bool {
 	return false
 }
 
-// Repeated is the name of a request header of which there is more than one although gRPC takes one: grpc-encoding,
-// grpc-timeout, te or content-type. It is "" where there is none.
+// Repeated returns the name of a request header of which there is more than one although gRPC takes one:
+// grpc-encoding, grpc-timeout, te or content-type. It is "" where there is none.
 func (s *Stream) Repeated() string { return s.repeated }
 
-// Proto tells whether content-type is application/grpc or application/grpc+proto, and nothing more.
+// Proto reports whether content-type is application/grpc or application/grpc+proto, and nothing more.
 func (s *Stream) Proto() bool { return s.proto }
 
 // SetHeader sends the upstream this value instead of what the client sent. The last
@@ -166,11 +166,11 @@ func (s *Stream) Started() time.Time { return s.result.Started }
 // Forwarded says that the stream's headers were sent to an upstream.
 func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
 
-// Sent says that the stream's headers went to the upstream that it was forwarded to last, which may have begun to carry
-// it out. It is for Explain.
+// Sent says that the stream's headers went to the upstream that it was forwarded to last, which may have begun to
+// carry it out. It is for Explain.
 func (s *Stream) Sent() bool { return s.phase == forwarded }
 
-// ResetCode is the google.rpc.Code of the reset by which the upstream ended the stream, while UpstreamReset is
+// ResetCode returns the google.rpc.Code of the reset by which the upstream ended the stream, while UpstreamReset is
 // explained, or of the answer's HTTP status, while UpstreamNotGRPC is.
 func (s *Stream) ResetCode() uint32 { return s.result.Code }
 

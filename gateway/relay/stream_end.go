@@ -150,7 +150,8 @@ func (s *Stream) dropHead() {
 	s.dropEdits()
 }
 
-// dropEdits lets go of what the Handler made of the request's headers: a stream that stays open holds no room for them.
+// dropEdits lets go of what the Handler made of the request's headers: a stream that stays open holds no room for
+// them.
 func (s *Stream) dropEdits() {
 	if s.edits != nil {
 		s.sh.freeEdits(s.edits)
@@ -232,7 +233,7 @@ func (s *Stream) finish() {
 	s.sh.wheel.clear(&s.timer)
 }
 
-// canceled is the client's RST_STREAM.
+// canceled returns the client's RST_STREAM.
 func (s *Stream) canceled(code errCode) {
 	if s.lingers {
 		s.finish()
@@ -246,16 +247,16 @@ func (s *Stream) canceled(code errCode) {
 // refusedWithin is the default of Forwarding.RefusedWithin.
 const refusedWithin = 100 * time.Millisecond
 
-// provesUnsent reports whether a REFUSED_STREAM now means that the upstream did not process the stream (RFC 9113 §8.7):
-// nothing has shown that it did.
+// provesUnsent reports whether a REFUSED_STREAM now means that the upstream did not process the stream (RFC 9113
+// §8.7): nothing has shown that it did.
 func (s *Stream) provesUnsent() bool {
 	within := int64(s.sh.relay.cfg.Forwarding.RefusedWithin)
 	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= within
 }
 
-// disowned is a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not process
-// the stream (RFC 9113 §6.8). It proves nothing about a stream that the upstream has accepted, nor where refusals are
-// doubted: what may run is cancelled, and the call counts as one whose connection was lost.
+// disowned returns a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not
+// process the stream (RFC 9113 §6.8). It proves nothing about a stream that the upstream has accepted, nor where
+// refusals are doubted: what may run is cancelled, and the call counts as one whose connection was lost.
 func (s *Stream) disowned(why error) {
 	if !s.started && (s.accepted || s.doubts) {
 		s.up.transport.cutShort(&s.up, errCancel)
@@ -265,7 +266,7 @@ func (s *Stream) disowned(why error) {
 	s.unsent(why)
 }
 
-// refused is the upstream's RST_STREAM.
+// refused returns the upstream's RST_STREAM.
 func (s *Stream) refused(code errCode) {
 	s.up.detach()
 	if code == errRefusedStream && s.provesUnsent() && (s.replay || s.grpc) {
@@ -289,9 +290,9 @@ func (s *Stream) refused(code errCode) {
 	s.finish()
 }
 
-// explain ends a stream with a status of the code in result, where its upstream has reset it, or has given no answer of
-// gRPC. Clients take a reset for a connection that failed, by the words that they have for it, and some repeat the call
-// then.
+// explain ends a stream with a status of the code in result, where its upstream has reset it, or has given no answer
+// of gRPC. Clients take a reset for a connection that failed, by the words that they have for it, and some repeat the
+// call then.
 func (s *Stream) explain(f Failure) {
 	code := s.result.Code
 	s.failWith(f)
@@ -317,7 +318,7 @@ func (s *Stream) broken(h *half, code errCode) {
 	s.finish()
 }
 
-// lost is the end of one of the stream's connections.
+// lost returns the end of one of the stream's connections.
 func (s *Stream) lost(h *half, f Failure) {
 	if s.lingers {
 		s.finish()

@@ -47,7 +47,7 @@ func (c UpstreamConfig) withDefaults() UpstreamConfig {
 type Upstream struct {
 	relay  *Relay
 	cfg    UpstreamConfig
-	tls    atomic.Pointer[tls.Config] // of the next connection; nil: cleartext
+	tls    atomic.Pointer[tls.Config] // of the next connection; nil means cleartext
 	closed atomic.Bool
 	conns  atomic.Int64
 }
@@ -75,10 +75,10 @@ func (u *Upstream) SetTLS(t *tls.Config) {
 	u.tls.Store(t)
 }
 
-// Local says whether code in the process answers the streams.
+// Local reports whether code in the process answers the streams.
 func (u *Upstream) Local() bool { return u.cfg.Serve != nil }
 
-// Conns is the number of connections that are open and ready.
+// Conns returns the number of connections that are open and ready.
 func (u *Upstream) Conns() int { return int(u.conns.Load()) }
 
 // Close takes the backend out: its connections close as soon as they have no streams.

@@ -36,7 +36,7 @@ type webEnd struct {
 	readBy     time.Time // when Read of the body gives up; zero: never
 	reads      bool      // it waits
 	writeBy    time.Time
-	unread     error // why nothing more of the body is read; nil: it is
+	unread     error // why nothing more of the body is read; nil means it is
 	unwritten  error // why nothing more is written, where it was not the client
 }
 

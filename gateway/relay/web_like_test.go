@@ -127,7 +127,7 @@ var peculiar = map[string]http.HandlerFunc{
 
 func write(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 
-// likeServers are a relay and net/http's own server, with the same handlers by path.
+// likeServers returns a relay and net/http's own server, with the same handlers by path.
 func likeServers(t *testing.T) (own, theirs string) {
 	var mux http.ServeMux
 	for name, h := range peculiar {

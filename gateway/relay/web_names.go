@@ -32,7 +32,7 @@ var headerNames = func() (t struct{ lower, canonical map[string]string }) {
 	return t
 }()
 
-// canonicalName is a name as http.Header has it; lower is in lower case.
+// canonicalName returns a name as http.Header has it; lower is in lower case.
 func canonicalName(lower string) string {
 	if name, ok := headerNames.canonical[lower]; ok {
 		return name
@@ -40,7 +40,7 @@ func canonicalName(lower string) string {
 	return http.CanonicalHeaderKey(lower)
 }
 
-// lowerName is a name as HTTP/2 has it.
+// lowerName returns a name as HTTP/2 has it.
 func lowerName(name string) string {
 	if lower, ok := headerNames.lower[name]; ok {
 		return lower

@@ -47,7 +47,8 @@ func (e *webEnd) hold(p []byte) (kept bool, err error) {
 	return true, nil
 }
 
-// held is a copy of the beginning of what hold has added, before the head. Of a stream that has ended it is nothing.
+// held returns a copy of the beginning of what hold has added, before the head. Of a stream that has ended it is
+// nothing.
 func (e *webEnd) held() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,7 +110,7 @@ func (e *webEnd) late() error {
 	return os.ErrDeadlineExceeded
 }
 
-// statusText is a status as :status has it.
+// statusText returns a status as :status has it.
 func statusText(status int) string {
 	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
 }

@@ -47,7 +47,8 @@ func keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 	return fields
 }
 
-// request is what the handler gets; nil: the path cannot be read. The relay has checked all else, see checkRequest.
+// request is what the handler gets; nil means the path cannot be read. The relay has checked all else, see
+// checkRequest.
 func (e *webEnd) request() *http.Request {
 	target := e.url()
 	if target == nil {
@@ -118,7 +119,7 @@ func makeHeader(fields []hpack.Field) http.Header {
 	return header
 }
 
-// trailerNames is the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil:
+// trailerNames returns the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil:
 // trailers that were not announced come into the same map.
 func trailerNames(announced []string) http.Header {
 	trailer := http.Header{}

@@ -24,7 +24,7 @@ type webWriter struct {
 	status   int
 	fields   []hpack.Field   // the header when there was a status
 	few      [12]hpack.Field // room for them, and before that for the request's
-	length   string          // of the header: of the body; "": it does not say
+	length   string          // of the header: of the body; empty means it does not say
 	declared int64           // the same; -1: unknown
 	written  int64           // bytes of the body
 	pending  int             // of these, that were not posted yet
@@ -175,7 +175,7 @@ func (w *webWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// hasBody says whether a response with such a status may have a body (RFC 9110 §6.4.1).
+// hasBody reports whether a response with such a status may have a body (RFC 9110 §6.4.1).
 func hasBody(status int) bool {
 	return status != http.StatusNoContent && status != http.StatusNotModified
 }

@@ -49,7 +49,7 @@ func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
 	return w
 }
 
-// raw is a client that sends the beginning of a request.
+// raw returns a client that sends the beginning of a request.
 func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 	c := rawClient(w.t, w.addr)
 	fields := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", "/"}, more...)

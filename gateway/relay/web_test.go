@@ -30,7 +30,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// site is an ordinary http.Handler.
+// site returns an ordinary http.Handler.
 func site() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /echo", func(w http.ResponseWriter, r *http.Request) {
@@ -345,7 +345,7 @@ func TestUpstreamWithoutH2(t *testing.T) {
 	}
 }
 
-// selfSigned is a client's certificate, and a pool that trusts it.
+// selfSigned returns a client's certificate, and a pool that trusts it.
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check.Must(t, err)

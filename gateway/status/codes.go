@@ -113,7 +113,8 @@ func HTTPOf(reason string, code codes.Code) int {
 	return HTTP(code)
 }
 
-// RetryAfter returns the Retry-After header for a time in seconds (RFC 9110 §10.2.3), which it rounds up; "": none.
+// RetryAfter returns the Retry-After header for a time in seconds (RFC 9110 §10.2.3), which it rounds up; empty means
+// none.
 func RetryAfter(seconds float64) string {
 	if seconds <= 0 {
 		return ""
@@ -121,8 +122,8 @@ func RetryAfter(seconds float64) string {
 	return strconv.FormatFloat(math.Ceil(seconds), 'f', 0, 64)
 }
 
-// Challenge returns the WWW-Authenticate header for a code and a reason of the gateway with its metadata (RFC 6750 §3);
-// "": it has none.
+// Challenge returns the WWW-Authenticate header for a code and a reason of the gateway with its metadata (RFC 6750
+// §3); empty means none.
 func Challenge(code codes.Code, reason string, metadata map[string]string) string {
 	switch {
 	case code == codes.PermissionDenied && reason == "SCOPE_MISSING":

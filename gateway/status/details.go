@@ -19,10 +19,11 @@ const Domain = "capgate.dev"
 
 // Details are the parts of a status that the gateway reads.
 type Details struct {
-	Info       *errdetails.ErrorInfo // nil: none
-	Own        *errdetails.ErrorInfo // the one of the gateway; nil, which has no reason: the gateway has not rejected the call
-	RetryAfter time.Duration         // 0: the status has no google.rpc.RetryInfo
-	Quota      bool                  // a limit rejected the call
+	Info *errdetails.ErrorInfo // nil means none
+	// the one of the gateway; nil, which has no reason: the gateway has not rejected the call
+	Own        *errdetails.ErrorInfo
+	RetryAfter time.Duration // 0 means the status has no google.rpc.RetryInfo
+	Quota      bool          // a limit rejected the call
 }
 
 // DetailsOf returns the details of an error of a gRPC call, the gateway's or a backend's.

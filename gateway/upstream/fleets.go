@@ -149,7 +149,7 @@ func (s *Fleets[B]) Opened(capability, addr string) (b B, open bool) {
 	return b, open
 }
 
-// Fleet returns a fleet; nil: there is none.
+// Fleet returns a fleet; nil means none.
 func (s *Fleets[B]) Fleet(capability string) *Fleet {
 	s.mu.Lock()
 	defer s.mu.Unlock()

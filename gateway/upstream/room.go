@@ -14,7 +14,7 @@ type Room struct {
 // Charge charges the sessions of tenants to a pool, by their UIDs.
 func (r *Room) Charge(pool *fairshare.Pool) { r.of.Store(pool) }
 
-// Of returns the account of a tenant; nil: it has no bound.
+// Of returns the account of a tenant; nil means it has no bound.
 func (r *Room) Of(tenant string) *fairshare.Account {
 	if pool := r.of.Load(); pool != nil {
 		return pool.Of(tenant)

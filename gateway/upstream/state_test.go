@@ -35,7 +35,7 @@ type front struct {
 	to string // address of the server
 
 	mu    sync.Mutex
-	fault func(net.Conn) // nil: none
+	fault func(net.Conn) // nil means none
 	conns map[net.Conn]bool
 }
 
@@ -98,7 +98,7 @@ func pipeTo(addr string) func(net.Conn) {
 	}
 }
 
-// become ends all connections, and gives later ones a fault; nil: none.
+// become ends all connections, and gives later ones a fault; nil means none.
 func (f *front) become(fault func(net.Conn)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

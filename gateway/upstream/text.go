@@ -82,8 +82,8 @@ const (
 	maxReason  = 240 // bytes of each
 )
 
-// LeftOut returns what a discovery leaves out, and why, for localgrpc.SetRest; nil: nothing. A reason that repeats a
-// part of headers is not shown.
+// LeftOut returns what a discovery leaves out, and why, for localgrpc.SetRest; nil means nothing. A reason that
+// repeats a part of headers is not shown.
 func LeftOut(reasons []error, headers map[string][]string) []byte {
 	var all []string
 	for i, err := range reasons {

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a backend can have its
-// name.
+// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a backend can have
+// its name.
 const DiscoveryTool = "tools/list"
 
 // Discovered is a tool in the words of a discovery tool, see manifest.ParseTools.
@@ -18,7 +18,7 @@ type Discovered struct {
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
-	// Extras are what an MCP server lists besides; nil: nothing.
+	// Extras are what an MCP server lists besides; nil means nothing.
 	Extras *manifest.Extras `json:"mcp,omitempty"`
 }
 

@@ -19,7 +19,8 @@ type Fleet struct {
 	Capability string
 	Backends   []string          // host:port, or URLs
 	Hosts      map[string]string // by backend, the name that its certificate has; absent: its host
-	TLS        *tls.Config       // nil: cleartext, or the system's authorities for https; unchanged, it is the same pointer
+	// nil means cleartext, or the system's authorities for https; unchanged, it is the same pointer
+	TLS        *tls.Config
 	Headers    map[string]string // of each request to a backend
 	Sessions   bool              // each session of a caller has its own session at the backend
 	SessionTTL time.Duration     // of one without calls; default 1 h
@@ -35,8 +36,8 @@ type Files interface {
 	Unchanged(name string) bool
 	// Wrong returns an error about the content of a file.
 	Wrong(name string, err error) error
-	// Headers reads headers from a file, and from an environment variable; each may be "". reserved reports the headers
-	// that the protocol sets.
+	// Headers reads headers from a file, and from an environment variable; each may be "". reserved reports the
+	// headers that the protocol sets.
 	Headers(file, variable string, reserved func(name string) bool) (map[string]string, error)
 }
 
@@ -74,12 +75,12 @@ type Backends interface {
 	Close()
 }
 
-// CheckArguments says what is wrong with the arguments of a tool; nil: nothing is known to be.
+// CheckArguments says what is wrong with the arguments of a tool; nil means nothing is known to be.
 type CheckArguments func(ctx context.Context, tool string, args []byte) error
 
 // ArgumentChecker is implemented by Backends that check arguments by more rules than a schema can have.
 type ArgumentChecker interface {
-	// Arguments returns the check for a fleet, for which it may wait until ctx ends; nil: it is not known.
+	// Arguments returns the check for a fleet, for which it may wait until ctx ends; nil means it is not known.
 	Arguments(ctx context.Context, capability string) CheckArguments
 }
 
@@ -103,7 +104,7 @@ func Serve(name string, server docpb.CapabilityServer) func(*relay.ServerStream)
 // Protocols has the Backends of protocols, by the name of each. The relay reaches the backends of others over gRPC.
 type Protocols map[string]Backends
 
-// of returns the Backends of a protocol; nil: the relay reaches them.
+// of returns the Backends of a protocol; nil means the relay reaches them.
 func (p Protocols) of(of router.Protocol) Backends {
 	if of == nil {
 		return nil
@@ -124,7 +125,7 @@ func (p Protocols) Set(fleets []Fleet) {
 	}
 }
 
-// Serve returns the server of a backend; nil: the relay reaches it over gRPC.
+// Serve returns the server of a backend; nil means the relay reaches it over gRPC.
 func (p Protocols) Serve(f *router.Fleet, addr string) func(*relay.ServerStream) relay.Status {
 	if backends := p.of(f.Protocol()); backends != nil {
 		return backends.Serve(f.Capability, addr)
@@ -145,7 +146,7 @@ func (p Protocols) SetProbe(of router.Protocol, probe *health.Fleet) {
 	}
 }
 
-// Arguments returns the check of a fleet's arguments, see ArgumentChecker; nil: there is none.
+// Arguments returns the check of a fleet's arguments, see ArgumentChecker; nil means none.
 func (p Protocols) Arguments(ctx context.Context, capability string) CheckArguments {
 	for _, backends := range p {
 		if checker, is := backends.(ArgumentChecker); is {

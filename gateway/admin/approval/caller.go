@@ -14,17 +14,18 @@ import (
 type caller struct {
 	tenant  string
 	all     bool                        // it may see several tenants, and tenant is ""
-	only    []string                    // these several; nil: all
-	granted *tenant.Identity            // which capabilities it sees; nil: all
+	only    []string                    // these several; nil means all
+	granted *tenant.Identity            // which capabilities it sees; nil means all
 	of      map[string]*tenant.Settings // those of a tenant among several; without an entry, all
-	user    string                      // whose approvals it lists; "": those of all users
+	user    string                      // whose approvals it lists; empty means those of all users
 	answers bool                        // it may answer, and sees those of all users by their ids
 	rules   bool                        // it may set a rule with an answer
-	as      *operator.Identity          // whose roles answers and rules follow, by tenant; nil: they are the same for all
-	by      string                      // the authenticated name of the approver; "": unknown
-	who     approvals.Approver
-	keyID   string // of the API key that it has; "": none
-	// identity is what the gateway authenticated at the public port; nil: an operator
+	// whose roles answers and rules follow, by tenant; nil means they are the same for all
+	as    *operator.Identity
+	by    string // the authenticated name of the approver; empty means unknown
+	who   approvals.Approver
+	keyID string // of the API key that it has; empty means none
+	// identity is what the gateway authenticated at the public port; nil means an operator
 	identity *tenant.Identity
 }
 
@@ -77,7 +78,8 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, 
 			}
 			v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
 			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
-			if v.who.Names, v.keyID = who.Names(), who.Key; who.Key != "" { // as at the public port, and whatever the key is called
+			// as at the public port, and whatever the key is called
+			if v.who.Names, v.keyID = who.Names(), who.Key; who.Key != "" {
 				v.who.Key = "key " + who.Key
 			}
 		}

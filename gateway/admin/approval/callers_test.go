@@ -17,7 +17,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// public is a gateway that has the public port's service.
+// public returns a gateway that has the public port's service.
 func (p *ports) public(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)

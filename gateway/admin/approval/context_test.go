@@ -9,12 +9,12 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// caller is a context of a call by a user.
+// caller returns a context of a call by a user.
 func caller(ctx context.Context, tenantName, user string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "test-tenant", tenantName, "test-user", user)
 }
 
-// called is the context of a call whose caller is known, as the gateway makes it.
+// called returns the context of a call whose caller is known, as the gateway makes it.
 func called(ctx context.Context) context.Context {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if as := md.Get("test-as"); len(as) == 1 {

@@ -42,22 +42,23 @@ type Approvals interface {
 
 // Across finds approvals among many tenants. Its errors mean that the store does not respond.
 type Across interface {
-	FilterTenants(ctx context.Context, tenants []string) ([]string, error)     // tenants with approvals
-	TenantOf(ctx context.Context, id string, tenants []string) (string, error) // the tenant of an approval; "": none
+	FilterTenants(ctx context.Context, tenants []string) ([]string, error) // tenants with approvals
+	// the tenant of an approval; empty means none
+	TenantOf(ctx context.Context, id string, tenants []string) (string, error)
 }
 
 // Config has the dependencies of a Service. All but Audit, Tenants and Across are required.
 type Config struct {
 	Approvals Approvals
-	Tenants   *tenant.Roster // nil: there is only tenant.Default
+	Tenants   *tenant.Roster // nil means there is only tenant.Default
 	Across    Across         // required with Tenants
 	Log       *slog.Logger   // log of answers
-	Audit     *audit.Log     // audit log of answers; nil: none
+	Audit     *audit.Log     // audit log of answers; nil means none
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
-	// checks the credential of a caller at the public port; nil: watches outlast their credentials.
+	// checks the credential of a caller at the public port; nil means watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
-	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil: none has one
+	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil means none has one
 	// Key returns an API key of a tenant, which may be nil, or why it is not known. A nil Key knows no key.
 	Key func(ctx context.Context, id string) (*tenant.Key, *call.Refusal)
 }
@@ -198,7 +199,7 @@ func (s *server) trace(ctx context.Context, v *caller) error {
 	if refusal != nil {
 		return refusal
 	}
-	if k != nil { // nil: a key of operators, or one that was deleted meanwhile
+	if k != nil { // nil means a key of operators, or one that was deleted meanwhile
 		v.who.Names = append(v.who.Names, tenant.KeyCredential(k.Line()))
 		v.who.Makers, v.who.Created = k.Makers, k.Created
 	}

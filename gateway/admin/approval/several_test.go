@@ -21,7 +21,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// granted is a tenant that may call a capability.
+// granted returns a tenant that may call a capability.
 func granted(id, capability string) *tenant.Settings {
 	grants, _ := tenant.ParseGrants([]string{capability}) // it is valid
 	return &tenant.Settings{ID: id, Capabilities: grants}
@@ -75,8 +75,8 @@ func (p *ports) askAll(t *testing.T, tool string) map[string]string {
 	return ids
 }
 
-// TestCallersOfSeveralTenants: whatever a caller lists, gets or answers, it is of its tenants, of capabilities that they
-// may call, and as its scopes there permit.
+// TestCallersOfSeveralTenants: whatever a caller lists, gets or answers, it is of its tenants, of capabilities that
+// they may call, and as its scopes there permit.
 func TestCallersOfSeveralTenants(t *testing.T) {
 	t.Parallel()
 	p := serve(t, withTenants)
@@ -139,7 +139,7 @@ func text(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// stateOf is the approval of a tenant, by its name in askAll.
+// stateOf returns the approval of a tenant, by its name in askAll.
 func (p *ports) stateOf(t *testing.T, name, id string) approvals.Approval {
 	t.Helper()
 	if name == "ann" {
@@ -180,7 +180,7 @@ func TestEventsOfSeveralTenants(t *testing.T) {
 	}
 }
 
-// mixed is an operator who may answer in one tenant, and read in another.
+// mixed returns an operator who may answer in one tenant, and read in another.
 func mixed() known {
 	return known{"mixed": {Tenants: []operator.TenantRoles{{Tenant: "acme", Roles: operator.Approve},
 		{Tenant: "globex", Roles: operator.View}}}}

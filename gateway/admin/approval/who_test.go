@@ -29,14 +29,14 @@ func (k known) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Re
 	return &who, given, nil
 }
 
-// guarded is the admin API of the ports, whose guard knows some operators.
+// guarded returns the admin API of the ports, whose guard knows some operators.
 func (p *ports) guarded(t *testing.T, who known) *gatewaytest.Services {
 	t.Helper()
 	return gatewaytest.ServeGuarded(t, who, p.service.Operators())
 }
 
-// TestRolesAnswerOverHTTP: at the guarded admin API an approver answers by either form of the path; others are refused,
-// and the approval stays as it was.
+// TestRolesAnswerOverHTTP: at the guarded admin API an approver answers by either form of the path; others are
+// refused, and the approval stays as it was.
 func TestRolesAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t)

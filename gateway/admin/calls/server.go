@@ -27,7 +27,7 @@ var pages = paging.Bounds{Standard: 100, Most: 500, Reason: invalid}
 // Config has the dependencies of a Service. All but Link are required.
 type Config struct {
 	Recent *recent.Log
-	Link   func(trace string) string // where people see a trace; nil: nowhere
+	Link   func(trace string) string // where people see a trace; nil means nowhere
 }
 
 // Service is capgate.v1.Calls.

@@ -44,7 +44,7 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 	}))
 }
 
-// serveEvents is the watch as server-sent events.
+// serveEvents returns the watch as server-sent events.
 func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := new(capgatepb.WatchCallsRequest)
 	// every parameter is a text, so none is invalid

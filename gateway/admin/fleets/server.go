@@ -30,7 +30,7 @@ type Config struct {
 	// ProbedBy returns the replica that probes a backend. The router does not learn of a change of that alone.
 	// Default: the replica that the router knows.
 	ProbedBy func(capability, addr string) string
-	Audit    *audit.Log // of drains; nil: none
+	Audit    *audit.Log // of drains; nil means none
 }
 
 // server is capgate.v1.Fleets.

@@ -15,7 +15,7 @@ import (
 
 // Access is what a route or a method demands of an operator.
 type Access struct {
-	Role operator.Roles // least role; 0: the route is open, and asks nobody
+	Role operator.Roles // least role; 0 means the route is open, and asks nobody
 	All  bool           // the roles must be for all tenants, because the route names none
 	// Closed is a parameter of the query with which an open route needs the role viewer for all tenants.
 	Closed string

@@ -25,7 +25,7 @@ type Attempts struct {
 	due *simplelru.LRU[string, time.Time] // when all failures of a network are forgiven
 }
 
-// NewAttempts returns Attempts without failures. The argument now is the clock; nil: the system's.
+// NewAttempts returns Attempts without failures. The argument now is the clock; nil means the system's.
 func NewAttempts(now func() time.Time) *Attempts {
 	if now == nil {
 		now = time.Now
@@ -34,7 +34,7 @@ func NewAttempts(now func() time.Time) *Attempts {
 	return &Attempts{now: now, due: due}
 }
 
-// Blocked returns the time after which a client, host:port or an address, may try again; 0: now.
+// Blocked returns the time after which a client, host:port or an address, may try again; 0 means now.
 func (a *Attempts) Blocked(client string) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // Certificate is a rule that gives the holders of client certificates roles. Of Match it uses SPIFFE and DNS.
 type Certificate struct {
 	Match  tenant.Certificate
-	Tenant string // the only tenant of the roles; "": all
+	Tenant string // the only tenant of the roles; empty means all
 	Roles  operator.Roles
 }
 
@@ -23,7 +23,7 @@ type Certificates struct {
 	rules atomic.Pointer[[]Certificate]
 }
 
-// NewCertificates returns Certificates without rules. The argument now is the clock; nil: the system's.
+// NewCertificates returns Certificates without rules. The argument now is the clock; nil means the system's.
 func NewCertificates(now func() time.Time) *Certificates {
 	if now == nil {
 		now = time.Now
@@ -61,7 +61,7 @@ func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, 
 	return nil, false, nil
 }
 
-// peerOf returns the verified client certificate of a request's connection; nil: it has none.
+// peerOf returns the verified client certificate of a request's connection; nil means none.
 func peerOf(r *http.Request) *tenant.Peer {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
 		return nil

@@ -39,14 +39,14 @@ type Config struct {
 	// Authenticators are asked in order; the first that knows the credential decides.
 	Authenticators []Authenticator
 	Insecure       bool        // nobody is asked; every request is an unnamed admin's
-	Start          *StartToken // accepted in the query, too, in exchange for a session; nil: there is none
+	Start          *StartToken // accepted in the query, too, in exchange for a session; nil means none
 	Sessions       SessionIssuer
-	// SignIn responds to requests of browsers for a page, in place of the refusal; nil: there is no such page.
+	// SignIn responds to requests of browsers for a page, in place of the refusal; nil means no such page.
 	SignIn http.Handler
-	// Follow returns a context that ends when check returns false, which it calls now and then; nil: streams outlast
-	// their credentials. It is session.Manager.Follow.
+	// Follow returns a context that ends when check returns false, which it calls now and then; nil means streams
+	// outlast their credentials. It is session.Manager.Follow.
 	Follow func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
-	// Client returns the address of a request's client; nil: that of the connection.
+	// Client returns the address of a request's client; nil means that of the connection.
 	Client func(*http.Request) string
 }
 

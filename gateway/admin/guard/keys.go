@@ -14,7 +14,7 @@ import (
 type Key struct {
 	ID      string
 	Name    string // for display
-	Tenant  string // the only tenant of its roles; "": all
+	Tenant  string // the only tenant of its roles; empty means all
 	Hash    tenant.Hash
 	Roles   operator.Roles
 	Expires time.Time // zero: never
@@ -39,7 +39,7 @@ type keyTable struct {
 	pepper []byte
 }
 
-// NewKeys returns Keys without any key. The argument now is the clock; nil: the system's.
+// NewKeys returns Keys without any key. The argument now is the clock; nil means the system's.
 func NewKeys(now func() time.Time) *Keys {
 	if now == nil {
 		now = time.Now
@@ -78,7 +78,7 @@ func (k *Keys) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Re
 	return key.identity(), true, nil
 }
 
-// Name returns the name of a key, by its id; "": it has none, or there is no such key.
+// Name returns the name of a key, by its id; empty means none, or there is no such key.
 func (k *Keys) Name(id string) string {
 	if key := k.known.Load().keys[id]; key != nil {
 		return key.Name
@@ -86,7 +86,7 @@ func (k *Keys) Name(id string) string {
 	return ""
 }
 
-// Find returns the operator with a key, by its id, as long as it is valid; nil: there is none.
+// Find returns the operator with a key, by its id, as long as it is valid; nil means none.
 func (k *Keys) Find(id string) *operator.Identity {
 	key := k.known.Load().keys[id]
 	if key == nil || !key.Expires.IsZero() && !k.now().Before(key.Expires) {

@@ -27,9 +27,9 @@ type Directory interface {
 type Config struct {
 	SignIn    signin.Config
 	Keys      *guard.Keys            // of operators
-	Start     *guard.StartToken      // nil: there is none
+	Start     *guard.StartToken      // nil means none
 	StartText string                 // of the start token, of which sessions remember a digest
-	Holders   *tenant.Authenticators // of tenants' keys; nil: there are no tenants
+	Holders   *tenant.Authenticators // of tenants' keys; nil means there are no tenants
 	Tenants   Directory
 	Insecure  bool // the admin API asks nobody
 }

@@ -112,7 +112,7 @@ func (i *callAs) check() error {
 	return err
 }
 
-// request is the same call for the JSON API.
+// request returns the same call for the JSON API.
 func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request, error) {
 	names, err := json.Marshal(map[string]string{"tool_name": i.Tool, "session_id": i.Session})
 	if err != nil {

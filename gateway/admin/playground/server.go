@@ -41,7 +41,7 @@ type Decider interface {
 type Config struct {
 	Tools   Tools
 	Decider Decider
-	Tenants *tenant.Roster // nil: there is only tenant.Default
+	Tenants *tenant.Roster // nil means there is only tenant.Default
 	// Settings returns a tenant; nil if there is none. Required with Tenants.
 	Settings func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 	Serve    func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)

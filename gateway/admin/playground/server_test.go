@@ -24,7 +24,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// service is a playground with the capabilities mail and weather, and the tenants acme, globex and idle, which is
+// service returns a playground with the capabilities mail and weather, and the tenants acme, globex and idle, which is
 // disabled; acme has weather alone. The calls end with the tenant and the key of their callers.
 func service(t *testing.T) admin.Service {
 	t.Helper()

@@ -23,7 +23,7 @@ type Sample struct {
 	Calls int
 }
 
-// Recent returns the recent calls of a tenant, or of all; "": of all.
+// Recent returns the recent calls of a tenant, or of all; empty means of all.
 type Recent func(ctx context.Context, tenant string) []Sample
 
 // ComparePolicies implements capgatepb.PoliciesServer.
@@ -94,7 +94,7 @@ func (s *server) samples(ctx context.Context, tenant string) (all []Sample) {
 	return all
 }
 
-// compare returns how a decision would change if the candidates were put in effect; nil: it would not.
+// compare returns how a decision would change if the candidates were put in effect; nil means it would not.
 func (s *server) compare(ctx context.Context, of *Sample) (*capgatepb.ComparePoliciesResponse_PolicyChange, error) {
 	c := &call.Call{Tenant: of.Tenant, User: of.User, Agent: of.Agent, Capability: of.Capability, Tool: of.Tool,
 		Method: call.Invoke}

@@ -37,15 +37,15 @@ type Config struct {
 	// Rules.
 	AcceptLoss    func(ctx context.Context) (was bool, err error)
 	Decider       Decider
-	Tenants       *tenant.Roster // nil: there is only tenant.Default
-	FilterTenants FilterTenants  // nil: every tenant is searched for rules
+	Tenants       *tenant.Roster // nil means there is only tenant.Default
+	FilterTenants FilterTenants  // nil means every tenant is searched for rules
 	// RuleTenants may be nil: rules of unknown tenants are then listed only by the tenant's name.
 	RuleTenants RuleTenants
-	// Recent has the recent calls, to which candidates are applied; nil: none are known.
+	// Recent has the recent calls, to which candidates are applied; nil means none are known.
 	Recent  Recent
-	Catalog Catalog    // nil: names of capabilities and tools are not checked
-	Audit   *audit.Log // of changes; nil: none
-	// Approvers says in words who may answer the approvals of a call; nil: unknown.
+	Catalog Catalog    // nil means names of capabilities and tools are not checked
+	Audit   *audit.Log // of changes; nil means none
+	// Approvers says in words who may answer the approvals of a call; nil means unknown.
 	Approvers func(tenant, capability, tool string) string
 }
 

@@ -90,7 +90,7 @@ func (b *book) Find(_ context.Context, tenant string, names []policy.Name) ([]po
 	return found, b.err
 }
 
-// port is an admin API with the rules of a book; nil: no rules.
+// port is an admin API with the rules of a book; nil means no rules.
 type port struct {
 	*gatewaytest.Services
 	client     capgatepb.PoliciesClient

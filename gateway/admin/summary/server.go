@@ -29,7 +29,7 @@ type Pending struct {
 type Config struct {
 	Recent *recent.Log
 	Fleets func() []Fleet
-	// Pending returns the pending approvals of tenants; nil: of all. An error means that they are not known.
+	// Pending returns the pending approvals of tenants; nil means of all. An error means that they are not known.
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, as far as it is worth to count
 	Drifted func() map[string]int                  // number of drifted tools by capability

@@ -45,7 +45,7 @@ func (s *server) keyAccess(ctx context.Context, name string, change bool) (h key
 	return h, err
 }
 
-// own returns the principal's own key; nil: it has none, or the key was deleted meanwhile.
+// own returns the principal's own key; nil means none, or the key was deleted meanwhile.
 func (s *server) own(ctx context.Context, h *keyAccess) (k *tenant.Key, err error) {
 	id := h.keyID()
 	if id == "" {

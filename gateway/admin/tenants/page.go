@@ -8,7 +8,7 @@ import (
 // merged is a page of a list that merges the store's entries, those after one id up to another, with the
 // configuration's.
 type merged[T interface{ GetId() string }] struct {
-	after, upTo string // "": from the beginning, to the end
+	after, upTo string // empty means from the beginning, to the end
 	all         []T
 }
 

@@ -16,14 +16,14 @@ type principal struct {
 	operator bool
 	name     string             // in logs and audit records
 	who      tenant.Identity    // zero for operators
-	as       *operator.Identity // the operator; nil: one for all tenants
+	as       *operator.Identity // the operator; nil means one for all tenants
 }
 
 func ofOperators(ctx context.Context) (principal, error) {
 	return principal{operator: true, name: operator.NameOf(ctx, ""), as: operator.FromContext(ctx)}, nil
 }
 
-// some returns the tenants that an operator sees, sorted; nil: all.
+// some returns the tenants that an operator sees, sorted; nil means all.
 func (a *principal) some() []string {
 	tenants, _ := a.as.Select("") // fails only without roles, with which there is no request
 	return tenants
@@ -64,7 +64,7 @@ func (a *principal) tenant(name string) (string, error) {
 	return "", tenant.ErrTenantUnknown
 }
 
-// keyID returns the id of the principal's own API key; "": it has none.
+// keyID returns the id of the principal's own API key; empty means none.
 func (a *principal) keyID() string {
 	switch {
 	case !a.operator:

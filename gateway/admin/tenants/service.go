@@ -25,13 +25,13 @@ var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "TENANT_INVALID"}
 
 // Store stores tenants and keys. Its errors are those of package tenant; all others mean that it is unavailable.
 type Store interface {
-	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil: not found
+	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil means not found
 	CreateTenant(ctx context.Context, r *tenant.Record) error
 	UpdateTenant(ctx context.Context, r *tenant.Record) error
 	DeleteTenant(ctx context.Context, id string, version int64, force bool) error
 	ListTenants(ctx context.Context, after string, most int) (page []*tenant.Record, next string, err error)
 
-	FindKey(ctx context.Context, id string) (*tenant.Key, error) // nil: not found
+	FindKey(ctx context.Context, id string) (*tenant.Key, error) // nil means not found
 	CreateKey(ctx context.Context, k *tenant.Key) error
 	RotateKey(ctx context.Context, id string, next *tenant.Key, grace time.Duration) error
 	RevokeKey(ctx context.Context, of, id string) error
@@ -40,14 +40,14 @@ type Store interface {
 
 // Config configures a Service.
 type Config struct {
-	Store   Store               // nil: nothing can be created
+	Store   Store               // nil means nothing can be created
 	Tenants *tenant.Directory   // the configuration's tenants; required
-	Roster  *tenant.Roster      // all tenants, for operators; nil: the gateway has no tenants
+	Roster  *tenant.Roster      // all tenants, for operators; nil means the gateway has no tenants
 	Keys    *tenant.Keys        // the configuration's keys; required
 	Pepper  func() []byte       // current key of the hashes of secrets; required
 	Changed func(tenant.Change) // called before a change is answered; required with a store
 	Log     *slog.Logger        // changes; required
-	Audit   *audit.Log          // changes; nil: no audit log
+	Audit   *audit.Log          // changes; nil means no audit log
 }
 
 // Service is capgate.v1.Tenants at both ports.

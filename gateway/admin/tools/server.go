@@ -22,8 +22,8 @@ type Discoverer interface {
 	Discover(ctx context.Context, capability string) error
 }
 
-// New returns the service. The log has accepted tools and discoveries; nil: none. Without v, which may be nil, drifted
-// tools are shown without their accepted versions.
+// New returns the service. The log has accepted tools and discoveries; nil means none. Without v, which may be nil,
+// drifted tools are shown without their accepted versions.
 func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, log *audit.Log) admin.Service {
 	s := &server{catalog: c, discoverer: d, versions: v, audit: log}
 	service := admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,

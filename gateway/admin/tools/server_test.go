@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// authored are the tools of a manifest, with a description.
+// authored returns the tools of a manifest, with a description.
 func authored(t *testing.T, description string) map[string]catalog.Declaration {
 	t.Helper()
 	schema := compiled(t, `{"type": "object"}`)
@@ -37,7 +37,7 @@ func compiled(t *testing.T, text string) *toolschema.Schema {
 	return schema
 }
 
-// output is the schema of the result of the tool that is authored with a description.
+// output returns the schema of the result of the tool that is authored with a description.
 func output(t *testing.T, description string) *toolschema.Schema {
 	t.Helper()
 	return compiled(t, `{"title":"`+description+`"}`)

@@ -19,11 +19,11 @@ var pages = paging.Bounds{Standard: 1000, Most: 1000}
 
 // Quotas returns the usage of tenants' limits.
 type Quotas interface {
-	// UsageOf returns the usage of one tenant's limits; nil: that of a gateway without tenants.
+	// UsageOf returns the usage of one tenant's limits; nil means that of a gateway without tenants.
 	UsageOf(ctx context.Context, s *tenant.Settings) (ratelimit.Usage, error)
 }
 
-// New returns the service. The function tenants returns the existing tenants; nil: there is only tenant.Default.
+// New returns the service. The function tenants returns the existing tenants; nil means there is only tenant.Default.
 func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.RespondingReplica) admin.Service {
 	service := admin.NewService[capgatepb.UsageServer](&server{quotas: q, tenants: tenants, gateway: gateway},
 		capgatepb.RegisterUsageServer, capgatepb.RegisterUsageHandlerServer)
@@ -64,7 +64,7 @@ func (s *server) ListUsage(ctx context.Context, req *capgatepb.ListUsageRequest)
 	return resp, nil
 }
 
-// fill adds the tenants of a page that have limits, among some ids, which are sorted; nil: among all.
+// fill adds the tenants of a page that have limits, among some ids, which are sorted; nil means among all.
 func (s *server) fill(ctx context.Context, to *capgatepb.ListUsageResponse, ids []string, page paging.Page) error {
 	among := s.tenants().Page
 	if ids != nil {

@@ -24,7 +24,7 @@ type Letters interface {
 }
 
 // New returns the service. Destinations returns the names of all that the configuration has. The log has the
-// deliveries; nil: none.
+// deliveries; nil means none.
 func New(letters Letters, destinations func() []string, log *audit.Log) admin.Service {
 	service := admin.NewService[capgatepb.WebhooksServer](&server{letters: letters, destinations: destinations, audit: log},
 		capgatepb.RegisterWebhooksServer, capgatepb.RegisterWebhooksHandlerServer)

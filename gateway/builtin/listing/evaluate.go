@@ -20,7 +20,7 @@ type UsableTool struct {
 
 // evaluated is what a caller may use of a capability.
 type evaluated struct {
-	capability *capgatepb.Capability // nil: nothing
+	capability *capgatepb.Capability // nil means nothing
 	tools      []UsableTool
 	empty      emptiness
 }
@@ -82,8 +82,8 @@ func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string
 	return evaluated{capability: c, tools: usable}, nil
 }
 
-// May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it may: a call
-// finds out.
+// May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it may: a
+// call finds out.
 func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
 	d, err := s.decide(ctx, *caller, capability, tool)
 	return err != nil || d.Verdict != call.Block

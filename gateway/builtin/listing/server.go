@@ -104,7 +104,7 @@ func visible(rest []string, caller tenant.Identity, after string) func() []strin
 	}
 }
 
-// usableCapabilities evaluates a batch of capabilities; nil: the caller may use none of its tools.
+// usableCapabilities evaluates a batch of capabilities; nil means the caller may use none of its tools.
 func (s *Server) usableCapabilities(ctx context.Context, caller tenant.Identity,
 	ids []string) ([]*capgatepb.Capability, error) {
 	all := make([]*capgatepb.Capability, len(ids))

@@ -38,7 +38,7 @@ type Config struct {
 	Signer Signer
 	Finder func() Finder // called for each request
 	MaxTTL time.Duration
-	Now    func() time.Time // nil: the system's clock
+	Now    func() time.Time // nil means the system's clock
 }
 
 // Server is capgate.v1.Artifacts.
@@ -58,7 +58,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// SetPublicURL sets the beginning of URLs, without a final slash; "": URLs have neither scheme nor host.
+// SetPublicURL sets the beginning of URLs, without a final slash; empty means URLs have neither scheme nor host.
 func (s *Server) SetPublicURL(base string) { s.public.Store(&base) }
 
 // SignUrl implements capgatepb.ArtifactsServer.

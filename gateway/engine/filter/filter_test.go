@@ -24,7 +24,7 @@ const (
 	agents  = engine.Prefix + "AgentService/"
 )
 
-// fleet is a fleet with some backends; nil settings: it is of no engines.
+// fleet returns a fleet with some backends; nil settings: it is of no engines.
 func fleet(t testing.TB, settings *engine.Settings, backends ...string) *router.Fleet {
 	t.Helper()
 	cfg := router.FleetConfig{Capability: "f", Backends: router.Addrs(backends...),
@@ -156,7 +156,7 @@ func TestDeadline(t *testing.T) {
 	f := fleet(t, &engine.Settings{}, "a:1")
 	for name, test := range map[string]struct {
 		path  string
-		asked time.Duration // 0: none
+		asked time.Duration // 0 means none
 		want  time.Duration
 	}{
 		"unary":                  {clients + "GetHistory", 0, time.Minute},
@@ -203,7 +203,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// guard is the filter of a guard that answers nothing.
+// guard returns the filter of a guard that answers nothing.
 func guard() enginefilter.Guard {
 	return enginefilter.NewGuard(localgrpc.NewBytesServer(func(any, grpc.ServerStream) error { return nil }, 1<<20))
 }

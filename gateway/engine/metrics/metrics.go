@@ -70,7 +70,7 @@ func (m *Metrics) of(capability string) *fleet {
 // meter counts for a fleet and a tenant.
 type meter struct {
 	*fleet
-	tenant *results // nil: no tenant
+	tenant *results // nil means no tenant
 }
 
 // AddWaiting implements engine.Meter.
@@ -96,7 +96,8 @@ func (m meter) TurnEnded(how engine.TurnOutcome, after time.Duration) {
 // CutOff implements engine.Meter.
 func (m meter) CutOff(why engine.CutOff) { m.cutOff[why].Add(1) }
 
-// Metrics implements metric.Source. Fleets that are no longer configured and tenants that lost their label are dropped.
+// Metrics implements metric.Source. Fleets that are no longer configured and tenants that lost their label are
+// dropped.
 func (m *Metrics) Metrics() *metric.Set {
 	set := metric.New("capgate_")
 	waiting := set.Add("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.",

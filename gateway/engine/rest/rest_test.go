@@ -282,7 +282,7 @@ func TestEnginesManners(t *testing.T) {
 	}
 }
 
-// engineDoor is a front door that has the routes of engines.
+// engineDoor returns a front door that has the routes of engines.
 func engineDoor(t testing.TB, register func(*grpc.Server), cfg rest.Config) *httptest.Server {
 	t.Helper()
 	cfg.Extensions = []rest.Extension{enginerest.Routes}

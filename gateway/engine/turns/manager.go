@@ -42,7 +42,7 @@ type Manager struct {
 // entry is a ticket or a claim that the store knows.
 type entry struct {
 	wake  chan struct{} // capacity 1: the store has to be queried
-	known string        // engine of a ticket in the store; "": unconfirmed
+	known string        // engine of a ticket in the store; empty means unconfirmed
 }
 
 // New returns a Manager.
@@ -139,7 +139,7 @@ func (k *Manager) connected() {
 
 func (e *entry) ask() { signal.Wake(e.wake) }
 
-// renewInterval is the interval of renewals.
+// renewInterval returns the interval of renewals.
 func (k *Manager) renewInterval() time.Duration { return max(k.opts.Lease/3, time.Millisecond) }
 
 const (

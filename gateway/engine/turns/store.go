@@ -11,7 +11,7 @@ type Ticket struct {
 	ID             string        // unique; letters and digits
 	Lease          time.Duration // expires after this time without renewal
 	MaxWaiting     int           // maximum number of waiting tickets of the engine
-	Seq            int64         // position in the order of arrival, from Wait; 0: new
+	Seq            int64         // position in the order of arrival, from Wait; 0 means new
 	MaybeLost      bool          // the store may have lost the holder of the turn
 }
 

@@ -55,7 +55,7 @@ func (l *logs) read() (access, audited []string, err error) {
 	return slices.Collect(strings.Lines(l.lines.String())), audited, nil
 }
 
-// ended is a call of a tool, and how it ended.
+// ended returns a call of a tool, and how it ended.
 func ended(code uint32) (*filter.Call, *filter.Result) {
 	c, _ := filtertest.NewCall()
 	c.Info.Tool, c.RequestID, c.Client.Address = "forecast", "r-1", "10.0.0.1"

@@ -13,10 +13,11 @@ import (
 // Config is for a Filter. Recorder and Quiet are needed.
 type Config struct {
 	Recorder *telemetry.Recorder
-	Audit    *audit.Log              // nil: there is none
+	Audit    *audit.Log              // nil means none
 	Quiet    func(at time.Time) bool // says whether the line of a call that was shed is to be left out
 	Gateway  bool                    // the calls are made by the gateway itself
-	Recent   *recent.Log             // of the last calls; nil: none. Behind an interface, each record would be garbage
+	// of the last calls; nil means none. Behind an interface, each record would be garbage
+	Recent *recent.Log
 }
 
 // Filter records each call once: in the access log, the metrics, the call's trace and the audit log.

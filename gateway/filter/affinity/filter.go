@@ -51,7 +51,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// sessionOf returns the session that binds a call to a backend; "": none.
+// sessionOf returns the session that binds a call to a backend; empty means none.
 func sessionOf(c *filter.Call) string {
 	switch {
 	case !c.Fleet.HasSessions():

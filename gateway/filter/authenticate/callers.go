@@ -34,7 +34,7 @@ type Authenticator interface {
 // Callers finds out who calls: at once where memory knows, else beside the relay.
 type Callers struct {
 	by          Authenticator
-	signed      Authenticator   // of those who show the signature of a URL; nil: nobody may
+	signed      Authenticator   // of those who show the signature of a URL; nil means nobody may
 	credentials bool            // callers need them
 	waiting     *fairshare.Pool // calls, by the address of their client
 	running     sync.WaitGroup
@@ -43,7 +43,7 @@ type Callers struct {
 }
 
 // NewCallers returns Callers, which are to be closed. by may be nil: every call is of tenant.Single. signed
-// authenticates those who show the signature of a URL; nil: nobody may.
+// authenticates those who show the signature of a URL; nil means nobody may.
 func NewCallers(by, signed Authenticator) *Callers {
 	c := &Callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
 	if by == nil {
@@ -53,10 +53,10 @@ func NewCallers(by, signed Authenticator) *Callers {
 	return c
 }
 
-// Needed says whether callers need a credential.
+// Needed reports whether callers need a credential.
 func (c *Callers) Needed() bool { return c.credentials }
 
-// NeedsAt says whether callers need a credential at a listener; nil is the public port.
+// NeedsAt reports whether callers need a credential at a listener; nil is the public port.
 func (c *Callers) NeedsAt(at *tenant.Listener) bool { return c.credentials && !at.Anonymous() }
 
 // Lookup answers from memory.
@@ -116,7 +116,8 @@ func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenan
 	return nil
 }
 
-// Wait finds out whose credentials are that memory does not know, of a client at an address. It blocks, until ctx ends.
+// Wait finds out whose credentials are that memory does not know, of a client at an address. It blocks, until ctx
+// ends.
 func (c *Callers) Wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	place := c.waiting.Of(from)
 	if !place.Reserve(1) {

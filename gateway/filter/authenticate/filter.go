@@ -14,15 +14,15 @@ import (
 // calls are not authenticated again.
 type Inherited struct {
 	Identity  tenant.Identity
-	Refusal   *call.Refusal // of the credential: the call is rejected with it; nil: Identity is known
-	Signature string        // of a signed URL, which is checked in the call; "": there is none
+	Refusal   *call.Refusal // of the credential: the call is rejected with it; nil means Identity is known
+	Signature string        // of a signed URL, which is checked in the call; empty means none
 }
 
 // State is the state of a Filter while it looks a credential up.
 type State struct {
-	Inherited *Inherited         // of a call of a front door; nil: the call's headers have the credential
-	quit      context.CancelFunc // of the lookup; nil: there is none
-	found     *found             // by the lookup; nil: there was none
+	Inherited *Inherited         // of a call of a front door; nil means the call's headers have the credential
+	quit      context.CancelFunc // of the lookup; nil means none
+	found     *found             // by the lookup; nil means there was none
 }
 
 // found is what a lookup came to.
@@ -34,9 +34,9 @@ type found struct {
 // Config is for a Filter. Callers is needed.
 type Config struct {
 	Callers *Callers
-	// Metrics counts calls by tenant; nil: they are not counted.
+	// Metrics counts calls by tenant; nil means they are not counted.
 	Metrics func(tenant string) *telemetry.TenantMetrics
-	// Authenticated is called for a connection with a valid credential; nil: no callback.
+	// Authenticated is called for a connection with a valid credential; nil means no callback.
 	Authenticated func(*relay.Peer)
 }
 

@@ -31,7 +31,7 @@ type Describe func(capability, tool string) Description
 // Description describes a tool for people.
 type Description struct {
 	Description string
-	Change      string          // how it differs from its accepted version; "": it does not
+	Change      string          // how it differs from its accepted version; empty means it does not
 	Schema      toolschema.Hash // of the tool
 }
 
@@ -57,11 +57,12 @@ const (
 
 // approvalAsk is what a client says of its call's approval.
 type approvalAsk struct {
-	id    string // "": there is none yet
+	id    string // empty means none yet
 	found bool   // an earlier call has created it
 	wait  time.Duration
-	until time.Time                                // when the wait ends at the latest, however long the decision before it takes
-	asked func(call.Approval) (wait time.Duration) // decides on wait; nil: it is decided
+	// when the wait ends at the latest, however long the decision before it takes
+	until time.Time
+	asked func(call.Approval) (wait time.Duration) // decides on wait; nil means it is decided
 }
 
 // readApproval reads it, of a stream that has a deadline. The id is a part of the request headers. A call whose client

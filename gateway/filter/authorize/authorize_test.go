@@ -77,7 +77,7 @@ func (*approver) Wait(ctx context.Context, _, _ string) (approvals.Approval, err
 	return approvals.Approval{}, ctx.Err()
 }
 
-// toolCall is a call of a tool whose message was read.
+// toolCall returns a call of a tool whose message was read.
 func toolCall(headers ...string) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall(headers...)
 	c.Info = call.Call{Tenant: "acme", Capability: "mail", Tool: "send", Method: call.Invoke}
@@ -106,7 +106,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		decider decider
-		reason  string // "": it may run
+		reason  string // empty means it may run
 	}{
 		"allowed from memory":  {decider{call.Allow, true, nil}, ""},
 		"blocked from memory":  {decider{call.Block, true, nil}, "TOOL_BLOCKED"},

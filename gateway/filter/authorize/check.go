@@ -39,8 +39,8 @@ func (f *Filter) turn(ctx context.Context, tenant string) (done func(), refusal 
 // ToolNames returns the names of the tools that a capability is known to have, from memory.
 type ToolNames func(capability string) []string
 
-// unknown returns the refusal of a call of a tool that its capability does not have; nil: it has the tool, or its tools
-// are not known.
+// unknown returns the refusal of a call of a tool that its capability does not have; nil means it has the tool, or its
+// tools are not known.
 func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 	if f.cfg.Tools == nil || c.Method != call.Invoke && c.Method != call.StreamInvoke {
 		return nil
@@ -65,8 +65,8 @@ func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 	return toolUnknown(c, callable)
 }
 
-// near returns the tool that an unknown name is meant for; "": none is close. To compare many names takes a processor's
-// time, so it is one of the checks.
+// near returns the tool that an unknown name is meant for; empty means none is close. To compare many names takes a
+// processor's time, so it is one of the checks.
 func (f *Filter) near(ctx context.Context, c *call.Call, all []string) (name string, refusal *call.Refusal) {
 	done, refusal := f.turn(ctx, c.Tenant)
 	if refusal != nil {
@@ -90,11 +90,11 @@ func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
 	return decision.Verdict != call.Block
 }
 
-// CheckArguments says what is wrong with the arguments of a tool; nil: nothing is known to be.
+// CheckArguments says what is wrong with the arguments of a tool; nil means nothing is known to be.
 type CheckArguments func(ctx context.Context, tool string, args []byte) error
 
 // ownCheck returns the check of arguments that the protocol of a fleet has, where a person or a Shield looks at the
-// call before a backend gets it; nil: there is none. The backend makes the same check.
+// call before a backend gets it; nil means none. The backend makes the same check.
 func (f *Filter) ownCheck(ctx context.Context, m *request) CheckArguments {
 	if f.cfg.Arguments == nil || !m.brought.Read || m.decision.Verdict != call.Ask && !m.shielded {
 		return nil

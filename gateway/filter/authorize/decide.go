@@ -33,14 +33,14 @@ type request struct {
 	named     []string           // they, when they are
 	settings  []approvals.Sum    // what configures it is known by, once that was read
 	checked   bool               // args keep to the schema, or it does not run
-	schema    *toolschema.Schema // nil: then nobody knows it
+	schema    *toolschema.Schema // nil means then nobody knows it
 	shielded  bool               // a Shield judges it
 	decision  policy.Decision    // if known
 	known     bool               // decision is
 	why       string             // told to a person who is asked: the Shield's reason
 	approval  approvalAsk
 
-	credentials *credentials.Names // of the configuration; nil: they are not checked
+	credentials *credentials.Names // of the configuration; nil means they are not checked
 }
 
 // isToolCall says that tool and arguments are known, so that they can be judged.
@@ -78,7 +78,7 @@ type result struct {
 	named    []string // the artifacts that the call names, where they had to be found
 }
 
-// approval is the id of the approval that the call has, or needs.
+// approval returns the id of the approval that the call has, or needs.
 func (o *result) approval() string {
 	switch {
 	case o.use != nil:

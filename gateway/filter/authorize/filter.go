@@ -23,19 +23,19 @@ type Decider interface {
 	Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal)
 	// DependsOnTool says whether the decision depends on the tool of a call.
 	DependsOnTool(capability string) bool
-	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil: it is not known.
+	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil means it is not known.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
-	// Credentials are those that calls may bring; nil: they may bring anything.
+	// Credentials are those that calls may bring; nil means they may bring anything.
 	Credentials(capability string) *credentials.Names
 }
 
 // Config is for a Filter. Decider and Memory are required.
 type Config struct {
 	Decider  Decider
-	Shield   Shield          // judges calls, besides Decider; nil: none does
-	Approver Approver        // asks people about calls that need an approval; nil: such calls are rejected
-	Describe Describe        // of tools, for people who are asked; nil: nothing is known
-	Tools    ToolNames       // of a capability, for clients that call another; nil: they are not known
+	Shield   Shield          // judges calls, besides Decider; nil means none does
+	Approver Approver        // asks people about calls that need an approval; nil means such calls are rejected
+	Describe Describe        // of tools, for people who are asked; nil means nothing is known
+	Tools    ToolNames       // of a capability, for clients that call another; nil means they are not known
 	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
 
 	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil:
@@ -45,17 +45,17 @@ type Config struct {
 
 // State is the state of a call's authorization. Call.Decision has the decision.
 type State struct {
-	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil: its
+	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil means its
 	// caller says so.
 	Asked func(call.Approval) (wait time.Duration)
-	Use   *approvals.Redemption // of an approval; nil: none was redeemed
-	check *pending              // beside the relay; nil: there is none, or it has ended
+	Use   *approvals.Redemption // of an approval; nil means none was redeemed
+	check *pending              // beside the relay; nil means none, or it has ended
 }
 
 // pending is a check beside the relay.
 type pending struct {
 	cancel context.CancelFunc
-	result *result // nil: not yet
+	result *result // nil means not yet
 }
 
 // Filter authorizes calls: at once where memory knows and nothing is to be checked, as it is in the steady state, else
@@ -80,7 +80,7 @@ func New(cfg Config) *Filter {
 	return f
 }
 
-// ReadsMessages says whether the decision on calls of a capability depends on their messages.
+// ReadsMessages reports whether the decision on calls of a capability depends on their messages.
 func (f *Filter) ReadsMessages(capability string) bool {
 	return f.cfg.Decider.DependsOnTool(capability) || f.shielded(capability)
 }

@@ -26,7 +26,7 @@ var (
 			"be judged"}
 )
 
-// forbidden is the end of a call that policy does not allow.
+// forbidden returns the end of a call that policy does not allow.
 func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	r := &call.Refusal{
 		Kind: call.PermissionDenied, Reason: "TOOL_BLOCKED", Message: "a policy blocks this tool",
@@ -44,7 +44,7 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	return r
 }
 
-// approvalRequired is the end of a call that a person is asked about: its caller may come
+// approvalRequired returns the end of a call that a person is asked about: its caller may come
 // again with the approval's id.
 func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
@@ -60,7 +60,8 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	return r
 }
 
-// schemaUnknown is the end of a call whose arguments have to be checked before the tools of the capability are known.
+// schemaUnknown returns the end of a call whose arguments have to be checked before the tools of the capability are
+// known.
 func schemaUnknown(c *call.Call) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
@@ -69,8 +70,8 @@ func schemaUnknown(c *call.Call) *call.Refusal {
 	}
 }
 
-// toolUnknown is the end of a call of a tool that the capability does not have. It names those that the caller may
-// call.
+// toolUnknown returns the end of a call of a tool that the capability does not have. It names those that the caller
+// may call.
 func toolUnknown(c *call.Call, tools []string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
@@ -80,7 +81,7 @@ func toolUnknown(c *call.Call, tools []string) *call.Refusal {
 	}
 }
 
-// invalidConfig is the end of a call whose config_json names what it may not. err repeats
+// invalidConfig returns the end of a call whose config_json names what it may not. err repeats
 // nothing of it.
 func invalidConfig(c *call.Call, err error) *call.Refusal {
 	return &call.Refusal{

@@ -119,7 +119,7 @@ func TestArtifactsAreLimited(t *testing.T) {
 	}
 }
 
-// callOf is a call of a tenant that uploads.
+// callOf returns a call of a tenant that uploads.
 func callOf(settings *tenant.Settings) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	c.Principal.Settings, c.Info.Method = settings, call.UploadInputArtifact

@@ -21,15 +21,15 @@ type Relay interface {
 type Config struct {
 	Metrics  *telemetry.Metrics
 	Accounts *fairshare.Pool // of what the relay holds for tenants
-	Replicas func() int      // that share the limits; it must not block; nil: this one alone
+	Replicas func() int      // that share the limits; it must not block; nil means this one alone
 }
 
-// Filter holds streams to their tenants' limits of bytes per second, size of an artifact and messages. The relay counts
-// and slows down; a tenant that is far behind makes no new calls.
+// Filter holds streams to their tenants' limits of bytes per second, size of an artifact and messages. The relay
+// counts and slows down; a tenant that is far behind makes no new calls.
 type Filter struct {
 	cfg    Config
 	relay  Relay
-	single atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil: nothing is limited
+	single atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil means nothing is limited
 
 	known sync.Map // tenant → *flow
 	many  atomic.Int64
@@ -43,7 +43,7 @@ func (f *Filter) Attach(r Relay) { f.relay = r }
 
 // State is what a stream is held to.
 type State struct {
-	bounds *tenant.Settings // nil: nothing
+	bounds *tenant.Settings // nil means nothing
 }
 
 // Admit implements filter.Filter. It makes a call one of its tenant's, and has the relay count what it brings.
@@ -84,13 +84,13 @@ func (f *Filter) Charge(c *filter.Call) *call.Refusal {
 	return c.OutOfMemory()
 }
 
-// Exceeded says whether a stream ends that brings more than its tenant's may; else that is only counted.
+// Exceeded reports whether a stream ends that brings more than its tenant's may; else that is only counted.
 func (*Filter) Exceeded(c *filter.Call, s *State, why relay.Failure) bool {
 	c.Principal.Metrics.Limited(limitOf(why), s.bounds.Limits.Shadow)
 	return !s.bounds.Limits.Shadow
 }
 
-// Explain is the reason why such a stream ended.
+// Explain returns the reason why such a stream ended.
 func (*Filter) Explain(s *State, why relay.Failure) *call.Refusal {
 	most := s.bounds.Limits.ArtifactSize
 	if why == relay.TooManyMessages {

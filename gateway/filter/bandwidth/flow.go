@@ -29,7 +29,7 @@ const (
 	askReplicas = 256
 )
 
-// GroupOf is the group of a tenant, or of the only one.
+// GroupOf returns the group of a tenant, or of the only one.
 func (f *Filter) GroupOf(settings *tenant.Settings) *relay.Group {
 	if settings == nil {
 		settings = f.single.Load()
@@ -43,7 +43,7 @@ func (f *Filter) GroupOf(settings *tenant.Settings) *relay.Group {
 // unlimited are the settings of a gateway's only tenant, if that has no limits.
 var unlimited = &tenant.Settings{ID: tenant.Default}
 
-// of is the flow of a tenant, as its settings say.
+// of returns the flow of a tenant, as its settings say.
 func (f *Filter) of(settings *tenant.Settings) *flow {
 	var fl *flow
 	if known, ok := f.known.Load(settings.ID); ok {
@@ -78,7 +78,7 @@ func (f *Filter) update(settings *tenant.Settings) {
 	}
 }
 
-// UpdateSingle says what holds for a gateway without tenants; nil: nothing.
+// UpdateSingle says what holds for a gateway without tenants; nil means nothing.
 func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 	f.single.Store(settings)
 	if settings == nil {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxSearched is the length of the longest text that a connection's reader searches for a name itself, in bytes. It
-	// takes some 10 µs.
+	// maxSearched is the length of the longest text that a connection's reader searches for a name itself, in bytes.
+	// It takes some 10 µs.
 	maxSearched = 64 << 10
 	// maxReadHere is the length of the longest text that it reads itself, in bytes. It takes at most 100 µs.
 	maxReadHere = 2 << 10
@@ -44,7 +44,7 @@ func bindArtifacts(c *filter.Call, m *filter.Peeked) (refusal *call.Refusal) {
 	return refusal
 }
 
-// mayName says whether a decoder could find an artifact in a message.
+// mayName reports whether a decoder could find an artifact in a message.
 func mayName(m *filter.Peeked) bool {
 	return dialect.MayName(m.Args) || dialect.MayName(m.Config) || len(m.Entries()) > 0
 }

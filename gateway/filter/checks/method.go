@@ -18,7 +18,7 @@ func Method(c *filter.Call) *call.Refusal {
 	return refusedUnlisted
 }
 
-// lacking is the end of a call of an RPC that the caller's dialect does not have.
+// lacking returns the end of a call of an RPC that the caller's dialect does not have.
 func lacking(m call.Method) *call.Refusal {
 	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
 		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}

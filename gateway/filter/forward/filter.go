@@ -128,7 +128,7 @@ func (s *State) Body(p []byte) {
 	s.outcome.Body(p)
 }
 
-// pathAt is the path of the call's RPC at a backend that speaks d.
+// pathAt returns the path of the call's RPC at a backend that speaks d.
 func pathAt(c *filter.Call, d call.Dialect) string {
 	if d == call.Auto {
 		d = c.Spoken.Dialect

@@ -31,7 +31,7 @@ func (s *seen) Begin(*telemetry.CapabilityMetrics, *telemetry.TenantMetrics, uin
 
 func (s *seen) Learn(m affinity.Mention) { s.mentions = append(s.mentions, m) }
 
-// picked is a call in the doc dialect whose endpoint speaks another.
+// picked returns a call in the doc dialect whose endpoint speaks another.
 func picked(m call.Method, d call.Dialect) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	path, _ := dialect.Path(m, call.Doc)
@@ -79,7 +79,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// message is a gRPC message in its frame.
+// message returns a gRPC message in its frame.
 func message(t testing.TB, m proto.Message) []byte {
 	b, err := proto.Marshal(m)
 	check.Must(t, err)
@@ -116,8 +116,8 @@ func TestFurtherAttempt(t *testing.T) {
 	}
 }
 
-// TestTenantOfLocalUpstreams: code in the process that stands for a backend is told the tenant, whatever the call says;
-// other backends are not.
+// TestTenantOfLocalUpstreams: code in the process that stands for a backend is told the tenant, whatever the call
+// says; other backends are not.
 func TestTenantOfLocalUpstreams(t *testing.T) {
 	t.Parallel()
 	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())

@@ -15,18 +15,18 @@ import (
 // State is what is remembered of a call's idempotency key.
 type State struct {
 	Given []string // the keys of the request that a front door makes the call for
-	keyed *keyed   // nil: the call has no key
+	keyed *keyed   // nil means the call has no key
 }
 
 // keyed is a call with an idempotency key.
 type keyed struct {
 	key     string
-	only    *call.Refusal   // it may not be carried out, but may have been; nil: it may
+	only    *call.Refusal   // it may not be carried out, but may have been; nil means it may
 	outcome dialect.Scanner // of the response that the caller gets
 
 	replayed atomic.Bool   // it got a stored response
 	ended    chan ending   // has room for one: how the stream ended that continued it
-	last     *relay.Result // of the stream at the backend; nil: there was none
+	last     *relay.Result // of the stream at the backend; nil means there was none
 }
 
 // ending is how the stream ended that continued a call.

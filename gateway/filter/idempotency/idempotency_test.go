@@ -25,7 +25,7 @@ func server() *idempotency.Server {
 	})
 }
 
-// keyed is a call of a fleet whose idempotency keys are the gateway's, or its backends'.
+// keyed returns a call of a fleet whose idempotency keys are the gateway's, or its backends'.
 func keyed(m call.Method, ours bool, headers ...string) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall(headers...)
 	c.Info.Method = m

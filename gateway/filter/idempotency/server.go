@@ -23,7 +23,7 @@ const replayedHeader = "idempotency-replayed"
 
 // ServerConfig is for a Server. All of it but Service is required.
 type ServerConfig struct {
-	Service    *idempotency.Service // nil: no call may have a key
+	Service    *idempotency.Service // nil means no call may have a key
 	Queue      filter.Queue
 	MaxMessage int                                        // bytes
 	Refuse     func(context.Context, *call.Refusal) error // makes the error by which a call is refused
@@ -168,7 +168,7 @@ const (
 	packedStatus  = 's' // a google.rpc.Status follows
 )
 
-// opened is the message of an answer, or its error.
+// opened returns the message of an answer, or its error.
 func opened(answer []byte) ([]byte, error) {
 	if len(answer) == 0 {
 		return nil, errPacked

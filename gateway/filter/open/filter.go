@@ -62,11 +62,11 @@ func (f *Filter) Done(_ *filter.Call, s *State, _ *filter.Result) {
 }
 
 // State is what the filter remembers of a call.
-type State struct{ counted *counted } // nil: it is not counted
+type State struct{ counted *counted } // nil means it is not counted
 
 // counted is the owner of a call.
 type counted struct {
-	peer *relay.Peer  // nil: the connection is the gateway's own
+	peer *relay.Peer  // nil means the connection is the gateway's own
 	net  netip.Prefix // not valid: the address is not known
 }
 

@@ -13,7 +13,7 @@ import (
 // drop takes a key out of a call.
 func drop(c *filter.Call) { c.Stream.DropHeader("x-api-key") }
 
-// of is a call on a connection, of a client at an address.
+// of returns a call on a connection, of a client at an address.
 func of(conn *filtertest.Stream, address string) *filter.Call {
 	return &filter.Call{Stream: conn, Client: filter.Client{Address: address}}
 }

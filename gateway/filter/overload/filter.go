@@ -19,13 +19,13 @@ const logLines = 100
 
 // State is what is remembered of a call that was admitted.
 type State struct {
-	share *overload.Share // of the process; nil: none
+	share *overload.Share // of the process; nil means none
 }
 
 // Filter sheds calls. It comes before everything that a call costs but the question who makes it: shedding has to be
 // cheap.
 type Filter struct {
-	shedder Shedder      // nil: nothing is too much
+	shedder Shedder      // nil means nothing is too much
 	lines   atomic.Int64 // log lines of calls that were shed left in this second
 	second  atomic.Int64 // of Unix time
 }
@@ -62,8 +62,8 @@ func (*Filter) Done(_ *filter.Call, s *State, _ *filter.Result) {
 	}
 }
 
-// Quiet says whether the log line of a call that was shed is to be left out. Calls that waited for their identity come
-// later than they began.
+// Quiet reports whether the log line of a call that was shed is to be left out. Calls that waited for their identity
+// come later than they began.
 func (f *Filter) Quiet(now time.Time) bool {
 	second := now.Unix()
 	if was := f.second.Load(); was < second && f.second.CompareAndSwap(was, second) {

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/filtertest"
 )
 
-// begin has a call of a tenant pass; "": there are no tenants.
+// begin has a call of a tenant pass; empty means there are no tenants.
 func begin(f *overloadfilter.Filter, who string) (c *filter.Call, step filter.Step, end func()) {
 	c, _ = filtertest.NewCall()
 	c.Info.Tenant = tenant.Default

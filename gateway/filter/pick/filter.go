@@ -14,7 +14,7 @@ import (
 type State struct {
 	Permit router.Permit        // of Call.Endpoint
 	waiter *router.Waiter       // for a permit of a limited fleet
-	result *router.PermitResult // of that; nil: it is not there
+	result *router.PermitResult // of that; nil means it is not there
 }
 
 // Release gives the permit back, with what the call says of its backend.

@@ -52,7 +52,7 @@ func modeFor(c *filter.Call, d call.Dialect) dialect.Mode {
 	return mode
 }
 
-// untranslatable is the end of a call that the backend's dialect cannot say.
+// untranslatable returns the end of a call that the backend's dialect cannot say.
 func untranslatable(m call.Method, d call.Dialect) *call.Refusal {
 	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
 		Message: "the capability's backend speaks the " + d.String() + " dialect, which has no " + m.String()}

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// callTo is a call in a dialect at a backend of another.
+// callTo returns a call in a dialect at a backend of another.
 func callTo(method call.Method, from call.Dialect, backends ...router.BackendConfig) *filter.Call {
 	c, _ := filtertest.NewCall()
 	c.Info.Method, c.Spoken.Method, c.Spoken.Dialect = method, method, from

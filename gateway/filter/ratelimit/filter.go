@@ -24,7 +24,7 @@ type Limiter interface {
 // State is what a call has of its tenant's limits.
 type State struct {
 	Permit ratelimit.Permit
-	kept   *filter.Peeked // the fields of the message while the call waits; nil: Call.Peeked has them
+	kept   *filter.Peeked // the fields of the message while the call waits; nil means Call.Peeked has them
 }
 
 // Filter takes what each call needs of its tenant's limits.

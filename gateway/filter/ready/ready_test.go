@@ -41,7 +41,7 @@ func (w *world) set(b health.Backend) {
 	w.SetHealth(health.NewSnapshot("weather", []health.Backend{b}))
 }
 
-// call is a call at the filter.
+// call returns a call at the filter.
 func (w *world) call() (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	c.Fleet = w.Table().Fleet("weather")

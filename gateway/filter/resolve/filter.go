@@ -18,7 +18,7 @@ type Filter struct{ tables Tables }
 // New returns a Filter.
 func New(t Tables) Filter { return Filter{t} }
 
-// Check is the filter, which has no state.
+// Check returns the filter, which has no state.
 func (f Filter) Check(c *filter.Call) *call.Refusal { return f.check(c, false) }
 
 // CheckOther is Check for services that are not capabilities. One that no fleet has is unknown.

@@ -24,8 +24,8 @@ const (
 	MostAttempts = 100
 )
 
-// maxRetryWait is how long a call waits here for its second attempt when the backend asks for that. An answer that asks
-// for more goes to the client, which may wait as well.
+// maxRetryWait is how long a call waits here for its second attempt when the backend asks for that. An answer that
+// asks for more goes to the client, which may wait as well.
 const maxRetryWait = time.Second
 
 // State is what is remembered of attempts.
@@ -73,7 +73,7 @@ func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
 	return wait, true
 }
 
-// retryInfo is the delay in a status's details; 0 if there is none.
+// retryInfo returns the delay in a status's details; 0 if there is none.
 func retryInfo(details string) time.Duration {
 	packed, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
@@ -92,7 +92,7 @@ func retryInfo(details string) time.Duration {
 	return 0
 }
 
-// Repeat says whether a call that did not start for a reason makes another attempt; nil: it does.
+// Repeat reports whether a call that did not start for a reason makes another attempt; nil means it does.
 func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal {
 	known := c.Attempt.Tried.Has(c.Endpoint)
 	c.Attempt.Tried = c.Attempt.Tried.With(c.Endpoint)
@@ -123,8 +123,8 @@ func loads(unsent error) bool {
 		errors.Is(unsent, relay.ErrQueueFull) || filter.OwnFault(unsent)
 }
 
-// further directs a call to a backend that was not tried yet, and reports whether it makes another attempt. The backend
-// of a session is decided anew: where it is the same, the call ends.
+// further directs a call to a backend that was not tried yet, and reports whether it makes another attempt. The
+// backend of a session is decided anew: where it is the same, the call ends.
 func further(c *filter.Call, unsent error) bool {
 	if c.Attempt.Progress == call.Sent || errors.Is(unsent, relay.ErrLost) || errors.Is(unsent, relay.ErrQueueFull) ||
 		filter.OwnFault(unsent) || c.Attempt.Past >= MostAttempts {

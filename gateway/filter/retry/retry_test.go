@@ -24,7 +24,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// attempted is a call that was forwarded to a backend of a fleet with an idempotent tool.
+// attempted returns a call that was forwarded to a backend of a fleet with an idempotent tool.
 func attempted() (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1", "b:1"), Idempotent: []string{"get"}})
@@ -130,8 +130,8 @@ func delay(t *testing.T, d time.Duration) string {
 	return base64.RawStdEncoding.EncodeToString(packed)
 }
 
-// TestEachBackendOnce: a call that did not start goes to each backend, unless that is this machine's doing, or the call
-// may have run.
+// TestEachBackendOnce: a call that did not start goes to each backend, unless that is this machine's doing, or the
+// call may have run.
 func TestEachBackendOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

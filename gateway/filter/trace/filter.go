@@ -51,7 +51,7 @@ type Headers interface {
 }
 
 // Draw decides whether the calls begin a trace that a request over HTTP becomes, where the request is in none: its
-// response is to name the trace. nil: the request is in a trace, or nothing is traced.
+// response is to name the trace. nil means the request is in a trace, or nothing is traced.
 func (f Filter) Draw(r Headers) *telemetry.TraceID {
 	if f.tracer == nil {
 		return nil

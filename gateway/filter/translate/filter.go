@@ -58,7 +58,7 @@ func (q queued) stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, n
 
 type queuedStream struct {
 	grpc.ServerStream
-	wait func(context.Context) error // nil: it has waited
+	wait func(context.Context) error // nil means it has waited
 }
 
 // RecvMsg implements grpc.ServerStream.

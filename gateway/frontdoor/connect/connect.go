@@ -160,8 +160,8 @@ func isOf(typ, protocol string) bool {
 	return typ == protocol || typ == protocol+"+proto" || typ == protocol+"+json"
 }
 
-// formOf returns the protocol of a request of p; none: its method takes no such request. Connect has a form for methods
-// with streams, and another one for others.
+// formOf returns the protocol of a request of p; none: its method takes no such request. Connect has a form for
+// methods with streams, and another one for others.
 func (t *target) formOf(p protocol) protocol {
 	if t.schema == nil || p != connectUnary && p != connectStream ||
 		(p == connectStream) == (t.schema.IsStreamingClient() || t.schema.IsStreamingServer()) {
@@ -170,7 +170,7 @@ func (t *target) formOf(p protocol) protocol {
 	return none
 }
 
-// mediaType is the type of the body, without parameters.
+// mediaType returns the type of the body, without parameters.
 func mediaType(header http.Header) string {
 	typ, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(typ))

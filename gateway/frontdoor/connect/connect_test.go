@@ -43,7 +43,7 @@ func (s *endlessStream) RecvMsg(m any) error {
 	return s.ctx.Err()
 }
 
-// serve is a front door of streams that never end, and a connection to it.
+// serve returns a front door of streams that never end, and a connection to it.
 func serve(t *testing.T) (*endless, net.Conn) {
 	t.Helper()
 	conn := &endless{over: make(chan struct{})}

@@ -22,12 +22,12 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// enveloped is a short message of a stream of Connect.
+// enveloped returns a short message of a stream of Connect.
 func enveloped(text string) []byte {
 	return append([]byte{0, 0, 0, 0, byte(len(text))}, text...)
 }
 
-// lastWords is the error that ends a stream of Connect.
+// lastWords returns the error that ends a stream of Connect.
 func lastWords(t *testing.T, body []byte) *errdetails.ErrorInfo {
 	t.Helper()
 	for len(body) >= 5 && body[0] == 0 {

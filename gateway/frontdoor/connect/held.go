@@ -11,7 +11,7 @@ import (
 const inflated = 1032
 
 // expected returns the maximum number of bytes that a request holds in memory, given the maximum size of a
-// message; 0: unknown. A compressed message counts with its maximum size.
+// message; 0 means unknown. A compressed message counts with its maximum size.
 func expected(r *http.Request, most int64) int64 {
 	length := min(r.ContentLength, most)
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
@@ -30,7 +30,7 @@ func expected(r *http.Request, most int64) int64 {
 // on first.
 type heldBody struct {
 	io.Reader
-	failed error // as the client gets it, where it is the gateway's own; nil: there is none
+	failed error // as the client gets it, where it is the gateway's own; nil means none
 }
 
 // Close implements io.Closer.

@@ -22,12 +22,12 @@ var unsupportedType = problem.Own(http.StatusUnsupportedMediaType, codes.Invalid
 		"application/grpc-web+proto or application/grpc-web-text; Connect application/proto or application/json, and "+
 		"application/connect+proto or application/connect+json for methods with streams").NotStarted()
 
-// refused is a rejection by the front door itself, of a request that has become no call, or of a message of one.
+// refused returns a rejection by the front door itself, of a request that has become no call, or of a message of one.
 func refused(reason string, kind call.Kind, format string, args ...any) error {
 	return &call.Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// said is an error as the client gets it.
+// said returns an error as the client gets it.
 func said(err error, p call.Progress) error {
 	var r *call.Refusal
 	if !errors.As(err, &r) {

@@ -15,7 +15,7 @@ type target struct {
 	path      string                        // as gRPC has it
 	authority string                        // which may name the capability
 	json      bool                          // the messages are JSON
-	schema    protoreflect.MethodDescriptor // nil: not known
+	schema    protoreflect.MethodDescriptor // nil means not known
 	body      *heldBody                     // of the request
 	begun     bool                          // connect-go has read the request's header, and the message of a unary one
 }

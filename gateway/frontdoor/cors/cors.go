@@ -23,7 +23,7 @@ type Config struct {
 	Origins     []string      // https://app.example.com, https://*.example.com for all below it, or *
 	Headers     []string      // request headers, besides those that are header.Sent
 	Expose      []string      // response headers, besides those that are header.Read
-	MaxAge      time.Duration // how long browsers cache a preflight; 0: their default
+	MaxAge      time.Duration // how long browsers cache a preflight; 0 means their default
 	Credentials bool          // with client certificates; not with *
 }
 

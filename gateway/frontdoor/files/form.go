@@ -86,15 +86,15 @@ const (
 // formPart is a part of a form.
 type formPart struct {
 	kind    int
-	name    string // of the file, clean; "": none
+	name    string // of the file, clean; empty means none
 	typ     string // media type
 	raw     *partReader
 	content io.Reader     // raw, decoded
-	refusal *call.Refusal // of this file; nil: it is read
+	refusal *call.Refusal // of this file; nil means it is read
 }
 
-// readPart reads what a part says of itself. A file has a filename, which may be empty, or a type that a text of a page
-// does not have.
+// readPart reads what a part says of itself. A file has a filename, which may be empty, or a type that a text of a
+// page does not have.
 func readPart(part *multipart.Part) (p formPart, err error) {
 	said := part.Header.Get("Content-Type")
 	p.raw = &partReader{part: part}

@@ -18,7 +18,7 @@ import (
 // maxName is the maximum length of a file name in bytes, as in file systems.
 const maxName = 255
 
-// cleanName is a name that does no harm where a file is made by it or a person reads it: the
+// cleanName returns a name that does no harm where a file is made by it or a person reads it: the
 // last part of a path, without control characters and those that turn the direction of
 // writing around, and not longer than file systems take. "" stands for no name.
 func cleanName(name string) string {
@@ -51,7 +51,7 @@ func shorten(name string) string {
 	return strings.TrimRight(name[:end], " ") + ext
 }
 
-// nameIn is the name of a file in a request: of the query, else of Content-Disposition.
+// nameIn returns the name of a file in a request: of the query, else of Content-Disposition.
 func nameIn(r *http.Request) (string, *call.Refusal) {
 	if query := r.URL.Query(); query.Has("filename") {
 		return cleanName(query.Get("filename")), nil
@@ -68,8 +68,8 @@ func nameIn(r *http.Request) (string, *call.Refusal) {
 	return cleanName(name), nil
 }
 
-// nameOf returns the file name in a Content-Disposition (RFC 6266, whose filename* goes first), and whether it has one,
-// which may be empty.
+// nameOf returns the file name in a Content-Disposition (RFC 6266, whose filename* goes first), and whether it has
+// one, which may be empty.
 func nameOf(disposition string) (name string, named, readable bool) {
 	_, params, err := mime.ParseMediaType(disposition)
 	name, named = params["filename"]
@@ -98,7 +98,7 @@ func checkQuery(raw string, isForm bool) *call.Refusal {
 	return nil
 }
 
-// disposition is the value of a response's Content-Disposition (RFC 6266). name must be clean.
+// disposition returns the value of a response's Content-Disposition (RFC 6266). name must be clean.
 func disposition(how, name string) string {
 	if name == "" {
 		return how
@@ -116,7 +116,7 @@ func disposition(how, name string) string {
 	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain.String(), extended(name))
 }
 
-// extended is a text as RFC 8187 writes it.
+// extended returns a text as RFC 8187 writes it.
 func extended(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

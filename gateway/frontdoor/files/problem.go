@@ -13,7 +13,7 @@ func begun(r *call.Refusal) *call.Refusal {
 	return r
 }
 
-// refusedByCapability is a capability's own error.
+// refusedByCapability returns a capability's own error.
 func refusedByCapability(kind call.Kind, text string) *call.Refusal {
 	return &call.Refusal{Kind: kind, Reason: "ARTIFACT_REFUSED", Message: text, Progress: call.Sent}
 }
@@ -32,7 +32,7 @@ func badForm(why string) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_FORM", Message: why}
 }
 
-// broken is a body that ended before its end.
+// broken returns a body that ended before its end.
 func broken() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "UPLOAD_CUT_OFF",
 		Message: "the body ended before its end; nothing of the file was kept", Progress: call.Sent}
@@ -53,13 +53,13 @@ func mismatch() *call.Refusal {
 		Message: "the content does not match its digest; nothing of the file was stored", Progress: call.Sent}
 }
 
-// unread is the error of an upload that the capability answered before it had read all of it.
+// unread returns the error of an upload that the capability answered before it had read all of it.
 func unread() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ARTIFACT_NOT_READ",
 		Message: "the capability answered before it had all of the file, or gave it no id", Progress: call.Sent}
 }
 
-// cutOff is a download that ended well, as far as gRPC knows, without its last chunk.
+// cutOff returns a download that ended well, as far as gRPC knows, without its last chunk.
 func cutOff() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF",
 		Message: "the capability ended the file before its last chunk; the file is incomplete", Progress: call.Sent}

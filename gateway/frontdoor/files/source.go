@@ -17,7 +17,7 @@ type source struct {
 	begun  bool
 }
 
-// next is the next piece of the file, which may be empty. io.EOF is its end, and that the call
+// next returns the next piece of the file, which may be empty. io.EOF is its end, and that the call
 // ended well, too. It is only read until then.
 func (s *source) next() ([]byte, error) {
 	c, err := s.stream.Recv()

@@ -20,7 +20,7 @@ const chunkBytes = 256 << 10
 // Uploaded is a file that a capability has.
 type Uploaded struct {
 	ID          string
-	Filename    string // as sent to the capability; "": none
+	Filename    string // as sent to the capability; empty means none
 	ContentType string
 	Size        int64
 	SHA256      Sum
@@ -29,7 +29,7 @@ type Uploaded struct {
 // Result is the outcome of one file.
 type Result struct {
 	Uploaded
-	Err error // a call.Refusal or a gRPC status; nil: the capability has the file
+	Err error // a call.Refusal or a gRPC status; nil means the capability has the file
 }
 
 // Uploads is the outcome of a request.

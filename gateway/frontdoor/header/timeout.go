@@ -16,8 +16,8 @@ const (
 	RequestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
 )
 
-// Timeout returns the time that a request gives its call, the shorter one of the two headers; 0: none. The error is for
-// the client.
+// Timeout returns the time that a request gives its call, the shorter one of the two headers; 0 means none. The error
+// is for the client.
 func Timeout(h http.Header) (time.Duration, error) {
 	var shortest time.Duration
 	for _, of := range []struct {

@@ -41,7 +41,7 @@ type person struct {
 
 // Door is the front door of the inbox. It implements web.SignIn.
 type Door struct {
-	cfg *Config // nil: there is no inbox
+	cfg *Config // nil means no inbox
 	http.Handler
 }
 

@@ -68,12 +68,12 @@ const stateTTL = time.Hour
 type asking struct {
 	mu      sync.Mutex                 // is held while the client is asked
 	over    bool                       // the call has ended
-	instead func() (sdk.Result, error) // the client gets that if there is no answer yet; nil: a tool's error
+	instead func() (sdk.Result, error) // the client gets that if there is no answer yet; nil means a tool's error
 	stop    []func()                   // end what the client is sent meanwhile, the last one first
 }
 
 // approve makes a call that may need an approval. The result or the error is that of a client that has to do something
-// first; nil: there is an answer of the call.
+// first; nil means there is an answer of the call.
 func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResponse, sdk.Result, error) {
 	if i.state != "" {
 		if result, err := h.readState(i); result != nil || err != nil {
@@ -149,8 +149,8 @@ func (a *asking) end() {
 
 const wasDeclined = "The approval of this call was declined. The call has not run."
 
-// readState reads the state of a client that has shown its user a page or a form, and approves the call if its user has
-// done so in the form. A result or an error ends the call.
+// readState reads the state of a client that has shown its user a page or a form, and approves the call if its user
+// has done so in the form. A result or an error ends the call.
 func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 	var s state
 	switch {
@@ -204,7 +204,7 @@ type inputRequired struct {
 	State      string              `json:"requestState"`
 }
 
-// waiting is the result of a call that nobody has approved in time.
+// waiting returns the result of a call that nobody has approved in time.
 func (p pending) waiting(stateless bool) *callResult {
 	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments runs "+
 		"once it is approved.", stateless)

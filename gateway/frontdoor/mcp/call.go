@@ -20,18 +20,18 @@ type invocation struct {
 	name      string // of the tool, as the client has it
 	req       *docpb.InvokeRequest
 	told      *progress // tells of the progress
-	progress  any       // token of progress notifications; nil: none are asked for, or the client takes no events
+	progress  any       // token of progress notifications; nil means none are asked for, or the client takes no events
 	stateless bool      // the request is of a revision without sessions
 	results   Results   // of the tool
-	rest      []byte    // what the answer of an MCP server has besides its result_json; nil: nothing
+	rest      []byte    // what the answer of an MCP server has besides its result_json; nil means nothing
 
 	tasks   bool              // the client takes a task for a result
 	urls    bool              // the client shows addresses to its user
 	forms   bool              // it shows forms
 	elicits bool              // it shows forms that are asked for on the stream of the call
 	seals   seals             // of the caller
-	state   string            // of an earlier attempt; "": this is the first
-	answer  *sdk.ElicitResult // of the user to what that attempt has asked; nil: none
+	state   string            // of an earlier attempt; empty means this is the first
+	answer  *sdk.ElicitResult // of the user to what that attempt has asked; nil means none
 }
 
 // callDirect answers tools/call of a client that the SDK does not see.
@@ -166,7 +166,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	return i, nil
 }
 
-// answerOf returns what the user of a client has answered to the page of an approval, or a form; nil: nothing.
+// answerOf returns what the user of a client has answered to the page of an approval, or a form; nil means nothing.
 func answerOf(responses sdk.InputResponseMap) *sdk.ElicitResult {
 	r, _ := responses[inputApproval].(*sdk.ElicitResult)
 	return r

@@ -14,9 +14,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// readDirect returns the call of a message that the SDK need not see; nil: it has to. The SDK decodes a message a dozen
-// times, which costs more than all the rest of a call. What it checks is checked here, and where that fails, or where a
-// member is an unusual one, it gets the message and answers.
+// readDirect returns the call of a message that the SDK need not see; nil means it has to. The SDK decodes a message a
+// dozen times, which costs more than all the rest of a call. What it checks is checked here, and where that fails, or
+// where a member is an unusual one, it gets the message and answers.
 func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.CallToolRequest {
 	if m.tool == "" || m.streams || m.id == nil {
 		return nil
@@ -176,7 +176,7 @@ func (h *Handler) writeResult(w *writer, result sdk.Result, stateless bool) {
 	w.result(r, about)
 }
 
-// statusOf is the status of HTTP for an error of JSON-RPC since 2026-07-28.
+// statusOf returns the status of HTTP for an error of JSON-RPC since 2026-07-28.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:

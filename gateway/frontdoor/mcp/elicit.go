@@ -16,9 +16,9 @@ import (
 )
 
 // Before 2026-07-28, a server asks the user of a client with a request of its own, on the stream of the call
-// (2025-11-25, Elicitation). The client answers with a POST, which any replica may get. The id of the request says what
-// it is about, so that each replica can answer the approval. The call waits for that as for any answer, at its own
-// replica.
+// (2025-11-25, Elicitation). The client answers with a POST, which any replica may get. The id of the request says
+// what it is about, so that each replica can answer the approval. The call waits for that as for any answer, at its
+// own replica.
 
 const (
 	elicitVersion = "2025-06-18" // the first revision with forms
@@ -68,7 +68,7 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 
 // answer is the response of a client to such a request.
 type answer struct {
-	action  string // "": the response is an error
+	action  string // empty means the response is an error
 	approve bool
 }
 
@@ -145,8 +145,8 @@ const approveField = "approve"
 const formSchema = `{"type":"object","properties":{"approve":{"type":"boolean","title":"Run this call",` +
 	`"default":false}},"required":["approve"]}`
 
-// form returns a form to approve a call; nil: the caller may not approve its own call, or not without a comment. The
-// gateway decides on that as for any answer of the caller.
+// form returns a form to approve a call; nil means the caller may not approve its own call, or not without a comment.
+// The gateway decides on that as for any answer of the caller.
 func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.ElicitParams {
 	got, err := h.approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: id})
 	a := got.GetApproval()

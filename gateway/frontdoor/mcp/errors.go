@@ -49,8 +49,8 @@ const (
 	capabilityUnknown = "CAPABILITY_UNKNOWN"
 )
 
-// hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx. It
-// depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name
+// hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx.
+// It depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name
 // leads to none.
 func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	reason := toolUnknown
@@ -68,7 +68,8 @@ func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 // maxNamed bounds the tools that a misspelt name is compared with.
 const maxNamed = 1000
 
-// namesIn returns the names of the tools of a capability that the caller of ctx may use; "": of all capabilities.
+// namesIn returns the names of the tools of a capability that the caller of ctx may use; empty means of all
+// capabilities.
 func (h *Handler) namesIn(ctx context.Context, capability string) (all []string) {
 	names := h.settings.Load().Names
 	// After an error the rejection names no tool.

@@ -30,8 +30,8 @@ func cacheable(_ context.Context, req sdk.Request, c *sdk.Cacheable) {
 	}
 }
 
-// list answers tools/list with a page of the tools that the caller may use. Tools are in the order of capabilities, and
-// of their author in each.
+// list answers tools/list with a page of the tools that the caller may use. Tools are in the order of capabilities,
+// and of their author in each.
 func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Result, error) {
 	r := exchangeOf(ctx).r
 	if h.searches(r) {
@@ -80,7 +80,7 @@ type page struct {
 	tools []*listedTool
 	last  place
 	bytes int
-	next  string // cursor of the next page; "": this is the last one
+	next  string // cursor of the next page; empty means this is the last one
 
 	stateless bool // it is for a client of a revision without sessions
 }
@@ -119,7 +119,8 @@ func (p *page) begin(capability string, tools []Tool) int {
 // place is a tool at which a page ends.
 type place struct{ capability, tool string }
 
-// cursor is the place as a client gets it. It is no secret: a client that changes it gets another page of its own list.
+// cursor returns the place as a client gets it. It is no secret: a client that changes it gets another page of its own
+// list.
 func (p place) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.capability + "\n" + p.tool))
 }

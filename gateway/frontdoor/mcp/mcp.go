@@ -30,14 +30,14 @@ type Config struct {
 	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 	Catalog Catalog
 	// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule of the caller
-	// of ctx names it. It answers from memory. nil: calls find out.
+	// of ctx names it. It answers from memory. nil means calls find out.
 	Absent func(ctx context.Context, capability, tool string) bool
-	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil: it is not.
+	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil means it is not.
 	Authenticate func(*http.Request) error
 	// Invokes and Lists return why the caller of a request lacks the scope to call tools, or to list them, as a gRPC
-	// status; nil: it has it.
+	// status; nil means it has it.
 	Invokes, Lists func(*http.Request) error
-	// Scopes returns the scopes of this server that clients may ask each of the issuers for; nil: none are known.
+	// Scopes returns the scopes of this server that clients may ask each of the issuers for; nil means none are known.
 	Scopes  func(issuers []string) []string
 	Version string // of the program
 	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get
@@ -46,10 +46,10 @@ type Config struct {
 	Tenant func(*http.Request) string // of the caller of a request
 	// Caller identifies the caller of a request; required with Keys.
 	Caller func(*http.Request) string
-	// Cancel has the other replicas call Cancelled with a request; nil: there is no other one. It may wait until ctx
+	// Cancel has the other replicas call Cancelled with a request; nil means no other one. It may wait until ctx
 	// ends.
 	Cancel  func(ctx context.Context, request string)
-	Tasks   Tasks         // calls that wait for a person, as tasks; nil: there are none
+	Tasks   Tasks         // calls that wait for a person, as tasks; nil means none
 	MaxBody int64         // of a request, in bytes; default 4 MiB
 	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
 	Beat    time.Duration // how often a client hears of a request that takes longer; default 10 s
@@ -63,11 +63,12 @@ const (
 
 // Settings of a Handler may change while it serves. The zero value works.
 type Settings struct {
-	Names *Names // nil: the prefix of each tool is the capability's id
+	Names *Names // nil means the prefix of each tool is the capability's id
 	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
 	// default 45 s: clients give a call 60 s.
 	ApprovalWait time.Duration
-	PublicURL    string // at which clients reach the gateway, without a final slash; "": that of their requests
+	// at which clients reach the gateway, without a final slash; empty means that of their requests
+	PublicURL string
 	// Search are the tenants whose callers get tools to search and call others, in place of all; "*": all tenants.
 	Search  []string
 	Issuers []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
@@ -84,8 +85,8 @@ type Catalog interface {
 	View
 	// Known reports whether a capability is known to have a tool, for whichever callers. It answers from memory.
 	Known(capability, tool string) bool
-	// Schema returns the JSON Schema of the arguments of a tool; nil: the caller of ctx does not see its capability, or
-	// it is unknown. It answers from memory.
+	// Schema returns the JSON Schema of the arguments of a tool; nil means the caller of ctx does not see its
+	// capability, or it is unknown. It answers from memory.
 	Schema(ctx context.Context, capability, tool string) []byte
 	// Results returns of what form the results of a tool are. It answers from memory.
 	Results(capability, tool string) Results
@@ -94,9 +95,9 @@ type Catalog interface {
 // Tool is a tool that a caller may use.
 type Tool struct {
 	Name, Description string
-	InputSchema       []byte             // JSON Schema of the arguments; nil: unknown
-	OutputSchema      *toolschema.Schema // of the result; nil: unknown
-	Extras            *manifest.Extras   // what its MCP server lists besides; nil: nothing
+	InputSchema       []byte             // JSON Schema of the arguments; nil means unknown
+	OutputSchema      *toolschema.Schema // of the result; nil means unknown
+	Extras            *manifest.Extras   // what its MCP server lists besides; nil means nothing
 	Idempotent        bool               // a call may be repeated
 	ReadOnly          bool               // calls change nothing
 }
@@ -106,7 +107,7 @@ type Results struct {
 	Relayed  bool               // an MCP server makes the results, which pass unchanged
 	Statuses bool               // errors of the tool are statuses
 	Listed   bool               // the pieces of a stream are the items of a list
-	Schema   *toolschema.Schema // that they are checked against; nil: none
+	Schema   *toolschema.Schema // that they are checked against; nil means none
 }
 
 // Handler serves MCP. It is safe for concurrent use and has nothing to close.
@@ -179,9 +180,9 @@ type exchange struct {
 	out     http.ResponseWriter // the SDK writes the response to it
 	read    *message
 	session session
-	memory  *memory    // of a call that the SDK does not see; nil: of none
+	memory  *memory    // of a call that the SDK does not see; nil means of none
 	events  *events    // of the response, which begins with them, or is one JSON object
-	alive   *heartbeat // of the events; nil: the client takes none
+	alive   *heartbeat // of the events; nil means the client takes none
 }
 
 type exchangeKey struct{}
@@ -271,7 +272,7 @@ func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Re
 	h.serveSDK(ctx, sdk, x)
 }
 
-// receive is the SDK's middleware that answers the methods of tools.
+// receive returns the SDK's middleware that answers the methods of tools.
 func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		// The SDK ends a handler with its request in the newest revision alone.

@@ -17,7 +17,7 @@ type meta struct {
 	revision    string        // of the request
 	hasRevision bool          // there is one, which may be no text
 	progress    bool          // the client asks for progress notifications
-	token       any           // of these: a string, or the JSON of a number; nil: it is neither
+	token       any           // of these: a string, or the JSON of a number; nil means it is neither
 	tasks       bool          // the client takes tasks for results
 	shows                     // what the client shows to its user
 	plain       bool          // the SDK takes what a client says of itself, which is also all that a client has to say

@@ -66,7 +66,7 @@ func (h *Handler) Metrics() *metric.Set {
 	return set
 }
 
-// measured is the SDK's middleware that counts requests.
+// measured returns the SDK's middleware that counts requests.
 func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		of, begun := operation{method: method}, time.Now()
@@ -88,7 +88,7 @@ func (h *Handler) isKnown(ctx context.Context, name string) bool {
 	return ok && h.cfg.Catalog.Known(capability, tool)
 }
 
-// failureOf returns the error.type of an operation; "": it succeeded.
+// failureOf returns the error.type of an operation; empty means it succeeded.
 func failureOf(result sdk.Result, err error) string {
 	if err == nil {
 		if r, ok := result.(*callResult); ok && r.failed {

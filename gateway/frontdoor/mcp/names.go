@@ -20,7 +20,7 @@ type Names struct {
 	bare     []string          // capabilities whose tools have no prefix, sorted
 }
 
-// NewNames returns the names of capabilities with a prefix other than their id; "": none.
+// NewNames returns the names of capabilities with a prefix other than their id; empty means none.
 func NewNames(prefixes map[string]string) *Names {
 	n := &Names{prefixes: prefixes, owners: map[string]string{}}
 	for capability, prefix := range prefixes {
@@ -74,8 +74,8 @@ func (n *Names) Resolve(ctx context.Context, name string, view View) (capability
 	return capability, tool, prefix != "" && tool != ""
 }
 
-// resolveBare returns the capability of a tool without a prefix: the first that has it. It is false without, unless the
-// caller sees only one such capability, whose tools may be unknown.
+// resolveBare returns the capability of a tool without a prefix: the first that has it. It is false without, unless
+// the caller sees only one such capability, whose tools may be unknown.
 func (n *Names) resolveBare(ctx context.Context, tool string, view View) (capability string, ok bool) {
 	for _, c := range n.bare {
 		switch {

@@ -78,7 +78,7 @@ func (p *param) check(header http.Header, object json.RawMessage) error {
 	return nil
 }
 
-// sameParam reports whether a header has the value of an argument; nil: there is none.
+// sameParam reports whether a header has the value of an argument; nil means none.
 func sameParam(values []string, argument json.RawMessage) bool {
 	if argument == nil || len(values) != 1 {
 		return argument == nil && len(values) == 0

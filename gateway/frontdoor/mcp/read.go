@@ -29,19 +29,20 @@ const (
 // message is a JSON-RPC message that has one reading.
 type message struct {
 	body      []byte
-	id        []byte // JSON, of a number the client's own digits; nil: none
-	method    string // "": a response
-	params    []byte // JSON of an object, in body, for the SDK; nil: none
+	id        []byte // JSON, of a number the client's own digits; nil means none
+	method    string // empty means a response
+	params    []byte // JSON of an object, in body, for the SDK; nil means none
 	version   string // of the protocol, in the header; "" where it has none
 	streams   bool   // it is answered with events
 	mayStream bool   // its client takes events instead of JSON
-	cancels   string // id of the request that it cancels; "": none
-	tool      string // that it calls; "": none, or its name is too long
+	cancels   string // id of the request that it cancels; empty means none
+	tool      string // that it calls; empty means none, or its name is too long
 	meta      meta
-	answer    *answer              // of a response to elicitation/create; nil: it is something else
+	answer    *answer              // of a response to elicitation/create; nil means it is something else
 	failed    bool                 // it is a response with an error
-	call      *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil: it has to
-	batch     []json.RawMessage    // messages that were sent together; the other fields are unset; nil: it is one message
+	call      *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil means it has to
+	// messages that were sent together; the other fields are unset; nil means it is one message
+	batch []json.RawMessage
 }
 
 // isStateless reports whether the request is of a revision without sessions.

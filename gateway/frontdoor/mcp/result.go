@@ -21,15 +21,15 @@ import (
 // callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
 type callResult struct {
 	sdk.ResultBase
-	text       []byte        // the first content; nil: there is none
-	items      []byte        // JSON of further ones, with commas between; nil: there are none
+	text       []byte        // the first content; nil means none
+	items      []byte        // JSON of further ones, with commas between; nil means none
 	more       []sdk.Content // further ones
-	structured []byte        // JSON; nil: none
+	structured []byte        // JSON; nil means none
 	failed     bool          // the content is a tool's own error
 	stateless  bool          // it is for a client of a revision without sessions
 }
 
-// newResult returns a result of one text; "": of none.
+// newResult returns a result of one text; empty means of none.
 func newResult(text []byte, stateless bool) *callResult {
 	return &callResult{text: text, stateless: stateless}
 }
@@ -39,7 +39,8 @@ func failed(text string, stateless bool) *callResult {
 	return &callResult{text: []byte(text), failed: true, stateless: stateless}
 }
 
-// failedWith returns the result of a call whose tool has answered with a status: its code and message, and its details.
+// failedWith returns the result of a call whose tool has answered with a status: its code and message, and its
+// details.
 func failedWith(err error, stateless bool) *callResult {
 	p := problem.Of(err)
 	r := failed(p.Code+": "+cmp.Or(p.Detail, "the tool has not said why"), stateless)

@@ -42,7 +42,7 @@ type asking struct {
 	answers []string     // to approvals: the methods that were called
 }
 
-// allowed is the answer to requests whose caller may do everything.
+// allowed returns the answer to requests whose caller may do everything.
 func allowed(*http.Request) error { return nil }
 
 func newAsking(t *testing.T) *asking {

@@ -35,7 +35,7 @@ const (
 type Tasks interface {
 	// Keep stores a call durably. It is false where that is not possible.
 	Keep(r *http.Request, task string, call []byte) bool
-	// Kept returns what Keep has stored; nil: nothing.
+	// Kept returns what Keep has stored; nil means nothing.
 	Kept(r *http.Request, task string) ([]byte, error)
 	// State returns the state of a task's approval, TaskCancelled, or "" if it is not known, or not any more.
 	State(r *http.Request, task string) (string, error)
@@ -80,7 +80,7 @@ func (h *Handler) takesTasks(x *exchange) bool {
 	return x.read.meta.tasks && h.cfg.Tasks != nil && x.read.isStateless()
 }
 
-// createTask returns the task of a call that waits for its approval; nil: it cannot be one.
+// createTask returns the task of a call that waits for its approval; nil means it cannot be one.
 func (h *Handler) createTask(i *invocation, p pending) sdk.Result {
 	request, err := proto.Marshal(i.req)
 	if err != nil {
@@ -126,7 +126,7 @@ type taskDone struct {
 	ResultType string `json:"resultType"`
 }
 
-// taskMethods are the methods of the extension.
+// taskMethods returns the methods of the extension.
 func taskMethods() []string { return []string{"tasks/get", "tasks/update", "tasks/cancel"} }
 
 // addTasks has a server answer the methods of the extension.
@@ -212,7 +212,8 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	if mayComeAgain(err) {
 		return nil, err
 	}
-	used := status.InfoOf(err).GetReason() == "APPROVAL_USED" // another request makes the call, or something else has used it
+	// another request makes the call, or something else has used it
+	used := status.InfoOf(err).GetReason() == "APPROVAL_USED"
 	result, err := h.answerOf(i, reply, err)
 	t.Updated = time.Now().UTC()
 	if err == nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// writer writes a response of JSON-RPC. A long one is sent while it is encoded: control characters make it six times as
-// long as the result.
+// writer writes a response of JSON-RPC. A long one is sent while it is encoded: control characters make it six times
+// as long as the result.
 type writer struct {
 	text []byte
 	err  error
-	send func(text []byte) error // sends the next part, which it may change; nil: text is the whole response
+	send func(text []byte) error // sends the next part, which it may change; nil means text is the whole response
 	sent bool                    // a part was sent; text is the rest
 	gone bool                    // the client takes no more
 }

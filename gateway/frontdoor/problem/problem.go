@@ -33,8 +33,9 @@ type Problem struct {
 	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
-	Details    []json.RawMessage `json:"details,omitempty"`     // of a backend's status, as status.DetailsJSON has them
-	RequestID  string            `json:"request_id,omitempty"`
+	// of a backend's status, as status.DetailsJSON has them
+	Details   []json.RawMessage `json:"details,omitempty"`
+	RequestID string            `json:"request_id,omitempty"`
 	// 32 hexadecimal digits of the request's trace
 	TraceID    string          `json:"trace_id,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`      // of a failed tool, as in InvokeResponse
@@ -78,7 +79,7 @@ func Of(err error) Problem {
 	return p
 }
 
-// Challenge returns the WWW-Authenticate header of a response with p; "": it has none.
+// Challenge returns the WWW-Authenticate header of a response with p; empty means none.
 func (p Problem) Challenge() string {
 	if p.Type == "" || p.Type == blank { // the reason is a backend's
 		p.Reason = ""

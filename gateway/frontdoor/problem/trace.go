@@ -29,7 +29,7 @@ func Called(ctx context.Context) {
 	}
 }
 
-// traceOf returns the trace of a request: its sender's, or the one that the gateway began; "": none.
+// traceOf returns the trace of a request: its sender's, or the one that the gateway began; empty means none.
 func traceOf(r *http.Request) string {
 	if parent, ok := tracing.ParseParent(r.Header.Get(tracing.Traceparent)); ok {
 		return parent.TraceID().Text()

@@ -21,7 +21,7 @@ var (
 )
 
 // WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without
-// the name of the library; "": it is an error of another library.
+// the name of the library; empty means it is an error of another library.
 func WithoutValue(text string) string {
 	found := placed.FindStringSubmatch(strings.ReplaceAll(text, "\n", " "))
 	if found == nil {
@@ -38,8 +38,8 @@ func WrongBody(text string) string {
 	return "the body is invalid: " + cmp.Or(WithoutValue(text), "it is not the JSON of this request")
 }
 
-// Parameter returns the parameter of the query that an error of grpc-gateway is about. ok: there is one, which may have
-// no name.
+// Parameter returns the parameter of the query that an error of grpc-gateway is about. ok: there is one, which may
+// have no name.
 func Parameter(text string) (name string, ok bool) {
 	found := parameter.FindStringSubmatch(text)
 	if found == nil {

@@ -13,10 +13,10 @@ import (
 type Call struct {
 	// IdempotencyKeys are the values of the request's Idempotency-Key header; there may be one at most.
 	IdempotencyKeys []string
-	// Signature is the signature of a signed URL, in place of a credential; "": none.
+	// Signature is the signature of a signed URL, in place of a credential; empty means none.
 	Signature string
 	// Asked is called if the call needs an approval, once and beside the relay. It returns how long the call waits for
-	// the answer, and may block until the call ends. nil: the metadata of the call says how long it waits.
+	// the answer, and may block until the call ends. nil means the metadata of the call says how long it waits.
 	Asked func(call.Approval) (wait time.Duration)
 }
 

@@ -14,10 +14,10 @@ type Results interface {
 
 type resultsKey struct{}
 
-// ResultsKey is the key of a context's Results, for With.
+// ResultsKey returns the key of a context's Results, for With.
 func ResultsKey() any { return resultsKey{} }
 
-// ResultsOf returns the Results of the request of ctx; nil: nothing is bounded.
+// ResultsOf returns the Results of the request of ctx; nil means nothing is bounded.
 func ResultsOf(ctx context.Context) Results {
 	r, _ := ctx.Value(resultsKey{}).(Results)
 	return r
@@ -26,8 +26,8 @@ func ResultsOf(ctx context.Context) Results {
 // SmallResult is the size up to which a response is not charged: the fixed cost of a request covers it.
 const SmallResult = 16 << 10
 
-// HoldResult charges n bytes of a response before the request of ctx holds them. The error is a gRPC status: the owner of
-// the request holds as much as its share allows.
+// HoldResult charges n bytes of a response before the request of ctx holds them. The error is a gRPC status: the owner
+// of the request holds as much as its share allows.
 func HoldResult(ctx context.Context, n int) error {
 	if n <= SmallResult {
 		return nil

@@ -17,8 +17,8 @@ import (
 // leastCompressed is the shortest answer that is worth compressing, in bytes.
 const leastCompressed = 1 << 10
 
-// compressed compresses a JSON response for clients that accept it. It is no response.Writer, as the first bytes of the
-// body decide about the header.
+// compressed compresses a JSON response for clients that accept it. It is no response.Writer, as the first bytes of
+// the body decide about the header.
 //
 // The length of a compressed response reveals something about its content (BREACH). An attack needs a secret and
 // the attacker's text in the same response, and a victim that repeats requests with its credentials. Apart from
@@ -28,9 +28,9 @@ type compressed struct {
 	http.ResponseWriter
 	coding string // that the client would rather have: gzip, zstd or ""
 	head   bool   // the response has no body
-	code   int    // of WriteHeader; 0: not called
+	code   int    // of WriteHeader; 0 means not called
 	begun  bool   // the header is sent
-	to     coder  // nil: not compressed
+	to     coder  // nil means not compressed
 }
 
 // coder is an encoder that can be used again.
@@ -155,8 +155,8 @@ func (c *compressed) end() {
 	c.to = nil
 }
 
-// codingWanted negotiates the content coding (RFC 9110 §12.5.3); "": none. Among equal weights it is zstd, which
-// is cheaper.
+// codingWanted negotiates the content coding (RFC 9110 §12.5.3); empty means none. Among equal weights it is zstd,
+// which is cheaper.
 func codingWanted(h http.Header) string {
 	ranges := accept.Ranges(h, "Accept-Encoding")
 	best, most := "", 0.0

@@ -41,7 +41,7 @@ type conditional struct {
 	http.ResponseWriter
 	get   bool
 	known []string // If-None-Match
-	code  int      // of WriteHeader; 0: not called
+	code  int      // of WriteHeader; 0 means not called
 	begun bool     // the header is sent
 	same  bool
 }

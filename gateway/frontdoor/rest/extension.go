@@ -80,11 +80,14 @@ func toCapability(ctx context.Context, capability string) (context.Context, erro
 
 // Pieces are how the messages of a stream become records.
 type Pieces[T any] struct {
-	Call    func(context.Context) (grpc.ServerStreamingClient[T], error)
-	Record  func(*T) (event string, members []byte, err error) // members are those of a JSON object, without its braces
-	Verdict func() error                                       // of a stream that ended well: nil, or why it was not all
-	Failed  string                                             // event of the last record of a call that failed
-	Header  string                                             // metadata of the stream that is a header of the response; "": none
+	Call func(context.Context) (grpc.ServerStreamingClient[T], error)
+	// members are those of a JSON object, without its braces
+	Record func(*T) (event string, members []byte, err error)
+	// of a stream that ended well: nil, or why it was not all
+	Verdict func() error
+	Failed  string // event of the last record of a call that failed
+	// metadata of the stream that is a header of the response; empty means none
+	Header string
 }
 
 // ServeStream makes a call and answers with its messages, each a record. The response begins with the first of them;
@@ -129,7 +132,7 @@ func (p *pieces[T]) done() error { return p.record(recordDone, nil) }
 
 func (p *pieces[T]) failed(all problem.Problem) error { return p.problem(p.of.Failed, all) }
 
-// Members are the members of a message's JSON object, without its braces.
+// Members returns the members of a message's JSON object, without its braces.
 func Members(m proto.Message) ([]byte, error) {
 	text, err := encodeMessage(m)
 	if err != nil {
@@ -147,5 +150,5 @@ func Unprocessable(reason, detail string, of map[string]string) error {
 		Metadata: of, Progress: call.Sent}
 }
 
-// CutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
+// CutOff returns the error of a stream that ended well, as far as gRPC knows, without its last piece.
 func CutOff(detail string) error { return cutOff(detail) }

@@ -53,7 +53,7 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	}, nil
 }
 
-// wait returns how long an owner has to wait; 0: not at all.
+// wait returns how long an owner has to wait; 0 means not at all.
 func (p *pace) wait(owner string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

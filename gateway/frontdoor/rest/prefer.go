@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// preferred is the value of a preference of a request (RFC 7240), "" where it has none.
+// preferred returns the value of a preference of a request (RFC 7240), "" where it has none.
 func preferred(header http.Header, name string) string {
 	for _, line := range header.Values("Prefer") {
 		for preference := range strings.SplitSeq(line, ",") {

@@ -113,7 +113,7 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// check validates a request before its body is read. It returns the call's timeout; 0: none.
+// check validates a request before its body is read. It returns the call's timeout; 0 means none.
 func (h *Handler) check(r *http.Request, params map[string]string) (time.Duration, *call.Refusal) {
 	for id, v := range params {
 		if !utf8.ValidString(v) || v == "" && slices.Contains(h.needed, id) {

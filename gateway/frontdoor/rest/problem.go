@@ -117,7 +117,7 @@ func (t toolFailure) problem() problem.Problem {
 	return p
 }
 
-// problemIn is the problem of a stream that has begun, as a record holds it.
+// problemIn returns the problem of a stream that has begun, as a record holds it.
 func (h *Handler) problemIn(r *http.Request, err error) problem.Problem {
 	return problem.Of(err).In(r)
 }

@@ -84,7 +84,7 @@ func (f form) record(event string, id int, members []byte) []byte {
 	return append(append(b, members...), "}\n"...)
 }
 
-// beat is a heartbeat of a stream. The first record of an event stream has an id, so that a client that loses the
+// beat returns a heartbeat of a stream. The first record of an event stream has an id, so that a client that loses the
 // stream does not repeat the call.
 func (f form) beat(begun bool) []byte {
 	switch {
@@ -115,5 +115,6 @@ func piece(data []byte) []byte {
 
 // isText is whether data is one JSON text.
 func isText(data []byte) bool {
-	return strictjson.Check(data) == nil || utf8.Valid(data) && json.Valid(data) // the first is the faster, and stricter
+	// the first is the faster, and stricter
+	return strictjson.Check(data) == nil || utf8.Valid(data) && json.Valid(data)
 }

@@ -27,14 +27,15 @@ type Config struct {
 	MaxBody int64
 	// ToolErrors is the default for tools' errors in requests without Prefer: errors=….
 	ToolErrors ToolErrors
-	// EventSource reports whether a tool may be called with GET. It must not block. nil: no tool may.
+	// EventSource reports whether a tool may be called with GET. It must not block. nil means no tool may.
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s
-	Stall       time.Duration // how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	// how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	Stall time.Duration
 	// Owner returns the tenant, or the network of a client without one, that pays for the document of a request. nil:
 	// all pay together.
 	Owner func(*http.Request) string
-	// Unary makes the calls of tools that bypass the mux; nil: none do.
+	// Unary makes the calls of tools that bypass the mux; nil means none do.
 	Unary Unary
 	// Files bounds files.
 	Files      files.Config

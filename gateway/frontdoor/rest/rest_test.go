@@ -67,14 +67,14 @@ func (b *backend) see(ctx context.Context, req *docpb.InvokeRequest) {
 	}
 }
 
-// last is the call that came last.
+// last returns the call that came last.
 func (b *backend) last() (*docpb.InvokeRequest, metadata.MD, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.req, b.md, b.left
 }
 
-// door is a front door whose gateway is b alone, over real sockets.
+// door returns a front door whose gateway is b alone, over real sockets.
 func door(t testing.TB, b *backend, cfg rest.Config) *httptest.Server {
 	t.Helper()
 	return resttest.Serve(t, func(g *grpc.Server) { docpb.RegisterCapabilityServer(g, b) }, cfg)
@@ -235,7 +235,7 @@ func TestDeadlines(t *testing.T) {
 	for _, tt := range []struct {
 		header []string
 		min    time.Duration
-		max    time.Duration // 0: refused
+		max    time.Duration // 0 means refused
 	}{
 		{[]string{"Grpc-Timeout", "30S"}, 20 * time.Second, 30 * time.Second},
 		{[]string{"Request-Timeout", "30"}, 20 * time.Second, 30 * time.Second},

@@ -107,7 +107,7 @@ func (s *streaming) done() error {
 
 func (s *streaming) failed(p problem.Problem) error { return s.problem(recordError, p) }
 
-// cutOff is the error of a stream that ended well, as far as gRPC knows, without its last piece.
+// cutOff returns the error of a stream that ended well, as far as gRPC knows, without its last piece.
 func cutOff(detail string) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Message: detail,
 		Progress: call.Sent}

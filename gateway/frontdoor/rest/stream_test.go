@@ -32,7 +32,7 @@ const (
 
 type chunks = grpc.ServerStreamingServer[docpb.InvokeChunk]
 
-// sends is a tool that streams some chunks and ends with err.
+// sends returns a tool that streams some chunks and ends with err.
 func sends(err error, all ...*docpb.InvokeChunk) func(*docpb.InvokeRequest, chunks) error {
 	return func(_ *docpb.InvokeRequest, stream chunks) error {
 		for _, c := range all {

@@ -14,7 +14,7 @@ import (
 // outside is how a browser reaches the port.
 type outside struct {
 	base   string // scheme://host, and the path of the configured URL
-	path   string // of the configured URL; "": none
+	path   string // of the configured URL; empty means none
 	secure bool   // over TLS, perhaps that of a proxy
 }
 
@@ -43,7 +43,7 @@ func sameHost(u *url.URL, r *http.Request) bool {
 	return host == own || u.Port() == "" && host == own+map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
 }
 
-// moved returns the configured URL of a path, for a browser that has come by another name; "": it has not.
+// moved returns the configured URL of a path, for a browser that has come by another name; empty means it has not.
 func (h *Handler) moved(r *http.Request, path string) string {
 	u, err := url.Parse(h.cfg.URL())
 	if err != nil || u.Host == "" || sameHost(u, r) || isLoopback(r.Host) {
@@ -79,10 +79,11 @@ func isLoopback(authority string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// sessionCookie is the name of the cookie with the session. Ports of one host share cookies, so each has its own name.
+// sessionCookie returns the name of the cookie with the session. Ports of one host share cookies, so each has its own
+// name.
 func (h *Handler) sessionCookie(r *http.Request) string { return h.cookieName(r, "") }
 
-// loginCookie is the name of the cookie with a sign-in that has begun.
+// loginCookie returns the name of the cookie with a sign-in that has begun.
 func (h *Handler) loginCookie(r *http.Request) string { return h.cookieName(r, "-login") }
 
 func (h *Handler) cookieName(r *http.Request, of string) string {
@@ -103,7 +104,7 @@ func (h *Handler) setCookie(w http.ResponseWriter, r *http.Request, name, value 
 	http.SetCookie(w, c)
 }
 
-// cookie returns the one cookie of a name; "": there is none, or there are several.
+// cookie returns the one cookie of a name; empty means none, or there are several.
 func cookie(r *http.Request, name string) string {
 	all := r.CookiesNamed(name)
 	if len(all) != 1 {

@@ -67,7 +67,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) purpose() string { return "login " + string(h.cfg.Kind) }
 
-// issuer returns an issuer by its name; nil: there is none.
+// issuer returns an issuer by its name; nil means none.
 func (h *Handler) issuer(name string) *Issuer {
 	all := h.cfg.Issuers()
 	if n := slices.IndexFunc(all, func(i Issuer) bool { return i.Issuer == name }); n >= 0 {
@@ -76,8 +76,8 @@ func (h *Handler) issuer(name string) *Issuer {
 	return nil
 }
 
-// callback begins the session of a person whom the issuer has sent back. It counts as no attempt: begin has counted it,
-// and its cookie is good once.
+// callback begins the session of a person whom the issuer has sent back. It counts as no attempt: begin has counted
+// it, and its cookie is good once.
 func (h *Handler) callback(w http.ResponseWriter, r *http.Request) {
 	var l begun
 	err := h.cfg.Sessions.Unseal(r.Context(), h.purpose(), cookie(r, h.loginCookie(r)), &l)

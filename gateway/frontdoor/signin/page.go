@@ -37,7 +37,7 @@ type content struct {
 	Next    string
 	Inbox   bool
 	Keys    string
-	Problem *call.Refusal // why a sign-in has failed; nil: it has not
+	Problem *call.Refusal // why a sign-in has failed; nil means it has not
 	Out     bool          // the person has signed out
 	Ended   bool          // the session has ended while a page was open
 	Session *session.Session

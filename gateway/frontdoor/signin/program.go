@@ -42,7 +42,7 @@ type programContent struct {
 	wanted
 	Path    string
 	Session *session.Session
-	Code    string // "": not yet
+	Code    string // empty means not yet
 }
 
 // maxState bounds the state of a program's request, in bytes.

@@ -57,7 +57,7 @@ func (p *port) letIn(t *testing.T, b *browser, asked url.Values) reply {
 	return b.do(http.MethodPost, p.URL+"/cli", agreed(page, asked))
 }
 
-// agreed is the form with which a person lets a program in.
+// agreed returns the form with which a person lets a program in.
 func agreed(page reply, asked url.Values) url.Values {
 	_, rest, _ := strings.Cut(page.body, `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)

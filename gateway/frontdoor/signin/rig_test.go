@@ -283,7 +283,7 @@ func (b *browser) me(base string) string {
 	return field(b.T, r.body, "name")
 }
 
-// cookies are the browser's, by name.
+// cookies returns the browser's, by name.
 func (b *browser) cookies(base string) map[string]string {
 	b.Helper()
 	u, err := url.Parse(base)

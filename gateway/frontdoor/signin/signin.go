@@ -17,8 +17,8 @@ import (
 type People interface {
 	// Key returns the session of the holder of a key. It may wait until ctx ends.
 	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)
-	// Check returns a refusal if the person or key of a session may not use the port, or may no longer use it. Otherwise
-	// it returns a text that identifies its rights, and that changes with them.
+	// Check returns a refusal if the person or key of a session may not use the port, or may no longer use it.
+	// Otherwise it returns a text that identifies its rights, and that changes with them.
 	Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal)
 }
 
@@ -31,24 +31,24 @@ type Logins interface {
 // Issuer is an issuer at which people may sign in.
 type Issuer struct {
 	token.Client
-	Title string // on its button; "": its name
+	Title string // on its button; empty means its name
 }
 
 // Config has the dependencies of a Handler. All but Home, Groups and Audit are required.
 type Config struct {
 	Kind     session.Kind
-	Mount    string                     // path before the routes; "": none
+	Mount    string                     // path before the routes; empty means none
 	Home     string                     // path after a sign-in without one; default /
 	Keys     string                     // the keys that the form accepts, in words
 	Sessions *session.Manager           // whoever made it runs it
 	People   People                     // of this port
 	Logins   Logins                     // of all issuers
 	Issuers  func() []Issuer            // that are configured; it must not block
-	URL      func() string              // at which people reach the port; "": at the name of each request
+	URL      func() string              // at which people reach the port; empty means at the name of each request
 	Network  func(*http.Request) string // the network of a client, for its number of attempts
 	Limiter  *session.Limiter           // of attempts
-	Groups   func(group string) bool    // groups that the configuration names; nil: none
-	Audit    *audit.Log                 // nil: none
+	Groups   func(group string) bool    // groups that the configuration names; nil means none
+	Audit    *audit.Log                 // nil means none
 	Log      *slog.Logger
 }
 

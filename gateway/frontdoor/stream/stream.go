@@ -19,7 +19,7 @@ const Beat = ":\n\n"
 // Writer sends each piece of a response at once. It is safe for concurrent use.
 type Writer struct {
 	Out     http.ResponseWriter // must fail if the client reads nothing for too long (bodybudget.WriteTimeout)
-	Type    string              // Content-Type; "": the headers are set already
+	Type    string              // Content-Type; empty means the headers are set already
 	Cache   string              // Cache-Control, with Type
 	Prelude string              // precedes the first piece
 	Late    func()              // sets further headers when the response begins; may be nil
@@ -91,8 +91,8 @@ func Unbuffered(head http.Header) { head.Set("X-Accel-Buffering", "no") }
 // End makes the connection ready for another request.
 func (s *Writer) End() { _ = http.NewResponseController(s.Out).SetWriteDeadline(time.Time{}) }
 
-// Event returns an event. Without an id or a name it has none. The text data has one line; if it is nil, a client keeps
-// the id and dispatches nothing.
+// Event returns an event. Without an id or a name it has none. The text data has one line; if it is nil, a client
+// keeps the id and dispatches nothing.
 func Event(id, name string, data []byte) []byte {
 	b := make([]byte, 0, len(id)+len(name)+len(data)+32)
 	if id != "" {

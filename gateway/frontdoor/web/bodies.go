@@ -87,7 +87,7 @@ func (v *Request) Exceeded(read int64) error {
 // results is what a request holds of responses. It implements request.Results and relay.Account.
 type results struct {
 	mu      sync.Mutex
-	account *fairshare.Account // nil: the request has ended, or not begun
+	account *fairshare.Account // nil means the request has ended, or not begun
 	owner   *Request
 	held    int64
 }

@@ -15,8 +15,10 @@ import (
 
 // Names are the host names that the ports accept. A browser that DNS rebinding has fooled sends others.
 type Names struct {
-	Public *hosts.Names // of the public port, where callers need no credential; nil: those of loopback and all addresses
-	Admin  *hosts.Names // of the operators' port; nil: those of loopback, and the address that a connection came in on
+	// of the public port, where callers need no credential; nil means those of loopback and all addresses
+	Public *hosts.Names
+	// of the operators' port; nil means those of loopback, and the address that a connection came in on
+	Admin *hosts.Names
 }
 
 // Hosts checks the host names of requests. Set changes them.
@@ -47,8 +49,8 @@ func (h *Hosts) Set(n Names) {
 // allows reports whether the public port, or a listener, accepts a name.
 func (h *Hosts) allows(host string) bool { return h.public.Load().Allows(host, nil) }
 
-// CheckCall is Server.Host for gRPC. Clients that send te: trailers (gRPC over HTTP/2, "Requests") may use any name:
-// a page cannot make a browser send it, as TE is a forbidden request-header (Fetch §2.2.2).
+// CheckCall implements Server.Host for gRPC. Clients that send te: trailers (gRPC over HTTP/2, "Requests") may use any
+// name: a page cannot make a browser send it, as TE is a forbidden request-header (Fetch §2.2.2).
 func (h *Hosts) CheckCall(t *filter.Call) *call.Refusal {
 	s := t.Stream
 	if h.callers.NeedsAt(t.Client.At) || s.Peer().Internal {
@@ -60,7 +62,7 @@ func (h *Hosts) CheckCall(t *filter.Call) *call.Refusal {
 	return hostRefusal(s.Authority(), "hosts")
 }
 
-// Admin is Server.Host for the admin API, where a browser may have a session.
+// Admin implements Server.Host for the admin API, where a browser may have a session.
 func (h *Hosts) Admin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

@@ -27,7 +27,7 @@ type Request struct {
 	Inherited
 
 	Network string // of the client, for fair shares of requests without a tenant
-	Person  any    // session of a request to a SignIn door; nil: there is none
+	Person  any    // session of a request to a SignIn door; nil means none
 
 	s        *Server
 	door     *door

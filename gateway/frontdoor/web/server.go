@@ -30,8 +30,8 @@ import (
 
 // Gateway is the part of the gateway that requests need.
 type Gateway interface {
-	// Authenticated records that a client with a valid credential uses a connection; nil: over HTTP/2, which Headers
-	// tells.
+	// Authenticated records that a client with a valid credential uses a connection; nil means over HTTP/2, which
+	// Headers tells.
 	Authenticated(*relay.Peer)
 	// SetTenant charges what a connection holds to a tenant.
 	SetTenant(*relay.Peer, *tenant.Settings)
@@ -48,7 +48,7 @@ type Config struct {
 	Callers         *authenticate.Callers
 	Trace           trace.Filter
 	Hosts           *Hosts
-	Overload        *overload.Shedder // nil: no request is turned away
+	Overload        *overload.Shedder // nil means no request is turned away
 	Queue           *fairqueue.Queue
 	Bodies          *bodybudget.Budget
 	Calls           *fairshare.Pool // of requests, by tenant

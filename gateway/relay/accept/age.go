@@ -11,7 +11,7 @@ import (
 // agePart is the part of Age.Max by which ages differ: clients that connected together do not return together.
 const agePart = 10
 
-// Spread returns Max for one connection; 0: no limit.
+// Spread returns Max for one connection; 0 means no limit.
 func (a *Age) Spread() time.Duration {
 	if a.Max <= 0 {
 		return 0

@@ -12,13 +12,13 @@ type Config struct {
 	Log *slog.Logger // required
 
 	// Origin returns the client's address. It is called first, on the connection's own goroutine, may read what comes
-	// before anything else, and has SetupTimeout; an error ends the connection. nil: the socket's other end.
+	// before anything else, and has SetupTimeout; an error ends the connection. nil means the socket's other end.
 	Origin func(net.Conn) (net.Addr, error)
-	// OnConnect returns Peer.Value. It is called once for each connection, when the connection is set up. nil: no
+	// OnConnect returns Peer.Value. It is called once for each connection, when the connection is set up. nil means no
 	// value.
 	OnConnect func(*Peer) any
 	// Account returns the account of what a connection takes as long as it is open. It is called before OnConnect.
-	// nil: that is not bounded.
+	// nil means that is not bounded.
 	Account func(*Peer) Account
 	// Panicked is called for each recovered panic, by the deferred function that recovered it.
 	Panicked func(where string, v any)
@@ -37,7 +37,7 @@ type Limits struct {
 	MaxConns int
 	// Of these, connections from one network; further ones are closed.
 	MaxNetworkConns int
-	// Of these, connections for networks that authenticated in the last hour; 0: none.
+	// Of these, connections for networks that authenticated in the last hour; 0 means none.
 	ReservedConns int
 	// TLS handshakes of one network that wait for a processor. A further one ends the oldest.
 	MaxHandshakes int
@@ -46,7 +46,7 @@ type Limits struct {
 	// accepts. With Evict it is the number of connections that may be closing besides MaxConns.
 	MorePorts int
 	// Network returns the network of a client's address, of which there may be MaxNetworkConns connections; false: any
-	// number. nil: there may be any number of all.
+	// number. nil means there may be any number of all.
 	Network func(net.Addr) (netip.Prefix, bool)
 	// Evict ends the oldest unauthenticated connection, of the network with the most of them, to make room for a new
 	// connection at the limits MaxConns and MaxNetworkConns.

@@ -15,7 +15,7 @@ type evictables struct {
 type evictable struct {
 	peer    *Peer
 	nc      net.Conn
-	at      *list.Element // nil: it cannot be evicted any more
+	at      *list.Element // nil means it cannot be evicted any more
 	evicted bool          // it is ending, and no longer counts
 }
 

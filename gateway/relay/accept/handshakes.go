@@ -11,16 +11,17 @@ import (
 )
 
 // handshakeLimit bounds how many TLS handshakes compute at once to fewer than there are processors: a flood of them
-// must not take all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of the
-// networks that have had no turn and within a network: those that wait longest are the likeliest to have been given up.
-// A handshake that waits for its client holds no place. Of a network that is bounded no more than most wait: a newer one
-// replaces the oldest, which is ended.
+// must not take all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of
+// the networks that have had no turn and within a network: those that wait longest are the likeliest to have been
+// given up. A handshake that waits for its client holds no place. Of a network that is bounded no more than most wait:
+// a newer one replaces the oldest, which is ended.
 type handshakeLimit struct {
-	mu        sync.Mutex
-	free      int
-	most      int                            // 0: any number
-	waiting   int                            // handshakes
-	dropped   int64                          // handshakes ended as there were too many of their network, since the start
+	mu      sync.Mutex
+	free    int
+	most    int // 0 means any number
+	waiting int // handshakes
+	// handshakes ended as there were too many of their network, since the start
+	dropped   int64
 	next      list.List                      // of *handshakes, none of them empty; the front's turn is next
 	byNetwork map[netip.Prefix]*list.Element // the same, by network
 }

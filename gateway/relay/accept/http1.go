@@ -24,10 +24,11 @@ func (s *Server) newHTTP1(h http.Handler) *http.Server {
 		Protocols:         protocols,
 		ReadHeaderTimeout: s.cfg.SetupTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
-		MaxHeaderBytes:    2 * s.cfg.MaxHeaderList, // beyond that it responds by itself, with a line of text, and hangs up
-		ConnState:         s.connState,
-		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		// beyond that it responds by itself, with a line of text, and hangs up
+		MaxHeaderBytes: 2 * s.cfg.MaxHeaderList,
+		ConnState:      s.connState,
+		ConnContext:    withConn,
+		ErrorLog:       slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -232,7 +233,7 @@ func PeerOf(ctx context.Context) *Peer {
 	return nil
 }
 
-// withConn is the server's ConnContext.
+// withConn returns the server's ConnContext.
 func withConn(ctx context.Context, nc net.Conn) context.Context {
 	if c, ok := nc.(*http1Conn); ok {
 		return context.WithValue(ctx, connKey{}, c)

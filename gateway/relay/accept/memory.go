@@ -14,14 +14,14 @@ type Account interface {
 // The bytes of an open connection. They are charged before anything of it is read, or the connection is refused.
 // These are upper bounds; buffers that may grow beyond them are charged as they grow.
 const (
-	// ConnBytes covers the sockets' structures, two goroutines' stacks, HPACK's tables of 4 KiB each with their entries,
-	// or the buffers of 4 KiB of an HTTP/1.1 connection, and FreeBytes.
+	// ConnBytes covers the sockets' structures, two goroutines' stacks, HPACK's tables of 4 KiB each with their
+	// entries, or the buffers of 4 KiB of an HTTP/1.1 connection, and FreeBytes.
 	ConnBytes = 32 << 10
 	// FreeBytes is the part of a connection's input and output that ConnBytes covers.
 	FreeBytes = 16 << 10
 	// CopiedBytes is for connections that have read buffers of their own, as those over TLS: a buffer of 32 KiB, a
-	// goroutine that writes, and of TLS the record that is read, which crypto/tls keeps in a buffer of twice its 16 KiB,
-	// and its keys.
+	// goroutine that writes, and of TLS the record that is read, which crypto/tls keeps in a buffer of twice its 16
+	// KiB, and its keys.
 	CopiedBytes = 80 << 10
 	// handshakeBytes covers keys and messages of a TLS handshake; a client's bytes beyond handshakeFree are charged
 	// handshakeCopies times, as crypto/tls gathers them in buffers that it doubles.
@@ -41,7 +41,7 @@ var ErrNoMemory = errors.New("its owner holds as much memory as its share allows
 // Reservation is what a connection has reserved of an Account. It is safe for concurrent use.
 type Reservation struct {
 	mu      sync.Mutex
-	account Account // nil: nothing is bounded
+	account Account // nil means nothing is bounded
 	n       int64
 }
 

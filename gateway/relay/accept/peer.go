@@ -11,10 +11,10 @@ import (
 // Peer is the client of a connection. It stays the same as long as the connection lives.
 type Peer struct {
 	Addr     net.Addr             // the client's, which Config.Origin may know better than the socket
-	Local    net.Addr             // the address that the client has connected to; nil: the process itself
-	TLS      *tls.ConnectionState // nil: cleartext
+	Local    net.Addr             // the address that the client has connected to; nil means the process itself
+	TLS      *tls.ConnectionState // nil means cleartext
 	Internal bool                 // the process itself, which has no connection
-	Port     *Port                // that accepted the connection; nil: the process itself
+	Port     *Port                // that accepted the connection; nil means the process itself
 	Value    any                  // the result of Config.OnConnect
 
 	network       netip.Prefix // that the connection counts to; not valid: none

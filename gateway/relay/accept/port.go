@@ -10,11 +10,11 @@ type Port struct {
 	Value  any  // set by the owner of the Port, to tell its clients apart
 	Direct bool // connections come straight from their clients: Config.Origin is not called
 
-	tls atomic.Pointer[tls.Config] // for the next client; nil: cleartext
+	tls atomic.Pointer[tls.Config] // for the next client; nil means cleartext
 }
 
-// SetTLS changes the TLS configuration for clients that connect from now on. Open connections stay. It must not be used
-// on a port in cleartext that has clients.
+// SetTLS changes the TLS configuration for clients that connect from now on. Open connections stay. It must not be
+// used on a port in cleartext that has clients.
 func (p *Port) SetTLS(t *tls.Config) {
 	t = t.Clone()
 	t.NextProtos = []string{"h2", "http/1.1"}

@@ -108,7 +108,7 @@ func BenchmarkHuffman(b *testing.B) {
 	})
 }
 
-// classify is a classifier as a proxy would have it.
+// classify returns a classifier as a proxy would have it.
 func classify(name, _ string) uint32 {
 	switch name {
 	case ":path":

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// huffmanString is a literal field x: <coded bytes>.
+// huffmanString returns a literal field x: <coded bytes>.
 func huffmanString(coded ...byte) []byte {
 	return append([]byte{0x00, 0x01, 'x', 0x80 | byte(len(coded))}, coded...)
 }

@@ -46,8 +46,8 @@ func (s *Services) Arguments(ctx context.Context, capability string) upstream.Ch
 	}
 }
 
-// definitionsAt returns the definitions of a backend; nil: they are not known. load: the backend is asked for them
-// first.
+// definitionsAt returns the definitions of a backend; nil means they are not known. load: the backend is asked for
+// them first.
 func (s *Services) definitionsAt(ctx context.Context, capability, addr string, load bool) *Definitions {
 	b, release, err := s.Lookup(capability, addr)
 	if err != nil {

@@ -50,11 +50,11 @@ type backend struct {
 	connections atomic.Int64 // that were made; each may be to another process
 
 	mu          sync.Mutex
-	definitions *Definitions  // nil: none
+	definitions *Definitions  // nil means none
 	sum         descriptorSum // of the descriptors that definitions were made of
 	logged      string        // the problems that were logged last
 	of          int64         // connections, when they were loaded
-	load        *load         // that runs; nil: none does
+	load        *load         // that runs; nil means none does
 }
 
 // load is one conversation by server reflection, which calls wait for.
@@ -188,7 +188,7 @@ func (b *backend) compile(ctx context.Context, found *descriptors) (*Definitions
 	return definitions, nil
 }
 
-// compiled returns the definitions that were made of the same descriptors before; nil: there are none.
+// compiled returns the definitions that were made of the same descriptors before; nil means none.
 func (b *backend) compiled(sum descriptorSum) *Definitions {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,7 +53,8 @@ func TestDeadBackend(t *testing.T) {
 	check.Received(t, w.changes, "the fleet to be told")
 }
 
-// TestHealth: grpc.health.v1 decides where it is; else that a backend answers, and its reflection where that is needed.
+// TestHealth: grpc.health.v1 decides where it is; else that a backend answers, and its reflection where that is
+// needed.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	down := health.NewServer()
@@ -61,7 +62,7 @@ func TestHealth(t *testing.T) {
 	for name, c := range map[string]struct {
 		options grpctest.Options
 		file    bool
-		want    string // "": healthy
+		want    string // empty means healthy
 	}{
 		"serving":                    {grpctest.Options{Health: health.NewServer()}, false, ""},
 		"not serving":                {grpctest.Options{Health: down}, false, "NOT_SERVING"},

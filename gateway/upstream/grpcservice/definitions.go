@@ -143,12 +143,13 @@ type definer struct {
 
 // made is what a definer has made of some entries.
 type made struct {
-	seen    map[protoreflect.FullName]bool // methods
-	tools   map[string]*tool
-	found   []upstream.Discovered
-	taken   map[string]string // names, and the method that had it first
-	inputs  budget            // bytes of schemas of arguments
-	outputs budget            // of schemas of arguments and results; if it is empty, no tool has a schema of its result
+	seen   map[protoreflect.FullName]bool // methods
+	tools  map[string]*tool
+	found  []upstream.Discovered
+	taken  map[string]string // names, and the method that had it first
+	inputs budget            // bytes of schemas of arguments
+	// of schemas of arguments and results; if it is empty, no tool has a schema of its result
+	outputs budget
 }
 
 // clone returns a copy.
@@ -323,7 +324,7 @@ func describe(m protoreflect.MethodDescriptor, path string) string {
 	return text
 }
 
-// commentOf returns the comment of a descriptor; "": it has none.
+// commentOf returns the comment of a descriptor; empty means none.
 func commentOf(d protoreflect.Descriptor) string {
 	at := d.ParentFile().SourceLocations().ByDescriptor(d)
 	text := strings.TrimSpace(at.LeadingComments)

@@ -62,7 +62,7 @@ func eachOnce(set []*descriptorpb.FileDescriptorProto) *descriptors {
 	return d
 }
 
-// ownFile returns this program's descriptors of a file of protobuf; nil: it is another file, or not known here.
+// ownFile returns this program's descriptors of a file of protobuf; nil means it is another file, or not known here.
 func ownFile(name string) *descriptorpb.FileDescriptorProto {
 	if !strings.HasPrefix(name, "google/protobuf/") {
 		return nil
@@ -74,7 +74,7 @@ func ownFile(name string) *descriptorpb.FileDescriptorProto {
 	return protodesc.ToFileDescriptorProto(file)
 }
 
-// imitates says whether messages or enums have the name of a type of protobuf.
+// imitates reports whether messages or enums have the name of a type of protobuf.
 func imitates(messages protoreflect.MessageDescriptors, enums protoreflect.EnumDescriptors) bool {
 	for i := range enums.Len() {
 		if enums.Get(i).FullName().Parent() == wellKnownPackage {

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// waiting is a gateway with a backend that has a call.
+// waiting returns a gateway with a backend that has a call.
 func waiting(t *testing.T, ln *gatewaytest.Freezer) (w *world, checks func(), leave func(), ended chan error) {
 	t.Helper()
 	server := grpctest.Start(t, grpctest.Options{Listen: ln})

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// fileOf is a file with the service a.S, whose methods have the message a.M.
+// fileOf returns a file with the service a.S, whose methods have the message a.M.
 func fileOf(edit func(*descriptorpb.FileDescriptorProto)) *descriptorpb.FileDescriptorProto {
 	f := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("a.proto"), Package: proto.String("a"), Syntax: proto.String("proto3"),

@@ -60,8 +60,8 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	return &docpb.InvokeResponse{ResultJson: list.Bytes()}, nil
 }
 
-// StreamInvoke implements docpb.CapabilityServer. Each message of a stream is a JSON document on a line; the last chunk
-// is empty. A method without a stream has one chunk.
+// StreamInvoke implements docpb.CapabilityServer. Each message of a stream is a JSON document on a line; the last
+// chunk is empty. A method without a stream has one chunk.
 func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 	b, release, err := s.services.Lookup(s.capability, s.addr)
@@ -187,7 +187,7 @@ func (b *backend) metadata(ctx context.Context) metadata.MD {
 	return md
 }
 
-// failure is the error of a call. A status of the backend passes unchanged.
+// failure returns the error of a call. A status of the backend passes unchanged.
 func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	switch {
 	case p.answered.Load() && !strings.HasPrefix(status.Convert(err).Message(), tooLarge):
@@ -227,8 +227,8 @@ func answered(p *progress, err error) error {
 	return err
 }
 
-// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a response
-// that is not one of gRPC. The codes of the latter are those of gRPC's HTTP mapping.
+// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a
+// response that is not one of gRPC. The codes of the latter are those of gRPC's HTTP mapping.
 const (
 	tooLarge    = "grpc: received message larger than max"
 	byReset     = "terminated by RST_STREAM"

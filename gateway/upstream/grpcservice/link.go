@@ -27,7 +27,7 @@ type descriptors struct {
 
 // symbol is the response of server reflection for a service.
 type symbol struct {
-	file string // that has the service; "": not known
+	file string // that has the service; empty means not known
 	err  error  // why no file is there; it follows the name of the service
 }
 
@@ -226,7 +226,8 @@ func (r resolver) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	return r.Files.FindFileByPath(path)
 }
 
-// service returns a service, with the types of its messages. The error says why it cannot be used; it follows the name.
+// service returns a service, with the types of its messages. The error says why it cannot be used; it follows the
+// name.
 func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of *types, _ error) {
 	for _, g := range l.groups {
 		d, _ := g.files.FindDescriptorByName(protoreflect.FullName(name))

@@ -18,7 +18,7 @@ import (
 type links struct {
 	mu     sync.Mutex
 	open   map[*watched]struct{}
-	stop   context.CancelFunc // of the check that runs; nil: none does
+	stop   context.CancelFunc // of the check that runs; nil means none does
 	closed bool
 	checks sync.WaitGroup
 }

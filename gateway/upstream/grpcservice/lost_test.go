@@ -45,14 +45,14 @@ var losses = map[string]gatewaytest.Script{
 	"half of a message": answers("application/grpc", []byte("\x00\x00\x00\x00\x09x"), "grpc-status", "0"),
 }
 
-// ends is an answer without a body.
+// ends returns an answer without a body.
 func ends(fields ...string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, true, c.Block(fields...))) == nil
 	}
 }
 
-// answers is an answer with a body and trailers.
+// answers returns an answer with a body and trailers.
 func answers(kind string, body []byte, trailer ...string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, false, c.Block(":status", "200", "content-type", kind)),

@@ -18,7 +18,7 @@ var (
 // measure bounds what a message costs before it is decoded: two bytes may be a message with a thousand fields, and
 // each has a name in JSON.
 type measure struct {
-	types     *types // of messages in Any; nil: an Any is a message like others
+	types     *types // of messages in Any; nil means an Any is a message like others
 	json      budget // bytes of JSON, about
 	scans     budget // bytes that are read again for each level of groups and of Any
 	overheads map[protoreflect.FullName]int

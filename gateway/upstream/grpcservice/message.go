@@ -88,7 +88,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 	return compact.Bytes(), nil
 }
 
-// errTooMuch is the error of a message, or of messages together, that are larger than they may be.
+// errTooMuch returns the error of a message, or of messages together, that are larger than they may be.
 func errTooMuch(most int) error {
 	return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+
 		"grpc_service.max_message bounds it", most))

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// pointerOf returns the JSON pointer to the value, or the member, at which protojson has found an error; "": it names
-// no position.
+// pointerOf returns the JSON pointer to the value, or the member, at which protojson has found an error; empty means
+// it names no position.
 func pointerOf(text []byte, err error) string {
 	_, position, _ := strings.Cut(err.Error(), "(line ")
 	var line, column int // of characters

@@ -75,8 +75,8 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 
 // serving describes the difference of a backend from its fleet.
 type serving struct {
-	wrong      string // why it has none of the methods; "": it may have one
-	incomplete string // the methods that it lacks; "": none is known
+	wrong      string // why it has none of the methods; empty means it may have one
+	incomplete string // the methods that it lacks; empty means none is known
 }
 
 // serving finds out which of the methods a backend has.
@@ -147,8 +147,8 @@ func (r *reflection) methods(service string) (names []string, known bool, _ erro
 	return names, found != nil, nil
 }
 
-// missingOf returns what is wrong with a backend that lists none of the services whose methods are tools; "": it has
-// one of them, or lists nothing.
+// missingOf returns what is wrong with a backend that lists none of the services whose methods are tools; empty means
+// it has one of them, or lists nothing.
 func missingOf(methods []string, listed []*reflectionpb.ServiceResponse) string {
 	var own []string
 	for _, s := range listed {

@@ -41,7 +41,7 @@ const (
 type reflection struct {
 	ctx    context.Context //nolint:containedctx // of one conversation
 	open   func() (grpc.ClientStream, error)
-	stream grpc.ClientStream // nil: there is none, or it has ended
+	stream grpc.ClientStream // nil means none, or it has ended
 	ended  int               // streams that the backend has ended
 	failed error             // the first of them
 	lost   bool              // no stream could be opened
@@ -196,7 +196,7 @@ func (r *reflection) take(name string, text []byte) error {
 	return nil
 }
 
-// nameIn returns the name of a file whose descriptors may be unreadable; "": it is not known.
+// nameIn returns the name of a file whose descriptors may be unreadable; empty means it is not known.
 func nameIn(text []byte) (name string) {
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeField(text)
@@ -237,8 +237,8 @@ func inWords(err error) string {
 	return ours + ": " + upstream.Clip(grpcerror.Explain(err), maxText)
 }
 
-// exchange sends one request and returns its response. Where the backend has ended the stream, there is another one for
-// the next request.
+// exchange sends one request and returns its response. Where the backend has ended the stream, there is another one
+// for the next request.
 func (r *reflection) exchange(request *reflectionpb.ServerReflectionRequest) (
 	response *reflectionpb.ServerReflectionResponse, err error) {
 	switch {

@@ -73,7 +73,7 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 // schemaBuilder builds the schema of one message.
 type schemaBuilder struct {
 	root   protoreflect.MessageDescriptor
-	failed *budget // of all schemas that are too large; nil: there is no bound for them
+	failed *budget // of all schemas that are too large; nil means no bound for them
 	at     string  // JSON pointer to the schema of root
 	output bool    // the schema is of a result, not of arguments
 	defs   object
@@ -131,12 +131,12 @@ func described(schema object, text string) object {
 	return out
 }
 
-// takesInput says whether a caller may set a field.
+// takesInput reports whether a caller may set a field.
 func takesInput(f protoreflect.FieldDescriptor) bool {
 	return !hasBehavior(f, annotations.FieldBehavior_OUTPUT_ONLY)
 }
 
-// hasBehavior says whether a field has one of google.api.field_behavior.
+// hasBehavior reports whether a field has one of google.api.field_behavior.
 func hasBehavior(f protoreflect.FieldDescriptor, want annotations.FieldBehavior) bool {
 	options := f.Options()
 	if options == nil || !proto.HasExtension(options, annotations.E_FieldBehavior) {
@@ -184,7 +184,7 @@ func (b *schemaBuilder) field(f protoreflect.FieldDescriptor) object {
 	return b.value(f)
 }
 
-// keysOf returns the schema of a map's keys; nil: any text.
+// keysOf returns the schema of a map's keys; nil means any text.
 func keysOf(kind protoreflect.Kind) object {
 	switch kind {
 	case protoreflect.StringKind:

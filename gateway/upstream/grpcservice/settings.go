@@ -95,8 +95,8 @@ func (s *Settings) method(tool string) string {
 	return cmp.Or(found, otherMethod)
 }
 
-// ReservedHeader says whether the protocol, or HTTP, sets a header of calls, so that the configuration cannot. Binary
-// metadata has no form in the configuration.
+// ReservedHeader reports whether the protocol, or HTTP, sets a header of calls, so that the configuration cannot.
+// Binary metadata has no form in the configuration.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding",
@@ -149,11 +149,11 @@ func (s *Settings) read(before *upstream.Fleet, files upstream.Files) (*Definiti
 
 func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
 
-// definitionsOf returns the definitions of a fleet's descriptor file; nil: they come by server reflection.
+// definitionsOf returns the definitions of a fleet's descriptor file; nil means they come by server reflection.
 func definitionsOf(f *upstream.Fleet) *Definitions {
 	definitions, _ := f.Content.(*Definitions)
 	return definitions
 }
 
-// maxMessage is the size of the largest message of a service.
+// maxMessage returns the size of the largest message of a service.
 func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 4<<20) }

@@ -21,7 +21,7 @@ const (
 	anyName   = "google.protobuf.Any"
 )
 
-// wellKnown returns what makes the schema of a type with a JSON form of its own; nil: the type has none. The
+// wellKnown returns what makes the schema of a type with a JSON form of its own; nil means the type has none. The
 // descriptors of these types are those of this program, see build.
 func wellKnown(m protoreflect.MessageDescriptor) func(*schemaBuilder, protoreflect.MessageDescriptor) object {
 	if m.FullName().Parent() != wellKnownPackage {

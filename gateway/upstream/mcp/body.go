@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// errTooMuch is the end of a response that is larger than it may be.
+// errTooMuch returns the end of a response that is larger than it may be.
 func errTooMuch(most int) error {
 	return violates("the MCP server's response is larger than %d bytes", most)
 }
@@ -44,9 +44,9 @@ func (b *limited) Close() error { return b.body.Close() }
 type whole struct {
 	limited
 	of      *transport
-	id      string        // of the request; "": of none
+	id      string        // of the request; empty means of none
 	lenient bool          // only an error of JSON-RPC is taken from it
-	text    *bytes.Reader // nil: it was not read yet
+	text    *bytes.Reader // nil means it was not read yet
 }
 
 // Read implements io.Reader.

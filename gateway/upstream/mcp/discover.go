@@ -11,12 +11,12 @@ import (
 // discover is the method with which a client begins since 2026-07-28.
 const discover = "server/discover"
 
-// discoverTimeout bounds how long a server may take to answer it: an older one may say nothing to a method that it does
-// not know.
+// discoverTimeout bounds how long a server may take to answer it: an older one may say nothing to a method that it
+// does not know.
 const discoverTimeout = 5 * time.Second
 
-// discover sends server/discover. A response of HTTP without one of JSON-RPC, or none in time, is HTTP 404 for the SDK,
-// which goes on with initialize.
+// discover sends server/discover. A response of HTTP without one of JSON-RPC, or none in time, is HTTP 404 for the
+// SDK, which goes on with initialize.
 func (t *transport) discover(r *http.Request, ex *exchange) (*http.Response, error) {
 	timeout := discoverTimeout
 	if deadline, ok := r.Context().Deadline(); ok {
@@ -49,7 +49,7 @@ func (t *transport) discover(r *http.Request, ex *exchange) (*http.Response, err
 	return resp, nil
 }
 
-// answerIn reads a response to the end of its message; nil: it has none.
+// answerIn reads a response to the end of its message; nil means none.
 func answerIn(resp *http.Response) []byte {
 	switch body := resp.Body.(type) {
 	case *events:

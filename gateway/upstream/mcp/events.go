@@ -22,8 +22,8 @@ type events struct {
 	ex      *exchange
 	size    int    // bytes of the event that is read
 	returns bool   // the last line has ended with a carriage return
-	id      string // of the request that the events answer; "": of none
-	answer  []byte // the response to it; nil: it has not come
+	id      string // of the request that the events answer; empty means of none
+	answer  []byte // the response to it; nil means it has not come
 	rest    resumption
 }
 
@@ -172,8 +172,8 @@ func (b *events) fail(err error) error {
 }
 
 const (
-	resumeAfter  = time.Second            // between two requests for the rest of a response, unless the server has another
-	resumeLeast  = 100 * time.Millisecond // it may have
+	resumeAfter  = time.Second            // between two requests for the rest of a response, by default
+	resumeLeast  = 100 * time.Millisecond // that the server may name
 	resumeMost   = 30 * time.Second
 	maxUnresumed = 2 // requests for the rest that may fail, one after the other
 )
@@ -183,7 +183,7 @@ const (
 // gets one stream.
 type resumption struct {
 	request *http.Request // that is answered
-	id      string        // of the last event; "": the rest cannot be requested
+	id      string        // of the last event; empty means the rest cannot be requested
 	wait    time.Duration
 	failed  int
 }

@@ -19,12 +19,12 @@ type exchange struct {
 	method string
 	ctx    context.Context //nolint:containedctx // of the request, and of what is told of it
 	cancel context.CancelCauseFunc
-	told   chan<- []byte // gets what the server says of the progress; nil: it is not wanted
+	told   chan<- []byte // gets what the server says of the progress; nil means it is not wanted
 
 	mu      sync.Mutex
-	id      string // of the request, as JSON; "": it was not sent yet
+	id      string // of the request, as JSON; empty means it was not sent yet
 	reached bool   // there was a connection, so the server may have the request
-	status  int    // of the HTTP response; 0: there was none
+	status  int    // of the HTTP response; 0 means there was none
 	result  []byte // of the response, as JSON
 	failure *jsonrpc.Error
 	named   bool  // failure names the request by its id
@@ -41,8 +41,8 @@ func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange
 	return ex, func() { cancel(context.Canceled) }
 }
 
-// exchangeFor returns the exchange that a request with this message is of; nil: none, as for the notification that ends
-// a call.
+// exchangeFor returns the exchange that a request with this message is of; nil means none, as for the notification
+// that ends a call.
 func exchangeFor(r *http.Request, sent head) *exchange {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil || sent.Method != ex.method || len(sent.ID) == 0 {
@@ -54,7 +54,7 @@ func exchangeFor(r *http.Request, sent head) *exchange {
 	return ex
 }
 
-// traced is the request that tells the exchange of its connection.
+// traced returns the request that tells the exchange of its connection.
 func (ex *exchange) traced(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
@@ -86,7 +86,7 @@ func (ex *exchange) fail(err error) {
 	ex.cancel(err)
 }
 
-// unsent says whether the server provably did not get the request, and why.
+// unsent reports whether the server provably did not get the request, and why.
 func (ex *exchange) unsent() (bool, error) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -116,7 +116,7 @@ func (ex *exchange) matched() bool {
 	return ex.failure != nil && ex.named
 }
 
-// code returns the code of the error of JSON-RPC; 0: there is none.
+// code returns the code of the error of JSON-RPC; 0 means none.
 func (ex *exchange) code() int64 {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -133,8 +133,8 @@ func (ex *exchange) lives() bool {
 	return ex.failure != nil && ex.named && (ex.status/100 == 2 || ex.status == http.StatusBadRequest)
 }
 
-// unanswered is a response that ends the request for the SDK, and says nothing: what is wrong is in the exchange. From
-// anything else that is wrong the SDK would end the session, and with it the calls of others.
+// unanswered returns a response that ends the request for the SDK, and says nothing: what is wrong is in the exchange.
+// From anything else that is wrong the SDK would end the session, and with it the calls of others.
 func (ex *exchange) unanswered() []byte {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()

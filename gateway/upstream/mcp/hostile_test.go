@@ -162,8 +162,8 @@ func redirects(url string, code int) func(http.ResponseWriter, *http.Request, st
 }
 
 // TestHostileAnswers: each answer of a server to a call has an error that says what is wrong, no more of it is read
-// than the limits allow, no redirect is followed with a credential, and neither the next call nor one that runs all the
-// time is affected.
+// than the limits allow, no redirect is followed with a credential, and neither the next call nor one that runs all
+// the time is affected.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {
@@ -214,7 +214,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// endlessStatus is an endless body of a response that is no success.
+// endlessStatus returns an endless body of a response that is no success.
 func endlessStatus(code int) func(http.ResponseWriter, *http.Request, string) {
 	body := endless("text/plain", "", strings.Repeat("x", 1<<10))
 	return func(w http.ResponseWriter, q *http.Request, id string) {

@@ -26,7 +26,7 @@ type wire struct {
 func (m *message) isUnnamed() bool { return len(m.ID) == 0 || string(m.ID) == "null" }
 
 // answering returns a response with the id as it was sent, if it is the same one in another form, and an error that
-// names no request with it: the SDK would wait on. "": no response is expected.
+// names no request with it: the SDK would wait on. empty means no response is expected.
 func (m *message) answering(id string, data []byte) ([]byte, error) {
 	switch {
 	case id == "" || string(m.ID) == id:

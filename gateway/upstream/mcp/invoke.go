@@ -102,7 +102,7 @@ func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthReque
 	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
 }
 
-// call calls a tool. told gets what the server says of the progress; nil: that is not wanted.
+// call calls a tool. told gets what the server says of the progress; nil means that is not wanted.
 func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<- []byte) (*toolResult, error) {
 	arguments, err := argumentsOf(req.GetArgsJson())
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *ex
 	return false
 }
 
-// notStarted is the error of a call that the server did not get.
+// notStarted returns the error of a call that the server did not get.
 func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return upstream.Ended(ctx.Err())
@@ -233,7 +233,7 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	return localgrpc.NotStarted(noteOf(ctx).cause(cause))
 }
 
-// failureStatus is the status of a request that the server may have begun, and did not answer with a result.
+// failureStatus returns the status of a request that the server may have begun, and did not answer with a result.
 func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Lock()
 	code, failure := ex.status, ex.failure
@@ -263,7 +263,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	return upstream.Lost("the MCP server ended the response without a result")
 }
 
-// codeOf is the status of a JSON-RPC error.
+// codeOf returns the status of a JSON-RPC error.
 func codeOf(code int64) codes.Code {
 	switch code {
 	case jsonrpc.CodeInvalidParams:

@@ -14,7 +14,7 @@ var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIO
 		"unused ones have ended"}
 
 // charge takes the memory of a new session; the tenant's longest unused ones at this server end for it. The caller
-// holds mu. nil: it is not charged.
+// holds mu. nil means it is not charged.
 func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	if key == (sessionKey{}) {
 		return nil, nil

@@ -55,9 +55,9 @@ func (h head) isAside() bool {
 // isAnswer reports whether a message is the response to a request of the server.
 func (h head) isAnswer() bool { return h.Method == "" && len(h.ID) > 0 }
 
-// receive takes note of a message of a server, and returns it as the SDK gets it; nil: it has no use for it. ex is nil
-// where the message is of no request that is noted. id is that of the request which the message may answer; "": of
-// none. only: the body has nothing else. answers: it is a response.
+// receive takes note of a message of a server, and returns it as the SDK gets it; nil means it has no use for it. ex
+// is nil where the message is of no request that is noted. id is that of the request which the message may answer;
+// empty means of none. only: the body has nothing else. answers: it is a response.
 func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pass []byte, answers bool, _ error) {
 	m, err := parse(data)
 	if err == nil && m.Method == nil {
@@ -90,7 +90,7 @@ var errAnother = violates("the MCP server answers another request")
 // maxQuestions is how many requests of a server may wait for their answers, which are refusals.
 const maxQuestions = 16
 
-// question counts a request of the server, and returns it as the SDK gets it; nil: not at all.
+// question counts a request of the server, and returns it as the SDK gets it; nil means not at all.
 func (t *transport) question(m *message) ([]byte, error) {
 	if t.questions.Add(1) <= maxQuestions {
 		return m.question()

@@ -70,7 +70,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 	return health.Result{Reason: seen.reason(err), Refused: refused}
 }
 
-// firstLook says whether a server was not heard before.
+// firstLook reports whether a server was not heard before.
 func (s *Servers) firstLook(capability, url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	return true, nil
 }
 
-// answers sends ping, or server/discover to a server without sessions, whose revisions have no ping. It reports whether
-// the server has answered: the SDK has errors of JSON-RPC also for connections that fail.
+// answers sends ping, or server/discover to a server without sessions, whose revisions have no ping. It reports
+// whether the server has answered: the SDK has errors of JSON-RPC also for connections that fail.
 func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 	if v.old.Load() {
 		ex, end := begin(ctx, "ping", nil)
@@ -121,7 +121,7 @@ func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 	return !v.old.Load() // otherwise the server was replaced by one whose revisions have sessions
 }
 
-// watched returns the session; nil: there is none.
+// watched returns the session; nil means none.
 func (v *server) watched() *sdk.ClientSession {
 	v.mu.Lock()
 	defer v.mu.Unlock()

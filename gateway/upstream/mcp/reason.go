@@ -34,7 +34,7 @@ type otherResponse struct {
 	words string // what is there
 	hint  string // what to write; may be ""
 	text  string // the beginning of the response, for operators
-	said  string // the message of the error of JSON-RPC that the response is, if it names no request; "": it is none
+	said  string // the message of the error of JSON-RPC that the response is, if it names no request; empty means none
 }
 
 // publicText returns what callers may read.
@@ -147,8 +147,8 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	w.note.Store(note)
 }
 
-// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; "": the
-// text is none. An error of the transport is one.
+// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; empty
+// means the text is none. An error of the transport is one.
 func saidOf(text []byte) string {
 	var m message
 	if json.Unmarshal(text, &m) != nil || m.Error == nil || !m.isUnnamed() {

@@ -13,7 +13,7 @@ import (
 func TestReasonsOfServers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		handler http.HandlerFunc // nil: a gRPC server
+		handler http.HandlerFunc // nil means a gRPC server
 		want    string
 	}{
 		"gRPC": {nil, "protocol: grpc"},

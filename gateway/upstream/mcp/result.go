@@ -23,8 +23,8 @@ var errNoResult = errors.New("not a result of tools/call")
 // toolResult is the result of tools/call in the words of the capability protocol.
 type toolResult struct {
 	json    []byte
-	failure string // the tool's own error; "": none
-	rest    []byte // JSON of what the result has besides, see rest; nil: nothing
+	failure string // the tool's own error; empty means none
+	rest    []byte // JSON of what the result has besides, see rest; nil means nothing
 }
 
 // rest has the members of a result that are not in the words of the capability protocol. Clients of MCP get them.
@@ -135,7 +135,7 @@ func foreign(meta json.RawMessage) json.RawMessage {
 	return text
 }
 
-// looksWhole says whether structured content could be taken for an object with content. It becomes a part of one.
+// looksWhole reports whether structured content could be taken for an object with content. It becomes a part of one.
 func looksWhole(structured json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(structured, &members) != nil || len(members) > 2 {
@@ -159,7 +159,7 @@ func textsOf(content []json.RawMessage) (texts []string, plain bool) {
 	return texts, plain
 }
 
-// failureOf is a tool's own error.
+// failureOf returns a tool's own error.
 func failureOf(texts []string, structured json.RawMessage) string {
 	text := strings.TrimSpace(strings.Join(texts, "\n"))
 	if text == "" && len(structured) > 0 {

@@ -55,7 +55,7 @@ func (s *Servers) Serve(capability, url string) func(*relay.ServerStream) relay.
 // Probe implements upstream.Backends: servers answer server/discover, or initialize and ping.
 func (s *Servers) Probe(capability string) health.Question { return probe{s, capability} }
 
-// headersOf are the configured headers as net/http has them.
+// headersOf returns the configured headers as net/http has them.
 func headersOf(all map[string]string) http.Header {
 	h := make(http.Header, len(all))
 	for name, value := range all {

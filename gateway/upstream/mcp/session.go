@@ -123,7 +123,7 @@ func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revis
 	return client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 }
 
-// revision returns the revision to request first; "": the newest.
+// revision returns the revision to request first; empty means the newest.
 func (v *server) revision() string {
 	switch {
 	case v.settings.Revision != "":
@@ -186,8 +186,8 @@ func (v *server) sweep(now time.Time) {
 	}
 }
 
-// makeRoom ends the longest unused session of a tenant that has its share of them, or of the tenant with the most where
-// there are too many in all. The caller holds mu.
+// makeRoom ends the longest unused session of a tenant that has its share of them, or of the tenant with the most
+// where there are too many in all. The caller holds mu.
 func (v *server) makeRoom(tenant string) {
 	switch {
 	case v.tenants[tenant] >= maxTenantSessions:
@@ -296,7 +296,7 @@ func (v *server) lost(s *session, cs *sdk.ClientSession) {
 	}
 }
 
-// broken says whether an error is the end of a session.
+// broken reports whether an error is the end of a session.
 func broken(err error) bool {
 	return errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
 }

@@ -18,15 +18,15 @@ func withSessions(f *upstream.Fleet, of *gatewaytest.Fleet) {
 	f.Sessions, of.Affinity = true, router.Affinity{Sessions: true}
 }
 
-// in is a call of count in a session.
+// in returns a call of count in a session.
 func in(session string) *docpb.InvokeRequest {
 	req := request("count", `{}`)
 	req.SessionId = session
 	return req
 }
 
-// TestSessions: with affinity, each session of a tenant has its own at the server, which is opened anew when the server
-// does not know it any more.
+// TestSessions: with affinity, each session of a tenant has its own at the server, which is opened anew when the
+// server does not know it any more.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, true)
@@ -42,8 +42,9 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestServersThatRejectUnknownSessions: a server that answers 400 to a session that it does not know, after a restart, gets the call
-// once more, in a new session. With a session that never worked, or for a request that the server names, 400 is an error.
+// TestServersThatRejectUnknownSessions: a server that answers 400 to a session that it does not know, after a restart,
+// gets the call once more, in a new session. With a session that never worked, or for a request that the server names,
+// 400 is an error.
 func TestServersThatRejectUnknownSessions(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []bool{true, false} {

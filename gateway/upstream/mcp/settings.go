@@ -17,8 +17,8 @@ type Settings struct {
 	HeadersEnv string `yaml:"headers_env" kind:"variable"`
 	// Size of the largest message that a server may send.
 	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"8MiB"`
-	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity: session,
-	// the newest that has sessions.
+	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity:
+	// session, the newest that has sessions.
 	Revision string `yaml:"revision" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28"`
 }
 
@@ -47,10 +47,10 @@ func Read(f, _ *upstream.Fleet, files upstream.Files) (err error) {
 
 func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
 
-// maxMessage is the size of the largest message that a server may send.
+// maxMessage returns the size of the largest message that a server may send.
 func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 8<<20) }
 
-// ReservedHeader says whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
+// ReservedHeader reports whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",

@@ -32,7 +32,7 @@ type tool struct {
 	manifest.Extras
 }
 
-// title returns the title; "": there is none.
+// title returns the title; empty means none.
 func (t *tool) title() (title string) {
 	_ = json.Unmarshal(t.Title, &title) // a title of another type is left out
 	return title

@@ -121,7 +121,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	return resp, nil
 }
 
-// redirected is the error of a redirect, for operators. A query could be a secret.
+// redirected returns the error of a redirect, for operators. A query could be a secret.
 func redirected(resp *http.Response) error {
 	to, err := resp.Location()
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 		Body: http.NoBody, Request: r}
 }
 
-// noted is the response to a noted request, of which no more is read than it may have.
+// noted returns the response to a noted request, of which no more is read than it may have.
 func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	const asJSON = "application/json"
@@ -195,7 +195,7 @@ func isEvents(resp *http.Response) bool {
 
 type traceKey struct{}
 
-// withTrace is a context whose requests carry a W3C traceparent; "": none.
+// withTrace returns a context whose requests carry a W3C traceparent; empty means none.
 func withTrace(ctx context.Context, parent string) context.Context {
 	return context.WithValue(ctx, traceKey{}, parent)
 }

@@ -22,10 +22,10 @@ type Protocol struct {
 
 	// Probe returns the health check of backends that the relay reaches, for a value of health.probe.
 	Probe func(word string) health.Question
-	// Open returns what serves the backends in the process; nil: the relay reaches them over gRPC.
+	// Open returns what serves the backends in the process; nil means the relay reaches them over gRPC.
 	Open func(upstream.Options) upstream.Backends
 	// Read completes a fleet with the content of the files that its settings name. before is the fleet as it was read
-	// last; nil: it was not there. It is set with Open.
+	// last; nil means it was not there. It is set with Open.
 	Read func(f, before *upstream.Fleet, files upstream.Files) error
 }
 

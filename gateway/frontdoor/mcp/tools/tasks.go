@@ -27,7 +27,7 @@ type tasks struct {
 	stored    *idempotency.Service
 }
 
-// newTasks returns the tasks of callers; nil: calls and responses cannot be stored.
+// newTasks returns the tasks of callers; nil means calls and responses cannot be stored.
 func newTasks(approvals TaskApprovals, stored *idempotency.Service) mcp.Tasks {
 	if approvals == nil || stored == nil || !stored.On() {
 		return nil
@@ -92,7 +92,8 @@ func (t *tasks) State(r *http.Request, task string) (string, error) {
 	return a.State.String(), nil
 }
 
-// Cancel implements mcp.Tasks. It first records that the task is cancelled: a call that was approved does not run then.
+// Cancel implements mcp.Tasks. It first records that the task is cancelled: a call that was approved does not run
+// then.
 func (t *tasks) Cancel(r *http.Request, task string) error {
 	tenant := web.Of(r).Identity.Tenant
 	a, err := t.approvals.Get(r.Context(), tenant, task)

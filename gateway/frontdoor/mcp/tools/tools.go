@@ -29,27 +29,28 @@ import (
 
 // Config is the front door of the Model Context Protocol as a gateway has it.
 type Config struct {
-	Usable Usable // the tools of callers; nil: there is no MCP
-	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil: no tool is known.
+	Usable Usable // the tools of callers; nil means no MCP
+	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil means no tool is known.
 	Describe func(capability, tool string) (catalog.Tool, bool)
 	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it.
-	// It is listing.Server's; nil: the capability finds out.
+	// It is listing.Server's; nil means the capability finds out.
 	Absent  func(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
 	Version string // of the program
-	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil: clients keep nothing.
+	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil means clients keep
+	// nothing.
 	Keys func(ctx context.Context) [][]byte
-	// Cancel has the other replicas call CancelMCP; nil: there is no other one. It may wait until ctx ends.
+	// Cancel has the other replicas call CancelMCP; nil means no other one. It may wait until ctx ends.
 	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
 	Beat     time.Duration // how often a client hears of a request that takes longer; default 10 s
 	Stall    time.Duration // how long a client may send or read nothing while it should; default 1 min
 	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
 	Approvals TaskApprovals
-	Changes   *ViewChanges // of the tools of callers; nil: they do not change
-	// Scopes returns the scopes for MCP that clients may ask each of the issuers for; nil: none are known.
+	Changes   *ViewChanges // of the tools of callers; nil means they do not change
+	// Scopes returns the scopes for MCP that clients may ask each of the issuers for; nil means none are known.
 	Scopes func(issuers []string) []string
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
-	// checks a caller's credential; nil: streams of changes outlast their credentials.
+	// checks a caller's credential; nil means streams of changes outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
 }
@@ -65,7 +66,7 @@ type Usable interface {
 
 // Door is the front door. It implements web.Door.
 type Door struct {
-	*mcp.Handler // nil: there is no MCP
+	*mcp.Handler // nil means no MCP
 	tools        toolsOf
 	stop         context.CancelFunc // ends streams of changes
 	names        atomic.Pointer[mcp.Names]
@@ -106,7 +107,7 @@ func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 type Deps struct {
 	Conn    *localgrpc.Conn
 	Router  *router.Router
-	Stored  *idempotency.Service // responses of calls with idempotency keys; nil: there are no tasks
+	Stored  *idempotency.Service // responses of calls with idempotency keys; nil means there are no tasks
 	Metrics *telemetry.Metrics
 }
 
@@ -148,7 +149,7 @@ type toolsOf struct {
 	views    *views
 }
 
-// listable returns why a caller may list no tools; nil: it may.
+// listable returns why a caller may list no tools; nil means it may.
 func listable(caller *tenant.Identity) *call.Refusal {
 	switch {
 	case caller.Only != nil:
@@ -159,7 +160,7 @@ func listable(caller *tenant.Identity) *call.Refusal {
 	return nil
 }
 
-// callable returns why a caller may call no tools; nil: it may.
+// callable returns why a caller may call no tools; nil means it may.
 func callable(caller *tenant.Identity) *call.Refusal {
 	switch {
 	case caller.Only != nil:
@@ -170,7 +171,7 @@ func callable(caller *tenant.Identity) *call.Refusal {
 	return nil
 }
 
-// errorOf returns a refusal as a gRPC status; nil: there is none.
+// errorOf returns a refusal as a gRPC status; nil means none.
 func errorOf(refusal *call.Refusal) error {
 	if refusal == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 
 // ViewChange is a change after which the tools of callers may be others.
 type ViewChange struct {
-	Tenant     string // its callers; "": those of all tenants
-	Capability string // that has the tools; "": any
+	Tenant     string // its callers; empty means those of all tenants
+	Capability string // that has the tools; empty means any
 }
 
 // ViewChanges passes changes on to the streams that they concern. The zero value is usable. It is safe for concurrent
@@ -45,8 +45,8 @@ const (
 	viewRecent = time.Minute // after which a view is looked at without a change, as rules expire
 )
 
-// views look at the tools of callers for streams of changes: once for all streams of callers with the same view, beside
-// the calls, and of few tenants at once.
+// views look at the tools of callers for streams of changes: once for all streams of callers with the same view,
+// beside the calls, and of few tenants at once.
 type views struct {
 	changes *ViewChanges
 	looks   *semaphore.Semaphore // of tenants
