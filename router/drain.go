@@ -7,7 +7,7 @@ type Drain struct {
 	Capability string // the fleet's; "": every fleet that has the backend
 	Addr       string
 	Since      time.Time
-	By         string // the operator who began it; "": unknown
+	By         string // the operator that began it; "": unknown
 }
 
 // drains are Drains by address.

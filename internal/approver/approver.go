@@ -46,7 +46,7 @@ func (a *Approvers) Check(ctx context.Context, s *session.Session) (rights strin
 	rights = fmt.Sprint(who.Tenant, who.Scopes.Names(), a.entriesOf(s).Rights())
 	if several := who.Several(); several != nil {
 		for _, of := range several.Tenants {
-			rights += " " + of.Settings.ID // those that are enabled
+			rights += " " + of.Settings.ID // enabled tenants only
 		}
 	}
 	return rights, refusal

@@ -25,7 +25,7 @@ type Config struct {
 	Now      func() time.Time // default time.Now
 	Retry    time.Duration    // interval of attempts while writing fails; default 1 s
 	Patience time.Duration    // time to write the last records in Close; default 5 s
-	Changed  func(*Change)    // gets each change. It must neither block nor keep it; nil: nobody does
+	Changed  func(*Change)    // optional; called with each change, which it must not keep. It must not block.
 }
 
 const (

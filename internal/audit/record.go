@@ -40,7 +40,7 @@ type Change struct {
 // Target is an object of a change. Names are constants that need no escapes.
 type Target struct{ Name, Value string }
 
-// Targets returns targets, whose names and values take turns.
+// Targets returns targets from alternating names and values.
 func Targets(pairs ...string) []Target {
 	all := make([]Target, len(pairs)/2)
 	for i := range all {

@@ -15,7 +15,7 @@ const (
 	ByManifest                 // no rule applies, which blocks
 	ByFleet                    // a Shield, evaluated after all of these, was stricter
 	ByDefault                  // nothing says anything, which blocks
-	ByShield                   // a Shield, asked after all of these, is stricter than they are
+	ByShield                   // a Shield, which is consulted after all of these, is stricter
 	numLevels
 )
 

@@ -34,7 +34,7 @@ const (
 	ApprovalPending  = "APPROVAL_PENDING"
 )
 
-// Asked reports whether a refusal's reason says that a person is asked about the call, which may run later.
+// Asked reports whether a refusal means that the call needs approval, after which it may run.
 func Asked(reason string) bool { return reason == ApprovalRequired || reason == ApprovalPending }
 
 // NotStarted is a key of google.rpc.ErrorInfo.metadata. Its value is "true" where no backend got the call: repeating it
@@ -49,7 +49,7 @@ type Refusal struct {
 	Message    string            // for a person; never holds arguments, config or credentials
 	Metadata   map[string]string // google.rpc.ErrorInfo.metadata
 	RetryAfter time.Duration     // > 0: the caller may retry after it
-	// Progress is Sent if the reason itself implies it: what the caller asks for may have been carried out, by a backend
+	// Progress is Sent if the reason itself implies it: the request may have been carried out, by a backend
 	// or for an earlier call that this one repeats. Otherwise the progress of the call counts.
 	Progress Progress
 	// Quota is google.rpc.QuotaFailure's subject, the owner of the limit, as in tenant:acme; "" for other

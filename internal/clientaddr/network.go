@@ -2,7 +2,7 @@ package clientaddr
 
 import "net/netip"
 
-// Network is by what clients are told apart: the address of IPv4, the /64 of IPv6. It is not valid for an address that
+// Network identifies a client: the address of IPv4, the /64 of IPv6. It is not valid for an address that
 // is not.
 func Network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")

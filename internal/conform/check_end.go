@@ -167,7 +167,7 @@ func (r *run) giveUpSlow(ctx context.Context) error {
 		_ = stream.SendMsg(r.slow())
 		_ = stream.CloseSend()
 	}
-	// No event tells that they run, so they get a moment.
+	// No event shows that they run, so they get a moment.
 	select {
 	case <-ctx.Done():
 	case <-time.After(shortTime):

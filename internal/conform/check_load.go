@@ -22,7 +22,7 @@ const (
 	shortTime   = 300 * time.Millisecond // the deadline of a call that does not end by itself
 )
 
-// The largest messages: those that a gRPC server receives unless it is told otherwise, and those that the orchestrator
+// The largest messages: those that a gRPC server receives by default, and those that the orchestrator
 // sends.
 const (
 	usualMessage  = 4 << 20

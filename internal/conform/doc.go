@@ -7,7 +7,7 @@
 //	report.go      the results
 //	sample.go      finds a harmless call in a manifest or by discovery
 //	check_*.go     the checks
-//	unfinished.go  a call whose deadline only the server knows
+//	unfinished.go  a call with a deadline that only the server enforces
 //
 // A check that cannot decide is skipped, with a reason; a skipped rule is not a violation. One fault makes one rule
 // fail: checks that depend on another rule's call are skipped if that call fails.

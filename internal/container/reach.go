@@ -25,7 +25,7 @@ import (
 // Target is the address of a container.
 type Target struct {
 	Addr string      // host:port
-	TLS  *tls.Config // nil: cleartext. An empty ServerName stands for the host
+	TLS  *tls.Config // nil: cleartext. An empty ServerName means the host
 }
 
 // Kind is the kind of a Problem.

@@ -211,7 +211,7 @@ func (k *Manager) apply() {
 // Remaining is the state of one drained backend.
 type Remaining struct {
 	Since          time.Time
-	By             string // the operator who began the drain; "": unknown
+	By             string // the operator that began the drain; "": unknown
 	Drained        bool
 	Shared         bool  // the fields below include the other replicas
 	Calls          int64 // in flight

@@ -14,8 +14,8 @@ type Key struct{ Capability, Addr string }
 // Drain is a backend that gets no new calls.
 type Drain struct {
 	Key
-	Since time.Time // by the store's clock, once it knows the drain
-	By    string    // the operator who began it; "": unknown
+	Since time.Time // by the store's clock, once it has the drain
+	By    string    // the operator that began it; "": unknown
 }
 
 // Store holds the drains, shared by all replicas, and how many calls are left at each.
@@ -34,7 +34,7 @@ type Report struct {
 	Set     []Key         // drains that its operators began
 	End     []Key         // drains that its operators ended
 	Active  []Drain       // in force here; they are restored if the store has lost its content
-	Known   []Key         // of these, those whose backend is in this replica's fleets: they are kept
+	Known   []Key         // the drains of backends in this replica's fleets; they are kept
 	Calls   map[Key]int64 // in flight at each of Held
 	Leaving bool          // the replica is about to stop, and its calls do not count
 }

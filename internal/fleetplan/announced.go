@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// manifests are those that registered backends announce. At most one for each capability is in effect: the most
+// manifests holds the manifests that registered backends announce. At most one for each capability is in effect: the most
 // frequent one. A tool that only another manifest has is not considered removed, because the most frequent manifest may
 // change several times while backends are replaced.
 type manifests struct {

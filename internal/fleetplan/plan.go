@@ -29,7 +29,7 @@ type Plan struct {
 	Routes router.Config
 	Probes []health.Fleet
 	Tools  map[string]catalog.Declaration // by capability
-	Served []upstream.Fleet               // those that the process serves
+	Served []upstream.Fleet               // fleets that the process serves
 
 	Shields map[string]string // by capability, the name of the one that judges its calls
 	Names   map[string]string // by capability, the prefix of its tools over MCP; absent: its id
@@ -225,7 +225,7 @@ func backends(f *config.Fleet) []router.BackendConfig {
 	return all
 }
 
-// ownerOf is whose session a backend serves; without tenants all are of one.
+// ownerOf returns the tenant of the session that a backend serves; without tenants, all have the same one.
 func ownerOf(session, of string) string {
 	if session == "" {
 		return ""

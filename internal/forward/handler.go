@@ -18,7 +18,7 @@ const (
 
 // call is what is remembered of a call until it has ended.
 type call struct {
-	health  bool // a health check: its caller asks again soon
+	health  bool // a health check, which is repeated soon
 	read    bool // carrying it out twice does no harm
 	target  int  // the target that it was sent to last
 	tried   int
@@ -154,7 +154,7 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 // Exceeded implements relay.Handler. No stream has limits of its own.
 func (h *handler) Exceeded(*relay.Stream, relay.Failure) bool { return false }
 
-// Message implements relay.Handler. No message is asked for.
+// Message implements relay.Handler. The handler requests no message.
 func (h *handler) Message(s *relay.Stream, _ relay.Message) {
 	s.Refuse(explain(relay.Panicked, true, 0))
 }

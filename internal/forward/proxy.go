@@ -90,7 +90,7 @@ func (t *target) dialProxy(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-// open asks the proxy for the way to the target.
+// open asks the proxy to connect to the target.
 func (t *target) open(c *tunnel) error {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.authority()}, Host: t.authority(),
 		Header: http.Header{}}

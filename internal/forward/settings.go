@@ -40,8 +40,8 @@ const maxValue = 8 << 10
 
 // Settings say what calls are forwarded as, and where to. Capability and URL are required.
 type Settings struct {
-	Capability string // the capability that all calls are of
-	Session    string // the session that all calls are of; "": each call names its own, or has none
+	Capability string // the capability of all calls
+	Session    string // the session of all calls; "": each call names its own, or has none
 	URL        string // http://HOST:PORT or https://HOST:PORT of the gateway; several with commas between them
 	Key        string // API key or token
 	KeyFile    string // file with the key, instead of Key; it is read again when it changes

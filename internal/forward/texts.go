@@ -16,7 +16,7 @@ const (
 var notStarted = unstarted(codeUnavailable, "GATEWAY_UNREACHABLE",
 	"cannot connect to the gateway; the call was not started")
 
-// late is what a call gets whose time was over before a gateway was reached.
+// late is the status of a call that ran out of time before a gateway was reached.
 var late = unstarted(codeDeadlineExceeded, "DEADLINE_EXCEEDED", "the call's time is over; it was not started")
 
 func unstarted(code uint32, reason, message string) relay.Status {

@@ -26,7 +26,7 @@ type flight struct {
 	claim   Claim
 	prints  []string           // fingerprints of the request of the claim, by all keys
 	waiters int                // guarded by Keeper.mu
-	cancel  context.CancelFunc // ends the query when no call waits any more
+	cancel  context.CancelFunc // ends the query when no call is waiting
 	changed chan struct{}      // capacity one: the store should be queried again
 
 	started     chan struct{} // closed when print is set
@@ -112,7 +112,7 @@ func (f *flight) finish(s State, answer []byte) {
 }
 
 // run finds the outcome of a key, or executes its call. ctx belongs to the call that began the flight;
-// wanted ends when no call waits any more.
+// wanted ends when no call is waiting.
 func (k *Service) run(ctx, waiters context.Context, f *flight, run Run) {
 	found, err := k.begin(waiters, f)
 	switch {

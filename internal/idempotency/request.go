@@ -63,7 +63,8 @@ func newFingerprinter(keys [][]byte) fingerprinter {
 // fingerprint returns the fingerprint that is stored with a claim.
 func (p *fingerprinter) fingerprint(r *Request) string { return p.with(0, r) }
 
-// fingerprints returns those that replicas with any of the keys store with a claim; the first one is fingerprint's.
+// fingerprints returns the fingerprints by each of the keys, which replicas store with a claim. The first one equals
+// that of fingerprint.
 func (p *fingerprinter) fingerprints(r *Request) []string {
 	all := make([]string, len(p.names))
 	for i := range all {

@@ -81,7 +81,7 @@ func (k *Service) Run(ctx context.Context) {
 	k.store.Watch(ctx, k.notify, k.notifyAll)
 }
 
-// Close waits until no call runs any more. It does not cancel calls.
+// Close waits until all calls have ended. It does not cancel calls.
 func (k *Service) Close() {
 	k.mu.Lock()
 	if !k.closed {

@@ -41,7 +41,7 @@ func Parse(name string, data []byte) (*Manifest, error) {
 	return p.manifest, nil
 }
 
-// parser knows the fields of the file.
+// parser reads the fields of the file.
 type parser struct {
 	strictyaml.Reader
 	manifest    *Manifest

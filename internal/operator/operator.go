@@ -13,7 +13,7 @@ type Roles uint8
 
 // The roles. Admin includes all others; Operate and Approve include View.
 const (
-	View    Roles = 1 << iota // viewer: read everything but secrets, which nobody reads
+	View    Roles = 1 << iota // viewer: read everything; no role can read secrets
 	Operate                   // operator: drain, register, discover and accept tools, deliver dead letters again
 	Approve                   // approver: answer approvals
 	Admin                     // admin: policies, tenants, keys, sessions, and calls as a user or agent
@@ -54,7 +54,7 @@ func (r Roles) Names() (names []string) {
 
 func (r Roles) String() string { return strings.Join(r.Names(), ",") }
 
-// Unnamed is the name of an operator whom nothing authenticated.
+// Unnamed is the name of an unauthenticated operator.
 const Unnamed = "operator"
 
 // Identity is an authenticated operator. It is immutable.

@@ -43,7 +43,8 @@ func startTokenPath(runtime, admin string) (string, error) {
 	return filepath.Join(startDir(runtime), name), nil
 }
 
-// startDir returns a directory of the user alone: in the user's runtime directory, or in that of temporary files.
+// startDir returns a directory that only the user can access: in the user's runtime directory, or in that of temporary
+// files.
 func startDir(runtime string) string {
 	if filepath.IsAbs(runtime) {
 		return filepath.Join(runtime, "capgate")
@@ -113,7 +114,7 @@ func ReadStartToken(runtime, admin string) (string, error) {
 	return token, err
 }
 
-// ownedAlone checks that a directory belongs to this user, and that nobody else may use it.
+// ownedAlone checks that a directory belongs to this user, and that no other user has access.
 func ownedAlone(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

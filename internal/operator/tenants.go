@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// allTenants stands for all tenants in requests.
+// allTenants means all tenants in requests.
 const allTenants = "-"
 
 // TenantRoles are roles for one tenant.
@@ -110,8 +110,8 @@ func (who *Identity) Narrow(named string) (string, error) {
 			who.tenantNames()}
 }
 
-// Tenants returns the tenants of a request that may concern several: nil for all, else those that it names or, for ""
-// and "-", those that the operator sees. The error is a *call.Refusal.
+// Tenants returns the tenants of a request that may concern several: nil for all, else the tenants that it names or,
+// for "" and "-", the tenants that the operator sees. The error is a *call.Refusal.
 func Tenants(ctx context.Context, named string) ([]string, error) {
 	return FromContext(ctx).Select(named)
 }
@@ -125,7 +125,7 @@ func (who *Identity) Select(named string) ([]string, error) {
 		}
 		return []string{named}, nil
 	}
-	seen := []string{} // not nil, which stands for all
+	seen := []string{} // not nil, which means all
 	for _, t := range who.Tenants {
 		if all || t.Tenant == named {
 			seen = append(seen, t.Tenant)

@@ -52,7 +52,7 @@ func (p *processor) ownDelay(delay, most time.Duration, now time.Time) time.Dura
 	return time.Duration(float64(delay) * read.since(last).share(p.cpus))
 }
 
-// since returns the difference of two readings. Threads that have ended are not counted any more.
+// since returns the difference of two readings. Threads that have ended no longer count.
 func (t cpuTimes) since(last cpuTimes) spent {
 	return spent{
 		wall: t.at.Sub(last.at), ran: max(t.ran-last.ran, 0),

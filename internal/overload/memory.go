@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// memory measures the live heap, which only the garbage collector knows.
+// memory measures the live heap, as of the last garbage collection.
 type memory struct {
 	limit   int64
 	samples []metrics.Sample

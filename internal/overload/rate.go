@@ -96,7 +96,7 @@ func (s *Shedder) measureDemand() (demands []demand) {
 	return demands
 }
 
-// adjust moves the limit. brought is the demand in calls a second.
+// adjust moves the limit. brought is the demand in calls per second.
 func (r *rate) adjust(late bool, brought float64) {
 	if !late {
 		r.late = 0

@@ -153,7 +153,7 @@ func (s *Shedder) decide(t *Share, running int64) (Verdict, Limit) {
 	return t.verdict(), Delay
 }
 
-// boundedBy returns the limit that the bound of calls in flight stands for.
+// boundedBy returns the limit that corresponds to the bound of calls in flight.
 func (s *Shedder) boundedBy() Limit {
 	if s.bound.Load() < s.cfg.inFlight() {
 		return Memory

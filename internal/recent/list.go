@@ -33,7 +33,7 @@ func (f *Filter) Matches(c *Call) bool {
 // selects is Matches of a filter that may be nil.
 func (f *Filter) selects(c *Call) bool { return f == nil || f.Matches(c) }
 
-// among reports whether a call or a change is of one of some tenants; nil: of any.
+// among reports whether is names one of the tenants; nil: all tenants.
 func among(tenants []string, is string) bool {
 	return tenants == nil || slices.ContainsFunc(tenants, func(name string) bool { return cut(name) == is })
 }
@@ -56,7 +56,7 @@ func (l *Log) Calls(ctx context.Context) (calls []Call, partial bool) {
 	if l.cfg.Store != nil {
 		shared, err := l.cfg.Store.Calls(ctx)
 		if err == nil {
-			// those that are not published yet have no place among the others
+			// calls that are not published yet are left out
 			calls = shared
 			sortCalls(calls)
 			return calls, false

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// DefaultKeep is how many calls are kept.
+	// DefaultKeep is the default number of calls that are kept.
 	DefaultKeep = 500
-	// maxBatch bounds the calls that a replica publishes at once, and callPause, with it, what it asks of Redis: with
-	// the embedded one, more would cost as much as the calls themselves.
+	// maxBatch bounds the calls that a replica publishes at once; together with callPause it bounds the load on Redis.
+	// With the embedded store, more would cost as much as the calls themselves.
 	maxBatch  = 100
 	pause     = 250 * time.Millisecond // after each batch
 	callPause = 10 * time.Millisecond  // at least, for each call of the batch
@@ -183,7 +183,7 @@ func (l *Log) publish(ctx context.Context, said time.Time) (time.Time, int) {
 	return said, len(b.Calls)
 }
 
-// self is what this replica says of itself.
+// self describes this replica.
 func (l *Log) self(now time.Time) Replica {
 	var r Replica
 	if l.cfg.Self != nil {

@@ -10,7 +10,7 @@ type Counts struct {
 	Calls      int64
 	Refusals   int64 // refused by the gateway
 	Errors     int64 // failed otherwise
-	Asked      int64 // not run, because a person is asked about them; neither refusals nor errors
+	Asked      int64 // not run yet, because they need approval; neither refusals nor errors
 	ToolErrors int64 // answered by a tool with an error, or cut off
 }
 
@@ -32,11 +32,11 @@ type Minute struct {
 // minuteOf returns the number of the minute of a time.
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-// minutes are the counts of this replica by minute and tenant. The tenant "" stands for calls of nobody known, and of
-// tenants beyond maxOwners.
+// minutes holds the counts of this replica by minute and tenant. The tenant "" counts unauthenticated calls, and the
+// calls of tenants beyond maxOwners.
 type minutes map[int64]map[string]Counts
 
-// add adds counts of a minute, and forgets those that are older than the window.
+// add adds counts of a minute, and removes those that are older than the window.
 func (m minutes) add(minute int64, tenant string, d Counts) {
 	of := m[minute]
 	if of == nil {

@@ -17,7 +17,7 @@ type ring struct {
 	free   int32 // the first free slot, linked by next
 	seq    uint64
 	unsent int
-	flows  int // of those that have calls
+	flows  int // number of flows that have calls
 
 	owners map[string]*owner
 	list   []*owner // the same
@@ -68,7 +68,7 @@ func (r *ring) owner(tenant string) *owner {
 	return o
 }
 
-// at returns the owner of a number, of which there is one more than the list has.
+// at returns the i-th owner. The owner after those in the list is other.
 func (r *ring) at(i int) *owner {
 	if i < len(r.list) {
 		return r.list[i]

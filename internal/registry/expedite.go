@@ -16,8 +16,8 @@ const (
 	maxWanted    = 64                     // demands that wait to be carried out; others are dropped
 )
 
-// Expedite asks for early lookups of a capability's names that have no addresses, as calls wait for a backend. The
-// lookups that it causes are bounded, however often it is called. It does not block.
+// Expedite requests early lookups of a capability's names that have no addresses, because calls wait for a backend.
+// The lookups are bounded, however often it is called. It does not block.
 func (r *Registry) Expedite(capability string) {
 	select {
 	case r.demands <- capability:

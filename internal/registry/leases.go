@@ -18,7 +18,7 @@ var (
 type Leases interface {
 	// Register stores or renews a registration for its TTL. A renewal of another holder's lease fails:
 	// ErrSuperseded. Otherwise this registration replaces it. ErrFull: the maximum number is reached. Its
-	// manifest is stored with the first registration that brings it, and kept as long as a registration
+	// manifest is stored with the first registration that has it, and kept as long as a registration
 	// names it. ErrManifests: it would exceed MaxManifests.
 	Register(ctx context.Context, g *Registration, renew bool, most int) error
 	// Withdraw ends a registration, and reports whether there was one. A lease other than "" ends only its

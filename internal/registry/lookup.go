@@ -50,7 +50,7 @@ type endpoint struct {
 	weight int // relative to the name's other endpoints; defaultWeight without a weight in DNS
 }
 
-// Lookup looks up a name once, and returns the backends that it stands for.
+// Lookup looks up a name once, and returns its backends.
 func Lookup(ctx context.Context, r Resolver, t Target) ([]Member, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

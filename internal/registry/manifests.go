@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// MaxManifests bounds the bytes of all manifests that backends brought.
+// MaxManifests bounds the total size of the manifests of backends, in bytes.
 const MaxManifests = 64 << 20
 
 // Sum identifies a manifest: the SHA-256 of its text. The zero value is no manifest.
@@ -28,8 +28,8 @@ func ParseSum(text string) (s Sum, ok bool) {
 // Compare orders sums.
 func (s Sum) Compare(o Sum) int { return bytes.Compare(s[:], o[:]) }
 
-// Manifest is a manifest.yaml that a backend brings. Its text is set only on the way to the store: backends with
-// the same manifest share one text.
+// Manifest is the manifest.yaml of a backend. Text is set only on the way to the store: backends with the same
+// manifest share one text.
 type Manifest struct {
 	Sum  Sum
 	Text string
@@ -80,8 +80,8 @@ func (r *Registry) checkManifest(rules *Rules, g *Registration) *call.Refusal {
 	return nil
 }
 
-// fetch loads missing texts. A text that cannot be loaded is tried again at the next read; if the store has lost
-// it, its backend brings it again.
+// fetch loads missing texts. It retries a text that cannot be loaded at the next read; if the store has lost it, the
+// backend's next registration restores it.
 func (r *Registry) fetch(ctx context.Context) {
 	for _, sum := range r.missingManifests() {
 		text, err := r.leases.Manifest(ctx, sum)

@@ -71,7 +71,7 @@ func (r *Registry) Register(ctx context.Context, g Registration) (Registration, 
 	return g, nil
 }
 
-// checkLimits refuses a registration beyond a maximum, as far as this replica knows.
+// checkLimits refuses a registration beyond a maximum, by this replica's view.
 func (r *Registry) checkLimits(rules *Rules, g *Registration) *call.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,7 +40,7 @@ type Options struct {
 // publishInterval is the least time between two publications, which batches the answers of many names.
 const publishInterval = 10 * time.Millisecond
 
-// Registry knows the dynamic members of fleets. Its methods are safe for concurrent use.
+// Registry holds the dynamic members of fleets. Its methods are safe for concurrent use.
 type Registry struct {
 	leases   Leases
 	changed  func()
@@ -56,7 +56,7 @@ type Registry struct {
 	permits         chan struct{} // permits of lookups
 	firstRead       chan struct{} // closed after the first read of the leases, successful or not
 	settled         chan struct{} // closed after the first lookup of all names
-	demands         chan string   // capabilities whose calls wait for a backend
+	demands         chan string   // capabilities with calls that wait for a backend
 	counts          counts
 
 	mu            sync.Mutex
@@ -66,14 +66,14 @@ type Registry struct {
 	wanted        map[Name]bool // of the settings; immutable, replaced as a whole
 	resolved      map[Name]bool // of these, successful or not
 	schedules     map[Name]*schedule
-	allResolved   chan struct{} // closed when all names of the settings are asked
+	allResolved   chan struct{} // closed when all names of the settings have been looked up
 	registrations map[Key]*entry
 	withdrawn     map[Key]int      // here, with the number of the write
 	documents     map[Sum]document // that leases name
 	writes        int              // of this replica, so far
 	version       string           // of the last reading
 	lastRead      time.Time        // when the store answered last
-	silent        bool             // it did not answer when it was asked last
+	silent        bool             // the store did not answer the last query
 }
 
 // New returns a Registry, which is empty before Run.

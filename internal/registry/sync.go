@@ -15,7 +15,7 @@ const minReadInterval = 50 * time.Millisecond
 // readTimeout bounds one read.
 const readTimeout = 10 * time.Second
 
-// entry is a registration that this replica knows.
+// entry is a registration, as far as this replica has read it.
 type entry struct {
 	Registration
 	writeNo int // number of the write, if this replica wrote it

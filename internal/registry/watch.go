@@ -14,7 +14,7 @@ import (
 // a second one gets its turn.
 const lookupTimeout = 12 * time.Second
 
-// Target is a name whose addresses are backends of a capability.
+// Target is a name that resolves to backends of a capability.
 type Target struct {
 	Capability string
 	Name       Name
@@ -24,14 +24,13 @@ type Target struct {
 	Tenant     string
 }
 
-// watches is what goes on in resolve: one goroutine for each name, however many
-// targets have it.
+// watches holds the goroutines of resolve: one for each name, however many targets have it.
 type watches struct {
 	running map[Name]context.CancelFunc
 	all     sync.WaitGroup
 }
 
-// resolve asks for the names of the settings, again and again, until ctx ends.
+// resolve looks up the names of the settings periodically, until ctx ends.
 func (r *Registry) resolve(ctx context.Context) {
 	w := watches{running: map[Name]context.CancelFunc{}}
 	defer w.all.Wait()
@@ -73,7 +72,7 @@ func (r *Registry) retarget(ctx context.Context, w *watches) {
 	}
 }
 
-// watch asks for one name until ctx ends.
+// watch looks up one name periodically, until ctx ends.
 func (r *Registry) watch(ctx context.Context, name Name, s *schedule) {
 	failing := false
 	for {
@@ -95,7 +94,7 @@ func (r *Registry) watch(ctx context.Context, name Name, s *schedule) {
 func (r *Registry) look(ctx context.Context, name Name, failing bool) bool {
 	asking, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	select { // ten thousand names must not be asked for all at once
+	select { // bounds concurrent lookups, as there may be ten thousand names
 	case r.permits <- struct{}{}:
 		defer func() { <-r.permits }()
 	case <-ctx.Done():

@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Follow returns a context for a response that lasts. It ends when check returns false: when the credential of the
-// request is not valid any more, or has other rights. check is called every second and when a session was revoked. It
-// must return soon after its context ends.
+// Follow returns a context for a long response. It ends when check returns false: when the credential of the request
+// is no longer valid, or has other rights. check is called every second and after each revocation. It must return soon
+// after its context ends.
 func (m *Manager) Follow(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { // ends with the response

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/aead"
 )
 
-// keyFresh is how long the shared key is used before the store is asked for a newer one.
+// keyFresh is the time for which the shared key is used before the store is queried for a newer one.
 const keyFresh = time.Minute
 
 // keys are the keys that seal cookies. The first seals, all open.

@@ -169,8 +169,8 @@ func (m *Manager) Unseal(ctx context.Context, purpose, text string, v any) error
 	return open(by, "purpose "+purpose, text, v)
 }
 
-// End revokes one session. The replica knows it at once, and others within a second, unless the store is unavailable.
-// The argument until is when the session ends by itself; zero: it is unknown.
+// End revokes one session: on this replica at once, on others within a second, unless the store is unavailable. until
+// is the time at which the session expires; zero: unknown.
 func (m *Manager) End(ctx context.Context, id string, until time.Time) *call.Refusal {
 	if until.IsZero() {
 		until = m.now().Add(MaxTTL)

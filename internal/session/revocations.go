@@ -13,16 +13,16 @@ type Revocation struct {
 	Session string    // id; or
 	Name    string    // of the person or key
 	Before  time.Time // of sessions of Name: the last time of issue that is revoked
-	Until   time.Time // when the revoked sessions end by themselves
-	Owner   string    // to whose share in the store it counts; "": to nobody's. Revoked does not return it
+	Until   time.Time // when the revoked sessions would expire
+	Owner   string    // the share of the store that it is charged to; "": none. Revoked does not return it
 }
 
-// revocations are those that a replica knows. None is forgotten before its end.
+// revocations holds the revocations that a replica has read. Each is kept until its end.
 type revocations struct {
 	mu       sync.RWMutex
 	sessions map[string]time.Time // ids, and until when
 	names    map[string]Revocation
-	sweepAt  int // number of sessions at which those that have ended are forgotten
+	sweepAt  int // number of sessions at which ended ones are removed
 	changed  broadcast.Signal
 }
 

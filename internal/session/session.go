@@ -53,7 +53,7 @@ type Session struct {
 	Of string `json:"of,omitempty"` // tenant of the key; "": none
 }
 
-// owner returns the tenant, or without one the person or key, to which the revocation of the session counts.
+// owner returns the tenant that the session's revocation is charged to; without a tenant, the person or key.
 func (s *Session) owner() string {
 	if of := cmp.Or(s.Of, s.Tenant); of != "" {
 		return "tenant " + of
@@ -80,7 +80,7 @@ func (s *Session) Title() string {
 	return s.Name()
 }
 
-// PersonName returns the Name of a person whom an issuer has vouched for.
+// PersonName returns the Name of a person that an issuer has authenticated.
 func PersonName(user, issuer string) string { return user + ", issuer " + issuer }
 
 const (

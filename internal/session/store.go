@@ -17,7 +17,7 @@ type Store interface {
 	Revoked(ctx context.Context, after Position) (Position, []Revocation, error)
 	// Watch calls changed for each revocation, until ctx ends. It may lose some.
 	Watch(ctx context.Context, changed func())
-	// Add adds an issued session to the list. A list that is too long loses those that end first.
+	// Add adds an issued session to the list. A list that is too long loses the sessions that end first.
 	Add(ctx context.Context, r Record) error
 	// List returns the sessions that were issued and have not ended, the newest first: MaxRecords at most.
 	List(ctx context.Context) ([]Record, error)

@@ -34,7 +34,7 @@ type AccessLog struct {
 	clock   clock
 	dropped atomic.Uint64
 
-	first chan struct{} // capacity 1: pending is not empty any more
+	first chan struct{} // capacity 1: signals that pending is no longer empty
 	full  chan struct{} // capacity 1: pending reached flushBytes
 	stop  chan struct{} // closed by Close
 	done  chan struct{} // closed by run

@@ -23,7 +23,7 @@ const maxCells = 8
 type MetricsConfig struct {
 	Version  string     // label of capgate_build_info
 	Revision string     // label of capgate_build_info: the commit
-	Log      *AccessLog // the log whose dropped lines are counted; may be nil
+	Log      *AccessLog // for the count of its dropped lines; may be nil
 	Tenants  int        // number of tenants with a label of their own; all others share one
 }
 

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are metrics whose names have a common prefix.
+// metrics are metrics with a common prefix.
 type metrics struct {
 	prefix string
 	all    []*prometheus.Desc

@@ -84,7 +84,7 @@ func (l *readCache[V]) fetch(ctx context.Context, id string) (*V, *call.Refusal)
 	return nil, refusedUnavailable
 }
 
-// load asks the store, and caches the answer.
+// load queries the store, and caches the answer.
 func (l *readCache[V]) load(r request) (*V, error) {
 	if l.freshness.Lost() {
 		return nil, errStoreLost
@@ -113,7 +113,7 @@ func (l *readCache[V]) load(r request) (*V, error) {
 	return v, nil
 }
 
-// forget removes an entry, so that the next request asks the store.
+// forget removes an entry, so that the next request queries the store.
 func (l *readCache[V]) forget(id string) {
 	l.present.Forget(id)
 	l.absent.Forget(id)

@@ -22,8 +22,8 @@ func KeyLabel(id, name string) string {
 	}, name) + ", key " + id
 }
 
-// KeyName returns the name of an API key, by its id. It answers from memory; "": the key has none, or is not known
-// there. A nil Authenticators knows no keys.
+// KeyName returns the name of an API key, by its id. It reads only memory; "": the key has none, or is not
+// cached. A nil Authenticators has no keys.
 func (i *Authenticators) KeyName(id string) string {
 	if i == nil || !IsKeyID(id) {
 		return ""
@@ -35,7 +35,7 @@ func (i *Authenticators) KeyName(id string) string {
 }
 
 // Key returns an API key without its secret, by its id; nil: there is none. It may wait until ctx ends. A nil
-// Authenticators knows no keys.
+// Authenticators has no keys.
 func (i *Authenticators) Key(ctx context.Context, id string) (*Key, *call.Refusal) {
 	if i == nil || !IsKeyID(id) {
 		return nil, nil
@@ -47,8 +47,8 @@ func (i *Authenticators) Key(ctx context.Context, id string) (*Key, *call.Refusa
 	return &k.Key, nil
 }
 
-// Holder returns the caller whom an API key stands for now, by the key's id, without its secret: for a session that
-// began with the key. It may wait until ctx ends. A key that was revoked or has expired, and one whose tenant is
+// Holder returns the caller that an API key identifies, by the key's id, without its secret: for a session that began
+// with the key. It may wait until ctx ends. A key that was revoked or has expired, and one whose tenant is
 // disabled or gone, is refused.
 func (i *Authenticators) Holder(ctx context.Context, id string) (Identity, *call.Refusal) {
 	if !IsKeyID(id) {

@@ -15,8 +15,8 @@ const maxName = 256
 // Identity is an authenticated caller.
 type Identity struct {
 	Tenant string
-	User   string // user on whose behalf the call is made; "" if none was named
-	Agent  string // agent that makes the call; "" if none was named
+	User   string // user on whose behalf the call is made; "" if none is named
+	Agent  string // agent that makes the call; "" if none is named
 	Key    string // id of the API key, or the name in the certificate; "" without credentials
 	Scopes Scopes // scopes of the credential
 
@@ -26,7 +26,7 @@ type Identity struct {
 
 	Person *Person // the person of a token; nil: no token, or its holder named another user
 
-	Subject string // user of the token whose holder named another user; "": it named none, or has no token
+	Subject string // user of the token, if the caller named another user; otherwise ""
 
 	Validity Validity // of the token or certificate; nil: an API key, or no credential
 
@@ -35,9 +35,9 @@ type Identity struct {
 	At *Listener // where the call came in; nil: the public port
 }
 
-// Validity tells whether a token or a certificate is still valid.
+// Validity reports whether a token or a certificate is still valid.
 type Validity interface {
-	// StillValid may wait until ctx ends. It returns true if that cannot be found out at the moment.
+	// StillValid may wait until ctx ends. It returns true if the answer is unavailable at the moment.
 	StillValid(ctx context.Context) bool
 }
 

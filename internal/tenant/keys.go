@@ -74,7 +74,7 @@ func (k *Keys) Lookup(c Credentials) (who Identity, known bool, refusal *call.Re
 	return who, true, refusal
 }
 
-// Authenticate does the same as Lookup, which always knows.
+// Authenticate does the same as Lookup, which always has an answer.
 func (k *Keys) Authenticate(_ context.Context, c Credentials) (Identity, *call.Refusal) {
 	return k.identify(c)
 }
@@ -115,7 +115,7 @@ func (k *Keys) identify(c Credentials) (Identity, *call.Refusal) {
 }
 
 // authenticate returns the identity for a key whose secret matched, and a tenant with these settings; nil: the
-// store does not have the tenant any more.
+// tenant no longer exists.
 func (k *cachedKey) authenticate(c Credentials, of *Settings, now func() time.Time) (Identity, *call.Refusal) {
 	if k.stored && (!k.Revoked.IsZero() || of == nil || of.uid != "" && of.uid != k.UID) {
 		return Identity{}, refusedCredential

@@ -7,15 +7,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Listener says whose the calls are that come in at one address, and what they are. Empty fields say nothing. It is
-// immutable.
+// Listener holds what is fixed for all calls at one address. Empty fields fix nothing. It is immutable.
 type Listener struct {
 	Name       string       // its address, for records
 	Capability string       // of all calls
 	Dialect    call.Dialect // of calls of capabilities; Auto: any
 	Session    string       // of all calls
 
-	// Tenant is the tenant of callers, which need no credential then. "" in a gateway with tenants: callers need a
+	// Tenant is the tenant of callers, which then need no credential. "" in a gateway with tenants: callers need a
 	// credential.
 	Tenant string
 	User   string // on whose behalf all calls are made
@@ -99,7 +98,7 @@ const (
 	DialectPart
 )
 
-// RefuseAt refuses a call one part of which does not agree with its listener. It repeats neither side.
+// RefuseAt returns the refusal of a call with a part that does not match its listener. It repeats neither value.
 func RefuseAt(p Part) *call.Refusal { return conflicts[p] }
 
 var conflicts = [...]*call.Refusal{
@@ -112,7 +111,7 @@ var conflicts = [...]*call.Refusal{
 		"invoke use the doc dialect: call in that of the listener, or call the public port"),
 }
 
-// conflict returns the refusal of a call that names something else than its listener, and may name nothing.
+// conflict returns the refusal of a call that names another value than its listener, and could name none.
 func conflict(part, what string) *call.Refusal {
 	return conflictOf(part, what+": leave it out, or call the public port")
 }

@@ -10,7 +10,7 @@ type Record struct {
 	Capabilities     Grants
 	Limits           *Limits // nil: the limits of tenants without limits of their own
 	Created, Updated time.Time
-	UpdatedBy        string // the operator who made the last change; "": unknown
+	UpdatedBy        string // the operator that made the last change; "": unknown
 	Version          int64  // increases by one with each change
 }
 

@@ -19,10 +19,10 @@ type SharedKeys interface {
 // keyBytes is the length of a generated key.
 const keyBytes = 32
 
-// keyFresh is how long a cached shared key is used before the store is asked for a newer one.
+// keyFresh is the time for which a cached shared key is used before the store is queried for a newer one.
 const keyFresh = time.Minute
 
-// keyPause is the time between two questions of Keys while the store does not answer.
+// keyPause is the time between two queries of Keys while the store does not answer.
 const keyPause = 5 * time.Second
 
 // Signatures signs and verifies URLs. It is the Authenticator for credentials with a signature.
@@ -41,9 +41,8 @@ type sharedKey struct {
 	until time.Time
 }
 
-// NewSignatures returns Signatures. The argument tenants has the tenants; nil: there is only Default. The
-// argument holders has the API keys whose end invalidates signed URLs; nil: there are none. The argument now is
-// the clock; nil: the system's.
+// NewSignatures returns Signatures. If tenants is nil, only Default exists. The end of an API key of holders
+// invalidates the signed URLs that it made; nil: there are no keys. If now is nil, the system's clock is used.
 func NewSignatures(tenants Tenants, holders *Authenticators, store SharedKeys, now func() time.Time) *Signatures {
 	if now == nil {
 		now = time.Now
@@ -163,7 +162,7 @@ func (s *Signatures) settings(ctx context.Context, tenant string) (*Settings, *c
 	return s.tenants.Settings(ctx, tenant)
 }
 
-// keys returns the cached keys; nil: the store has to be asked.
+// keys returns the cached keys; nil: the store must be queried.
 func (s *Signatures) keys() [][]byte {
 	if file := *s.file.Load(); len(file) > 0 {
 		return file

@@ -183,7 +183,7 @@ func (c *checker) has(v strictjson.Value, name string) bool {
 // maxMissing bounds the list of missing names.
 const maxMissing = 20
 
-// someMissing stands for the list where violations are not recorded.
+// someMissing replaces the list where violations are not recorded.
 var someMissing = []string{""}
 
 func (c *checker) missing(v strictjson.Value, names []string) (missing []string) {

@@ -131,7 +131,7 @@ func sameValueSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return compact(all)
 }
 
-// childSubschemas returns those that are applied to members and elements of the value.
+// childSubschemas returns the subschemas that apply to members and elements of the value.
 func childSubschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{s.PropertyNames, s.UnevaluatedProperties, s.UnevaluatedItems, s.Contains, s.Items2020}
 	for _, sub := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {

@@ -38,7 +38,7 @@ type Schema struct {
 	unchecked []string
 }
 
-// Compile parses the JSON Schema of an author who reads the error, which has the problem and its place in the schema. A
+// Compile parses a JSON Schema strictly. The error is for its author, and contains the problem and its place. A
 // schema without $schema is of draft 2020-12, or else of the older draft of which it is a valid schema, without rules
 // that came later. A schema that is too costly to check is rejected: a value would be checked against thousands of
 // subschemas, a subschema applies itself without end, or a pattern is too large.
@@ -50,8 +50,8 @@ func Compile(text []byte) (*Schema, error) {
 	return s, s.compile(doc)
 }
 
-// CompileLenient parses the JSON Schema of a server, whose tool is of use even if its schema cannot be checked:
-// Unchecked then says why. The error is of a text that is no JSON object, or too large.
+// CompileLenient parses the JSON Schema of a server's tool, which remains usable if its schema cannot be checked:
+// Unchecked then returns the reason. It returns an error for a text that is no JSON object, or too large.
 func CompileLenient(text []byte) (*Schema, error) {
 	s, doc, err := parse(text)
 	if err != nil {

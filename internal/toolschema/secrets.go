@@ -96,7 +96,7 @@ func (s *Secrets) step(take func(of map[string]any, next *Secrets)) *Secrets {
 	return next
 }
 
-// apply adds a subschema, and those that it refers to or combines.
+// apply adds a subschema, and the subschemas that it refers to or combines.
 func (s *Secrets) apply(schema any, depth int) {
 	of, is := schema.(map[string]any)
 	if !is || depth > maxRefs || len(s.all) >= maxParts {

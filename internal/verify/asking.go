@@ -84,8 +84,8 @@ func (v *verifier) deny(ctx context.Context, id, comment string) error {
 	return nil
 }
 
-// cleanUp ends the approvals of the run: it denies those that are pending, and makes the calls of those that are
-// approved. It returns the ids of those that it could not end, which expire.
+// cleanUp ends the approvals of the run: it denies pending ones, and makes the calls of approved ones. It returns the
+// ids of the approvals that it could not end; they expire.
 func (v *verifier) cleanUp(ctx context.Context) (left []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

@@ -65,7 +65,7 @@ func first(a, b string) string {
 	return b
 }
 
-// refused returns the result of a check whose attempt must be refused for one of the reasons.
+// refused returns the result of a check that requires a refusal for one of the reasons.
 func (e ending) refused(reasons ...string) (result, why string) {
 	switch {
 	case e.ran:

@@ -105,7 +105,7 @@ func (v *verifier) mismatch(ctx context.Context, session string, other attempt) 
 	return v.try(ctx, other).refused("APPROVAL_MISMATCH", "APPROVAL_UNKNOWN")
 }
 
-// somebody is the other user and the other agent.
+// somebody is the name of the other user and the other agent.
 const somebody = "capgate-verify-somebody-else"
 
 func (v *verifier) checkUser(ctx context.Context) (result, why string) {

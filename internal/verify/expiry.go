@@ -17,7 +17,7 @@ type expiring struct {
 // beginExpiry creates approvals, which expire during the other checks.
 func (v *verifier) beginExpiry(ctx context.Context) (e expiring) {
 	if e.pending, e.err = v.ask(ctx, attempt{session: "expiry, pending"}); e.err != nil || v.WaitExpiry <= 0 {
-		return e // an approved approval that nobody waits for would only stay
+		return e // an approved approval would stay, as no call uses it
 	}
 	e.approved, e.err = v.approved(ctx, attempt{session: "expiry, approved"})
 	return e

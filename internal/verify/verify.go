@@ -59,7 +59,7 @@ type verifier struct {
 type Report struct {
 	Checks    []Check
 	Approvals int      // number of approvals that the run made
-	Left      []string // ids of those that could not be ended
+	Left      []string // ids of the approvals that could not be ended
 }
 
 // Run makes all checks, and ends all approvals that it made. The error is that of the first call, if the gateway does

@@ -22,7 +22,7 @@ func Ranges(h http.Header, name string) (all []Range) {
 		for one := range strings.SplitSeq(list, ",") {
 			typ, params, err := mime.ParseMediaType(one)
 			if err != nil {
-				continue // it asks for nothing that anybody could send
+				continue // no response can match it
 			}
 			r := Range{typ, 1}
 			if typ == "x-gzip" { // RFC 9110 §8.4.1.3

@@ -11,7 +11,7 @@ import (
 // change feed.
 const silentAfter = 5 * time.Second
 
-// Freshness tells how current the entries of a cache are. Its times are nanoseconds of its own clock.
+// Freshness tracks how current the entries of a cache are. Its times are nanoseconds of its own clock.
 type Freshness struct {
 	ttl, maxStale time.Duration
 	clock         func() time.Time // nil: the system's

@@ -23,7 +23,7 @@ type shard[V any] struct {
 	list      *fairshare.LRU[string, uint64, *Entry[V]] // by owner and hash: of two keys with one hash the later stays
 }
 
-// bucket points to some of the entries whose hash selects it. It fills a cache line.
+// bucket points to some of the entries with a hash that selects it. It fills a cache line.
 type bucket[V any] struct {
 	entries  [5]atomic.Pointer[Entry[V]]
 	tags     [5]atomic.Uint32 // the upper half of an entry's hash

@@ -11,5 +11,5 @@
 //	        └─ strangers one owner in memory; inside it by address
 //
 // The root is the memory account of the process. It includes all bytes of the pools below it, and their sum never
-// exceeds its limit. The package knows no tenants, no network and no metrics.
+// exceeds its limit. The package has no notion of tenants, networks or metrics.
 package fairshare

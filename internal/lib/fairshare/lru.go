@@ -2,7 +2,7 @@ package fairshare
 
 import "container/list"
 
-// LRU is a cache whose entries have owners. When it is full, it evicts the least recently used entry of the
+// LRU is a cache of entries with owners. When it is full, it evicts the least recently used entry of the
 // owner with the most entries. It is not safe for concurrent use.
 type LRU[O, K comparable, V any] struct {
 	size    int

@@ -24,7 +24,7 @@ type Names struct {
 	literals bool
 }
 
-// New returns the set of the given names and addresses, which have no ports. "*.example.com" stands for every
+// New returns the set of the given names and addresses, which have no ports. "*.example.com" matches every
 // name below example.com, and "*" for every name. Comparisons ignore case and the root's dot.
 func New(all []string) *Names {
 	n := &Names{}

@@ -22,7 +22,7 @@ type Error struct {
 // Error describes the failure without any text of the server, which may repeat addresses and secrets.
 func (e *Error) Error() string { return e.reason }
 
-// Unwrap returns the cause, whose text may have what Error leaves out.
+// Unwrap returns the cause. Its text may contain what Error leaves out.
 func (e *Error) Unwrap() error { return e.cause }
 
 // failed returns the error of a command.

@@ -10,7 +10,7 @@ const maxAnswers = 256 << 10
 
 var errTooLong = errors.New("the server's answers are too long")
 
-// limitedConn ends a session whose server sends too much.
+// limitedConn ends a session when the server has sent too much.
 type limitedConn struct {
 	net.Conn
 	left int

@@ -1,10 +1,10 @@
-// Package metric lets a package bring metrics of its own. It knows nothing of how they are served.
+// Package metric lets a package define its own metrics, independently of how they are served.
 package metric
 
 // Source has metrics. Its values are read at every scrape, from any goroutine.
 type Source interface{ Metrics() *Set }
 
-// Set is a list of metrics whose names have a common prefix.
+// Set is a list of metrics with a common prefix.
 type Set struct {
 	Prefix string
 	Descs  []*Desc

@@ -38,7 +38,7 @@ func Hint(word string, names []string) string {
 	return ""
 }
 
-// List returns a sorted list of at most so many names for an error. An ellipsis stands for the others.
+// List returns a sorted list of at most so many names for an error. An ellipsis replaces the others.
 func List(names []string, most int) string {
 	sorted := slices.Sorted(slices.Values(names))
 	if len(sorted) > most {

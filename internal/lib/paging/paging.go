@@ -26,7 +26,7 @@ type Bounds struct {
 	Reason string
 }
 
-// Page is the page that a request asks for.
+// Page is the requested page.
 type Page struct {
 	Size  int
 	After string // position of the item before the page; "": the page is the first

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options make a grpc.Server answer INTERNAL to calls whose handler panicked. They have to precede other
+// Options make a grpc.Server answer INTERNAL after a panic of a handler. They have to precede other
 // options that chain interceptors.
 func Options(where string) []grpc.ServerOption {
 	return []grpc.ServerOption{

@@ -2,7 +2,7 @@ package response
 
 import "net/http"
 
-// Replaced withholds a response of a library, in whose place the caller writes another one.
+// Replaced withholds the response of a library, which the caller replaces.
 type Replaced struct {
 	http.ResponseWriter
 	// Withhold reports whether a response with a status is withheld. It is called before the response is written.

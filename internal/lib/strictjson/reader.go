@@ -73,7 +73,7 @@ type Reader struct {
 	folded []byte   // buffer for one folded name
 	nodes  []node
 	arena  []byte // strings that had to be unescaped
-	inside int    // depth of the value whose strings all go to Watch; 0: no such value is open
+	inside int    // depth of the value of which Watch gets all strings; 0: no such value is open
 	nested int    // how many strings with JSON enclose this text
 }
 

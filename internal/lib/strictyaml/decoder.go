@@ -141,7 +141,7 @@ func (d *Decoder) list(at Place, f *field, v reflect.Value) {
 	}
 }
 
-// entries reads a mapping whose names are not fixed.
+// entries reads a mapping with arbitrary names.
 func (d *Decoder) entries(at Place, f *field, v reflect.Value) {
 	at, ok := d.resolve(at)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-// maxNodes bounds the size that a file may expand to. With aliases, a few lines of YAML can stand for more
+// maxNodes bounds the size that a file may expand to. With aliases, a few lines of YAML can expand to more
 // nodes than fit into memory.
 const maxNodes = 1_000_000
 
@@ -93,7 +93,7 @@ func (at Place) item(i int) Place {
 	return item
 }
 
-// resolved returns the value that an alias stands for. An alias of an alias cannot be written.
+// resolved returns the value of an alias. An alias of an alias cannot be written.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias

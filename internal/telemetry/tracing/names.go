@@ -36,7 +36,7 @@ const (
 
 var executeTool = attribute.String("gen_ai.operation.name", "execute_tool")
 
-// mcpMethod is of calls that are requests of MCP, tools/call, and of attempts at MCP servers.
+// mcpMethod is the attribute of tools/call requests of MCP, and of attempts at MCP servers.
 const mcpMethod = attribute.Key("mcp.method.name")
 
 // Attributes of the process.

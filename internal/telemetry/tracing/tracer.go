@@ -22,7 +22,7 @@ type Config struct {
 	Endpoint     string            // of a collector: host:port, for OTLP over gRPC, or a URL, for OTLP over HTTP
 	TLS          *tls.Config       // nil: cleartext for host:port and http, the system's authorities for https
 	Headers      map[string]string // sent with every request; may be secrets
-	Sample       float64           // fraction of traced calls among those that begin a trace here, 0 to 1
+	Sample       float64           // traced fraction of the calls that begin a trace here, 0 to 1
 	IgnoreParent bool              // Sample alone decides, not the caller
 	Version      string            // service.version
 	Instance     string            // service.instance.id

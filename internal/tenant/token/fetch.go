@@ -87,7 +87,7 @@ func (f *fetcher) fetch(ctx context.Context) (got fetched, err error) {
 	return got, err
 }
 
-// CheckURL checks whether keys may be fetched from a URL. An attacker who can change cleartext in transit could sign
+// CheckURL checks that keys may be fetched from a URL. An attacker who can change cleartext in transit could sign
 // tokens.
 func CheckURL(text string, insecure bool) error {
 	u, err := url.Parse(text)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Stats are of one issuer. The counters only grow, except when the source of its keys is reconfigured.
+// Stats are the counters of one issuer. They only grow, except when the source of its keys is reconfigured.
 type Stats struct {
 	Issuer  string // its name
 	Up      bool   // the last fetch succeeded

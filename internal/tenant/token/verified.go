@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// tokenHash stands for a token. It never leaves the process.
+// tokenHash identifies a token. It never leaves the process.
 type tokenHash = [sha256.Size]byte
 
 // hashOf hashes the token in place: a copy would be 8 KiB.

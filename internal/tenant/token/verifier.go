@@ -129,7 +129,7 @@ func (v *Verifier) Replace(issuers []Issuer) {
 	v.retire(before, slices.Collect(maps.Values(next)))
 }
 
-// retire stops issuers and sources that are not in force any more.
+// retire stops issuers and sources that are no longer configured.
 func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 	for _, old := range before {
 		if !slices.Contains(now, old) {
@@ -142,7 +142,7 @@ func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 	}
 }
 
-// Lookup authenticates a caller whose token is cached. Tenant and Key of the identity are the token's, and so are
+// Lookup authenticates a caller with a cached token. Tenant and Key of the identity come from the token, and so do
 // User and Agent unless the caller may assert them.
 func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
@@ -239,7 +239,7 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	return found, err
 }
 
-// reportGroups logs the first token of an issuer some of whose groups do not count.
+// reportGroups logs the first token of an issuer with groups that are ignored.
 func (v *Verifier) reportGroups(by *issuer, p *tenant.Person) {
 	if p.Left > 0 && !by.said.Swap(true) {
 		v.options.Log.Warn("a token has groups that do not count: too many, or no names", "issuer", by.Name,
