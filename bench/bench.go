@@ -120,7 +120,8 @@ func (b *bench) begin() (err error) {
 	if b.direct, err = b.startBackend(b.opts.proxyCore); err != nil {
 		return err
 	}
-	b.env = peers.Env{Dir: b.dir, Self: b.self, Backend: b.backend.addr, Cores: b.opts.proxyCore, Capgate: b.opts.capgate}
+	b.env = peers.Env{Dir: b.dir, Self: b.self, Backend: b.backend.addr, Cores: b.opts.proxyCore,
+		Capgate: b.opts.capgate}
 	return nil
 }
 

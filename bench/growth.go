@@ -169,7 +169,8 @@ func (b *bench) printGrowth(s peers.Spec, all []variant, cells []cell, out *stri
 		for _, i := range points[curve] {
 			m, ok := cells[i].keep(b.opts.keep)
 			if !ok {
-				fmt.Fprintf(out, "| %s | failed: %s | | | | | |\n", all[i].point, strings.ReplaceAll(cells[i].failed, "\n", " "))
+				fmt.Fprintf(out, "| %s | failed: %s | | | | | |\n", all[i].point,
+					strings.ReplaceAll(cells[i].failed, "\n", " "))
 				continue
 			}
 			if first == 0 {

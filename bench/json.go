@@ -103,7 +103,8 @@ func (b *bench) requests(ctx context.Context, what string, all []jsonRoute, by c
 		}
 		routes = append(routes, r)
 	}
-	tables := []jsonTable{newJSONTable(what+" over HTTP/1.1", routes, by), newJSONTable(what+" over HTTP/2", routes, by)}
+	tables := []jsonTable{newJSONTable(what+" over HTTP/1.1", routes, by),
+		newJSONTable(what+" over HTTP/2", routes, by)}
 	for round := range b.opts.rounds {
 		for i, t := range tables {
 			for at := range routes {

@@ -25,7 +25,8 @@ func mcpRoutes(o options) []jsonRoute {
 		toolsCall("Go SDK proxy, MCP", proxy, work, args),
 	}
 	if o.before != "" {
-		routes = append(routes, toolsCall("capgate before, MCP", peers.Before(capgate, o.before), "weather__"+work, args))
+		routes = append(routes, toolsCall("capgate before, MCP", peers.Before(capgate, o.before), "weather__"+work,
+			args))
 	}
 	return routes
 }
@@ -33,11 +34,12 @@ func mcpRoutes(o options) []jsonRoute {
 // toolsCall returns a request of revision 2026-07-28.
 func toolsCall(title string, peer peers.Spec, tool, args string) jsonRoute {
 	const revision = "2026-07-28"
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{
-		"name": tool, "arguments": json.RawMessage(args), "_meta": map[string]any{
-			"io.modelcontextprotocol/protocolVersion":    revision,
-			"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "bench", "version": "1"},
-			"io.modelcontextprotocol/clientCapabilities": map[string]any{}}}})
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{
+			"name": tool, "arguments": json.RawMessage(args), "_meta": map[string]any{
+				"io.modelcontextprotocol/protocolVersion":    revision,
+				"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "bench", "version": "1"},
+				"io.modelcontextprotocol/clientCapabilities": map[string]any{}}}})
 	if err != nil {
 		panic(err) // of constants
 	}

@@ -61,7 +61,8 @@ Peers:     %s
 // addModes adds the flags that measure something else than the scenarios.
 func addModes(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.growth, "growth", false,
-		"measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the scenarios")
+		"measure how cost grows with capabilities, connections, message size, TLS and GOMAXPROCS, instead of the "+
+			"scenarios")
 	fs.BoolVar(&o.tenants, "tenants", false,
 		"measure authentication, limits and the recording of calls, instead of the scenarios")
 	fs.BoolVar(&o.policy, "policy", false,
@@ -105,8 +106,8 @@ func parseOptions(args []string) (options, error) {
 	loadCore := fs.Int("load-core", 1, "core of the load generator and the backend")
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
-			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, <!-- mcp -->) "+
-			"markers gets the tables")
+			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, "+
+			"<!-- mcp -->) "+"markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)
@@ -169,8 +170,8 @@ func (o *options) check(fs *flag.FlagSet, scenarioNames, peerNames string) (err 
 func (o *options) setCores(proxy, load int) {
 	n := runtime.NumCPU()
 	if proxy < 0 || n < 2 || proxy == load || proxy >= n || load >= n {
-		fmt.Fprintf(os.Stderr, "bench: %d cores, proxy on %d, load on %d: nothing is pinned, so figures will be rough\n",
-			n, proxy, load)
+		fmt.Fprintf(os.Stderr, "bench: %d cores, proxy on %d, load on %d: nothing is pinned, so figures will be "+
+			"rough\n", n, proxy, load)
 		return
 	}
 	o.proxyCore, o.loadCore = []int{proxy}, []int{load}

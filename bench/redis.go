@@ -69,8 +69,8 @@ func (b *bench) redis(ctx context.Context) (string, error) {
 		if res.Calls > 0 {
 			cost = number(micros(res.ProxyCPU) / float64(res.Calls))
 		}
-		fmt.Fprintf(&out, "| %s | %.0f | %d | %s | %s | %.2f | %s |\n", s.title, float64(res.Calls)/res.Seconds, res.Errors,
-			latency(res), cost, commands, share(res.OtherCPU+res.Stolen, res.Seconds))
+		fmt.Fprintf(&out, "| %s | %.0f | %d | %s | %s | %.2f | %s |\n", s.title, float64(res.Calls)/res.Seconds,
+			res.Errors, latency(res), cost, commands, share(res.OtherCPU+res.Stolen, res.Seconds))
 	}
 	return out.String(), nil
 }

@@ -32,7 +32,8 @@ func (r *report) note(format string, args ...any) {
 // String returns the whole part of the README.
 func (r *report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each.\n\n", machine(), r.opts.rounds, r.opts.window, r.opts.keep)
+	fmt.Fprintf(&b, "%s, %d rounds of %v, the %s one of each.\n\n", machine(), r.opts.rounds, r.opts.window,
+		r.opts.keep)
 	r.overview(&b)
 	r.judgement(&b)
 	for _, row := range r.rows {

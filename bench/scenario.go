@@ -34,7 +34,8 @@ func scenarios(idle idleOptions) []scenario {
 	kib := h2.Work{Kind: h2.ReplyWork, Count: 1, Size: 1024}
 	return []scenario{
 		{name: "unary-saturated", title: "unary 1 KiB, saturated", figure: "µs CPU a call",
-			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Streams: 32},
+			cfg: load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8,
+				Streams: 32},
 			cost: perCall, rate: calls},
 		{name: "unary-paced", title: "unary 1 KiB, 5,000/s", figure: "µs CPU a call",
 			cfg:  load.Config{Mode: load.Open, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Rate: 5000},
@@ -60,17 +61,19 @@ func scenarios(idle idleOptions) []scenario {
 				RequestSize: artifactSize, Chunks: artifacts},
 			cost: perGiB, rate: volume},
 		{name: "h2load", title: "unary 1 KiB, saturated, by h2load", figure: "µs CPU a call",
-			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Streams: 32},
+			cfg: load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8,
+				Streams: 32},
 			cost: perCall, rate: calls, http2: true, h2load: true},
 		{name: "h2load-tls", title: "unary 1 KiB, saturated, over TLS, by h2load", figure: "µs CPU a call",
-			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8, Streams: 32},
+			cfg: load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024, Conns: 8,
+				Streams: 32},
 			cost: perCall, rate: calls, http2: true, h2load: true, tls: true},
 		{name: "single", title: "one call at a time", figure: "µs added to p50",
 			cfg:  load.Config{Mode: load.Closed, Method: load.Invoke, Work: kib, RequestSize: 1024},
 			cost: addedP50, rate: calls, direct: true},
 		{name: "idle", title: "memory of an idle open stream", figure: "KiB a stream",
-			cfg: load.Config{Mode: load.Hold, Method: load.Stream, RequestSize: 100, Streams: idle.perConn, Held: idle.streams,
-				Settle: time.Second, Work: h2.Work{Kind: h2.IdleWork, Count: 1, Size: chunkSize}},
+			cfg: load.Config{Mode: load.Hold, Method: load.Stream, RequestSize: 100, Streams: idle.perConn,
+				Held: idle.streams, Settle: time.Second, Work: h2.Work{Kind: h2.IdleWork, Count: 1, Size: chunkSize}},
 			cost: perStream, rate: opened, fresh: true, http2: true},
 	}
 }

@@ -20,8 +20,8 @@ func paths() []string {
 	return []string{"/#/", "/#/inbox", "/#/inbox/apr_B", "/#/inbox/history", "/#/fleets", "/#/tools",
 		"/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/explain",
 		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
-		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit", "/#/sessions", "/#/nowhere",
-		"/inbox#/", "/inbox#/history", "/inbox#/acme/apr_A"}
+		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit",
+		"/#/sessions", "/#/nowhere", "/inbox#/", "/inbox#/history", "/inbox#/acme/apr_A"}
 }
 
 // dialogs are the questions of screens: a path, and the name of the button that asks.
@@ -30,7 +30,8 @@ var dialogs = [][2]string{{"/#/inbox", "Approve"}, {"/#/inbox/apr_B", "Deny"}, {
 	{"/#/policies", "Change"}, {"/#/policies", "Delete"}, {"/#/policies/candidates", "Put in effect"},
 	{"/#/tenants", "Create a tenant"}, {"/#/tenants/acme", "Create a key"}, {"/#/tenants/acme", "Rotate"},
 	{"/#/tenants/acme", "Revoke"}, {"/#/tenants/acme", "Change"}, {"/#/tenants/acme", "Disable"},
-	{"/#/tenants/acme", "Delete"}, {"/#/webhooks", "Retry"}, {"/#/sessions", "End"}, {"/#/sessions", "End all"}, {"/inbox#/", "Approve"}}
+	{"/#/tenants/acme", "Delete"}, {"/#/webhooks", "Retry"}, {"/#/sessions", "End"}, {"/#/sessions", "End all"},
+	{"/inbox#/", "Approve"}}
 
 var route = regexp.MustCompile(`\{ path: "([^"]*)", title: `)
 
@@ -83,8 +84,10 @@ func TestInABrowser(t *testing.T) {
 		var saw []string
 		b.Run(t, "letters", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 		want := []string{"/v1/webhooks/dead/evt_51:retry", "true", "Needs the role operator",
-			"There are no dead letters. All notices to slack-ops, mail arrived.", "No notices are configured Nobody is told of new " +
-				"approvals outside of the inbox. Set approvals.notices in the configuration: how notices are set up.", "https://github.com/capgate/capgate/blob/main/docs/use/approvals.md#notices"}
+			"There are no dead letters. All notices to slack-ops, mail arrived.",
+			"No notices are configured Nobody is told of new approvals outside of the inbox. Set approvals.notices " +
+				"in the configuration: how notices are set up.",
+			"https://github.com/capgate/capgate/blob/main/docs/use/approvals.md#notices"}
 		if !slices.Equal(saw, want) {
 			t.Errorf("%q", saw)
 		}

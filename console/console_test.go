@@ -82,7 +82,8 @@ func TestFilesAreKeptAndPagesAreNot(t *testing.T) {
 				again.StatusCode != 200 || again.Header.Get("Cache-Control") != "no-cache" {
 				t.Errorf("%s: %d %v, %d %v", l[1], kept.StatusCode, kept.Header, again.StatusCode, again.Header)
 			}
-			if same := ask(h, file, "If-None-Match", again.Header.Get("ETag")); same.StatusCode != http.StatusNotModified {
+			if same := ask(h, file, "If-None-Match",
+				again.Header.Get("ETag")); same.StatusCode != http.StatusNotModified {
 				t.Errorf("%s again: %d", file, same.StatusCode)
 			}
 		}

@@ -82,7 +82,8 @@ func networkFaults(file any) (faults []string) {
 	}
 	subnet, err := netip.ParsePrefix(fmt.Sprint(field(all[0], "subnet")))
 	if admin := flagOf(services["gateway"], "--admin"); err != nil || admin != subnet.String()+":8081" {
-		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet, err))
+		faults = append(faults, fmt.Sprintf("the admin API listens at %q, and its network is at %v (%v)", admin, subnet,
+			err))
 	}
 	return faults
 }
@@ -304,7 +305,8 @@ func (f *fleet) startGateways(t *testing.T) {
 	f.capability = gatewaytest.NewCapability("weather")
 	backend := f.capability.Serve(t, call.Doc).Addr
 	config := replace(t, string(text), `"redis://capgate@redis:6379", password_file: /run/secrets/redis_password`,
-		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16", "127.0.0.1/32")
+		`"`+redistest.Start(t).URL()+`"`, "dns:///weather:50051", backend, "172.16.0.0/12, 192.168.0.0/16",
+		"127.0.0.1/32")
 	f.file = filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(f.file, []byte(config), 0o600))
 	for i := range 3 {

@@ -113,7 +113,8 @@ func startGateways(t *testing.T) *gateways {
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn), openparallaxv1.NewClientServiceClient(conn)})
+		g.clients = append(g.clients, client{docpb.NewCapabilityClient(conn),
+			openparallaxv1.NewClientServiceClient(conn)})
 	}
 	command(t, capgate, "policy", "set", "caps", gatewaytest.Echo, "ask", "--candidate", "--tenant", "acme",
 		"--admin", g.admin[0])
@@ -197,7 +198,8 @@ func (g *gateways) load(t *testing.T) {
 // arguments go on waiting.
 func (g *gateways) answer(ctx context.Context, n int) {
 	_, _ = g.clients[0].Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+g.keys[0]),
-		&docpb.InvokeRequest{CapabilityId: "people", ToolName: gatewaytest.Break, ArgsJson: fmt.Appendf(nil, `{"n":%d}`, n)})
+		&docpb.InvokeRequest{CapabilityId: "people", ToolName: gatewaytest.Break,
+			ArgsJson: fmt.Appendf(nil, `{"n":%d}`, n)})
 	conn, err := clienttest.NewConn("passthrough:///"+g.admin[0],
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

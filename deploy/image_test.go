@@ -60,7 +60,8 @@ func buildImageOn(t *testing.T, images map[string]*image, dir, dockerfile string
 		case "FROM":
 			b.root, b.workdir = t.TempDir(), "/"
 			if base := images[words[0]]; base != nil {
-				b.user, b.entrypoint, b.command, b.env = base.user, base.entrypoint, base.command, slices.Clone(base.env)
+				b.user, b.entrypoint, b.command, b.env = base.user, base.entrypoint, base.command,
+					slices.Clone(base.env)
 				command(t, "cp", "-a", base.root+"/.", b.root)
 			}
 			if len(words) == 3 && words[1] == "AS" {

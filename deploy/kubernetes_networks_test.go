@@ -78,7 +78,8 @@ func TestChartTakesSecretsOfRedis(t *testing.T) {
 	mounts, _ := field(pod, "containers", 0, "volumeMounts").([]any)
 	volumes, _ := field(pod, "volumes").([]any)
 	for what, found := range map[string]bool{
-		"mount": contains(mounts, map[string]any{"name": "store-key", "mountPath": "/etc/capgate/store", "readOnly": true}),
+		"mount": contains(mounts, map[string]any{"name": "store-key", "mountPath": "/etc/capgate/store",
+			"readOnly": true}),
 		"volume": contains(volumes, map[string]any{"name": "store-key",
 			"secret": map[string]any{"secretName": "capgate-store", "defaultMode": 0o440,
 				"items": []any{map[string]any{"key": "store.key", "path": "store.key"}}}}),

@@ -227,8 +227,8 @@ func TestChartRefuses(t *testing.T) {
 		"config.redis.store_key_file=/x,redis.storeKey.secret=s": "config.redis.store_key_file is the chart's to set",
 		"service.type=Cluster":                                   "at '/service/type': value must be one of",
 		"image.repository=":                                      "at '/image/repository': minLength",
-		"secrets[0]=not_a_name":                                  "at '/secrets/0': 'not_a_name' does not match pattern",
-		"disruptionBudget.maxUnavailable=some": "at '/disruptionBudget/maxUnavailable': 'some' does " +
+		"secrets[0]=not_a_name": "at '/secrets/0': 'not_a_name' does not match " +
+			"pattern", "disruptionBudget.maxUnavailable=some": "at '/disruptionBudget/maxUnavailable': 'some' does " +
 			"not match pattern",
 		"autoscaling.enabled=true,autoscaling.minReplicas=9,autoscaling.maxReplicas=3": "autoscaling.minReplicas " +
 			"is more than autoscaling.maxReplicas",

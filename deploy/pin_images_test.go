@@ -41,7 +41,8 @@ func startRegistry(t *testing.T) *registry {
 	server.mu.Unlock()
 	r, behind := &registry{}, httputil.NewSingleHostReverseProxy(target)
 	behind.ModifyResponse = func(resp *http.Response) error {
-		if r.lies.Load() && resp.Request.Method == http.MethodGet && strings.Contains(resp.Request.URL.Path, "/manifests/") {
+		if r.lies.Load() && resp.Request.Method == http.MethodGet &&
+			strings.Contains(resp.Request.URL.Path, "/manifests/") {
 			body, err := io.ReadAll(resp.Body)
 			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(append(body, ' '))), int64(len(body)+1)
 			resp.Header.Del("Content-Length")

@@ -24,7 +24,8 @@ import (
 func TestSeluFiles(t *testing.T) {
 	t.Parallel()
 	file, services := checkCompose(t, "selu/compose.yaml")
-	for service, network := range map[string]string{"weather": "capabilities", "words": "capabilities", "redis": "store"} {
+	for service, network := range map[string]string{"weather": "capabilities", "words": "capabilities",
+		"redis": "store"} {
 		if got := list(field(services[service], "networks")); len(got) != 1 || got[0] != network {
 			t.Errorf("%s is in the networks %v, want %s", service, got, network)
 		}
@@ -206,8 +207,9 @@ func (w *walk) container(capability, host string) *selu.Client {
 		p = startIn(w.t, b.root, b.user, env, b.entrypoint)
 	} else {
 		for i := range env {
-			env[i] = strings.NewReplacer("host.docker.internal:8443", strings.Replace(w.public, "127.0.0.1", "localhost", 1),
-				"/etc/capgate", b.root+"/etc/capgate").Replace(env[i])
+			env[i] = strings.NewReplacer("host.docker.internal:8443",
+				strings.Replace(w.public, "127.0.0.1", "localhost", 1), "/etc/capgate", b.root+
+					"/etc/capgate").Replace(env[i])
 		}
 		cmd := exec.CommandContext(w.t.Context(), b.root+b.entrypoint)
 		cmd.Env, cmd.SysProcAttr = env, &syscall.SysProcAttr{}

@@ -24,7 +24,8 @@ func TestSharedStateIsListed(t *testing.T) {
 	text, err := os.ReadFile("inside/shared.md")
 	check.Must(t, err)
 	listed := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| [^|]+ \\| [^|]+ \\|$").FindAllSubmatch(text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| [^|]+ \\| [^|]+ \\|$").FindAllSubmatch(
+		text, -1) {
 		listed[string(row[1])] = true
 	}
 	found := sharedTypes(t)
@@ -49,7 +50,8 @@ func sharedTypes(t *testing.T) map[string]bool {
 	found := map[string]bool{}
 	for _, root := range []string{"cmd", "gateway", "health", "internal", "policy", "router"} {
 		check.Must(t, filepath.WalkDir(filepath.Join("..", root), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() && slices.Contains([]string{"testkit", "conform", "container", "verify"}, d.Name()) {
+			if err == nil && d.IsDir() && slices.Contains([]string{"testkit", "conform", "container", "verify"},
+				d.Name()) {
 				return fs.SkipDir
 			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -83,7 +85,8 @@ func isShared(of ast.Expr) bool {
 		name := types.ExprString(f.Type)
 		lock = lock || name == "sync.Mutex" || name == "sync.RWMutex"
 		entries = entries || strings.HasPrefix(name, "map[") || name == "list.List"
-		if name == "sync.Map" || strings.Contains(name, "lru.") || strings.Contains(name, "cache.Cache[") || strings.HasPrefix(name, "atomic.Pointer[map[") {
+		if name == "sync.Map" || strings.Contains(name, "lru.") || strings.Contains(name, "cache.Cache[") ||
+			strings.HasPrefix(name, "atomic.Pointer[map[") {
 			return true
 		}
 	}

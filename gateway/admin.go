@@ -69,7 +69,8 @@ func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	}
 	a := &admin{mux: guard.NewMux(), cfg: cfg}
 	a.page("/livez", "the process answers", http.HandlerFunc(livez))
-	a.page("/readyz", "200 when calls may come here, 503 when not; operators get names, and with ?verbose all", http.HandlerFunc(a.readyz))
+	a.page("/readyz", "200 when calls may come here, 503 when not; operators get names, and with ?verbose all",
+		http.HandlerFunc(a.readyz))
 	if cfg.Metrics != nil {
 		a.page("/metrics", "Prometheus", cfg.Metrics)
 	}
@@ -170,7 +171,8 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	if a.cfg.Ready != nil {
 		state = a.cfg.Ready()
 	}
-	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining, Fleets: len(state.Fleets)}
+	counts := readinessCounts{Ready: state.Ready && !state.Draining, Draining: state.Draining,
+		Fleets: len(state.Fleets)}
 	body := readinessBody{
 		Redis: state.Redis, Unread: state.Unread, CutOff: state.CutOff, Audit: state.Audit, Warnings: state.Warnings,
 		Waiting: state.Waiting, Without: []FleetReadiness{}, Config: state.Config,

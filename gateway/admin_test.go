@@ -28,7 +28,8 @@ func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	h := newAdmin(t, gateway.AdminConfig{Console: console.Handler(console.Console)})
-	for accept, want := range map[string]string{"text/html,*/*;q=0.8": `<div id="app">`, "*/*": "/readyz ", "": "/readyz "} {
+	for accept, want := range map[string]string{"text/html,*/*;q=0.8": `<div id="app">`, "*/*": "/readyz ",
+		"": "/readyz "} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept", accept)
 		w := httptest.NewRecorder()

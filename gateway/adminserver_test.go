@@ -132,7 +132,9 @@ func TestAdminHeadersAreBounded(t *testing.T) {
 func TestAdminStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := openCalls(t, 40, gatewaytest.Options{Operators: waitForBodies})
-	f, err := c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypeGoAway })
+	f, err := c.Wait(func(f rawhttp2.Frame) bool {
+		return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypeGoAway
+	})
 	if err != nil || f.Type != rawhttp2.TypeReset {
 		t.Errorf("%v, %v", f, err)
 	}
@@ -164,7 +166,8 @@ func openCalls(t *testing.T, n int, o gatewaytest.Options) *rawhttp2.Conn {
 	check.Must(t, c.Greet())
 	for i := range n {
 		check.Must(t, c.Write(rawhttp2.Headers(uint32(2*i+1), false, c.Block(":method", "POST", ":scheme", "http",
-			":path", "/test.Service/Wait", ":authority", "localhost", "content-type", "application/grpc", "te", "trailers"))))
+			":path", "/test.Service/Wait", ":authority", "localhost", "content-type", "application/grpc", "te",
+			"trailers"))))
 	}
 	return c
 }

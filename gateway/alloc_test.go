@@ -174,7 +174,8 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	for _, h := range [][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", "/selu.capability.Capability/Invoke"},
 		{":authority", "caps.example.com"}, {"content-type", "application/grpc"}, {"te", "trailers"},
-		{"user-agent", "grpc-go/1.85.0"}, {"authorization", "Bearer " + tenant.Credential(id, secret)}, {"x-user-id", "ann"},
+		{"user-agent", "grpc-go/1.85.0"}, {"authorization", "Bearer " + tenant.Credential(id, secret)},
+		{"x-user-id", "ann"},
 		{"x-forwarded-for", "192.0.2.1"}, {"traceparent", ignored},
 	} {
 		block = literal(block, h[0], h[1])

@@ -70,7 +70,8 @@ func TestAmbiguousMessage(t *testing.T) {
 						continue
 					}
 					a := peer.call(plainFields(path), rawhttp2.Message([]byte(message)))
-					if a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_MESSAGE" || a.fields["grpc-message"] == "" {
+					if a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_MESSAGE" ||
+						a.fields["grpc-message"] == "" {
 						t.Errorf("%s, %s: %v %s %q", m, name, a.code, a.reason, a.fields["grpc-message"])
 					}
 				}
@@ -128,7 +129,8 @@ func TestOnlyOneMessage(t *testing.T) {
 	} {
 		for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact} {
 			path, _ := dialect.Path(m, call.Doc)
-			if a := peer.call(plainFields(path), body...); a.code != codes.InvalidArgument || a.reason != "AMBIGUOUS_MESSAGE" {
+			if a := peer.call(plainFields(path), body...); a.code != codes.InvalidArgument ||
+				a.reason != "AMBIGUOUS_MESSAGE" {
 				t.Errorf("%s, %s: %v %s", m, name, a.code, a.reason)
 			}
 		}
@@ -211,7 +213,8 @@ func TestOneGzipMember(t *testing.T) {
 			message := rawhttp2.Message(test.packed)
 			message[0] = 1
 			a := peer.call(without("x-capability-id", plainFields(path, "grpc-encoding", "gzip")), message)
-			if a.code != test.code || a.reason != test.reason || a.code != codes.OK && len(f.capability.Seen()) != before {
+			if a.code != test.code || a.reason != test.reason ||
+				a.code != codes.OK && len(f.capability.Seen()) != before {
 				t.Errorf("%s, %s: %v %s %q", m, name, a.code, a.reason, a.fields["grpc-message"])
 			}
 		}

@@ -37,7 +37,8 @@ func TestAnApprovalBindsAllOfACall(t *testing.T) {
 		"thread":      func(r *docpb.InvokeRequest) { r.ThreadId = "t2" },
 	} {
 		other := call(change)
-		asked := wants(t, errOf(f.client.Invoke(with(t.Context()), other)), codes.FailedPrecondition, "APPROVAL_REQUIRED")
+		asked := wants(t, errOf(f.client.Invoke(with(t.Context()), other)), codes.FailedPrecondition,
+			"APPROVAL_REQUIRED")
 		if asked.GetMetadata()["approval"] == id {
 			t.Errorf("another %s is the same request", differs)
 		}

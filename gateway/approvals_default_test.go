@@ -55,7 +55,8 @@ func (p *asking) invoke(ctx context.Context, t *testing.T) error {
 // answer approves the call that waits.
 func (p *asking) answer(t *testing.T) {
 	t.Helper()
-	if _, err := p.Approve(t.Context(), "default", p.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
+	if _, err := p.Approve(t.Context(), "default", p.next(t, approvals.EventCreated).ID,
+		approvals.Answer{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -91,8 +92,8 @@ func TestNobodyAnswers(t *testing.T) {
 	p := startAsking(t, openDesk(t), 50*time.Millisecond, nil)
 	began := time.Now()
 	info := wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
-	if id := info.GetMetadata()["approval"]; id != p.next(t, approvals.EventCreated).ID || time.Since(began) < 50*time.Millisecond ||
-		info.GetMetadata()[call.NotStarted] != "true" {
+	if id := info.GetMetadata()["approval"]; id != p.next(t, approvals.EventCreated).ID ||
+		time.Since(began) < 50*time.Millisecond || info.GetMetadata()[call.NotStarted] != "true" {
 		t.Errorf("%v after %v; id %+v", info, time.Since(began), id)
 	}
 	resp, body := post(t, p.gateway.HTTP2(t), p.gateway, "caps", `{"tool_name":"echo"}`)

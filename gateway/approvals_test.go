@@ -134,10 +134,12 @@ func TestAnApprovedCallRunsOnce(t *testing.T) {
 		_, err := f.client.Invoke(with(t.Context()), req, opts...)
 		info := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED")
 		id := info.GetMetadata()["approval"]
-		if expires, err := time.Parse(time.RFC3339, info.GetMetadata()["expires"]); err != nil || expires.Before(time.Now()) {
+		if expires, err := time.Parse(time.RFC3339, info.GetMetadata()["expires"]); err != nil ||
+			expires.Before(time.Now()) {
 			t.Errorf("expires: %v, %v", info.GetMetadata(), err)
 		}
-		if _, err = f.client.StreamInvoke(with(t.Context()), req, opts...); errorInfo(err).GetMetadata()["approval"] != id {
+		if _, err = f.client.StreamInvoke(with(t.Context()), req,
+			opts...); errorInfo(err).GetMetadata()["approval"] != id {
 			t.Errorf("the same call streaming: %v", errorInfo(err))
 		}
 		_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), req, opts...)
@@ -179,8 +181,9 @@ func TestApprovalsByJSON(t *testing.T) {
 	f := behindDesk(t, d, nil)
 	post := func(header ...string) (*http.Response, string) {
 		t.Helper()
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"),
-			strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+`","args":{"a":1}}`))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
+			f.gateway.URL("/v1/capabilities/caps/invoke"), strings.NewReader(`{"tool_name":"`+gatewaytest.Echo+
+				`","args":{"a":1}}`))
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
@@ -233,7 +236,8 @@ func TestACallWaitsForAPerson(t *testing.T) {
 		return ended
 	}
 	approved := invoke(t.Context(), `{"n":1}`)
-	if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
+	if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID,
+		approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := check.Received(t, approved, "the approval"); err != nil {

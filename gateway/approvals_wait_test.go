@@ -53,7 +53,8 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	approve := func() {
 		t.Helper()
-		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID, approvals.Answer{}); err != nil {
+		if _, err := d.Approve(t.Context(), "default", d.next(t, approvals.EventCreated).ID,
+			approvals.Answer{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,7 +49,8 @@ func TestArgumentsAreChecked(t *testing.T) {
 				{"blocked", `{"n": "secret"}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
 				{"other", `{"n": "secret"}`, codes.NotFound, "TOOL_UNKNOWN", ""},
 			} {
-				for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+				for way, opts := range map[string][]grpc.CallOption{"plain": nil,
+					"compressed": {grpc.UseCompressor(gzip.Name)}} {
 					_, unary := f.client.Invoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
 					_, stream := f.client.StreamInvoke(to(t.Context(), "caps"), request(test.tool, test.args), opts...)
 					for _, err := range []error{unary, stream} {
@@ -89,9 +90,11 @@ func TestArgumentsThatNobodyCanCheck(t *testing.T) {
 			tools := catalog.New(catalog.Options{})
 			tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: m}})
 			f := behindRules(t, nil, tools)
-			for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+			for way, opts := range map[string][]grpc.CallOption{"plain": nil,
+				"compressed": {grpc.UseCompressor(gzip.Name)}} {
 				_, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`), opts...)
-				if info := errorInfo(err); status.Code(err) != codes.FailedPrecondition || info.GetReason() != "SCHEMA_UNKNOWN" {
+				if info := errorInfo(err); status.Code(err) != codes.FailedPrecondition ||
+					info.GetReason() != "SCHEMA_UNKNOWN" {
 					t.Errorf("%s: %v, %v", way, err, info)
 				}
 			}

@@ -38,11 +38,13 @@ func startSharing(t *testing.T, backend call.Dialect) *sharing {
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	s := &sharing{room: newRoom(t, 1, backend), keys: ring.credentials}
-	s.acme, s.globex = to(bearer(t.Context(), s.keys["acme"]), "caps"), to(bearer(t.Context(), s.keys["globex"]), "caps")
+	s.acme, s.globex = to(bearer(t.Context(), s.keys["acme"]), "caps"),
+		to(bearer(t.Context(), s.keys["globex"]), "caps")
 	s.gateway = gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{s.room.fleet(backend)},
 		Authenticator: keys})
 	s.conn = s.gateway.Conn(t)
-	up, err := gatewaytest.NewClient(s.conn, call.Doc).Upload(s.acme, gatewaytest.File{Name: "a.txt", Data: []byte("x")})
+	up, err := gatewaytest.NewClient(s.conn, call.Doc).Upload(s.acme,
+		gatewaytest.File{Name: "a.txt", Data: []byte("x")})
 	if err != nil || up.ID == "" {
 		t.Fatalf("%v, %v", up, err)
 	}
@@ -137,8 +139,8 @@ func TestHiddenArtifacts(t *testing.T) {
 					t.Errorf("%s: %v, want %s", name, err, test.reason)
 				}
 			}
-			if err := errOf(c.Invoke(s.acme, request(gatewaytest.Echo, test.args))); test.reason == "ARTIFACT_UNKNOWN" &&
-				err != nil {
+			if err := errOf(c.Invoke(s.acme,
+				request(gatewaytest.Echo, test.args))); test.reason == "ARTIFACT_UNKNOWN" && err != nil {
 				t.Errorf("%s, by its tenant: %v", name, err)
 			}
 		}
@@ -179,8 +181,11 @@ func TestArtifactsOfLegacyTools(t *testing.T) {
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	r := newRoom(t, 1, call.Legacy)
-	r.all[0].SetLists(func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"report-1"}`), "", nil })
-	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)}, Authenticator: keys})
+	r.all[0].SetLists(func() ([]byte, string, error) {
+		return []byte(`{"capability_artifact_id":"report-1"}`), "", nil
+	})
+	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Legacy)},
+		Authenticator: keys})
 	acme, globex := to(bearer(t.Context(), ring.credentials["acme"]), "caps"),
 		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 	for _, d := range []call.Dialect{call.Legacy, call.Doc} {

@@ -29,7 +29,8 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 	check.Cleanup(t, log.Close)
 	f, r := &front{capability: gatewaytest.NewCapability("b1")}, newKeyring()
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t,
+			backend).Addr}}},
 		Authenticator: r.authenticator(),
 		Audit:         log,
 	})
@@ -59,8 +60,8 @@ func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 		if rec.Client != "127.0.0.1" || rec.Request != "r1" {
 			t.Errorf("%s; rec %+v", line, rec)
 		}
-		calls[strings.Join([]string{rec.Method, rec.Tenant, rec.User, rec.Agent, rec.Tool, rec.Decision, rec.Code, rec.Reason,
-			rec.Outcome}, " ")]++
+		calls[strings.Join([]string{rec.Method, rec.Tenant, rec.User, rec.Agent, rec.Tool, rec.Decision, rec.Code,
+			rec.Reason, rec.Outcome}, " ")]++
 	}
 	return text, calls
 }
@@ -92,8 +93,9 @@ func TestCallsAreAudited(t *testing.T) {
 			filed(client, backend) {
 			t.Fatal(err)
 		}
-		if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo","config":{"token":"hunter2"}}`,
-			"Authorization", "Bearer "+r.credentials["acme"], "X-Request-Id", "r1"); resp.StatusCode != 200 {
+		if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps",
+			`{"tool_name":"echo","config":{"token":"hunter2"}}`, "Authorization", "Bearer "+r.credentials["acme"],
+			"X-Request-Id", "r1"); resp.StatusCode != 200 {
 			t.Fatal(resp.Status, body)
 		}
 		_, err := f.client.Invoke(with(t.Context(), "x-request-id", "r1"), request(gatewaytest.Echo, `{}`))
@@ -133,7 +135,8 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	r, keys, capability := newKeyring(), tenant.NewKeys(nil), gatewaytest.NewCapability("b1")
 	keys.Replace(r.keys, map[string]*tenant.Settings{"acme": {ID: "acme", Capabilities: all}}, nil)
 	g := gatewaytest.Start(t, gatewaytest.Options{
-		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t, call.Legacy).Addr}}},
+		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{capability.Serve(t,
+			call.Legacy).Addr}}},
 		Authenticator: keys, Audit: log, MaxWaiting: -1,
 	})
 	said := []string{"X-User-Id", "ann", "X-Agent-Id", "bot", "X-Request-Id", "r1", "Authorization", "Bearer "}

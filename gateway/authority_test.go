@@ -59,7 +59,8 @@ func (a *authorities) last(t *testing.T) string {
 }
 
 // over2 makes a request over HTTP/2 with such fields instead of an authority, and returns the fields of the response.
-func (a *authorities) over2(t *testing.T, toSocket bool, path, typ string, body []byte, fields ...string) *rawhttp2.Response {
+func (a *authorities) over2(t *testing.T, toSocket bool, path, typ string, body []byte,
+	fields ...string) *rawhttp2.Response {
 	t.Helper()
 	c := rawhttp2.New(a.dial(t, toSocket))
 	check.Must(t, c.Greet())
@@ -144,8 +145,8 @@ func TestAuthoritiesOfSockets(t *testing.T) {
 			t.Errorf("%q at a port: the backend gets %q", c.fields, got)
 		}
 	}
-	if got := a.over2(t, true, "/selu.capability.Capability/Invoke", "application/grpc", framed, ":authority", "a.example",
-		"host", "b.example"); !got.Reset {
+	if got := a.over2(t, true, "/selu.capability.Capability/Invoke", "application/grpc", framed, ":authority",
+		"a.example", "host", "b.example"); !got.Reset {
 		t.Errorf("two hosts: %v", got)
 	}
 }

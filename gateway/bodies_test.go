@@ -123,7 +123,8 @@ func TestBodiesOfATenant(t *testing.T) {
 	for _, door := range bodyDoors {
 		var held []*sender
 		for range 2 {
-			s := declare(t, f, door.path, door.contentType, 400<<10, "Authorization", credential(acme), "Expect", "100-continue")
+			s := declare(t, f, door.path, door.contentType, 400<<10, "Authorization", credential(acme), "Expect",
+				"100-continue")
 			if line, err := s.in.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 				t.Fatal(door.name, line, err)
 			}
@@ -177,8 +178,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			}
 			check.Cleanup(t, func() { _ = conn.Close() })
 			_ = conn.SetDeadline(time.Now().Add(check.Patience))
-			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
-				head
+			head = "POST /v1/capabilities/caps/tools/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+				"application/json\r\n" + head
 			if _, err := io.WriteString(conn, head); err != nil {
 				t.Fatal(err)
 			}

@@ -95,10 +95,12 @@ func TestStrangersLeaveRoom(t *testing.T) {
 // one that has left meanwhile does no harm. Nor does a gateway that ends meanwhile.
 func TestStrangersWait(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
-		by := slowly{asked: make(chan tenant.Credentials), say: make(chan tenant.Identity), left: make(chan struct{}, 3)}
+		by := slowly{asked: make(chan tenant.Credentials), say: make(chan tenant.Identity),
+			left: make(chan struct{}, 3)}
 		f := &front{capability: gatewaytest.NewCapability("b1")}
 		f.gateway = gatewaytest.Start(t, gatewaytest.Options{
-			Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, backend).Addr}}},
+			Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t,
+				backend).Addr}}},
 			Authenticator: by,
 		})
 		f.client = gatewaytest.NewClient(f.gateway.Conn(t), client)

@@ -82,7 +82,8 @@ func (s *secured) shows(cert *tls.Certificate) *tls.Config {
 func (s *secured) byGRPC(t *testing.T, cert *tls.Certificate) func(meta ...string) string {
 	conn := s.gateway.Conn(t, grpc.WithTransportCredentials(credentials.NewTLS(s.shows(cert))))
 	return func(meta ...string) string {
-		_, err := gatewaytest.NewClient(conn, call.Doc).Invoke(with(t.Context(), meta...), request(gatewaytest.Echo, `{}`))
+		_, err := gatewaytest.NewClient(conn, call.Doc).Invoke(with(t.Context(), meta...),
+			request(gatewaytest.Echo, `{}`))
 		if status.Code(err) == codes.Unavailable && errorInfo(err) == nil {
 			return "no connection"
 		}
@@ -167,9 +168,10 @@ func TestCertificates(t *testing.T) {
 		"a name": {of(nil, "a.agents.example.org"), []string{"x-user-id", "ann"}, "", "globex",
 			"a.agents.example.org", ""},
 		"a key wins": {of(nil, spiffeOrch), []string{"authorization", key}, "", "globex", s.ring.keys[1].ID, ""},
-		"a wrong key wins": {of(nil, spiffeOrch), []string{"authorization", "Bearer nonsense"}, "CREDENTIAL_INVALID", "",
-			"", ""},
-		"another trust domain": {of(nil, "spiffe://example.com/ns/tools/sa/orch"), nil, "CREDENTIAL_INVALID", "", "", ""},
+		"a wrong key wins": {of(nil, spiffeOrch), []string{"authorization", "Bearer nonsense"}, "CREDENTIAL_INVALID",
+			"", "", ""},
+		"another trust domain": {of(nil, "spiffe://example.com/ns/tools/sa/orch"), nil, "CREDENTIAL_INVALID", "", "",
+			""},
 		"two URIs": {of(nil, spiffeOrch, "spiffe://example.org/ns/b/sa/orch"), nil, "CREDENTIAL_MISSING", "", "",
 			""},
 		"no names":       {of(nil), nil, "CREDENTIAL_MISSING", "", "", ""},
@@ -185,8 +187,10 @@ func TestCertificates(t *testing.T) {
 	}
 	for name, test := range tests {
 		for door, do := range map[string]func(...string) string{
-			"gRPC": s.byGRPC(t, test.cert), "HTTP/1.1": s.byJSON(t, test.cert, false), "HTTP/2": s.byJSON(t, test.cert, true),
-			"gRPC-Web": s.byWeb(t, test.cert, false, connect.WithGRPCWeb()), "HTTP/2 and Connect": s.byWeb(t, test.cert, true),
+			"gRPC": s.byGRPC(t, test.cert), "HTTP/1.1": s.byJSON(t, test.cert, false),
+			"HTTP/2":             s.byJSON(t, test.cert, true),
+			"gRPC-Web":           s.byWeb(t, test.cert, false, connect.WithGRPCWeb()),
+			"HTTP/2 and Connect": s.byWeb(t, test.cert, true),
 		} {
 			for range 2 { // by the same connection
 				id := name + " " + door

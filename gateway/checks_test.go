@@ -108,7 +108,8 @@ func TestTooManyMisspeltTools(t *testing.T) {
 	check.Must(t, err)
 	all := make([]manifest.Tool, 1000)
 	for i := range all {
-		all[i] = manifest.Tool{Name: fmt.Sprintf("%0128d", i), Schema: schema, Recommends: true, Recommended: call.Allow}
+		all[i] = manifest.Tool{Name: fmt.Sprintf("%0128d", i), Schema: schema, Recommends: true,
+			Recommended: call.Allow}
 	}
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: all}}})
@@ -119,7 +120,8 @@ func TestTooManyMisspeltTools(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 400 {
 		calls.Go(func() {
-			if _, err := f.client.Invoke(ctx, request(strings.Repeat("x", 128), `{}`)); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
+			if _, err := f.client.Invoke(ctx,
+				request(strings.Repeat("x", 128), `{}`)); errorInfo(err).GetReason() == "TOO_MANY_CHECKS" {
 				refused <- struct{}{}
 			}
 		})

@@ -148,7 +148,8 @@ func TestConnectionsMoveToANewReplica(t *testing.T) {
 	lb := newBalancer(t, first.Addr)
 	stream := make(chan error, 1)
 	go func() {
-		_, err := gatewaytest.NewClient(first.Conn(t), call.Doc).StreamInvoke(t.Context(), request(gatewaytest.Block, `{}`))
+		_, err := gatewaytest.NewClient(first.Conn(t), call.Doc).StreamInvoke(t.Context(),
+			request(gatewaytest.Block, `{}`))
 		stream <- err
 	}()
 	check.Received(t, old.Blocked(), "the stream")

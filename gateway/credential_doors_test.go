@@ -74,8 +74,8 @@ func (d *credentialDoors) ask(t *testing.T, header ...string) map[string]reply {
 			"Connect stream": {"POST", "/selu.capability.Capability/StreamInvoke", "application/connect+json", web},
 			"gRPC-Web":       {"POST", "/selu.capability.Capability/Invoke", "application/grpc-web+json", web},
 		} {
-			all[name+" over "+p.name] = fetchDoor(t, p.client(d.gateway, t), door.method, d.gateway.URL(door.path), door.typ,
-				door.body, header)
+			all[name+" over "+p.name] = fetchDoor(t, p.client(d.gateway, t), door.method, d.gateway.URL(door.path),
+				door.typ, door.body, header)
 		}
 	}
 	all["admin API"] = fetchDoor(t, clienttest.HTTP, "GET", "http://"+d.gateway.AdminAddr+"/v1/limits", "", "", header)
@@ -109,7 +109,8 @@ func fetchDoor(t *testing.T, client *http.Client, method, url, typ, body string,
 	if code, err := strconv.Atoi(resp.Header.Get("Grpc-Status")); err == nil {
 		of = code
 	}
-	r := reply{outcome: outcomes[of], challenge: resp.Header.Get("WWW-Authenticate"), after: resp.Header.Get("Retry-After")}
+	r := reply{outcome: outcomes[of], challenge: resp.Header.Get("WWW-Authenticate"),
+		after: resp.Header.Get("Retry-After")}
 	if resp.Header.Get("Content-Type") == "text/event-stream" {
 		return r
 	}
@@ -120,7 +121,8 @@ func fetchDoor(t *testing.T, client *http.Client, method, url, typ, body string,
 		Error    struct{ Code string }
 		Metadata map[string][]string
 	}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/connect+") && json.Unmarshal(text[5:], &end) == nil {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/connect+") &&
+		json.Unmarshal(text[5:], &end) == nil {
 		r.outcome = end.Error.Code
 		r.after = strings.Join(end.Metadata["Retry-After"], "")
 	}
@@ -137,17 +139,23 @@ func TestCredentialsHaveOneReading(t *testing.T) {
 		header []string
 		good   bool
 	}{
-		"a key":                                  {[]string{"authorization", "Bearer " + key}, true},
-		"a token":                                {[]string{"authorization", "Bearer " + token}, true},
-		"a key alone":                            {[]string{"x-api-key", key}, true},
-		"a token alone":                          {[]string{"x-api-key", token}, true},
-		"a key twice":                            {[]string{"authorization", "Bearer " + key, "x-api-key", key}, true},
-		"a token twice":                          {[]string{"authorization", "Bearer " + token, "x-api-key", token}, true},
-		"a key, with another service's":          {[]string{"authorization", "Bearer " + key, "x-api-key", "sk-other"}, true},
-		"a token, with another service's":        {[]string{"authorization", "Bearer " + token, "x-api-key", "SG.a.b"}, true},
-		"two keys":                               {[]string{"authorization", "Bearer " + key, "x-api-key", other}, false},
-		"a key and a token":                      {[]string{"authorization", "Bearer " + key, "x-api-key", token}, false},
-		"a token and a key":                      {[]string{"authorization", "Bearer " + token, "x-api-key", key}, false},
+		"a key":         {[]string{"authorization", "Bearer " + key}, true},
+		"a token":       {[]string{"authorization", "Bearer " + token}, true},
+		"a key alone":   {[]string{"x-api-key", key}, true},
+		"a token alone": {[]string{"x-api-key", token}, true},
+		"a key twice":   {[]string{"authorization", "Bearer " + key, "x-api-key", key}, true},
+		"a token twice": {[]string{"authorization", "Bearer " + token, "x-api-key", token},
+			true},
+		"a key, with another service's": {[]string{"authorization", "Bearer " + key, "x-api-key", "sk-other"},
+			true},
+		"a token, with another service's": {[]string{"authorization", "Bearer " + token, "x-api-key", "SG.a.b"},
+			true},
+		"two keys": {[]string{"authorization", "Bearer " + key, "x-api-key", other},
+			false},
+		"a key and a token": {[]string{"authorization", "Bearer " + key, "x-api-key", token},
+			false},
+		"a token and a key": {[]string{"authorization", "Bearer " + token, "x-api-key", key},
+			false},
 		"two keys alone":                         {[]string{"x-api-key", key, "x-api-key", other}, false},
 		"another service's alone":                {[]string{"x-api-key", "sk-other"}, false},
 		"another service's before a key":         {[]string{"x-api-key", "sk-other", "x-api-key", key}, false},

@@ -50,8 +50,8 @@ func TestCredentialsAreEnforced(t *testing.T) {
 				{gatewaytest.Echo, `{"REGION": {"x": "hush"}, "API_KEY": "hush"}`, codes.OK, "", ""},
 				{gatewaytest.Echo, `{"hush": 1, "API_KEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID",
 					"has 1 names that are not declared; the capability's manifest declares API_KEY, REGION"},
-				{gatewaytest.Echo, `{"API_KEY": "hush", "API\u005fKEY": "hush"}`, codes.InvalidArgument, "CONFIG_INVALID",
-					"has API_KEY twice"},
+				{gatewaytest.Echo, `{"API_KEY": "hush", "API\u005fKEY": "hush"}`, codes.InvalidArgument,
+					"CONFIG_INVALID", "has API_KEY twice"},
 				{gatewaytest.Echo, `"hush"`, codes.InvalidArgument, "CONFIG_INVALID", "is not a JSON object"},
 				{gatewaytest.Echo, `hush`, codes.InvalidArgument, "CONFIG_INVALID", "is not JSON"},
 				{gatewaytest.Echo, "\xff", codes.InvalidArgument, "CONFIG_INVALID", "is not valid UTF-8"},
@@ -60,8 +60,10 @@ func TestCredentialsAreEnforced(t *testing.T) {
 				{"asked", `{"hush": 1}`, codes.InvalidArgument, "CONFIG_INVALID", "names"},
 				{"blocked", `{"hush": 1}`, codes.PermissionDenied, "TOOL_BLOCKED", ""},
 			} {
-				for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
-					req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: test.tool, ConfigJson: []byte(test.config)}
+				for way, opts := range map[string][]grpc.CallOption{"plain": nil,
+					"compressed": {grpc.UseCompressor(gzip.Name)}} {
+					req := &docpb.InvokeRequest{CapabilityId: "caps", ToolName: test.tool,
+						ConfigJson: []byte(test.config)}
 					_, unary := f.client.Invoke(to(t.Context(), "caps"), req, opts...)
 					_, stream := f.client.StreamInvoke(t.Context(), req, opts...)
 					for _, err := range []error{unary, stream} {
@@ -81,7 +83,8 @@ func TestCredentialsAreEnforced(t *testing.T) {
 				t.Errorf("%d calls at the backend, want %d", n, seen)
 			}
 			client := f.gateway.HTTP1(t)
-			resp, body := post(t, client, f.gateway, "caps", `{"tool_name":"echo","config":{"hush":"hush","REGION":"eu"}}`)
+			resp, body := post(t, client, f.gateway, "caps",
+				`{"tool_name":"echo","config":{"hush":"hush","REGION":"eu"}}`)
 			if resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, `"reason":"CONFIG_INVALID"`) ||
 				strings.Contains(body, "hush") {
 				t.Errorf("JSON: %s %s", resp.Status, body)

@@ -113,8 +113,8 @@ func TestMannersByCurl(t *testing.T) {
 				c.body != `{"a":1}` || c.header.Get("X-Request-Id") != "mine" {
 				t.Errorf("a call: %d %v %s", c.status, c.header, c.body)
 			}
-			if c := ask(calls+"tools/echo", "-d", `{}`, "-H", "X-Request-Id: "+strings.Repeat("x", 129)); c.status != 400 ||
-				c.problem(t).Reason != "INVALID_HEADER" {
+			if c := ask(calls+"tools/echo", "-d", `{}`, "-H", "X-Request-Id: "+
+				strings.Repeat("x", 129)); c.status != 400 || c.problem(t).Reason != "INVALID_HEADER" {
 				t.Errorf("a long id: %d %s", c.status, c.body)
 			}
 			health := ask(calls + "health")
@@ -137,7 +137,8 @@ func TestMannersByCurl(t *testing.T) {
 			}
 			whole := ask(errors)
 			tag := whole.header.Get("ETag")
-			if c := ask(calls+"health", "-H", "If-None-Match: "+health.header.Get("ETag")); c.status != 304 || c.body != "" {
+			if c := ask(calls+"health", "-H", "If-None-Match: "+health.header.Get("ETag")); c.status != 304 ||
+				c.body != "" {
 				t.Errorf("a health that is known: %d %v", c.status, c.header)
 			}
 			if c := ask(errors, "-H", "If-None-Match: "+tag); tag == "" || c.status != 304 || c.body != "" ||
@@ -214,11 +215,12 @@ func TestLimitsByCurl(t *testing.T) {
 				status int
 				reason string
 			}{
-				"100 levels":    {[]string{"--data-binary", file("fits")}, 200, ""},
-				"101 levels":    {[]string{"--data-binary", file("deep")}, 400, "INVALID_BODY"},
-				"a name twice":  {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "AMBIGUOUS_ARGUMENTS"},
-				"16 MiB":        {[]string{"--data-binary", file("large"), "-H", "Expect:"}, 413, "BODY_TOO_LARGE"},
-				"16 MiB, asked": {[]string{"--data-binary", file("large"), "-H", "Expect: 100-continue"}, 413, "BODY_TOO_LARGE"},
+				"100 levels":   {[]string{"--data-binary", file("fits")}, 200, ""},
+				"101 levels":   {[]string{"--data-binary", file("deep")}, 400, "INVALID_BODY"},
+				"a name twice": {[]string{"-d", `{"a":1,"b":{"c":1,"c":2}}`}, 400, "AMBIGUOUS_ARGUMENTS"},
+				"16 MiB":       {[]string{"--data-binary", file("large"), "-H", "Expect:"}, 413, "BODY_TOO_LARGE"},
+				"16 MiB, asked": {[]string{"--data-binary", file("large"), "-H", "Expect: 100-continue"}, 413,
+					"BODY_TOO_LARGE"},
 				"16 MiB, pieces": {[]string{"--data-binary", file("large"), "-H", "Transfer-Encoding: chunked"}, 413,
 					"BODY_TOO_LARGE"},
 				"headers": {[]string{"-H", file("headers")}, 431, "HEADER_TOO_LARGE"},
@@ -227,7 +229,8 @@ func TestLimitsByCurl(t *testing.T) {
 					continue // whatever server says so while it sends, this curl does not read what it says
 				}
 				c := curl(t, append([]string{speak, calls + "tools/echo"}, test.args...)...)
-				if c.status != test.status || c.version != version || test.reason != "" && c.problem(t).Reason != test.reason {
+				if c.status != test.status || c.version != version ||
+					test.reason != "" && c.problem(t).Reason != test.reason {
 					t.Errorf("%s: HTTP/%s %d %v %.200s", name, c.version, c.status, c.header, c.body)
 				}
 			}
@@ -238,8 +241,8 @@ func TestLimitsByCurl(t *testing.T) {
 				t.Errorf("after all that: %d %s", c.status, c.body)
 			}
 			if version == "1.1" { // over HTTP/2 the connection ends, and curl cannot say so much
-				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+strings.Repeat("x", 65<<10)); c.status != 431 ||
-					c.problem(t).Reason != "HEADER_TOO_LARGE" {
+				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+
+					strings.Repeat("x", 65<<10)); c.status != 431 || c.problem(t).Reason != "HEADER_TOO_LARGE" {
 					t.Errorf("a long field: %d %s", c.status, c.body)
 				}
 			}
@@ -277,22 +280,22 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 					if test.spans == 2 {
 						capability, tool = "caps", gatewaytest.Fail
 					}
-					resp, body := post(t, protocol.client(f.gateway, t), f.gateway, capability, `{"tool_name":"`+tool+`"}`,
-						tracing.Traceparent, test.parent, "Prefer", "errors=http")
+					resp, body := post(t, protocol.client(f.gateway, t), f.gateway, capability, `{"tool_name":"`+tool+
+						`"}`, tracing.Traceparent, test.parent, "Prefer", "errors=http")
 					var p problem.Problem
 					if err := json.Unmarshal([]byte(body), &p); err != nil || resp.StatusCode < 400 {
 						t.Fatalf("%d %s: %v", resp.StatusCode, body, err)
 					}
 					line := f.gateway.Log.Calls(t, 1)[0]
-					if p.TraceID != line.Text("trace_id") || (p.TraceID != "") != (test.want != "") || test.want != "new" &&
-						p.TraceID != test.want {
+					if p.TraceID != line.Text("trace_id") || (p.TraceID != "") != (test.want != "") ||
+						test.want != "new" && p.TraceID != test.want {
 						t.Errorf("the problem has the trace %q, and the log %q", p.TraceID, line.Text("trace_id"))
 					}
 					if test.spans == 0 {
 						return
 					}
-					if all := f.collector.Spans(t, test.spans); all[0].Trace != p.TraceID || test.want == "new" && len(all) == 2 &&
-						all[0].Parent != "" && all[1].Parent != "" {
+					if all := f.collector.Spans(t, test.spans); all[0].Trace != p.TraceID ||
+						test.want == "new" && len(all) == 2 && all[0].Parent != "" && all[1].Parent != "" {
 						t.Errorf("the problem has the trace %q, and the spans are %v", p.TraceID, all)
 					}
 				})

@@ -132,7 +132,8 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 	},
 	"limits": func(s stuck, o *gatewaytest.Options) {
 		o.Limits = ratelimit.New(ratelimit.Config{Store: stuckLimits{s}})
-		o.Limits.Single(&tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 5}}})
+		o.Limits.Single(&tenant.Settings{ID: tenant.Default,
+			Limits: tenant.Limits{Bounds: tenant.Bounds{Concurrent: 5}}})
 	},
 	"session": func(s stuck, o *gatewaytest.Options) {
 		o.Store = stuckSessions{stuck: s}
@@ -243,7 +244,8 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				shedder := overload.New(overload.Config{MaxInFlight: 100})
 				f := &front{capability: gatewaytest.NewCapability("b1")}
 				o := gatewaytest.Options{
-					Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.capability.Serve(t, call.Doc).Addr},
+					Fleets: []gatewaytest.Fleet{{Capability: "caps",
+						Backends:  []string{f.capability.Serve(t, call.Doc).Addr},
 						Deadlines: router.Deadlines{Default: fleetTime}}},
 					Overload: shedder,
 				}
@@ -258,7 +260,8 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				waitIdle(t, shedder)
 				close(waits.gate)
 				if _, err := gatewaytest.NewClient(g.Conn(t), call.Doc).Invoke(bearer(t.Context(), "secret"),
-					request(gatewaytest.Echo, `{"after":1}`)); err != nil && status.Code(err) != codes.DeadlineExceeded {
+					request(gatewaytest.Echo, `{"after":1}`)); err != nil &&
+					status.Code(err) != codes.DeadlineExceeded {
 					t.Error(err)
 				}
 				if seen := f.capability.Seen(); slices.ContainsFunc(seen,

@@ -68,7 +68,8 @@ func byGRPC(name string, d call.Dialect, streams bool) denialDoor {
 // byWeb returns a door of a client of connect-go.
 func byWeb(name string, streams bool, options ...connect.ClientOption) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
-		client, req := newWebClient(g.HTTP2(t), g.URL(""), options...), connect.NewRequest(request(gatewaytest.Echo, args))
+		client, req := newWebClient(g.HTTP2(t), g.URL(""), options...),
+			connect.NewRequest(request(gatewaytest.Echo, args))
 		for i := 0; i < len(header); i += 2 {
 			req.Header().Set(header[i], header[i+1])
 		}
@@ -150,7 +151,8 @@ func TestTheReasonOfADenialReachesTheCaller(t *testing.T) {
 			waited := make(chan denial, 1)
 			go func() { waited <- door.call(t, f.gateway, string(args), waitsLong[:]) }()
 			id := d.next(t, approvals.EventCreated).ID
-			if _, err := d.Deny(context.Background(), "default", id, approvals.Answer{Comment: comment[0]}); err != nil {
+			if _, err := d.Deny(context.Background(), "default", id,
+				approvals.Answer{Comment: comment[0]}); err != nil {
 				t.Fatal(err)
 			}
 			for way, got := range map[string]denial{

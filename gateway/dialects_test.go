@@ -56,7 +56,8 @@ func TestInvokeInEveryDialect(t *testing.T) {
 		} {
 			var trailer metadata.MD
 			resp, err := f.client.Invoke(t.Context(), request(test.tool, `{"a":1}`), grpc.Trailer(&trailer))
-			if status.Code(err) != test.code || string(resp.GetResultJson()) != test.result || resp.GetError() != test.failure {
+			if status.Code(err) != test.code || string(resp.GetResultJson()) != test.result ||
+				resp.GetError() != test.failure {
 				t.Errorf("%s: %v, %v", test.tool, resp, err)
 			}
 			if got := trailer.Get("served-by"); len(got) != 1 || got[0] != "b1" {
@@ -66,7 +67,8 @@ func TestInvokeInEveryDialect(t *testing.T) {
 				continue
 			}
 			st := status.Convert(err)
-			if info := errorInfo(err); st.Message() != "broke: 100% of it, naïvely" || info.GetDomain() != "capability.example" {
+			if info := errorInfo(err); st.Message() != "broke: 100% of it, naïvely" ||
+				info.GetDomain() != "capability.example" {
 				t.Errorf("%s: the backend's status changed: %v %v; info %+v", test.tool, st, st.Details(), info)
 			}
 		}

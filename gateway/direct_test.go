@@ -83,8 +83,8 @@ func TestDirectCallsAnswerLikeTheMux(t *testing.T) {
 				header.Del("Content-Length") // of a problem, with the length of an id
 				want.Del("Content-Length")
 				if status != wantStatus || text != wantText || !sameHeaders(header, want) {
-					t.Errorf("%s, %s, %s: %d %v %s; by the mux: %d %v %s", path, name, contentType, status, header, text,
-						wantStatus, want, wantText)
+					t.Errorf("%s, %s, %s: %d %v %s; by the mux: %d %v %s", path, name, contentType, status, header,
+						text, wantStatus, want, wantText)
 				}
 			}
 		}

@@ -62,7 +62,8 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	t.Helper()
 	store := redis.Open(t)
 	d := &discovering{rules: store.Policies()}
-	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(), Round: 20 * time.Millisecond})
+	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(),
+		Round: 20 * time.Millisecond})
 	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
 		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval,
 		Timeout: check.Patience,
@@ -136,8 +137,9 @@ func TestToolsComeAndGo(t *testing.T) {
 		t.Fatalf("asked %d times", len(seen))
 	}
 	req := seen[0].Request
-	if !strings.HasPrefix(req.GetSessionId(), "discovery-caps-") || len(req.GetSessionId()) != len("discovery-caps-")+36 ||
-		req.GetThreadId() != "tool-discovery" || string(req.GetArgsJson()) != "{}" || req.GetCapabilityId() != "caps" {
+	if !strings.HasPrefix(req.GetSessionId(), "discovery-caps-") || len(req.GetSessionId()) != len("discovery-caps-")+
+		36 || req.GetThreadId() != "tool-discovery" || string(req.GetArgsJson()) != "{}" ||
+		req.GetCapabilityId() != "caps" {
 		t.Errorf("asked with %v", req)
 	}
 	client := gatewaytest.NewClient(b.gateway.Conn(t), call.Doc)
@@ -153,7 +155,8 @@ func TestToolsComeAndGo(t *testing.T) {
 	check("at first", gatewaytest.Mute, codes.PermissionDenied)
 
 	for _, r := range []policy.Rule{
-		{Tenant: "default", Name: policy.Name{User: "ann", Capability: "caps", Tool: gatewaytest.Fail}, Verdict: call.Allow},
+		{Tenant: "default", Name: policy.Name{User: "ann", Capability: "caps", Tool: gatewaytest.Fail},
+			Verdict: call.Allow},
 		{Tenant: "", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Fail}, Verdict: call.Allow},
 		{Tenant: "default", Name: policy.Name{Capability: "caps", Tool: gatewaytest.Echo}, Verdict: call.Allow},
 	} {
@@ -220,7 +223,8 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	check := func(when string, code codes.Code, all ...*discovering) {
 		t.Helper()
 		for i, d := range all {
-			_, err := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc).Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
+			_, err := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc).Invoke(t.Context(),
+				request(gatewaytest.Echo, `{}`))
 			if status.Code(err) != code {
 				t.Errorf("%s, at replica %d: %v", when, i, err)
 			}

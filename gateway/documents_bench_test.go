@@ -31,7 +31,8 @@ func BenchmarkDocuments(b *testing.B) {
 			b.Run(fmt.Sprintf("%d tools, %s", 10*capabilities, again), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, g.URL("/openapi.json"), http.NoBody)
+					req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, g.URL("/openapi.json"),
+						http.NoBody)
 					check.Must(b, err)
 					if again != "whole" {
 						req.Header.Set("If-None-Match", etag)

@@ -63,7 +63,8 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{ann: call.Allow, bob: call.Ask,
 		on("a", "last"): call.Ask}},
 		map[string]catalog.Declaration{
-			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"), tool(t, "hidden")}}},
+			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"),
+				tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 			"c": {Fleet: call.Allow}, // whose tools nobody knows
 		})
@@ -72,7 +73,8 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 		"bob": "[a/tools/last b/tools/x]",
 		"":    "[a/tools/last]",
 	} {
-		for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
+		for path, form := range map[string]string{"/openapi.json": "application/json",
+			"/openapi.yaml": "application/yaml"} {
 			resp, doc := documentOf(t, g, path, "x-user-id", user)
 			if got := fmt.Sprint(doc.tools()); got != want || resp.Header.Get("Content-Type") != form ||
 				resp.Header.Get("Cache-Control") != "private, no-cache" {
@@ -118,8 +120,8 @@ func TestDocumentsHaveETags(t *testing.T) {
 				etag); resp.StatusCode != http.StatusNotModified || none != "" {
 				t.Errorf("%s: %s %s", path, resp.Status, none)
 			}
-			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match", `"x"`); resp.Header.Get("ETag") != etag ||
-				again != body {
+			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match",
+				`"x"`); resp.Header.Get("ETag") != etag || again != body {
 				t.Errorf("%s: another answer: ETag %q, want %q; %s", path, resp.Header.Get("ETag"), etag, again)
 			}
 		}
@@ -161,8 +163,8 @@ func TestDocumentsOfKeys(t *testing.T) {
 	for credential, want := range map[string]string{ring.credentials["expired"]: "CREDENTIAL_EXPIRED",
 		ring.credentials["caller"]: "SCOPE_MISSING", "cg_nonsense": "CREDENTIAL_INVALID"} {
 		for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi.json?capability=caps"} {
-			if resp, body := getJSON(t, f.gateway, path, "Authorization", "Bearer "+credential); resp.StatusCode < 400 ||
-				!strings.Contains(body, want) {
+			if resp, body := getJSON(t, f.gateway, path, "Authorization", "Bearer "+
+				credential); resp.StatusCode < 400 || !strings.Contains(body, want) {
 				t.Errorf("%s: %s %s, want %s", path, resp.Status, body, want)
 			}
 		}

@@ -60,9 +60,11 @@ func TestOneLookup(t *testing.T) {
 	for _, p := range protocols {
 		client := p.client(f.gateway, t)
 		for name, request := range map[string][3]string{
-			"JSON":               {"/v1/capabilities/caps/tools/echo", `{}`, "200"},
-			"Connect":            {"/selu.capability.Capability/Invoke", `{"capabilityId":"caps","toolName":"echo"}`, "200"},
-			"MCP":                {"/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{}}}`, "200"},
+			"JSON": {"/v1/capabilities/caps/tools/echo", `{}`, "200"},
+			"Connect": {"/selu.capability.Capability/Invoke", `{"capabilityId":"caps","toolName":"echo"}`,
+				"200"},
+			"MCP": {"/mcp",
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{}}}`, "200"},
 			"JSON of a stranger": {"/v1/capabilities/caps/tools/echo", `{}`, "401"},
 		} {
 			credential := "good"

@@ -68,7 +68,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	f.gateway.Log.Wait(t, `"msg":"draining","delay":"`)
 	f.gateway.Log.Wait(t, `"msg":"waiting for calls","fleets":[{"capability":"caps","calls":5}]`)
 	if code, body := f.gateway.Admin(t, "/readyz"); code != http.StatusServiceUnavailable ||
-		!strings.Contains(body, `"draining":true`) || !strings.Contains(body, `"waiting":[{"capability":"caps","calls":5}]`) {
+		!strings.Contains(body, `"draining":true`) ||
+		!strings.Contains(body, `"waiting":[{"capability":"caps","calls":5}]`) {
 		t.Errorf("/readyz: %d %s", code, body)
 	}
 	if code, _ := f.gateway.Admin(t, "/livez"); code != http.StatusOK {
@@ -161,7 +162,8 @@ func TestHealthOfAReplica(t *testing.T) {
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Authenticator: newKeyring().authenticator(), Hosts: web.Names{Public: hosts.New([]string{"capgate.example.com"})},
+		Authenticator: newKeyring().authenticator(),
+		Hosts:         web.Names{Public: hosts.New([]string{"capgate.example.com"})},
 	})
 	for name, client := range map[string]*http.Client{"HTTP/1.1": g.HTTP1(t), "HTTP/2": g.HTTP2(t)} {
 		for method, want := range map[string]string{http.MethodGet: "200 ok\n", http.MethodHead: "200 "} {

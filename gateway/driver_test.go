@@ -288,7 +288,8 @@ func TestAttempts(t *testing.T) {
 	d.begin()
 	d.unsent()
 	d.end()
-	d.is(t, "a", "c", "d", "forward", "-d"+retried, "-c"+retried, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+final)
+	d.is(t, "a", "c", "d", "forward", "-d"+retried, "-c"+retried, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+
+		final)
 }
 
 // TestNoFurtherAttempt: a call that may not be made again is rejected. The filters of its attempt learn why it was

@@ -48,7 +48,8 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, example.New(example.Config{
 		Now: clock.Now, Valid: time.Minute, Decisions: map[string]openparallaxv1.VerdictDecision{
-			gatewaytest.Mute: openparallaxv1.VerdictDecision_BLOCK, gatewaytest.Empty: openparallaxv1.VerdictDecision_ESCALATE,
+			gatewaytest.Mute:  openparallaxv1.VerdictDecision_BLOCK,
+			gatewaytest.Empty: openparallaxv1.VerdictDecision_ESCALATE,
 		},
 	}))
 	go func() { _ = server.Serve(ln) }()

@@ -30,7 +30,8 @@ func newGuard(cfg *Config, own grpc.ClientConnInterface) *engine.Guard {
 		Internal: own,
 		Subrequest: func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption) {
 			ctx = context.WithValue(ctx, internalCallKey{}, &internalCall{backend: backend})
-			return metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, fleet)), []grpc.CallOption{asBytes}
+			return metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, fleet)),
+				[]grpc.CallOption{asBytes}
 		},
 		Detach: localgrpc.Detach,
 		Refuse: refuse,
@@ -43,9 +44,11 @@ func guardedCall(ctx context.Context) *engine.Call {
 	v := filter.ServedOf(ctx)
 	return &engine.Call{
 		Tenant: v.Call.Tenant, User: v.Call.User, Agent: v.Call.Agent, Key: v.Call.Key, RequestID: v.RequestID,
-		MultiTenant: v.Caller.Settings != nil, Fleet: v.Call.Capability, Backend: v.Endpoint.Addr, Session: v.Call.Session,
-		Settings: engine.SettingsOf(v.Fleet), MaxDuration: v.Fleet.Deadlines.For(call.StreamInvoke, 0, false),
-		Opened: v.Call.Opened, Sent: func() { v.SetProgress(call.Sent) },
+		MultiTenant: v.Caller.Settings != nil, Fleet: v.Call.Capability, Backend: v.Endpoint.Addr,
+		Session: v.Call.Session, Settings: engine.SettingsOf(v.Fleet),
+		MaxDuration: v.Fleet.Deadlines.For(call.StreamInvoke, 0, false), Opened: v.Call.Opened, Sent: func() {
+			v.SetProgress(call.Sent)
+		},
 		Failed: func(failed bool) {
 			o := telemetry.Succeeded
 			if failed {

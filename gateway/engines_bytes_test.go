@@ -55,15 +55,17 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 			[][]byte{odd(longText(5, "")), odd(longText(9, "what is that"))}},
 		"ClientService/GetHistory": {[][]byte{newer(text(1, "s"))},
 			[][]byte{newer(text(1, string(newer(text(2, "s")))))}},
-		"SubAgentService/SubAgentPollMessage": {[][]byte{odd(longText(1, "token"))}, [][]byte{odd(longText(3, "message"))}},
-		"ClientService/GetStatus":             {[][]byte{odd()}, [][]byte{odd(longText(1, "Atlas"))}},
-		"ShieldService/Evaluate":              {[][]byte{odd(longText(2, "{}"))}, [][]byte{odd(longText(1, ""))}},
+		"SubAgentService/SubAgentPollMessage": {[][]byte{odd(longText(1, "token"))},
+			[][]byte{odd(longText(3, "message"))}},
+		"ClientService/GetStatus": {[][]byte{odd()}, [][]byte{odd(longText(1, "Atlas"))}},
+		"ShieldService/Evaluate":  {[][]byte{odd(longText(2, "{}"))}, [][]byte{odd(longText(1, ""))}},
 	} {
 		b.mu.Lock()
 		b.answer = test.answers
 		b.mu.Unlock()
-		stream, err := conn.NewStream(to(patient(t), "engine-1"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-			"/openparallax.v1."+method, grpc.ForceCodec(rawCodec{}))
+		stream, err := conn.NewStream(to(patient(t), "engine-1"),
+			&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/openparallax.v1."+method,
+			grpc.ForceCodec(rawCodec{}))
 		check.Must(t, err)
 		for i := range test.requests {
 			check.Must(t, stream.SendMsg(&test.requests[i]))

@@ -69,7 +69,8 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 			e.attend(t, a.config())
 			send := func(i int) parallaxpb.ClientService_SendMessageClient {
 				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{
-					SessionId: test.sessions[i], Content: fmt.Sprintf(`tool: read_file {"path":"%d"}`, i), Mode: test.modes[i],
+					SessionId: test.sessions[i], Content: fmt.Sprintf(`tool: read_file {"path":"%d"}`, i),
+					Mode: test.modes[i],
 				})
 				check.Must(t, err)
 				return stream
@@ -113,7 +114,8 @@ func TestNobodyShutsAnEngineDown(t *testing.T) {
 	e.attend(t, agent.Config{})
 	_, err := e.client.Shutdown(patient(t), &parallaxpb.ShutdownRequest{})
 	wants(t, err, codes.PermissionDenied, "ENGINE_SHUTDOWN_OFF")
-	_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: "of another", Approved: true})
+	_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: "of another",
+		Approved: true})
 	wants(t, err, codes.NotFound, "ENGINE_APPROVAL_UNKNOWN")
 	if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
 		t.Errorf("%q, %v", got, err)

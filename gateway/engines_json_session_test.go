@@ -61,7 +61,8 @@ func (e *engineJSON) sessionOf(body string) (session string) {
 			e.t.Errorf("events of %q and %q", session, event.Session)
 		}
 	}
-	if want := map[bool]string{true: "", false: session}[strings.Contains(body, "session_id")]; told != want || session == "" {
+	if want := map[bool]string{true: "", false: session}[strings.Contains(body, "session_id")]; told != want ||
+		session == "" {
 		e.t.Errorf("HTTP/%d: the header has %q, the events are of %q", resp.ProtoMajor, told, session)
 	}
 	return session

@@ -144,8 +144,10 @@ func TestEnginesByJSON(t *testing.T) {
 			by.wants("GET", "/engine-1/sessions?page_size=1", "", 200, `"mode":"NORMAL","create_time":"20`)
 			by.wants("GET", "/engine-1/sessions?page_size=1&page_token=MSB0d28", "", 200, `{"sessions":[{"id":"one",`)
 			by.wants("GET", "/engine-1/sessions?page_size=1&page_token=MSB0d28", "", 200, `"next_page_token":""`)
-			by.wants("GET", "/engine-1/sessions/one/history?page_size=1", "", 200, `"role":"user","content":"hello there"`)
-			by.wants("GET", "/engine-1/sessions/one/history", "", 200, `"role":"assistant","content":"You said: hello there"`)
+			by.wants("GET", "/engine-1/sessions/one/history?page_size=1", "", 200,
+				`"role":"user","content":"hello there"`)
+			by.wants("GET", "/engine-1/sessions/one/history", "", 200,
+				`"role":"assistant","content":"You said: hello there"`)
 			by.wants("GET", "/engine-1/sessions/secret/history", "", 200, `{"messages":[]`)
 		})
 	}

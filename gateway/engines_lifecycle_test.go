@@ -113,11 +113,12 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 			"LLM_TOKEN", "RESPONSE_COMPLETE"}, "what a says"},
 		{e.client, "one", "load: shell", []string{"LLM_TOKEN", "RESPONSE_COMPLETE"}, "execute_command"},
 		{other, "two", "fail", []string{"ERROR"}, ""},
-		{other, "two", `tool: delete_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT", "ACTION_COMPLETED",
-			"LLM_TOKEN", "RESPONSE_COMPLETE"}, "Blocked by security: actions of this type are not done here"},
+		{other, "two", `tool: delete_file {"path":"a"}`, []string{"ACTION_STARTED", "SHIELD_VERDICT",
+			"ACTION_COMPLETED", "LLM_TOKEN", "RESPONSE_COMPLETE"},
+			"Blocked by security: actions of this type are not done here"},
 		{e.client, "one", "delegate: sums", []string{"ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_SPAWNED",
-			"ACTION_COMPLETED", "ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_COMPLETED", "ACTION_COMPLETED", "LLM_TOKEN",
-			"RESPONSE_COMPLETE"}, "did sums"},
+			"ACTION_COMPLETED", "ACTION_STARTED", "SHIELD_VERDICT", "SUB_AGENT_COMPLETED", "ACTION_COMPLETED",
+			"LLM_TOKEN", "RESPONSE_COMPLETE"}, "did sums"},
 	} {
 		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session,
 			Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})

@@ -41,9 +41,10 @@ func TestClientsDoNotRepeatCallsOfEngines(t *testing.T) {
 				return false
 			})
 			shared, _ := shareEngines(t, nil)
-			g := gatewaytest.Start(t, gatewaytest.Options{Engines: shared, Fleets: []gatewaytest.Fleet{{Capability: "engine-1",
-				Services: []string{"openparallax.v1.ClientService"}, Backends: []string{dying}, Unprobed: true,
-				Protocol: &guard.Settings{Buffer: 4 << 20}}}})
+			g := gatewaytest.Start(t, gatewaytest.Options{Engines: shared,
+				Fleets: []gatewaytest.Fleet{{Capability: "engine-1",
+					Services: []string{"openparallax.v1.ClientService"}, Backends: []string{dying}, Unprobed: true,
+					Protocol: &guard.Settings{Buffer: 4 << 20}}}})
 			conn, err := clienttest.NewConn("passthrough:///"+g.Addr,
 				grpc.WithTransportCredentials(insecure.NewCredentials()), clienttest.Retrying())
 			check.Must(t, err)

@@ -74,7 +74,8 @@ func TestQuestionsOfPublishedEngines(t *testing.T) {
 			e.approver.Approve, e.approver.Deny} {
 			_, err := answer(t.Context(), "default", asked.ID, approvals.Answer{By: "eve"})
 			var refusal *call.Refusal
-			if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" || !strings.Contains(err.Error(), "own web page") {
+			if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" ||
+				!strings.Contains(err.Error(), "own web page") {
 				t.Errorf("answered without the id: %v; refusal %+v", err, refusal)
 			}
 		}
@@ -142,7 +143,8 @@ func TestAnswersToUnseenQuestions(t *testing.T) {
 		if got, err := e.say(globex(), "theirs", "hello"); err != nil || got != "You said: hello" {
 			t.Fatalf("%q, %v", got, err)
 		}
-		stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine", Content: "approve: ls"})
+		stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine",
+			Content: "approve: ls"})
 		check.Must(t, err)
 		for asked := false; !asked; {
 			event, err := stream.Recv()
@@ -156,8 +158,8 @@ func TestAnswersToUnseenQuestions(t *testing.T) {
 			strangers = append(strangers, "theirs")
 		}
 		for _, session := range strangers {
-			_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id, SessionId: session,
-				Approved: true})
+			_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id,
+				SessionId: session, Approved: true})
 			wants(t, err, codes.NotFound, "ENGINE_APPROVAL_UNKNOWN")
 		}
 		if len(served.Questions()) != 1 {

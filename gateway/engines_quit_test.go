@@ -47,7 +47,9 @@ func TestEnginesWithoutAgentAreCounted(t *testing.T) {
 		away bool // the replica, with its metrics
 	}{
 		"the engine stops": {end: func(_ *testing.T, b *gatewaytest.Backend, _ *engines) { b.Stop() }},
-		"a replica stops":  {away: true, end: func(t *testing.T, _ *gatewaytest.Backend, e *engines) { e.gateway.Stop(t) }},
+		"a replica stops": {away: true, end: func(t *testing.T, _ *gatewaytest.Backend, e *engines) {
+			e.gateway.Stop(t)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -198,7 +198,8 @@ func TestScopesOfEngines(t *testing.T) {
 		"SubAgentService/SubAgentPollMessage": tenant.EngineSubAgent,
 	}
 	keys := map[string]tenant.Scopes{
-		"chat": tenant.EngineChat, "agent": tenant.EngineAgent, "sub": tenant.EngineSubAgent, "stop": tenant.EngineAdmin,
+		"chat": tenant.EngineChat, "agent": tenant.EngineAgent, "sub": tenant.EngineSubAgent,
+		"stop":            tenant.EngineAdmin,
 		"shield":          tenant.EngineShield,
 		"all but engines": tenant.Invoke | tenant.Read | tenant.Approve | tenant.Policy | tenant.Admin,
 	}
@@ -211,7 +212,8 @@ func TestScopesOfEngines(t *testing.T) {
 	for method, scope := range methods {
 		for name, scopes := range keys {
 			ctx := to(bearer(patient(t), ring.credentials[name]), "engine-1")
-			err := conn.Invoke(ctx, "/openparallax.v1."+method, &parallaxpb.StatusRequest{}, &parallaxpb.StatusResponse{})
+			err := conn.Invoke(ctx, "/openparallax.v1."+method, &parallaxpb.StatusRequest{},
+				&parallaxpb.StatusResponse{})
 			switch reason := reasonIn(err); {
 			case !scopes.Any(scope):
 				if status.Code(err) != codes.PermissionDenied || reason != "SCOPE_MISSING" {
@@ -233,7 +235,8 @@ func TestScopesOfEngines(t *testing.T) {
 	ctx := to(bearer(patient(t), ring.credentials["all but engines"]), "engine-1")
 	for _, method := range []string{"/openparallax.v1.ClientService/Backdoor", "/grpc.testing.TestService/UnaryCall"} {
 		if err := conn.Invoke(ctx, method, &parallaxpb.StatusRequest{},
-			&parallaxpb.StatusResponse{}); status.Code(err) != codes.Unimplemented || reasonIn(err) != "METHOD_UNKNOWN" {
+			&parallaxpb.StatusResponse{}); status.Code(err) != codes.Unimplemented ||
+			reasonIn(err) != "METHOD_UNKNOWN" {
 			t.Errorf("%s: %v", method, err)
 		}
 	}

@@ -218,13 +218,13 @@ func TestEnginesQuestions(t *testing.T) {
 				t.Errorf("expires %v from timeout_at", d)
 			}
 			if direct {
-				ack, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(),
-					Approved: approve})
+				ack, err := e.client.ResolveApproval(patient(t),
+					&parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: approve})
 				if err != nil || !ack.GetReceived() {
 					t.Fatalf("%v, %v", ack, err)
 				}
-				_, err = e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(),
-					Approved: !approve})
+				_, err = e.client.ResolveApproval(patient(t),
+					&parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: !approve})
 				if status.Code(err) != codes.FailedPrecondition {
 					t.Errorf("again: %v", err)
 				}
@@ -303,8 +303,8 @@ func TestAgentsOfOneEngine(t *testing.T) {
 			if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
 				t.Errorf("the first: %v", err) // it was told to go
 			}
-		} else if err := agent.Run(patient(t), e.gateway.Conn(t), agent.Config{}); status.Code(err) != codes.AlreadyExists ||
-			reasonIn(err) != "ENGINE_HAS_AGENT" {
+		} else if err := agent.Run(patient(t), e.gateway.Conn(t),
+			agent.Config{}); status.Code(err) != codes.AlreadyExists || reasonIn(err) != "ENGINE_HAS_AGENT" {
 			t.Errorf("a second: %v", err)
 		}
 		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {

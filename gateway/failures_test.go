@@ -54,8 +54,9 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 			_, upErr := client.Upload(to(t.Context(), "caps"), gatewaytest.File{Data: []byte("x")})
 			for what, err := range map[string]error{"invoke": err, "upload": upErr} {
 				info := errorInfo(err)
-				if status.Code(err) != codes.Unavailable || info.GetReason() != test.reason || info.GetDomain() != "capgate.dev" ||
-					info.GetMetadata()["capability"] != "caps" || retryDelay(err) <= 0 {
+				if status.Code(err) != codes.Unavailable || info.GetReason() != test.reason ||
+					info.GetDomain() != "capgate.dev" || info.GetMetadata()["capability"] != "caps" ||
+					retryDelay(err) <= 0 {
 					t.Errorf("%s: %v, info %v, retry after %v", what, err, info, retryDelay(err))
 				}
 				if strings.Contains(err.Error(), "127.0.0.1") {
@@ -221,7 +222,8 @@ func TestHealthTakesOutAndBringsBack(t *testing.T) {
 	}
 	dying.Stop()
 	g.WaitHealth(t, "caps", gatewaytest.States(health.Down, health.Up))
-	if ready, message, err := client.Healthcheck(to(t.Context(), "caps")); !ready || message != "1 of 2 backends ready" {
+	if ready, message, err := client.Healthcheck(to(t.Context(), "caps")); !ready ||
+		message != "1 of 2 backends ready" {
 		t.Errorf("%v, %q, %v", ready, message, err)
 	}
 }

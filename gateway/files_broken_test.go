@@ -144,7 +144,9 @@ func TestUploadsThatAreAnswered(t *testing.T) {
 			"too early": {upload: func(s uploads) error {
 				return s.SendAndClose(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: "x"})
 			}, status: 502, reason: "ARTIFACT_NOT_READ"},
-			"failed": {upload: func(uploads) error { return status.Error(codes.NotFound, "no such session") }, status: 404},
+			"failed": {upload: func(uploads) error {
+				return status.Error(codes.NotFound, "no such session")
+			}, status: 404},
 			"died": {upload: func(s uploads) error {
 				<-s.Context().Done()
 				return nil
@@ -166,7 +168,8 @@ func TestUploadsThatAreAnswered(t *testing.T) {
 						b.Stop()
 					}()
 				}
-				got := transfer(t, protocol.client(g, t), http.MethodPost, g.URL(filesPath), newUnended(t, pattern(300<<10)))
+				got := transfer(t, protocol.client(g, t), http.MethodPost, g.URL(filesPath),
+					newUnended(t, pattern(300<<10)))
 				if got.StatusCode != test.status || !strings.Contains(string(got.body), test.reason) {
 					t.Errorf("%s %s", got.Status, got.body)
 				}
@@ -216,18 +219,28 @@ func TestDownloadsThatBreak(t *testing.T) {
 			status int
 			reason string
 		}{
-			"an error at once": {0, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false,
+			"an error at once": {0, func(s downloads) error {
+				return s.Send(&docpb.ArtifactChunk{Error: "no disk"})
+			}, false,
 				404, `"detail":"no disk"`},
 			"nothing": {0, func(downloads) error { return nil }, false, 502, "ANSWER_CUT_OFF"},
 			"a status at once": {0, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 500,
 				`"code":"DATA_LOSS"`},
-			"an error later": {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Error: "no disk"}) }, false,
+			"an error later": {3, func(s downloads) error {
+				return s.Send(&docpb.ArtifactChunk{Error: "no disk"})
+			}, false,
 				200, ""},
-			"no last piece":  {3, func(downloads) error { return nil }, false, 200, ""},
-			"a status later": {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
-			"behind its end": {3, func(s downloads) error { return s.Send(&docpb.ArtifactChunk{Done: true}) }, false, 200,
+			"no last piece": {3, func(downloads) error { return nil }, false, 200, ""},
+			"a status later": {3, func(downloads) error {
+				return status.Error(codes.DataLoss, "lost")
+			}, false, 200, ""},
+			"behind its end": {3, func(s downloads) error {
+				return s.Send(&docpb.ArtifactChunk{Done: true})
+			}, false, 200,
 				""},
-			"a status after all": {3, func(downloads) error { return status.Error(codes.DataLoss, "lost") }, false, 200, ""},
+			"a status after all": {3, func(downloads) error {
+				return status.Error(codes.DataLoss, "lost")
+			}, false, 200, ""},
 			"death": {3, func(s downloads) error {
 				<-s.Context().Done()
 				return nil
@@ -317,8 +330,8 @@ func TestRefusedUploadsByCurl(t *testing.T) {
 	check.Must(t, os.WriteFile(file, make([]byte, 20<<20), 0o600))
 	for version, speak := range curlSpeaks(t) {
 		for _, length := range []string{"Expect:", "Transfer-Encoding: chunked"} {
-			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+file,
-				g.URL(filesPath))
+			got := curl(t, speak, "-H", length, "-H", "Expect:", "-H", "Content-Type: text/plain", "--data-binary", "@"+
+				file, g.URL(filesPath))
 			if p := got.problem(t); p.Status != 413 || p.Reason != "BODY_TOO_LARGE" {
 				t.Errorf("%s, %s: %+v", version, length, p)
 			}

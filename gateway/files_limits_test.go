@@ -29,7 +29,8 @@ func TestArtifactSizeOverHTTP(t *testing.T) {
 		f, acme, globex := bounded(t, tenant.Limits{ArtifactSize: most}, call.Doc)
 		client := protocol.client(f.gateway, t)
 		send := func(ctx context.Context, method, path string, data []byte) answered {
-			return transfer(t, client, method, f.gateway.URL(path), bytes.NewReader(data), "Authorization", authorization(ctx))
+			return transfer(t, client, method, f.gateway.URL(path), bytes.NewReader(data), "Authorization",
+				authorization(ctx))
 		}
 		up := send(acme, http.MethodPost, filesPath, pattern(most))
 		if up.StatusCode != http.StatusCreated {
@@ -53,7 +54,8 @@ func TestArtifactSizeOverHTTP(t *testing.T) {
 		}
 		if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
 			!strings.Contains(string(told.GetResultJson()), `"`+theirs.told(t).ID+`"`) {
-			t.Fatalf("%s: acme is told of %s, not of %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID, err)
+			t.Fatalf("%s: acme is told of %s, not of %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID,
+				err)
 		}
 		if down := send(acme, http.MethodGet, theirs.told(t).Path, nil); down.err == nil || len(down.body) > most {
 			t.Errorf("%s: %s, %d bytes, %v", protocol.name, down.Status, len(down.body), down.err)

@@ -101,8 +101,8 @@ func TestFilesGoThere(t *testing.T) {
 			for _, size := range []int{0, 1, 65535, 65536, 262144, 262145, 1 << 20} {
 				data := pattern(size)
 				what := fmt.Sprintf("%s, %s, %d bytes", protocol.name, backend, size)
-				up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), io.MultiReader(bytes.NewReader(data)),
-					"Content-Type", "image/png", "Content-Disposition",
+				up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath),
+					io.MultiReader(bytes.NewReader(data)), "Content-Type", "image/png", "Content-Disposition",
 					`attachment; filename="x.bin"; filename*=UTF-8''%E2%82%AC%20rates.png`)
 				got := up.told(t)
 				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID ||
@@ -151,7 +151,8 @@ func comesBack(t *testing.T, client *http.Client, url, what string, data []byte)
 			digest = ""
 		}
 		if said.Get("Digest") != digest {
-			t.Errorf("%s, %s: digest %q, not %q; %v, %v", what, name, said.Get("Digest"), digest, down.Header, down.Trailer)
+			t.Errorf("%s, %s: digest %q, not %q; %v, %v", what, name, said.Get("Digest"), digest, down.Header,
+				down.Trailer)
 		}
 		if repr := strings.Replace(digest, "=", "=:", 1); digest != "" && said.Get("Repr-Digest") != repr+":" {
 			t.Errorf("%s, %s: %v", what, name, said)
@@ -168,7 +169,8 @@ func form(t *testing.T, parts ...[3]string) (contentType string, body []byte) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for i, p := range parts {
-		header := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name="f%d"; filename="%s"`, i, p[0])}}
+		header := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf(`form-data; name="f%d"; filename="%s"`, i,
+			p[0])}}
 		if p[0] == "-" {
 			header.Set("Content-Disposition", `form-data; name="field"`)
 		}
@@ -192,7 +194,8 @@ func TestFormsOfFiles(t *testing.T) {
 		client := protocol.client(f.gateway, t)
 		send := func(parts ...[3]string) answered {
 			typ, body := form(t, parts...)
-			return transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(body), "Content-Type", typ)
+			return transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(body), "Content-Type",
+				typ)
 		}
 		up := send([3]string{"a.txt", "text/plain", "a"}, [3]string{"-", "", "a field"}, [3]string{"b.bin", "", long},
 			[3]string{"c", "text/css", ""})
@@ -204,8 +207,8 @@ func TestFormsOfFiles(t *testing.T) {
 			{Name: "b.bin", MIME: "application/octet-stream", Data: []byte(long)}, {Name: "c", MIME: "text/css"}} {
 			if has, _ := f.capability.File(got[i].ID); has.Name != want.Name || has.MIME != want.MIME ||
 				!bytes.Equal(has.Data, want.Data) || got[i].SHA256 != hexOf(want.Data) {
-				t.Errorf("%s: %d: %+v; the capability has %q %q, %d bytes", protocol.name, i, got[i], has.Name, has.MIME,
-					len(has.Data))
+				t.Errorf("%s: %d: %+v; the capability has %q %q, %d bytes", protocol.name, i, got[i], has.Name,
+					has.MIME, len(has.Data))
 			}
 		}
 		one := send([3]string{"a.txt", "text/plain", "a"})
@@ -243,29 +246,34 @@ func TestBadUploads(t *testing.T) {
 			reason           string
 			header           []string
 		}{
-			{"no boundary", filesPath, string(body), 400, "INVALID_FORM", []string{"Content-Type", "multipart/form-data"}},
+			{"no boundary", filesPath, string(body), 400, "INVALID_FORM",
+				[]string{"Content-Type", "multipart/form-data"}},
 			{"a bad boundary", filesPath, string(body), 400, "INVALID_FORM",
 				[]string{"Content-Type", "Multipart/Form-Data; boundary=" + strings.Repeat("x", 71)}},
 			{"no file part", filesPath, fields, 400, "INVALID_FORM", []string{"Content-Type", empty}},
 			{"no part", filesPath, "--x--\r\n", 400, "INVALID_FORM", []string{"Content-Type", empty}},
 			{"no form", filesPath, "hello", 400, "UPLOAD_CUT_OFF", []string{"Content-Type", empty}},
 			{"nothing", filesPath, "", 400, "UPLOAD_CUT_OFF", []string{"Content-Type", empty}},
-			{"a form cut off", filesPath, string(body[:len(body)-20]), 400, "UPLOAD_CUT_OFF", []string{"Content-Type", typ}},
+			{"a form cut off", filesPath, string(body[:len(body)-20]), 400, "UPLOAD_CUT_OFF",
+				[]string{"Content-Type", typ}},
 			{"a garbled part", filesPath, "--x\r\nno header\r\n\r\nx\r\n--x--\r\n", 400, "INVALID_FORM",
 				[]string{"Content-Type", empty}},
-			{"a bad name", filesPath, "x", 400, "INVALID_HEADER", []string{"Content-Disposition", `attachment; filename="a`}},
+			{"a bad name", filesPath, "x", 400, "INVALID_HEADER",
+				[]string{"Content-Disposition", `attachment; filename="a`}},
 			{"another digest", filesPath, "x", 400, "DIGEST_MISMATCH",
-				[]string{"Repr-Digest", "sha-512=:AA==:, sha-256=:" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":"}},
+				[]string{"Repr-Digest", "sha-512=:AA==:, sha-256=:" +
+					base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":"}},
 			{"an odd digest", filesPath, "x", 400, "DIGEST_MISMATCH", []string{"Content-Digest", "sha-256=x"}},
 			{"a refused file", filesPath + "?filename=" + gatewaytest.RefusedFile, "x", 422, "ARTIFACT_REFUSED", nil},
 			{"an unknown capability", "/v1/capabilities/nope/artifacts", "x", 404, "CAPABILITY_UNKNOWN", nil},
-			{"a form for an unknown capability", "/v1/capabilities/nope/artifacts", string(body), 404, "CAPABILITY_UNKNOWN",
-				[]string{"Content-Type", typ}},
+			{"a form for an unknown capability", "/v1/capabilities/nope/artifacts", string(body), 404,
+				"CAPABILITY_UNKNOWN", []string{"Content-Type", typ}},
 			{"a capability that cannot be", "/v1/capabilities/%00/artifacts", "x", 404, "NO_SUCH_PATH", nil},
 			{"two capabilities", filesPath, "x", 400, "ROUTING_KEY_CONFLICT", []string{"X-Capability-Id", "other"}},
 		} {
 			before := f.capability.Kept()
-			got := transfer(t, client, http.MethodPost, f.gateway.URL(test.path), strings.NewReader(test.body), test.header...)
+			got := transfer(t, client, http.MethodPost, f.gateway.URL(test.path), strings.NewReader(test.body),
+				test.header...)
 			if got.StatusCode != test.status || !strings.Contains(string(got.body), `"reason":"`+test.reason+`"`) ||
 				got.Header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s, %s: %s %s", protocol.name, test.name, got.Status, got.body)
@@ -275,7 +283,8 @@ func TestBadUploads(t *testing.T) {
 			}
 		}
 		mtype, mbody := form(t, many...)
-		got := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(mbody), "Content-Type", mtype)
+		got := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(mbody), "Content-Type",
+			mtype)
 		all := got.told(t).Artifacts
 		if got.StatusCode != http.StatusMultiStatus || len(all) != 101 || all[99].ID == "" || all[100].Problem == nil ||
 			all[100].Problem.Reason != "INVALID_FORM" {
@@ -308,8 +317,9 @@ func TestNamesOfUploads(t *testing.T) {
 	f := startFront(t, call.Doc, call.Doc)
 	client := f.gateway.HTTP1(t)
 	for said, want := range map[string]string{
-		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a/..": "", "..": "", "/": "", "a\x00b\r\nc.txt": "abc.txt",
-		"\u202Etxt.exe": "txt.exe", "x\u2066y\u2069": "xy",
+		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a/..": "", "..": "", "/": "",
+		"a\x00b\r\nc.txt": "abc.txt",
+		"\u202Etxt.exe":   "txt.exe", "x\u2066y\u2069": "xy",
 		" a b.txt. ": "a b.txt", "\xff.txt": "\uFFFD.txt", "ö€😀.txt": "ö€😀.txt",
 		strings.Repeat("é", 700) + ".tar": strings.Repeat("é", 125) + ".tar", "": "",
 		`a"b;c'%41.txt`: `a"b;c'%41.txt`,

@@ -33,11 +33,11 @@ func TestDigestInTrailer(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		for name, want := range map[string]string{"Repr-Digest: sha-256=:" + sum(file) + ":": "201",
 			"Digest: sha-256=" + sum(file):                "201",
-			"Repr-Digest: sha-256=:" + sum("other") + ":": "400", "Content-Digest: sha-256=:" + sum("other") + ":": "400",
-			"Digest: sha-256=" + sum("other"): "400"} {
+			"Repr-Digest: sha-256=:" + sum("other") + ":": "400", "Content-Digest: sha-256=:" + sum("other") +
+				":": "400", "Digest: sha-256=" + sum("other"): "400"} {
 			trailer, value, _ := strings.Cut(name, ": ")
-			for protocol, upload := range map[string]func(addr, file, trailer, value string, announced bool) (string, string,
-				error){
+			for protocol, upload := range map[string]func(addr, file, trailer, value string, announced bool) (string,
+				string, error){
 				"HTTP/1.1": upload1, "HTTP/2": upload2,
 			} {
 				code, body, err := upload(g.Addr, file, trailer, value, announced)

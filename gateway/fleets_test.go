@@ -152,7 +152,8 @@ func TestEjection(t *testing.T) {
 			}
 			m := g.Metrics(t)
 			if got := m[`capgate_fleet_backends{capability="caps",state="ejected"}`]; got != test.want {
-				t.Errorf("%v ejected, want %v: %v", got, test.want, m[`capgate_ejections_total{capability="caps",result="spared"}`])
+				t.Errorf("%v ejected, want %v: %v", got, test.want,
+					m[`capgate_ejections_total{capability="caps",result="spared"}`])
 			}
 		})
 	}
@@ -280,7 +281,8 @@ func TestRetryBudget(t *testing.T) {
 	m := g.Metrics(t)
 	sent, denied := m[`capgate_retries_total{capability="caps",result="sent"}`],
 		m[`capgate_retries_total{capability="caps",result="denied"}`]
-	most := 21 + time.Since(began).Seconds() // a tenth of the calls, the floor's 10 s of one each, and what has come since
+	// a tenth of the calls, the floor's 10 s of one each, and what has come since
+	most := 21 + time.Since(began).Seconds()
 	if denied != failed || denied == 0 || sent < 10 || sent > most {
 		t.Errorf("%v sent, at most %v, %v denied, %v failed", sent, most, denied, failed)
 	}
@@ -291,7 +293,8 @@ func TestHangUpsEject(t *testing.T) {
 	t.Parallel()
 	alive := gatewaytest.NewCapability("alive")
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
-		Capability: "caps", Unprobed: true, Dialect: call.Doc, Ejection: router.Ejection{Base: time.Hour, Max: time.Hour},
+		Capability: "caps", Unprobed: true, Dialect: call.Doc,
+		Ejection: router.Ejection{Base: time.Hour, Max: time.Hour},
 		Backends: []string{gatewaytest.Unreachable(t), alive.Serve(t, call.Doc).Addr},
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)

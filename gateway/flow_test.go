@@ -50,7 +50,8 @@ func TestDrainOfPacedStreams(t *testing.T) {
 			f.gateway.Log.Wait(t, `"msg":"draining"`)
 			change(test.rate)
 			err := check.Received(t, ended, "the end of the call")
-			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code || err != nil && reason != "DRAINING" {
+			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code ||
+				err != nil && reason != "DRAINING" {
 				t.Errorf("%v, %q", err, reason)
 			}
 			f.gateway.Stop(t)
@@ -66,7 +67,8 @@ func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	t.Helper()
 	directory := tenant.NewDirectory(nil)
 	change = func(rate int64) {
-		directory.Replace(map[string]*tenant.Settings{"acme": {ID: "acme", Limits: tenant.Limits{BytesPerSecond: rate}}})
+		directory.Replace(map[string]*tenant.Settings{
+			"acme": {ID: "acme", Limits: tenant.Limits{BytesPerSecond: rate}}})
 	}
 	change(rate)
 	var follower sync.WaitGroup
@@ -100,7 +102,9 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 		}, nil)
 	}
 	f.limit(l)
-	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil })
+	f.capability.SetLists(func() ([]byte, string, error) {
+		return []byte(`{"capability_artifact_id":"b1-2"}`), "", nil
+	})
 	f.backend = f.capability.Serve(t, backend)
 	o.Fleets, o.Authenticator = []gatewaytest.Fleet{{Capability: "caps", Backends: []string{f.backend.Addr}}}, keys
 	f.gateway = gatewaytest.Start(t, o)
@@ -186,7 +190,8 @@ func TestArtifactSize(t *testing.T) {
 			}
 			_, err = f.client.Download(acme, up.ID)
 			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
-			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+`"`)); err != nil {
+			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+
+				`"`)); err != nil {
 				t.Errorf("what is no artifact: %v", err)
 			}
 			n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="artifact_size",mode="enforced",tenant="acme"}`]

@@ -24,8 +24,8 @@ import (
 func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability, body string,
 	header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"),
-		strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+		g.URL("/v1/capabilities/"+capability+"/invoke"), strings.NewReader(body))
 	check.Must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -59,19 +59,23 @@ func TestRESTInvoke(t *testing.T) {
 				status                 int
 				want                   string // the whole body, or a part of a problem
 			}{
-				{"result", "caps", `{"tool_name":"echo","args":{"n":1E+300,"ö":[]}}`, 200, `{"result":{"n":1E+300,"ö":[]}}` + "\n"},
+				{"result", "caps", `{"tool_name":"echo","args":{"n":1E+300,"ö":[]}}`, 200,
+					`{"result":{"n":1E+300,"ö":[]}}` + "\n"},
 				{"tool error", "caps", `{"tool_name":"fail"}`, 200, `{"error":"the tool failed for {}"}` + "\n"},
 				{"base64", "caps", `{"tool_name":"echo","args_json":"e30="}`, 200, `{"result":{}}` + "\n"},
 				{"backend's own error", "caps", `{"tool_name":"break"}`, 500, `"code":"DATA_LOSS","reason":"BROKE"`},
 				{"unknown capability", "nope", `{"tool_name":"echo"}`, 404, `"reason":"CAPABILITY_UNKNOWN"`},
 				{"malformed", "caps", `{"tool_name":`, 400, `"code":"INVALID_ARGUMENT"`},
-				{"both forms", "caps", `{"tool_name":"echo","args":{},"args_json":"e30="}`, 400, `"code":"INVALID_ARGUMENT"`},
+				{"both forms", "caps", `{"tool_name":"echo","args":{},"args_json":"e30="}`, 400,
+					`"code":"INVALID_ARGUMENT"`},
 			} {
 				resp, body := post(t, client, f.gateway, test.capability, test.body)
 				isProblem := resp.Header.Get("Content-Type") == "application/problem+json"
-				if resp.ProtoMajor != protocol.major || resp.StatusCode != test.status || !strings.Contains(body, test.want) ||
-					isProblem != (test.status >= 400) || !isProblem && body != test.want {
-					t.Errorf("%s, %s backend, %s: %s %s %s", protocol.name, backend, test.name, resp.Proto, resp.Status, body)
+				if resp.ProtoMajor != protocol.major || resp.StatusCode != test.status ||
+					!strings.Contains(body, test.want) || isProblem != (test.status >= 400) ||
+					!isProblem && body != test.want {
+					t.Errorf("%s, %s backend, %s: %s %s %s", protocol.name, backend, test.name, resp.Proto, resp.Status,
+						body)
 				}
 				if isProblem && !json.Valid([]byte(body)) {
 					t.Errorf("%s: no JSON: %s", test.name, body)
@@ -118,7 +122,8 @@ func TestCompressedInvoke(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
 		args := `{"a":"` + strings.Repeat("x", 10_000) + `"}`
-		resp, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, args), grpc.UseCompressor(gzip.Name))
+		resp, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, args),
+			grpc.UseCompressor(gzip.Name))
 		if err != nil || string(resp.GetResultJson()) != args {
 			t.Errorf("%d bytes, %v", len(resp.GetResultJson()), err)
 		}

@@ -58,9 +58,10 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 		cfg:        cfg,
 		callers:    authenticate.NewCallers(cfg.Callers.Authenticator, cfg.Callers.Signed),
 		translator: translate.NewServer(q, maxMessage, refuse),
-		services:   &localgrpc.Server{Name: "services", Own: true, Unknown: status.UnknownMethod, MaxMessage: maxMessage},
-		guard:      guard,
-		authorize:  authorize.New(cfg.Policy),
+		services: &localgrpc.Server{Name: "services", Own: true, Unknown: status.UnknownMethod,
+			MaxMessage: maxMessage},
+		guard:     guard,
+		authorize: authorize.New(cfg.Policy),
 		bandwidth: bandwidth.New(bandwidth.Config{Metrics: cfg.Observe.Metrics, Accounts: own.calls,
 			Replicas: cfg.Callers.Replicas}),
 		overload:  overload.New(interfaceOf[overload.Shedder](cfg.Capacity.Overload)),
@@ -73,7 +74,8 @@ func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.S
 	}
 	h.hosts = web.NewHosts(h.callers, cfg.Clients.Hosts)
 	h.reader = peek.NewReader(peek.Config{
-		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router, ReadsMessages: h.authorize.ReadsMessages,
+		MaxMessage: maxMessage, Memory: own.inflating, Tables: cfg.Routing.Router,
+		ReadsMessages: h.authorize.ReadsMessages,
 	})
 	h.chain = newChain(h)
 	return h

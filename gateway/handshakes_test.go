@@ -67,8 +67,8 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 				return from("127.0.0.3").DialContext(ctx, "tcp", addr)
 			}))
 		check.Must(t, err)
-		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, "{}"),
-			grpc.WaitForReady(true)); err != nil {
+		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(to(t.Context(), "caps"),
+			request(gatewaytest.Echo, "{}"), grpc.WaitForReady(true)); err != nil {
 			t.Errorf("a client at another address: %v", err)
 		}
 		if err = errors.Join(err, conn.Close()); err != nil {

@@ -28,8 +28,8 @@ func TestContentTypes(t *testing.T) {
 	f := startFront(t, call.Live, call.Live)
 	peer := dialRaw(t, f.gateway)
 	id := f.capability.Keep(gatewaytest.File{Name: "a.txt", Data: []byte("a")})
-	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact,
-		call.Healthcheck} {
+	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact,
+		call.UploadInputArtifact, call.Healthcheck} {
 		path, _ := dialect.Path(m, call.Live)
 		first := gatewaytest.Echo
 		if m == call.DownloadOutputArtifact {
@@ -85,8 +85,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	if seen := f.capability.Seen(); len(seen) > 0 {
 		t.Errorf("%d calls reached the backend", len(seen))
 	}
-	if a := peer.call(plainFields(path, "grpc-accept-encoding", "gzip", "grpc-accept-encoding", "identity", "x-more", "a",
-		"x-more", "b"), message); a.code != codes.OK {
+	if a := peer.call(plainFields(path, "grpc-accept-encoding", "gzip", "grpc-accept-encoding", "identity", "x-more",
+		"a", "x-more", "b"), message); a.code != codes.OK {
 		t.Errorf("lists in more than one header: %v", a)
 	}
 }
@@ -100,7 +100,8 @@ func TestNoTime(t *testing.T) {
 		path, _ := dialect.Path(m, call.Doc)
 		for _, timeout := range []string{"0S", "0n", "00000000H", "0m", "", "S", "1", "-1S", "+1S", "123456789S", "1s",
 			"1.5S", "0x1S"} {
-			a := peer.call(plainFields(path, "grpc-timeout", timeout), rawhttp2.Message([]byte(field(1, gatewaytest.Echo))))
+			a := peer.call(plainFields(path, "grpc-timeout", timeout),
+				rawhttp2.Message([]byte(field(1, gatewaytest.Echo))))
 			if a.code != codes.DeadlineExceeded || a.reason != "DEADLINE_EXCEEDED" {
 				t.Errorf("%s, %q: %v %s", m, timeout, a.code, a.reason)
 			}

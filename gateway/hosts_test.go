@@ -109,7 +109,8 @@ func TestHostsWithTenants(t *testing.T) {
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		Authenticator: nobody{},
 	})
-	if code, body := askAs(t, g.HTTP1(t), g.URL("/v1/capabilities"), "gate.example.com"); code != http.StatusUnauthorized {
+	if code, body := askAs(t, g.HTTP1(t), g.URL("/v1/capabilities"),
+		"gate.example.com"); code != http.StatusUnauthorized {
 		t.Errorf("%d %s", code, body)
 	}
 }

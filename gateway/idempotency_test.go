@@ -80,7 +80,8 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 			t.Run(from.String()+" to "+to.String(), func(t *testing.T) {
 				t.Parallel()
 				c := gatewaytest.NewCapability("a")
-				g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
+				g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"),
+					idempotency.Options{}),
 					c.Serve(t, to).Addr)
 				client := gatewaytest.NewClient(g.Conn(t), from)
 				for i, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Break, "none"} {
@@ -91,17 +92,21 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 					}
 					got, replayed, err := keyedCall(t, client, key, tool, `{"a":1}`)
 					if !replayed || got != want || status.Code(err) != status.Code(wantErr) ||
-						status.Convert(err).Message() != status.Convert(wantErr).Message() || reasonIn(err) != reasonIn(wantErr) {
-						t.Errorf("%s: the first got %q, %v; the repeat %q, %v, %v", tool, want, wantErr, got, err, replayed)
+						status.Convert(err).Message() != status.Convert(wantErr).Message() ||
+						reasonIn(err) != reasonIn(wantErr) {
+						t.Errorf("%s: the first got %q, %v; the repeat %q, %v, %v", tool, want, wantErr, got, err,
+							replayed)
 					}
-					if _, _, err := keyedCall(t, client, key, tool, `{"a":2}`); status.Code(err) != codes.InvalidArgument ||
+					if _, _, err := keyedCall(t, client, key, tool,
+						`{"a":2}`); status.Code(err) != codes.InvalidArgument ||
 						reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
 						t.Errorf("%s: with other arguments: %v", tool, err)
 					}
 					if n := len(c.Seen()); n != i+1 {
 						t.Fatalf("%s: %d calls came, want %d", tool, n, i+1)
 					}
-					if md := c.Seen()[i].Metadata; len(md.Get("idempotency-key")) > 0 || len(md.Get("x-capgate-ticket")) > 0 {
+					if md := c.Seen()[i].Metadata; len(md.Get("idempotency-key")) > 0 ||
+						len(md.Get("x-capgate-ticket")) > 0 {
 						t.Errorf("the backend sees %v", md)
 					}
 				}

@@ -22,7 +22,8 @@ func TestOurOwnCallsPass(t *testing.T) {
 			t.Parallel()
 			c := gatewaytest.NewCapability("b1")
 			g := gatewaytest.Start(t, gatewaytest.Options{
-				Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, dialect).Addr}, Affinity: sticky}},
+				Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{c.Serve(t, dialect).Addr},
+					Affinity: sticky}},
 				Policy: blockAll(),
 			})
 			req := request(gatewaytest.Echo, `{"a":1}`)

@@ -55,7 +55,9 @@ func newKeyring() *keyring {
 	r.issue("caller", "acme", tenant.Invoke, nil)
 	r.issue("approver", "acme", tenant.Approve, nil)
 	r.issue("ruler", "acme", tenant.Approve|tenant.Policy, func(k *tenant.Key) { k.Asserts = tenant.User })
-	r.issue("expired", "acme", tenant.Invoke|tenant.Read, func(k *tenant.Key) { k.Expires = time.Now().Add(-time.Second) })
+	r.issue("expired", "acme", tenant.Invoke|tenant.Read, func(k *tenant.Key) {
+		k.Expires = time.Now().Add(-time.Second)
+	})
 	return r
 }
 
@@ -122,11 +124,13 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		"garbled": {[]string{"authorization", "Bearer " + garbled}, codes.Unauthenticated,
 			"CREDENTIAL_INVALID"},
 		"garbled and bare": {[]string{"x-api-key", garbled}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"forged":           {[]string{"authorization", "Bearer " + forged}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
-		"empty":            {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
+		"forged": {[]string{"authorization", "Bearer " + forged}, codes.Unauthenticated,
+			"CREDENTIAL_INVALID"},
+		"empty": {[]string{"authorization", ""}, codes.Unauthenticated, "CREDENTIAL_INVALID"},
 		"expired": {[]string{"x-api-key", ring.credentials["expired"]}, codes.Unauthenticated,
 			"CREDENTIAL_EXPIRED"},
-		"of another scope": {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied, "SCOPE_MISSING"},
+		"of another scope": {[]string{"x-api-key", ring.credentials["reader"]}, codes.PermissionDenied,
+			"SCOPE_MISSING"},
 		"says it is our caller": {[]string{"x-capgate-caller", "tenant=acme&scopes=invoke"}, codes.Unauthenticated,
 			"CREDENTIAL_MISSING"},
 		"says it is ours": {[]string{"x-capgate-ticket", "ours"}, codes.Unauthenticated, "CREDENTIAL_MISSING"},
@@ -145,7 +149,8 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 			t.Errorf("%s: %v %v", what, err, errorInfo(err))
 		}
 		for _, protocol := range protocols {
-			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, test.header...)
+			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`,
+				test.header...)
 			if resp.StatusCode != status.HTTP(test.code) || !strings.Contains(body, test.reason) {
 				t.Errorf("%s, %s: %d %s", what, protocol.name, resp.StatusCode, body)
 			}
@@ -172,7 +177,8 @@ func TestWhatAKeyAsserts(t *testing.T) {
 		f := keyed(t, ring, client, backend)
 		said := []string{"x-tenant-id", "globex", "x-user-id", "ann", "x-agent-id", "bot"}
 		for i, test := range []struct{ key, user, agent string }{{"acme", "", ""}, {"orchestrator", "ann", "bot"}} {
-			ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), ring.credentials[test.key]), said...)
+			ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), ring.credentials[test.key]),
+				said...)
 			if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
 				t.Fatal(err)
 			}
@@ -194,8 +200,8 @@ func TestWhatAKeyAsserts(t *testing.T) {
 			}
 		}
 		for _, seen := range f.capability.Seen() {
-			for _, name := range append([]string{"authorization", "x-capgate-ticket", "x-capgate-caller"}, said[0], said[2],
-				said[4]) {
+			for _, name := range append([]string{"authorization", "x-capgate-ticket", "x-capgate-caller"}, said[0],
+				said[2], said[4]) {
 				if got := seen.Metadata.Get(name); got != nil {
 					t.Errorf("%s: the backend saw %s: %q", seen.Path, name, got)
 				}

@@ -47,7 +47,8 @@ func TestFieldsToLegacy(t *testing.T) {
 			"configured nothing": {func(r *docpb.InvokeRequest) { r.ConfigJson = []byte(" {}\n") }, `{"a": 1}`,
 				map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps"}},
 			"no JSON at all": {func(r *docpb.InvokeRequest) { r.ArgsJson, r.ConfigJson = []byte("ärgs"), []byte("{") },
-				"ärgs", map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps", "config_json": "{"}},
+				"ärgs", map[string]string{"session_id": "s", "thread_id": "t", "capability_id": "caps",
+					"config_json": "{"}},
 		} {
 			t.Run(client.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -94,7 +95,8 @@ func TestFieldsFromLegacy(t *testing.T) {
 				seen := f.capability.Seen()[0].Request
 				if seen.GetToolName() != gatewaytest.Echo || string(seen.GetArgsJson()) != test.args ||
 					seen.GetSessionId() != test.want.GetSessionId() ||
-					seen.GetThreadId() != test.want.GetThreadId() || seen.GetCapabilityId() != test.want.GetCapabilityId() ||
+					seen.GetThreadId() != test.want.GetThreadId() ||
+					seen.GetCapabilityId() != test.want.GetCapabilityId() ||
 					!sameJSON(t, string(seen.GetConfigJson()), test.config) {
 					t.Errorf("the backend got %v", seen)
 				}
@@ -221,7 +223,8 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 				_, err := client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{"n": 1}`), opts...)
 				wants(t, err, codes.OK, "")
 				_, err = client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{"n": "x"}`), opts...)
-				if info := wants(t, err, codes.InvalidArgument, "ARGUMENTS_INVALID"); info.GetMetadata()["pointer"] != "/n" {
+				if info := wants(t, err, codes.InvalidArgument,
+					"ARGUMENTS_INVALID"); info.GetMetadata()["pointer"] != "/n" {
 					t.Errorf("%v", info)
 				}
 			}
@@ -249,14 +252,16 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 		})
 		cl := gatewaytest.NewClient(g.Conn(t), client)
 		for _, capability := range []string{"caps", "gone"} {
-			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"a": 1}`)}
+			req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo,
+				ArgsJson: []byte(`{"a": 1}`)}
 			_, err := cl.Invoke(t.Context(), req)
 			id := wants(t, err, codes.FailedPrecondition, "APPROVAL_REQUIRED").GetMetadata()["approval"]
 			if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
 				t.Fatal(err)
 			}
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "x-approval-id", id)
-			other := &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo, ArgsJson: []byte(`{"a": 2}`)}
+			other := &docpb.InvokeRequest{CapabilityId: capability, ToolName: gatewaytest.Echo,
+				ArgsJson: []byte(`{"a": 2}`)}
 			wants(t, second(cl.Invoke(ctx, other)), codes.PermissionDenied, "APPROVAL_MISMATCH")
 			if capability == "gone" {
 				wants(t, second(cl.Invoke(ctx, req)), codes.Unavailable, "BACKEND_UNREACHABLE")

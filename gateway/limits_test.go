@@ -213,7 +213,8 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	m := g.Metrics(t)
 	if m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 ||
 		m[`capgate_fleet_places{capability="caps",state="free"}`] != 1 ||
-		m[`capgate_limit_refused_total{capability="caps"}`] != 2 || m[`capgate_limit_waits_total{capability="caps"}`] < 2 {
+		m[`capgate_limit_refused_total{capability="caps"}`] != 2 ||
+		m[`capgate_limit_waits_total{capability="caps"}`] < 2 {
 		t.Errorf("%v", m)
 	}
 }

@@ -60,7 +60,8 @@ func TestUsersOfLegacyMessages(t *testing.T) {
 		}
 		p := startPorted(t, single, own, func(o *gatewaytest.Options) { o.Fleets[0].Affinity = router.Affinity{} })
 		for _, test := range []struct{ at, encoding, user, want string }{
-			{"ann", "identity", "", ""}, {"ann", "identity", "ann", ""}, {"ann", "identity", "bob", "LISTENER_CONFLICT"},
+			{"ann", "identity", "", ""}, {"ann", "identity", "ann", ""},
+			{"ann", "identity", "bob", "LISTENER_CONFLICT"},
 			{"ann", "gzip", "ann", ""}, {"ann", "gzip", "bob", "LISTENER_CONFLICT"}, {"some", "gzip", "bob", ""},
 		} {
 			_, err := legacypb.NewCapabilityServiceClient(p.conn(t, test.at)).Invoke(t.Context(),
@@ -107,7 +108,8 @@ func TestEnginesAtListeners(t *testing.T) {
 	if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := e.client.Shutdown(t.Context(), &parallaxpb.ShutdownRequest{}); errorInfo(err).GetReason() != "SCOPE_MISSING" {
+	if _, err := e.client.Shutdown(t.Context(),
+		&parallaxpb.ShutdownRequest{}); errorInfo(err).GetReason() != "SCOPE_MISSING" {
 		t.Errorf("an end of the engine: %v", err)
 	}
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t,
@@ -141,7 +143,8 @@ func TestSignedURLsAtListeners(t *testing.T) {
 		}
 	})
 	client := f.gateway.HTTP1(t)
-	up := transfer(t, client, http.MethodPost, at["caps"]+filesPath+"?filename=a.txt", strings.NewReader("acme's")).told(t)
+	up := transfer(t, client, http.MethodPost, at["caps"]+filesPath+"?filename=a.txt",
+		strings.NewReader("acme's")).told(t)
 	sign := func(name, body string) (int, string) {
 		a := transfer(t, client, http.MethodPost, at[name]+up.Path+"/signed-url", strings.NewReader(body))
 		return a.StatusCode, urlOf(a)
@@ -176,12 +179,14 @@ func TestServicesAtListeners(t *testing.T) {
 		"acme":   {Tenant: "acme"},
 		"live":   {Tenant: "globex", Capability: hidden, Dialect: call.Live},
 	})
-	for at, want := range map[string]string{"caps": "METHOD_UNKNOWN", "hidden": "", "any": "", "live": "LISTENER_CONFLICT"} {
+	for at, want := range map[string]string{"caps": "METHOD_UNKNOWN", "hidden": "", "any": "",
+		"live": "LISTENER_CONFLICT"} {
 		err := p.conn(t, at).Invoke(t.Context(), "/p."+hidden+"/Nothing", bare(), bare())
 		if reason := errorInfo(err).GetReason(); reason != want {
 			t.Errorf("a service of %s at %s: %v, want %q", hidden, at, err, want)
 		}
-		if _, err = healthpb.NewHealthClient(p.conn(t, at)).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
+		if _, err = healthpb.NewHealthClient(p.conn(t, at)).Check(t.Context(),
+			&healthpb.HealthCheckRequest{}); err != nil {
 			t.Errorf("grpc.health.v1 at %s: %v", at, err)
 		}
 	}
@@ -190,7 +195,8 @@ func TestServicesAtListeners(t *testing.T) {
 	}
 	for authority, want := range map[string]string{"caps.caps.example.com": "", "CAPS.caps.example.com": "",
 		"spare.caps.example.com": "ROUTING_KEY_CONFLICT", "spare.example.com": "", "localhost": ""} {
-		conn := p.gateway.Conn(t, grpc.WithContextDialer(dialer(p.at["caps"].Socket.Addr())), grpc.WithAuthority(authority))
+		conn := p.gateway.Conn(t, grpc.WithContextDialer(dialer(p.at["caps"].Socket.Addr())),
+			grpc.WithAuthority(authority))
 		if got := p.invoke(t, conn, nil); got != want {
 			t.Errorf("%s: %q, want %q", authority, got, want)
 		}

@@ -49,25 +49,38 @@ func TestDoorsOfListeners(t *testing.T) {
 			status         int
 			want           string
 		}{
-			"JSON":             {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 200, ""},
-			"another's JSON":   {"caps", "/v1/capabilities/spare/invoke", `{"tool_name":"echo"}`, nil, 400, "ROUTING_KEY_CONFLICT"},
-			"another user":     {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, []string{"X-User-Id", "bob"}, 403, "LISTENER_CONFLICT"},
-			"another session":  {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo","session_id":"s2"}`, nil, 403, "LISTENER_CONFLICT"},
-			"another's key":    {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, []string{"X-Api-Key", p.ring.credentials["globex"]}, 403, "LISTENER_CONFLICT"},
-			"no key":           {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, []string{"X-Api-Key", "cg_x"}, 401, "CREDENTIAL_INVALID"},
-			"Connect":          {"caps", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"}, 200, ""},
-			"live Connect":     {"live", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"}, 200, ""},
-			"JSON is doc":      {"live", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 403, "LISTENER_CONFLICT"},
-			"a file":           {"caps", filesPath + "?filename=a.txt", "text", []string{"Content-Type", "text/plain"}, 200, ""},
-			"the public port":  {"", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 401, "CREDENTIAL_MISSING"},
-			"Connect there":    {"", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"}, 401, "unauthenticated"},
-			"a key of its own": {"", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, []string{"X-Api-Key", p.ring.credentials["acme"]}, 200, ""},
+			"JSON": {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 200, ""},
+			"another's JSON": {"caps", "/v1/capabilities/spare/invoke", `{"tool_name":"echo"}`, nil, 400,
+				"ROUTING_KEY_CONFLICT"},
+			"another user": {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`,
+				[]string{"X-User-Id", "bob"}, 403, "LISTENER_CONFLICT"},
+			"another session": {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo","session_id":"s2"}`, nil,
+				403, "LISTENER_CONFLICT"},
+			"another's key": {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`,
+				[]string{"X-Api-Key", p.ring.credentials["globex"]}, 403, "LISTENER_CONFLICT"},
+			"no key": {"caps", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`,
+				[]string{"X-Api-Key", "cg_x"}, 401, "CREDENTIAL_INVALID"},
+			"Connect": {"caps", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"},
+				200, ""},
+			"live Connect": {"live", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"},
+				200, ""},
+			"JSON is doc": {"live", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 403,
+				"LISTENER_CONFLICT"},
+			"a file": {"caps", filesPath + "?filename=a.txt", "text", []string{"Content-Type", "text/plain"},
+				200, ""},
+			"the public port": {"", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, nil, 401,
+				"CREDENTIAL_MISSING"},
+			"Connect there": {"", connectPath, `{"toolName":"echo"}`, []string{"Connect-Protocol-Version", "1"}, 401,
+				"unauthenticated"},
+			"a key of its own": {"", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`,
+				[]string{"X-Api-Key", p.ring.credentials["acme"]}, 200, ""},
 		} {
 			header := append([]string{"Content-Type", "application/json"}, test.header...)
 			if strings.HasPrefix(test.path, filesPath) {
 				header = test.header
 			}
-			a := transfer(t, client, http.MethodPost, p.url(test.at, test.path), strings.NewReader(test.body), header...)
+			a := transfer(t, client, http.MethodPost, p.url(test.at, test.path), strings.NewReader(test.body),
+				header...)
 			if a.StatusCode/100 != test.status/100 || test.status >= 400 && a.StatusCode != test.status ||
 				!strings.Contains(string(a.body), test.want) {
 				t.Errorf("%s, %s: %s %s", protocol.name, name, a.Status, a.body)
@@ -136,16 +149,17 @@ func TestScopesOfListeners(t *testing.T) {
 		meta []string
 		want string
 	}{
-		"no scope":                    {"read", nil, "SCOPE_MISSING"},
-		"a key cannot do more":        {"read", key("acme"), "SCOPE_MISSING"},
-		"default":                     {"default", nil, ""},
-		"a key's own":                 {"default", key("reader"), "SCOPE_MISSING"},
-		"without a credential":        {"keyed", nil, "CREDENTIAL_MISSING"},
-		"with one":                    {"keyed", key("acme"), ""},
-		"with one of another tenant":  {"keyed", key("globex"), ""},
-		"on behalf of its user":       {"keyed", append(key("orchestrator"), "x-user-id", "ann"), ""},
-		"on behalf of another":        {"keyed", append(key("acme"), "x-user-id", "bob"), "LISTENER_CONFLICT user"},
-		"another capability":          {"keyed", append(key("acme"), "x-capability-id", "spare"), "ROUTING_KEY_CONFLICT"},
+		"no scope":                   {"read", nil, "SCOPE_MISSING"},
+		"a key cannot do more":       {"read", key("acme"), "SCOPE_MISSING"},
+		"default":                    {"default", nil, ""},
+		"a key's own":                {"default", key("reader"), "SCOPE_MISSING"},
+		"without a credential":       {"keyed", nil, "CREDENTIAL_MISSING"},
+		"with one":                   {"keyed", key("acme"), ""},
+		"with one of another tenant": {"keyed", key("globex"), ""},
+		"on behalf of its user":      {"keyed", append(key("orchestrator"), "x-user-id", "ann"), ""},
+		"on behalf of another":       {"keyed", append(key("acme"), "x-user-id", "bob"), "LISTENER_CONFLICT user"},
+		"another capability": {"keyed", append(key("acme"), "x-capability-id", "spare"),
+			"ROUTING_KEY_CONFLICT"},
 		"a user that callers assert":  {"asserts", []string{"x-user-id", "carl"}, ""},
 		"a user that nobody may give": {"default", []string{"x-user-id", "dora"}, ""},
 	} {

@@ -34,7 +34,8 @@ func tool(t testing.TB, name string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}}}`))
 	check.Must(t, err)
-	return manifest.Tool{Name: name, Description: "Does " + name + ".", Schema: schema, TerminalOnSuccess: name == "last"}
+	return manifest.Tool{Name: name, Description: "Does " + name + ".", Schema: schema,
+		TerminalOnSuccess: name == "last"}
 }
 
 // cataloged is a gateway that lists some capabilities, and engines, which are sorted.
@@ -141,7 +142,8 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 			Terminal                  bool            `json:"terminal_on_success"`
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK || len(list.Tools) != 2 {
+	if err := json.Unmarshal([]byte(body), &list); err != nil || resp.StatusCode != http.StatusOK ||
+		len(list.Tools) != 2 {
 		t.Fatalf("%s %s; err %+v; list %+v", resp.Status, body, err, list)
 	}
 	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal ||
@@ -242,7 +244,8 @@ func TestListsHaveETags(t *testing.T) {
 				t.Errorf("%s, %s: %s %v %s", path, known, resp.Status, resp.Header, body)
 			}
 		}
-		if resp, again := getJSON(t, g, path, "If-None-Match", `"other"`); resp.StatusCode != http.StatusOK || again != body {
+		if resp, again := getJSON(t, g, path, "If-None-Match", `"other"`); resp.StatusCode != http.StatusOK ||
+			again != body {
 			t.Errorf("%s: %s %s", path, resp.Status, again)
 		}
 		if resp, _ := getJSON(t, g, path, "If-None-Match", etag, "x-user-id",
@@ -269,7 +272,8 @@ func TestListsHavePages(t *testing.T) {
 	client := capgatepb.NewCatalogClient(g.Conn(t))
 	var got []string
 	for token, pages := "", 0; pages == 0 || token != ""; pages++ {
-		resp, err := client.ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{PageSize: 5, PageToken: token})
+		resp, err := client.ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{PageSize: 5,
+			PageToken: token})
 		if err != nil || len(resp.GetCapabilities()) > 5 || pages > 10 {
 			t.Fatal(resp, err, pages)
 		}

@@ -299,7 +299,8 @@ func TestMCPSessions(t *testing.T) {
 	}
 	invoke := func(f *mcpFront, id string, header ...string) (int, string) {
 		resp, text := f.post(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
-			`"arguments":{"a":1}}}`, append([]string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25"}, header...)...)
+			`"arguments":{"a":1}}}`, append([]string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", "2025-11-25"},
+			header...)...)
 		return resp.StatusCode, text
 	}
 	if code, text := invoke(b, id); code != 200 || !strings.Contains(text, `"code":-32042`) ||

@@ -70,8 +70,8 @@ func (f *mcpFront) listen(t *testing.T, revision string, header ...string) *chan
 	t.Helper()
 	var resp *http.Response
 	if revision == revisions[0] {
-		resp = f.open(t, http.MethodPost, `{"jsonrpc":"2.0","id":"s1","method":"subscriptions/listen","params":{`+newestMeta+
-			`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`,
+		resp = f.open(t, http.MethodPost, `{"jsonrpc":"2.0","id":"s1","method":"subscriptions/listen","params":{`+
+			newestMeta+`,"notifications":{"toolsListChanged":true,"promptsListChanged":true}}}`,
 			append(header, "Mcp-Protocol-Version", revision, "Mcp-Method", "subscriptions/listen")...)
 	} else {
 		resp = f.open(t, http.MethodGet, "",

@@ -104,7 +104,8 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 			"it matches and is old": {gatewaytest.Hold, `{"n":1}`, ""},
 		} {
 			for _, token := range []any{nil, "t1"} {
-				params := &sdk.CallToolParams{Name: "caps__" + c.tool, Arguments: json.RawMessage(c.args), Meta: sdk.Meta{}}
+				params := &sdk.CallToolParams{Name: "caps__" + c.tool, Arguments: json.RawMessage(c.args),
+					Meta: sdk.Meta{}}
 				if token != nil {
 					params.SetProgressToken(token)
 				}
@@ -117,7 +118,8 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 				case err != nil:
 					t.Errorf("%s: %v", name, err)
 				case wrong == "own":
-					if text, ok := r.Content[0].(*sdk.TextContent); !r.IsError || !ok || strings.Contains(text.Text, "schema") {
+					if text, ok := r.Content[0].(*sdk.TextContent); !r.IsError || !ok ||
+						strings.Contains(text.Text, "schema") {
 						t.Errorf("%s: %+v; ok %+v; text %+v", name, r, ok, text)
 					}
 				case wrong == "":
@@ -184,7 +186,8 @@ func TestMCPCallsAreTraced(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, span := range collector.Spans(t, before+2)[before:] {
-			want := map[otlp.Span_SpanKind]string{otlp.Span_SPAN_KIND_SERVER: "tools/call", otlp.Span_SPAN_KIND_CLIENT: ""}
+			want := map[otlp.Span_SpanKind]string{otlp.Span_SPAN_KIND_SERVER: "tools/call",
+				otlp.Span_SPAN_KIND_CLIENT: ""}
 			if got := span.Of["mcp.method.name"]; span.Trace != aTrace || got != want[span.GetKind()] {
 				t.Errorf("%s: %s of the trace %s is %q", revision, span.GetName(), span.Trace, got)
 			}

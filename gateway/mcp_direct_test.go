@@ -18,7 +18,8 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 	f := startMCP(t)
 	const key = "io.modelcontextprotocol/"
 	meta := func(capabilities, more string) string {
-		return `"_meta":{"` + key + `protocolVersion":"2026-07-28","` + key + `clientCapabilities":` + capabilities + more + `}`
+		return `"_meta":{"` + key + `protocolVersion":"2026-07-28","` + key + `clientCapabilities":` + capabilities +
+			more + `}`
 	}
 	newest := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
 		"Mcp-Name": "caps__echo"}
@@ -36,24 +37,27 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 		"a text for an id": {`"<é>"`, `"name":"caps__echo",` + meta(`{}`, ""), newest},
 		"a long id":        {`123456789012345678`, `"name":"caps__echo",` + meta(`{}`, ""), newest},
 		"minus zero":       {`-0`, `"name":"caps__echo",` + meta(`{}`, ""), newest},
-		"a client": {`1`, `"name":"caps__echo",` + meta(`{"elicitation":{"url":{}}}`, info+`{"name":"a","version":"1"}`),
+		"a client": {`1`, `"name":"caps__echo",` + meta(`{"elicitation":{"url":{}}}`, info+
+			`{"name":"a","version":"1"}`),
 			newest},
 		"a client of a number":    {`1`, `"name":"caps__echo",` + meta(`{}`, info+`1`), newest},
 		"a version of a number":   {`1`, `"name":"caps__echo",` + meta(`{}`, info+`{"name":"a","version":1}`), newest},
 		"capabilities of a text":  {`1`, `"name":"caps__echo",` + meta(`"all"`, ""), newest},
 		"elicitation of a number": {`1`, `"name":"caps__echo",` + meta(`{"elicitation":1}`, ""), newest},
-		"no capabilities":         {`1`, `"name":"caps__echo","_meta":{"` + key + `protocolVersion":"2026-07-28"}`, newest},
-		"no meta":                 {`1`, `"name":"caps__echo"`, newest},
-		"another version":         {`1`, `"name":"caps__echo","_meta":{"` + key + `protocolVersion":"2026-07-29"}`, newest},
-		"another method":          {`1`, `"name":"caps__echo",` + meta(`{}`, ""), named("Mcp-Method", "tools/list")},
-		"another tool":            {`1`, `"name":"caps__echo",` + meta(`{}`, ""), named("Mcp-Name", "caps__fail")},
-		"no name":                 {`1`, meta(`{}`, ""), newest},
-		"name of a number":        {`1`, `"name":1,` + meta(`{}`, ""), newest},
-		"arguments of a list":     {`1`, `"name":"caps__echo","arguments":[1],` + meta(`{}`, ""), newest},
-		"arguments null":          {`1`, `"name":"caps__echo","arguments":null,` + meta(`{}`, ""), newest},
-		"hidden":                  {`1`, `"name":"caps__hidden",` + meta(`{}`, ""), named("Mcp-Name", "caps__hidden")},
-		"unknown":                 {`1`, `"name":"unknown",` + meta(`{}`, ""), named("Mcp-Name", "unknown")},
-		"fails":                   {`1`, `"name":"caps__fail",` + meta(`{}`, ""), named("Mcp-Name", "caps__fail")},
+		"no capabilities": {`1`, `"name":"caps__echo","_meta":{"` + key + `protocolVersion":"2026-07-28"}`,
+			newest},
+		"no meta": {`1`, `"name":"caps__echo"`, newest},
+		"another version": {`1`, `"name":"caps__echo","_meta":{"` + key + `protocolVersion":"2026-07-29"}`,
+			newest},
+		"another method":      {`1`, `"name":"caps__echo",` + meta(`{}`, ""), named("Mcp-Method", "tools/list")},
+		"another tool":        {`1`, `"name":"caps__echo",` + meta(`{}`, ""), named("Mcp-Name", "caps__fail")},
+		"no name":             {`1`, meta(`{}`, ""), newest},
+		"name of a number":    {`1`, `"name":1,` + meta(`{}`, ""), newest},
+		"arguments of a list": {`1`, `"name":"caps__echo","arguments":[1],` + meta(`{}`, ""), newest},
+		"arguments null":      {`1`, `"name":"caps__echo","arguments":null,` + meta(`{}`, ""), newest},
+		"hidden":              {`1`, `"name":"caps__hidden",` + meta(`{}`, ""), named("Mcp-Name", "caps__hidden")},
+		"unknown":             {`1`, `"name":"unknown",` + meta(`{}`, ""), named("Mcp-Name", "unknown")},
+		"fails":               {`1`, `"name":"caps__fail",` + meta(`{}`, ""), named("Mcp-Name", "caps__fail")},
 		"old": {`1`, `"name":"caps__echo","arguments":{"a":1}`,
 			map[string]string{"Mcp-Protocol-Version": "2025-06-18"}},
 		"old, hidden":  {`1`, `"name":"caps__hidden"`, map[string]string{"Mcp-Protocol-Version": "2025-11-25"}},
@@ -68,7 +72,8 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 				for name, value := range c.header {
 					header = append(header, name, value)
 				}
-				resp, text := f.post(t, `{"jsonrpc":"2.0","id":`+c.id+`,"method":"tools/call","params":{`+params+`}}`, header...)
+				resp, text := f.post(t, `{"jsonrpc":"2.0","id":`+c.id+`,"method":"tools/call","params":{`+params+`}}`,
+					header...)
 				var all map[string]any
 				_ = json.Unmarshal([]byte(text), &all)
 				if e, is := all["error"].(map[string]any); is {

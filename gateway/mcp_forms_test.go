@@ -35,7 +35,8 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration,
 	change ...func(*gatewaytest.Options)) (f *mcpFront, credentials map[string]string) {
 	t.Helper()
 	ring, self := newKeyring(), true
-	d.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: gatewaytest.Echo, Self: &self}})
+	d.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: gatewaytest.Echo,
+		Self: &self}})
 	asserts := func(k *tenant.Key) { k.Asserts = tenant.User }
 	ring.issue("self", "acme", tenant.Invoke|tenant.Read|tenant.Approve, asserts)
 	ring.issue("plain", "acme", tenant.Invoke|tenant.Read, asserts)
@@ -61,7 +62,8 @@ func TestMCPForms(t *testing.T) {
 		calls                         int
 		forms                         bool
 	}{
-		"approved":                {key: "self", user: "ann", action: "accept", approve: true, text: `{"a":"x"}`, forms: true, calls: 1},
+		"approved": {key: "self", user: "ann", action: "accept", approve: true, text: `{"a":"x"}`,
+			forms: true, calls: 1},
 		"not approved":            {key: "self", user: "ann", action: "accept", text: "was declined", forms: true},
 		"declined":                {key: "self", user: "ann", action: "decline", text: "was declined", forms: true},
 		"cancelled":               {key: "self", user: "ann", action: "cancel", text: "was declined", forms: true},
@@ -136,7 +138,8 @@ func TestMCPFormsShowTheWholeCall(t *testing.T) {
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
 		shown := f.formOf(t, revision, credentials["self"], text)
 		if !strings.Contains(shown, text) {
-			t.Errorf("%s: the form shows %d bytes of %d: …%s", revision, len(shown), len(text), shown[max(len(shown)-80, 0):])
+			t.Errorf("%s: the form shows %d bytes of %d: …%s", revision, len(shown), len(text),
+				shown[max(len(shown)-80, 0):])
 		}
 	}
 }
@@ -144,7 +147,8 @@ func TestMCPFormsShowTheWholeCall(t *testing.T) {
 // TestMCPFormsShowTheChange: a form says how a changed tool differs from its accepted version, before the arguments.
 func TestMCPFormsShowTheChange(t *testing.T) {
 	t.Parallel()
-	const change = "it has changed since its version was accepted:\ndescription:\n+ Sends it to everybody.\n- Repeats it."
+	const change = "it has changed since its version was accepted:\ndescription:\n+ Sends it to everybody.\n- " +
+		"Repeats it."
 	changes := map[string]string{gatewaytest.Echo: change}
 	f, credentials := openDesk(t).selfApproval(t, check.Patience, func(o *gatewaytest.Options) {
 		o.Describe = func(_, tool string) authorize.Description { return authorize.Description{Change: changes[tool]} }

@@ -67,7 +67,8 @@ func TestMCPErrorsAfterHeartbeats(t *testing.T) {
 			failed <- err
 		}()
 		deny()
-		if _, data := refusalOf(t, check.Received(t, failed, "the end of the call")); data["reason"] != "APPROVAL_DENIED" {
+		if _, data := refusalOf(t, check.Received(t, failed,
+			"the end of the call")); data["reason"] != "APPROVAL_DENIED" {
 			t.Errorf("%s: %v", revision, data)
 		}
 	}

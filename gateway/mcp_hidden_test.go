@@ -31,8 +31,8 @@ func TestMCPHiddenTools(t *testing.T) {
 			})
 			f.known.Replace(map[string]catalog.Declaration{"caps": declared})
 			invoke := func(tool string) string {
-				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__`+tool+`"}}`,
-					"X-Request-Id", "r")
+				_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__`+tool+
+					`"}}`, "X-Request-Id", "r")
 				return text
 			}
 			absent := invoke("absent")

@@ -17,9 +17,10 @@ func TestMCPEventsHaveTheIDOfTheirRequest(t *testing.T) {
 	f := startMCP(t)
 	const key = "io.modelcontextprotocol/"
 	for _, id := range []string{`1`, `9007199254740993`, `-123456789012345678901`, `"1"`} {
-		_, text := f.post(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"notifications":{},`+
-			`"_meta":{"`+key+`protocolVersion":"2026-07-28","`+key+`clientCapabilities":{}}}}`,
-			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")
+		_, text := f.post(t, `{"jsonrpc":"2.0","id":`+id+
+			`,"method":"subscriptions/listen","params":{"notifications":{},`+`"_meta":{"`+key+
+			`protocolVersion":"2026-07-28","`+key+`clientCapabilities":{}}}}`, "Mcp-Protocol-Version", "2026-07-28",
+			"Mcp-Method", "subscriptions/listen")
 		if strings.Count(text, `"`+key+`subscriptionId":`+id+`}`) != 2 ||
 			strings.Count(text, `data: {"jsonrpc":"2.0","id":`+id+`,"result":`) != 1 {
 			t.Errorf("%s: %s", id, text)
@@ -63,7 +64,8 @@ func TestMCPCancelsTheCallOfTheSameID(t *testing.T) {
 				default:
 				}
 			}
-			resp, text := f.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`}}`, of...)
+			resp, text := f.post(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+
+				`}}`, of...)
 			if resp.StatusCode != http.StatusAccepted {
 				t.Errorf("%s: %d %s", id, resp.StatusCode, text)
 			}

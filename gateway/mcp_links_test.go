@@ -33,8 +33,9 @@ func TestMCPFiles(t *testing.T) {
 	address := regexp.MustCompile(`http://\S+\?signature=\S+`)
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil, "X-Api-Key", signed.keys["acme"], "X-Session-Id", "s1")
-		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{
-			"file": map[string]any{"capability_artifact_id": up.ID}, "x": []any{"other", 7}}})
+		r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo,
+			Arguments: map[string]any{
+				"file": map[string]any{"capability_artifact_id": up.ID}, "x": []any{"other", 7}}})
 		if err != nil || len(r.Content) != 2 {
 			t.Fatalf("%s: %+v %v", revision, r, err)
 		}

@@ -13,8 +13,8 @@ import (
 func TestMCPLongResults(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
-	for name, part := range map[string]string{"ASCII": "abc", "control characters": "\x01\x1f\n\"\\", "two bytes": "aéb",
-		"four bytes": "x😀"} {
+	for name, part := range map[string]string{"ASCII": "abc", "control characters": "\x01\x1f\n\"\\",
+		"two bytes": "aéb", "four bytes": "x😀"} {
 		args, err := json.Marshal(map[string]string{"a": strings.Repeat(part, 60_000)})
 		check.Must(t, err)
 		for _, meta := range []string{"", `,"_meta":{"progressToken":1}`} {
@@ -32,8 +32,10 @@ func TestMCPLongResults(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &answer); err != nil {
 				t.Fatalf("%s%s: %v in %.200s", name, meta, err, text)
 			}
-			if r := answer.Result; len(r.Content) != 1 || r.Content[0].Text != string(args) || string(r.Structured) != string(args) {
-				t.Errorf("%s%s: %d contents, %d bytes, not %d", name, meta, len(r.Content), len(r.Structured), len(args))
+			if r := answer.Result; len(r.Content) != 1 || r.Content[0].Text != string(args) ||
+				string(r.Structured) != string(args) {
+				t.Errorf("%s%s: %d contents, %d bytes, not %d", name, meta, len(r.Content), len(r.Structured),
+					len(args))
 			}
 		}
 	}

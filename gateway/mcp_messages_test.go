@@ -72,8 +72,8 @@ func TestMCPHostileMessages(t *testing.T) {
 	}{
 		"a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600,
 			header: []string{"Mcp-Protocol-Version", "2025-06-18"}},
-		"a batch of the newest revision": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400, code: -32600,
-			header: newest, noID: true},
+		"a batch of the newest revision": {body: `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, status: 400,
+			code: -32600, header: newest, noID: true},
 		"an empty batch": {body: `[]`, status: 400, code: -32600},
 		"a huge batch":   {body: `[1` + strings.Repeat(`,1`, 40) + `]`, status: 400, code: -32600},
 		"two arguments in a batch": {body: `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
@@ -85,9 +85,10 @@ func TestMCPHostileMessages(t *testing.T) {
 			`"arguments":{"a":1,"a":2}}}`, status: 400, code: -32700},
 		"nesting": {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":` + strings.Repeat(`{"a":`, 200) + `1` +
 			strings.Repeat(`}`, 201), status: 400, code: -32700},
-		"no version":        {body: `{"id":1,"method":"ping"}`, status: 400, code: -32600},
-		"a null id":         {body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`, status: 400, code: -32600},
-		"a long id":         {body: `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, status: 400, code: -32600},
+		"no version": {body: `{"id":1,"method":"ping"}`, status: 400, code: -32600},
+		"a null id":  {body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`, status: 400, code: -32600},
+		"a long id": {body: `{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`,
+			status: 400, code: -32600},
 		"params as a list":  {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}`, status: 400, code: -32600},
 		"an unknown method": {body: `{"jsonrpc":"2.0","id":1,"method":"roots/steal"}`, status: 200, code: -32601},
 		"a huge name": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` +
@@ -95,8 +96,8 @@ func TestMCPHostileMessages(t *testing.T) {
 		"arguments as a list": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo",` +
 			`"arguments":[]}}`, status: 200, code: -32602},
 		"a huge message": {body: strings.Repeat(" ", 5<<20), status: 413, code: -32600},
-		"a forged cursor": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"???"}}`, status: 200,
-			code: -32602},
+		"a forged cursor": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"???"}}`,
+			status: 200, code: -32602},
 		"an unknown revision": {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, status: 400, code: -32022,
 			header: []string{"Mcp-Protocol-Version", "2024-01-01"}},
 		"another method in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
@@ -107,8 +108,8 @@ func TestMCPHostileMessages(t *testing.T) {
 			header: []string{"Mcp-Protocol-Version", "2026-07-28"}, status: 400, code: -32020},
 		"no name in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
 			`,"name":"caps__echo"}}`, header: newest[:4], status: 400, code: -32020},
-		"another revision in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
-			header: []string{"Mcp-Protocol-Version", "2025-11-25"}, status: 400, code: -32020},
+		"another revision in the header": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta +
+			`}}`, header: []string{"Mcp-Protocol-Version", "2025-11-25"}, status: 400, code: -32020},
 		"a revision in the header alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` +
 			`"name":"caps__echo"}}`, header: newest, status: 400, code: -32602},
 		"a revision in the body alone": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`,
@@ -116,7 +117,8 @@ func TestMCPHostileMessages(t *testing.T) {
 		"a huge method": {body: `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 1<<20) + `"}`, status: 400,
 			code: -32600},
 		"a huge state": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
-			`,"name":"caps__echo","requestState":"` + strings.Repeat("x", 1<<20) + `"}}`, header: newest, status: 400, code: -32602},
+			`,"name":"caps__echo","requestState":"` + strings.Repeat("x", 1<<20) + `"}}`, header: newest, status: 400,
+			code: -32602},
 		"a forged state": {body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta +
 			`,"name":"caps__echo","requestState":"e30"}}`, header: newest, status: 400, code: -32602},
 		"two methods in headers": {body: callsEcho, header: append(newest[:6:6], "+Mcp-Method", "tools/list"),
@@ -183,8 +185,9 @@ func TestMCPBatches(t *testing.T) {
 		`"clientInfo":{"name":"x","version":"1"}}}`
 	notify := `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	answered := `{"jsonrpc":"2.0","id":9,"result":{}}`
-	all := []string{invoke("1", gatewaytest.Echo), notify, invoke("2", "hidden"), `{"jsonrpc":"2.0","id":3,"method":"x"}`,
-		answered, `{"jsonrpc":"1.0","id":4,"method":"ping"}`, init, `7`, `[]`, invoke("6", gatewaytest.Echo)}
+	all := []string{invoke("1", gatewaytest.Echo), notify, invoke("2", "hidden"),
+		`{"jsonrpc":"2.0","id":3,"method":"x"}`, answered, `{"jsonrpc":"1.0","id":4,"method":"ping"}`, init, `7`, `[]`,
+		invoke("6", gatewaytest.Echo)}
 	resp, text := f.post(t, "["+strings.Join(all, ",")+"]")
 	var answers []struct {
 		ID     json.RawMessage
@@ -251,8 +254,8 @@ func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 		conn, err := small.DialContext(t.Context(), "tcp", f.gateway.Addr)
 		check.Must(t, err)
 		conns = append(conns, conn)
-		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: */*\r\n"+
-			"Content-Length: %d\r\n\r\n%s", conn.RemoteAddr(), len(body), body)
+		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: "+
+			"*/*\r\n"+"Content-Length: %d\r\n\r\n%s", conn.RemoteAddr(), len(body), body)
 		check.Must(t, err)
 	}
 	f.capability.WaitSeen(t, clients)
@@ -270,7 +273,9 @@ func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 func TestMCPNames(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{"my.tools": "my.tools__", "": ""} {
-		f := startMCP(t, func(o *gatewaytest.Options) { o.MCP.Settings.Names = mcp.NewNames(map[string]string{"caps": prefix}) })
+		f := startMCP(t, func(o *gatewaytest.Options) {
+			o.MCP.Settings.Names = mcp.NewNames(map[string]string{"caps": prefix})
+		})
 		s := f.session(t, revisions[0], nil)
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil || len(list.Tools) == 0 || list.Tools[0].Name != want+gatewaytest.Echo {

@@ -64,7 +64,8 @@ func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
 	ring, self, store := newKeyring(), true, gatewaytest.OpenStore(t, "embedded")
 	r.budgets = store.Limits("none of them")
 	r.SetPublicURL("https://capgate.example.com")
-	r.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: policy.Any, Self: &self}})
+	r.SetAnswerRules([]approvals.AnswerRule{{Tenant: policy.Any, Capability: policy.Any, Tool: policy.Any,
+		Self: &self}})
 	ring.issue("self", tenant.Default, tenant.Invoke|tenant.Read|tenant.Approve,
 		func(k *tenant.Key) { k.Asserts = tenant.User })
 	r.credential = ring.credentials["self"]
@@ -74,7 +75,8 @@ func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
 		check.Must(t, err)
 		check.Cleanup(t, log.Close)
 		limits := ratelimit.New(ratelimit.Config{Store: store.Limits(fmt.Sprint("replica ", i))})
-		limits.Single(&tenant.Settings{ID: tenant.Default, Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}})
+		limits.Single(&tenant.Settings{ID: tenant.Default,
+			Limits: tenant.Limits{Bounds: tenant.Bounds{PerMonth: 1000}}})
 		stored, err := idempotency.New(outsideStore{Store: store.Idempotency()},
 			idempotency.Options{Keys: [][]byte{make([]byte, aead.KeyBytes)}})
 		check.Must(t, err)
@@ -120,11 +122,12 @@ func (r *countedReplicas) session(t *testing.T, revision string, o *sdk.ClientOp
 // rpc sends a message of a client that takes tasks.
 func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer taskAnswer) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.all[0].gateway.URL(mcp.Path), strings.NewReader(
-		`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+taskMeta+`,`+params+`}}`))
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.all[0].gateway.URL(mcp.Path),
+		strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+taskMeta+`,`+params+`}}`))
 	check.Must(t, err)
-	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method, "Mcp-Name": name,
-		"Accept": "application/json", "Mcp-Protocol-Version": "2026-07-28"} {
+	for name, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method,
+		"Mcp-Name": name, "Accept": "application/json", "Mcp-Protocol-Version": "2026-07-28"} {
 		q.Header.Set(name, value)
 	}
 	resp, err := r.RoundTrip(q)
@@ -242,10 +245,11 @@ func TestMCPCallsCountOnce(t *testing.T) {
 		"form on the stream":                {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
 		"form on the stream, with progress": {byApproval: waits, byDenial: waits, byNobody: once, byItsClient: once},
 		"form":                              {byApproval: approved, inItsClient: once},
-		"URL":                               {byApproval: approved, byDenial: again, byNobody: again, inItsClient: once},
-		"URL, before 2026-07-28":            {byApproval: count{2, 1, 3}, byDenial: again, byNobody: again},
-		"JSON, of no MCP client":            {byApproval: approved, byDenial: again, byNobody: again},
-		"task":                              {byApproval: approved, byDenial: again, byNobody: once, byItsClient: once},
+		"URL": {byApproval: approved, byDenial: again, byNobody: again,
+			inItsClient: once},
+		"URL, before 2026-07-28": {byApproval: count{2, 1, 3}, byDenial: again, byNobody: again},
+		"JSON, of no MCP client": {byApproval: approved, byDenial: again, byNobody: again},
+		"task":                   {byApproval: approved, byDenial: again, byNobody: once, byItsClient: once},
 	} {
 		for how, want := range want {
 			for _, replicas := range []int{1, 2} {

@@ -40,8 +40,9 @@ func TestMCPParamHeaders(t *testing.T) {
 		headers []string
 		ok      bool
 	}{
-		"none of both":        {`{"free":"x"}`, nil, true},
-		"the same":            {`{"region":"eu","n":7,"in":{"dry":true}}`, []string{"Region", "eu", "N", "7", "Dry", "true"}, true},
+		"none of both": {`{"free":"x"}`, nil, true},
+		"the same": {`{"region":"eu","n":7,"in":{"dry":true}}`,
+			[]string{"Region", "eu", "N", "7", "Dry", "true"}, true},
 		"base64":              {`{"region":"zürich"}`, []string{"Region", "=?base64?esO8cmljaA==?="}, true},
 		"no end of base64":    {`{"region":"=?base64?eA=="}`, []string{"Region", "=?base64?eA=="}, true},
 		"null":                {`{"region":null}`, nil, true},
@@ -67,7 +68,8 @@ func TestMCPParamHeaders(t *testing.T) {
 		if c.ok {
 			ran++
 		}
-		if c.ok != (resp.StatusCode == 200) || !c.ok && (resp.StatusCode != 400 || !strings.Contains(text, `"code":-32020`)) {
+		if c.ok != (resp.StatusCode == 200) || !c.ok && (resp.StatusCode != 400 ||
+			!strings.Contains(text, `"code":-32020`)) {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, text)
 		}
 	}

@@ -106,12 +106,14 @@ func TestMCPCallToolReadsNamesExactly(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, arguments := range []string{`{"Name":"` + good + `"}`, `{"name":"` + good + `","NAME":"caps__fail"}`,
-		`{"name":"` + good + `","Arguments":{}}`, `{"name":["` + good + `"]}`, `{"name":"` + good + `","arguments":[]}`} {
+		`{"name":"` + good + `","Arguments":{}}`, `{"name":["` + good + `"]}`, `{"name":"` + good +
+			`","arguments":[]}`} {
 		if _, text := call("call_tool", arguments); !strings.Contains(text, "INVALID_BODY") {
 			t.Errorf("%s: %s", arguments, text)
 		}
 	}
-	for _, arguments := range []string{`{"QUERY":"echo"}`, `{"query":"echo","Limit":1}`, `{"query":"echo","limit":"1"}`} {
+	for _, arguments := range []string{`{"QUERY":"echo"}`, `{"query":"echo","Limit":1}`,
+		`{"query":"echo","limit":"1"}`} {
 		if _, text := call("search_tools", arguments); !strings.Contains(text, "INVALID_BODY") {
 			t.Errorf("%s: %s", arguments, text)
 		}

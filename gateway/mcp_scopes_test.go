@@ -32,7 +32,8 @@ func TestMCPScopeIsMissing(t *testing.T) {
 	echo, progress := "caps__"+gatewaytest.Echo, `,"_meta":{"progressToken":1}`
 	for _, c := range []struct{ method, key, body, scope string }{
 		{"POST", "caller", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "read"},
-		{"POST", "caller", `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"_meta":{"progressToken":1}}}`, "read"},
+		{"POST", "caller", `{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{"_meta":{"progressToken":1}}}`,
+			"read"},
 		{"POST", "caller", call("search_tools", `,"arguments":{"query":"x"}`), "read"},
 		{"GET", "caller", "", "read"},
 		{"POST", "reader", call(echo, ""), "invoke"},
@@ -40,7 +41,8 @@ func TestMCPScopeIsMissing(t *testing.T) {
 		{"POST", "reader", call("call_tool", `,"arguments":{"name":"`+echo+`"}`), "invoke"},
 		{"POST", "approver", call(echo, ""), "invoke"},
 	} {
-		for _, key := range [][]string{{"Authorization", "Bearer " + ring.credentials[c.key]}, {"X-Api-Key", ring.credentials[c.key]}} {
+		for _, key := range [][]string{{"Authorization", "Bearer " + ring.credentials[c.key]},
+			{"X-Api-Key", ring.credentials[c.key]}} {
 			resp := f.open(t, c.method, c.body, append(key, "Mcp-Protocol-Version", "2025-06-18")...)
 			challenge := resp.Header.Get("WWW-Authenticate")
 			if resp.StatusCode != http.StatusForbidden || !strings.HasPrefix(challenge, "Bearer "+metadata+", ") ||

@@ -31,10 +31,12 @@ func TestMCPSignIn(t *testing.T) {
 	challenge := resp.Header.Get("WWW-Authenticate")
 	_, address, _ := strings.Cut(challenge, `resource_metadata="`)
 	address, _, _ = strings.Cut(address, `"`)
-	if resp.StatusCode != http.StatusUnauthorized || address != f.gateway.URL("/.well-known/oauth-protected-resource/mcp") {
+	if resp.StatusCode != http.StatusUnauthorized ||
+		address != f.gateway.URL("/.well-known/oauth-protected-resource/mcp") {
 		t.Fatalf("%d %q; address %+v", resp.StatusCode, challenge, address)
 	}
-	for _, path := range []string{"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"} {
+	for _, path := range []string{"/.well-known/oauth-protected-resource",
+		"/.well-known/oauth-protected-resource/mcp"} {
 		resp, text := getJSON(t, f.gateway, path)
 		var metadata struct {
 			Resource string
@@ -45,7 +47,8 @@ func TestMCPSignIn(t *testing.T) {
 			t.Errorf("%d %s %v; metadata %+v", resp.StatusCode, text, err, metadata)
 		}
 	}
-	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer forged.token.here")
+	resp, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization",
+		"Bearer forged.token.here")
 	if challenge = resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized ||
 		!strings.Contains(challenge, `error="invalid_token"`) || !strings.Contains(challenge, "resource_metadata=") {
 		t.Errorf("%d %q %s", resp.StatusCode, challenge, text)

@@ -61,7 +61,8 @@ func (c *counted) of(caller string) int {
 func TestMCPStreamsShareAView(t *testing.T) {
 	t.Parallel()
 	const streams = 12
-	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{}, looked: make(chan string, 100)}
+	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
+		looked: make(chan string, 100)}
 	changes := new(tools.ViewChanges)
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = granted{}
@@ -72,7 +73,8 @@ func TestMCPStreamsShareAView(t *testing.T) {
 		for _, name := range names {
 			tools = append(tools, tool(t, name))
 		}
-		f.known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
+		f.known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools},
+			Fleet: call.Allow},
 			"other": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
 	}
 	open := func(credential string) *changeStream {
@@ -99,7 +101,8 @@ func TestMCPStreamsShareAView(t *testing.T) {
 			t.Errorf("a stream of acme: %s", got)
 		}
 	}
-	changes.Send(tools.ViewChange{Tenant: "acme"}) // a look at globex because of the first one would be before this one's
+	// a look at globex because of the first one would be before this one's
+	changes.Send(tools.ViewChange{Tenant: "acme"})
 	check.Holds(t, "a further look", func() bool { return looks.of("acme ") == 3 })
 	if g := looks.of("globex "); g != 1 {
 		t.Errorf("after changes of acme: %d looks at the tools of globex", g)
@@ -119,8 +122,8 @@ func TestMCPStreamsShareAView(t *testing.T) {
 // TestMCPLooksOfManyUsers: the views of a tenant are looked at one by one, and leave room for another tenant's.
 func TestMCPLooksOfManyUsers(t *testing.T) {
 	t.Parallel()
-	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{}, looked: make(chan string, 100),
-		hold: make(chan struct{}), held: make(chan struct{}, 100)}
+	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
+		looked: make(chan string, 100), hold: make(chan struct{}), held: make(chan struct{}, 100)}
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = granted{}
 		looks.usable, o.MCP.Usable = o.MCP.Usable, looks
@@ -170,7 +173,8 @@ func TestFingerprintsOfHiddenTools(t *testing.T) {
 		for _, name := range names {
 			tools = append(tools, tool(t, name))
 		}
-		known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
+		known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools},
+			Fleet: call.Allow}})
 		sum, err := listing.New(known, decider).Fingerprint(t.Context(), &tenant.Identity{Tenant: "default"},
 			func(string, string) byte { return 0 })
 		check.Must(t, err)

@@ -39,11 +39,13 @@ func TestMCPNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = granted{}
-		o.MCP.Settings.Names = mcp.NewNames(map[string]string{"a-secret": "", "caps": "", "z-secret": "", "mine": "theirs"})
+		o.MCP.Settings.Names = mcp.NewNames(map[string]string{"a-secret": "", "caps": "", "z-secret": "",
+			"mine": "theirs"})
 	})
 	declared := catalog.Declaration{Fleet: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, gatewaytest.Echo), tool(t, "known")}}}
-	all := map[string]catalog.Declaration{"caps": declared, "a-secret": declared, "mine": declared, "z-secret": declared}
+	all := map[string]catalog.Declaration{"caps": declared, "a-secret": declared, "mine": declared,
+		"z-secret": declared}
 	f.known.Replace(all)
 	const own = "Bearer acme k1 caps"
 	list := func(credential string) string {
@@ -82,7 +84,8 @@ func TestMCPWrongTypes(t *testing.T) {
 		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
 		o.MCP.Settings.Search = []string{"*"}
 	})
-	for _, value := range []string{`[]`, `{}`, `[1,[2],{"a":[]}]`, `{"a":{"b":[]}}`, `null`, `true`, `1`, `1e400`, `"x"`} {
+	for _, value := range []string{`[]`, `{}`, `[1,[2],{"a":[]}]`, `{"a":{"b":[]}}`, `null`, `true`, `1`, `1e400`,
+		`"x"`} {
 		for _, message := range []string{
 			`{"jsonrpc":"2.0","id":?,"method":"ping"}`, `{"jsonrpc":?,"id":1,"method":"ping"}`,
 			`{"jsonrpc":"2.0","id":1,"method":?}`, `{"jsonrpc":"2.0","id":1,"method":"ping","params":?}`,
@@ -131,7 +134,8 @@ func TestMCPLongIDs(t *testing.T) {
 			}
 			_, text := f.post(t, "["+body+"]")
 			var answers []struct{ ID json.RawMessage }
-			if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != 1 || string(answers[0].ID) != id {
+			if err := json.Unmarshal([]byte(text), &answers); err != nil || len(answers) != 1 ||
+				string(answers[0].ID) != id {
 				t.Errorf("a batch of %s: %s", body, text)
 			}
 		}
@@ -149,8 +153,8 @@ func TestMCPExactNames(t *testing.T) {
 		`{"Name":"caps__echo","arguments":{"n":1}}`:                  "INVALID_BODY",
 		`{"NAME":"caps__echo"}`:                                      "INVALID_BODY",
 	} {
-		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool","arguments":`+args+
-			`}}`, "Mcp-Protocol-Version", "2025-11-25")
+		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call_tool","arguments":`+
+			args+`}}`, "Mcp-Protocol-Version", "2025-11-25")
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: %s", args, text)
 		}

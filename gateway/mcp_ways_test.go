@@ -19,10 +19,12 @@ var countedWays = map[string]func(t *testing.T, r *countedReplicas, how given) e
 	"held":     func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, nil) },
 	"progress": func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, "token") },
 	"form on the stream": func(t *testing.T, r *countedReplicas, how given) error {
-		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}), nil)
+		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}),
+			nil)
 	},
 	"form on the stream, with progress": func(t *testing.T, r *countedReplicas, how given) error {
-		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}), 1)
+		return r.held(t, how, r.shown(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}),
+			1)
 	},
 	"form": func(t *testing.T, r *countedReplicas, how given) error {
 		return r.repeated(t, how, &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}})
@@ -102,7 +104,8 @@ func (r *countedReplicas) repeated(t *testing.T, how given, shows *sdk.Elicitati
 // pages makes a call whose client gets an error with the page of the approval, and makes it again.
 func (r *countedReplicas) pages(t *testing.T, how given) error {
 	t.Helper()
-	s := r.session(t, "2025-11-25", r.shown(t, how, &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}))
+	s := r.session(t, "2025-11-25",
+		r.shown(t, how, &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}))
 	got, err := s.CallTool(t.Context(), echo("x"))
 	if code, _ := refusalOf(t, err); code != sdk.CodeURLElicitationRequired {
 		t.Errorf("%+v %v", got, err)

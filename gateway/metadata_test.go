@@ -68,8 +68,9 @@ func TestRESTHeaders(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Live)
 	resp, body := post(t, f.gateway.HTTP2(t), f.gateway, "caps", `{"tool_name":"echo","session_id":"s"}`,
-		"X-Request-Id", "r", "X-Session-Id", "s", "Authorization", "Bearer token", "Cookie", "c=1", "X-User-Id", "mallory",
-		"X-Agent-Id", "mallory", "X-Tenant-Id", "mallory", "Grpc-Metadata-X-User-Id", "mallory", "Request-Timeout", "70")
+		"X-Request-Id", "r", "X-Session-Id", "s", "Authorization", "Bearer token", "Cookie", "c=1", "X-User-Id",
+		"mallory", "X-Agent-Id", "mallory", "X-Tenant-Id", "mallory", "Grpc-Metadata-X-User-Id", "mallory",
+		"Request-Timeout", "70")
 	if resp.StatusCode != 200 {
 		t.Fatal(resp.Status, body)
 	}

@@ -46,7 +46,8 @@ func memoryMetrics(m *metric.Set) func(w metric.Writer, all *shares) {
 		"pool")
 	limit := m.Add("memory_limit_bytes", "Maximum bytes of a pool.", "pool")
 	refused := m.Add("memory_refused_total",
-		"Reservations that failed because a tenant, or an unauthenticated address, had used its share of a pool.", "pool")
+		"Reservations that failed because a tenant, or an unauthenticated address, had used its share of a pool.",
+		"pool")
 	return func(w metric.Writer, all *shares) {
 		for _, p := range all.pools() {
 			w.Gauge(used, float64(p.Used()), p.Name())

@@ -124,7 +124,8 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Protocol: clientaddr.V1}),
 		Authenticator: ring.authenticator(),
-		Relay:         relay.Config{Limits: accept.Limits{MaxConns: 16, MaxNetworkConns: 16}}, // two of them are reserved
+		// two of them are reserved
+		Relay: relay.Config{Limits: accept.Limits{MaxConns: 16, MaxNetworkConns: 16}},
 	})
 	come := func(addr string) (*rawhttp2.Conn, error) {
 		c, err := rawhttp2.Dial(g.Addr)

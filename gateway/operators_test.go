@@ -47,8 +47,8 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 			resp, err := client.Get(f.gateway.URL(path))
 			check.Must(t, err)
 			var problem struct{ Reason string }
-			if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil || resp.StatusCode != http.StatusNotFound ||
-				problem.Reason != "NO_SUCH_PATH" {
+			if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil ||
+				resp.StatusCode != http.StatusNotFound || problem.Reason != "NO_SUCH_PATH" {
 				t.Errorf("%s %s: %s %+v %v", protocol.name, path, resp.Status, problem, err)
 			}
 			resp.Body.Close()

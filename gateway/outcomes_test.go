@@ -30,8 +30,8 @@ type end struct {
 }
 
 func (e end) String() string {
-	return fmt.Sprintf("result %q, failure %q, done %v, %s %s, logged %q", e.result, e.failure, e.done, e.code, e.reason,
-		e.outcome)
+	return fmt.Sprintf("result %q, failure %q, done %v, %s %s, logged %q", e.result, e.failure, e.done, e.code,
+		e.reason, e.outcome)
 }
 
 func succeeds(result string) end { return end{result: result, done: true, outcome: "success"} }
@@ -125,7 +125,8 @@ func TestEveryOutcomeInEveryDialect(t *testing.T) {
 		}
 		maps.DeleteFunc(counted, func(_ string, n float64) bool { return n == 0 })
 		if len(lines) != calls || len(counted) != 0 {
-			t.Errorf("%d calls are logged, of %d; counted by code otherwise than logged: %v", len(lines), calls, counted)
+			t.Errorf("%d calls are logged, of %d; counted by code otherwise than logged: %v", len(lines), calls,
+				counted)
 		}
 	})
 }
@@ -161,7 +162,8 @@ func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Diale
 		line.Text("dialect") != client.String()) || !known && line.Text("method") != "Other" {
 		t.Error(what, allowed, known)
 	}
-	if test.capability != "caps" || test.how == late || test.want.reason == "DIALECT_UNSUPPORTED" || rpc == "Healthcheck" {
+	if test.capability != "caps" || test.how == late || test.want.reason == "DIALECT_UNSUPPORTED" ||
+		rpc == "Healthcheck" {
 		return
 	}
 	tool := test.what

@@ -129,18 +129,21 @@ func TestSharesAreOfCost(t *testing.T) {
 			if door.path != "" {
 				shed++
 				if got := declare(t, &front{gateway: c.gateway}, door.path, "application/json", 2*mib,
-					"Authorization", "Bearer acme", "Accept", "application/json, text/event-stream").answer(t); !strings.Contains(
+					"Authorization", "Bearer acme", "Accept",
+					"application/json, text/event-stream").answer(t); !strings.Contains(
 					got, "OVERLOADED") {
 					t.Errorf("a request that will cost much: %.300s", got)
 				}
 			}
 			all := c.gateway.Metrics(t)
 			if all[`capgate_tenant_shed_total{limit="delay",tenant="acme"}`] != float64(shed) ||
-				all[`capgate_shed_total{tenant="acme"}`] != float64(shed) || all[`capgate_shed_total{tenant="globex"}`] != 0 {
+				all[`capgate_shed_total{tenant="acme"}`] != float64(shed) ||
+				all[`capgate_shed_total{tenant="globex"}`] != 0 {
 				t.Errorf("the metrics name another limit or tenant")
 			}
 			c.late(50)
-			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, fmt.Sprint("limit=delay tenant=acme calls=", shed)) {
+			if got := log.String(); strings.Count(got, "\n") != 1 ||
+				!strings.Contains(got, fmt.Sprint("limit=delay tenant=acme calls=", shed)) {
 				t.Errorf("the log says %q", got)
 			}
 		})

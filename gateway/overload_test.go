@@ -105,8 +105,8 @@ func TestFloodOfATenant(t *testing.T) {
 						if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, `{}`)); err != nil {
 							t.Error(err)
 						}
-						if up, err := f.client.Upload(to(globex, "caps"), gatewaytest.File{Name: "a", Data: []byte("b")}); err != nil ||
-							up.Error != "" {
+						if up, err := f.client.Upload(to(globex, "caps"),
+							gatewaytest.File{Name: "a", Data: []byte("b")}); err != nil || up.Error != "" {
 							t.Error(up, err)
 						}
 						most.Store(max(most.Load(), shedder.InFlight()))

@@ -55,7 +55,9 @@ func TestPanics(t *testing.T) {
 		Services: func(s grpc.ServiceRegistrar) {
 			s.RegisterService(&grpc.ServiceDesc{ServiceName: "capgate.v1.Test", HandlerType: (*any)(nil),
 				Streams: []grpc.StreamDesc{{
-					StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error { panic("boom") },
+					StreamName: "Panic", ServerStreams: true, Handler: func(any, grpc.ServerStream) error {
+						panic("boom")
+					},
 				}}}, faulty{})
 		},
 	})
@@ -97,8 +99,8 @@ func TestPanics(t *testing.T) {
 			t.Fatalf("after %s: %v", c.name, err)
 		}
 	}
-	s, err := g.Conn(t).NewStream(bearer(t.Context(), "good"), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-		"/capgate.v1.Test/Panic")
+	s, err := g.Conn(t).NewStream(bearer(t.Context(), "good"),
+		&grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/capgate.v1.Test/Panic")
 	if err == nil {
 		err = s.RecvMsg(nil)
 	}

@@ -67,10 +67,11 @@ func TestStrangePaths(t *testing.T) {
 	peer := dialRaw(t, g)
 	message := rawhttp2.Message([]byte(field(1, gatewaytest.Echo)))
 	paths := []string{
-		"/Selu.capability.Capability/Invoke", "/selu.capability.capability/Invoke", "/selu.capability.Capability/invoke",
+		"/Selu.capability.Capability/Invoke", "/selu.capability.capability/Invoke",
+		"/selu.capability.Capability/invoke",
 		"/selu.capability.Capability/INVOKE",
-		"//selu.capability.Capability/Invoke", "/selu.capability..Capability/Invoke", "/.selu.capability.Capability/Invoke",
-		"/./selu.capability.Capability/Invoke",
+		"//selu.capability.Capability/Invoke", "/selu.capability..Capability/Invoke",
+		"/.selu.capability.Capability/Invoke", "/./selu.capability.Capability/Invoke",
 		"/x/selu.capability.Capability/Invoke", "/selu%2ecapability.Capability/Invoke", "/Invoke",
 		"/grpc.health.v1.Health/../selu.capability.Capability/Invoke",
 	}
@@ -97,8 +98,8 @@ func TestMethodsOfCapabilities(t *testing.T) {
 	served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
 		grpc.ForceServerCodec(rawCodec{}))
 	fleet := func(name string, services, methods []string) gatewaytest.Fleet {
-		return gatewaytest.Fleet{Capability: name, Services: services, Methods: methods, Backends: []string{served.Addr},
-			Dialect: call.Live, Unprobed: true}
+		return gatewaytest.Fleet{Capability: name, Services: services, Methods: methods,
+			Backends: []string{served.Addr}, Dialect: call.Live, Unprobed: true}
 	}
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{
 		fleet("caps", nil, nil),

@@ -125,7 +125,8 @@ func TestRulesDecide(t *testing.T) {
 		http                    int
 	}{
 		{"her own rule", "ann", "", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
-		{"the tenant's", "bob", "", gatewaytest.Echo, codes.PermissionDenied, "TOOL_BLOCKED", "tenant", http.StatusForbidden},
+		{"the tenant's", "bob", "", gatewaytest.Echo, codes.PermissionDenied, "TOOL_BLOCKED", "tenant",
+			http.StatusForbidden},
 		{"the agent's", "bob", "bot", gatewaytest.Echo, codes.FailedPrecondition, "APPROVAL_REQUIRED", "tenant+agent",
 			http.StatusBadRequest},
 		{"hers before the agent's", "ann", "bot", gatewaytest.Echo, codes.OK, "", "", http.StatusOK},
@@ -134,15 +135,18 @@ func TestRulesDecide(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ctx := metadata.AppendToOutgoingContext(to(t.Context(), "caps"), "x-user-id", test.user, "x-agent-id", test.agent)
+			ctx := metadata.AppendToOutgoingContext(to(t.Context(), "caps"), "x-user-id", test.user, "x-agent-id",
+				test.agent)
 			check := func(way string, err error) {
 				t.Helper()
 				info := errorInfo(err)
-				if status.Code(err) != test.code || info.GetReason() != test.reason || info.GetMetadata()["level"] != test.level {
+				if status.Code(err) != test.code || info.GetReason() != test.reason ||
+					info.GetMetadata()["level"] != test.level {
 					t.Errorf("%s: %v, %v", way, err, info)
 				}
 			}
-			for way, opts := range map[string][]grpc.CallOption{"plain": nil, "compressed": {grpc.UseCompressor(gzip.Name)}} {
+			for way, opts := range map[string][]grpc.CallOption{"plain": nil,
+				"compressed": {grpc.UseCompressor(gzip.Name)}} {
 				_, err := f.client.Invoke(ctx, request(test.tool, `{}`), opts...)
 				check(way, err)
 				_, err = f.client.StreamInvoke(ctx, request(test.tool, `{}`), opts...)
@@ -151,7 +155,8 @@ func TestRulesDecide(t *testing.T) {
 			if test.tool == "" {
 				return // JSON refuses it earlier
 			}
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"),
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				f.gateway.URL("/v1/capabilities/caps/invoke"),
 				strings.NewReader(`{"tool_name":"`+test.tool+`","args":{}}`))
 			req.Header.Set("x-user-id", test.user)
 			req.Header.Set("x-agent-id", test.agent)
@@ -204,7 +209,8 @@ func TestManifestsDecide(t *testing.T) {
 	for tool, want := range map[string]codes.Code{gatewaytest.Echo: codes.OK, "ask": codes.FailedPrecondition,
 		"else": codes.NotFound} {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
-			if _, err := f.client.Invoke(to(t.Context(), "caps"), request(tool, `{}`), opts...); status.Code(err) != want {
+			if _, err := f.client.Invoke(to(t.Context(), "caps"), request(tool, `{}`),
+				opts...); status.Code(err) != want {
 				t.Errorf("%s: %v", tool, err)
 			}
 		}

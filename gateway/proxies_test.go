@@ -113,7 +113,8 @@ const bothForms = "application/json, text/event-stream"
 // streamsOfDoors returns the streams of tools by each door of the public port.
 func streamsOfDoors(t *testing.T) map[string]opens {
 	t.Helper()
-	message, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
+	message, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+		ArgsJson: []byte("{}")})
 	check.Must(t, err)
 	frame := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 	const path, body = "/v1/capabilities/caps/", `{"tool_name":"echo","args":{}}`
@@ -168,8 +169,8 @@ func TestHeartbeatsPassProxies(t *testing.T) {
 	f, g := startGated(t, beatBehindProxies)
 	calls := map[string]opens{
 		"events alone": mcpCall("2025-06-18", "", "text/event-stream"),
-		"a batch": rawly("POST", mcp.Path, `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}]`,
-			"Accept", bothForms),
+		"a batch": rawly("POST", mcp.Path,
+			`[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}]`, "Accept", bothForms),
 	}
 	for _, revision := range revisions {
 		calls[revision] = mcpCall(revision, "", bothForms)
@@ -225,7 +226,8 @@ func TestMCPFormsPassProxies(t *testing.T) {
 	t.Parallel()
 	f, credentials := openDesk(t).selfApproval(t, check.Patience)
 	proxytest.Each(t, f.gateway.Addr, func(t *testing.T, client *http.Client) {
-		client.Transport = withHeader{client.Transport, http.Header{"X-Api-Key": {credentials["self"]}, "X-User-Id": {"ann"}}}
+		client.Transport = withHeader{client.Transport, http.Header{"X-Api-Key": {credentials["self"]},
+			"X-User-Id": {"ann"}}}
 		for _, revision := range []string{"2025-11-25", "2025-06-18"} {
 			s, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
 				Capabilities: &sdk.ClientCapabilities{
@@ -233,8 +235,8 @@ func TestMCPFormsPassProxies(t *testing.T) {
 				ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 					return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
 				},
-			}).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path), HTTPClient: client,
-				MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+			}).Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: f.gateway.URL(mcp.Path),
+				HTTPClient: client, MaxRetries: -1}, &sdk.ClientSessionOptions{ProtocolVersion: revision})
 			check.Must(t, err)
 			check.Cleanup(t, func() { _ = s.Close() })
 			if r, err := s.CallTool(t.Context(), echo(t.Name()+revision)); err != nil || r.IsError {

@@ -98,7 +98,8 @@ func TestCallsWaitForABackend(t *testing.T) {
 			return err
 		},
 		"JSON": func(t *testing.T, l *dormant, _ gatewaytest.Client) error {
-			if resp, body := post(t, l.HTTP1(t), l.Gateway, "caps", `{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
+			if resp, body := post(t, l.HTTP1(t), l.Gateway, "caps",
+				`{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
 				return status.Error(codes.Unknown, body)
 			}
 			return nil

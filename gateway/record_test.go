@@ -30,19 +30,31 @@ func TestOutcomes(t *testing.T) {
 			code, outcome string
 			level         string
 		}{
-			{"answer", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK", "success",
+			{"answer", func() error {
+				return second(f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)))
+			}, "OK", "success",
 				"INFO"},
 			{"tool error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Fail, `{}`))) }, "OK",
 				"tool_error", "INFO"},
-			{"stream", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Echo, `{}`))) }, "OK",
+			{"stream", func() error {
+				return second(f.client.StreamInvoke(ctx, request(gatewaytest.Echo, `{}`)))
+			}, "OK",
 				"success", "INFO"},
-			{"streamed tool error", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Fail, `{}`))) },
+			{"streamed tool error", func() error {
+				return second(f.client.StreamInvoke(ctx, request(gatewaytest.Fail, `{}`)))
+			},
 				"OK", "tool_error", "INFO"},
-			{"stream without done", func() error { return second(f.client.StreamInvoke(ctx, request(gatewaytest.Cut, `{}`))) },
+			{"stream without done", func() error {
+				return second(f.client.StreamInvoke(ctx, request(gatewaytest.Cut, `{}`)))
+			},
 				"OK", "incomplete", "WARN"},
-			{"upload", func() error { return second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: "a"})) }, "OK",
+			{"upload", func() error {
+				return second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: "a"}))
+			}, "OK",
 				"success", "INFO"},
-			{"gRPC error", func() error { return second(f.client.Invoke(ctx, request(gatewaytest.Break, `{}`))) }, "DATA_LOSS",
+			{"gRPC error", func() error {
+				return second(f.client.Invoke(ctx, request(gatewaytest.Break, `{}`)))
+			}, "DATA_LOSS",
 				"", "WARN"},
 		} {
 			before := len(f.gateway.Log.Calls(t, 0))
@@ -50,7 +62,8 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("%s: %v", test.name, err)
 			}
 			line := f.gateway.Log.Calls(t, before+1)[before]
-			if line.Text("code") != test.code || line.Text("outcome") != test.outcome || line.Text("level") != test.level {
+			if line.Text("code") != test.code || line.Text("outcome") != test.outcome ||
+				line.Text("level") != test.level {
 				t.Errorf("%s: logged %v", test.name, line)
 			}
 		}
@@ -214,8 +227,8 @@ func TestNothingOfTheContentIsRecorded(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
 		const canary = "c4n4ry"
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary, "raw-bin",
-			canary)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary,
+			"raw-bin", canary)
 		var told []string // what the gateway itself said
 		tell := func(err error) {
 			if err != nil && errorInfo(err).GetDomain() == "capgate.dev" {
@@ -233,7 +246,8 @@ func TestNothingOfTheContentIsRecorded(t *testing.T) {
 			req.CapabilityId = "nope"
 			tell(second(f.client.StreamInvoke(ctx, req)))
 		}
-		tell(second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: canary, MIME: canary, Data: []byte(canary)})))
+		tell(second(f.client.Upload(to(ctx, "caps"), gatewaytest.File{Name: canary, MIME: canary,
+			Data: []byte(canary)})))
 		tell(second(f.client.Download(to(ctx, "caps"), canary)))
 		malformed := []byte("\x0a\x06" + canary + "\x12\x7f" + canary)
 		path, _ := dialect.Path(call.Invoke, client)

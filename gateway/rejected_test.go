@@ -20,11 +20,13 @@ func TestRejectedRequestsAreRecorded(t *testing.T) {
 		header             []string
 		reason             string // empty means it is a call
 	}{
-		"body":          {"POST", "/v1/capabilities/caps/invoke", `{`, nil, "INVALID_BODY"},
-		"field":         {"POST", "/v1/capabilities/caps/invoke", `{"no":1}`, nil, "INVALID_BODY"},
-		"header":        {"POST", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`, []string{"Request-Timeout", "x"}, "INVALID_HEADER"},
-		"path":          {"GET", "/v1/nothing", "", nil, "NO_SUCH_PATH"},
-		"MCP body":      {"POST", "/mcp", `[`, []string{"Accept", "application/json, text/event-stream"}, "INVALID_BODY"},
+		"body":  {"POST", "/v1/capabilities/caps/invoke", `{`, nil, "INVALID_BODY"},
+		"field": {"POST", "/v1/capabilities/caps/invoke", `{"no":1}`, nil, "INVALID_BODY"},
+		"header": {"POST", "/v1/capabilities/caps/invoke", `{"tool_name":"echo"}`,
+			[]string{"Request-Timeout", "x"}, "INVALID_HEADER"},
+		"path": {"GET", "/v1/nothing", "", nil, "NO_SUCH_PATH"},
+		"MCP body": {"POST", "/mcp", `[`, []string{"Accept", "application/json, text/event-stream"},
+			"INVALID_BODY"},
 		"Connect body":  {"POST", "/selu.capability.Capability/Invoke", `{"no":}`, nil, "REQUEST_MALFORMED"},
 		"a failed call": {"POST", "/v1/capabilities/none/invoke", `{"tool_name":"x"}`, nil, "CAPABILITY_UNKNOWN"},
 	}

@@ -20,7 +20,8 @@ func TestReservedBackends(t *testing.T) {
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
 			c := gatewaytest.NewClient(g.Conn(t), client)
 			for i := range 30 {
-				for session, want := range map[string]string{"mine": "b0", "yours": "b1", "": "b2 b3", fmt.Sprint(i): "b2 b3"} {
+				for session, want := range map[string]string{"mine": "b0", "yours": "b1", "": "b2 b3",
+					fmt.Sprint(i): "b2 b3"} {
 					served, err := inSession(t.Context(), c, session)
 					if err != nil || !strings.Contains(want, served) {
 						t.Fatalf("%s: session %q was served by %q, not %q: %v", name, session, served, want, err)

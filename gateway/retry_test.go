@@ -60,7 +60,8 @@ func TestIdempotentCallsSurviveTheirBackend(t *testing.T) {
 					one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
 					first, second := one.Serve(t, backend), two.Serve(t, backend)
 					g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
-						Capability: "caps", Dialect: backend, Unprobed: true, Backends: []string{first.Addr, second.Addr},
+						Capability: "caps", Dialect: backend, Unprobed: true,
+						Backends:   []string{first.Addr, second.Addr},
 						Idempotent: test.idempotent, Retries: test.retries,
 					}}})
 					c := gatewaytest.NewClient(g.Conn(t), client)
@@ -110,15 +111,18 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 		want     codes.Code
 		made     int // how often
 	}{
-		"idempotent":              {tool: gatewaytest.Echo, busy: 1, made: 2},
-		"two tries are all":       {tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 2},
-		"not idempotent":          {tool: gatewaytest.Fail, busy: 3, want: codes.Unavailable, made: 1},
-		"after a short delay":     {delay: 30 * time.Millisecond, tool: gatewaytest.Echo, busy: 1, made: 2},
-		"a long delay":            {delay: time.Minute, tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 1},
-		"after a pushback":        {pushback: "20", tool: gatewaytest.Echo, busy: 1, made: 2},
-		"a long pushback":         {pushback: "60000", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 1},
-		"a pushback for ever":     {pushback: "-1", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 1},
-		"a pushback that is none": {pushback: "soon", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 1},
+		"idempotent":          {tool: gatewaytest.Echo, busy: 1, made: 2},
+		"two tries are all":   {tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 2},
+		"not idempotent":      {tool: gatewaytest.Fail, busy: 3, want: codes.Unavailable, made: 1},
+		"after a short delay": {delay: 30 * time.Millisecond, tool: gatewaytest.Echo, busy: 1, made: 2},
+		"a long delay": {delay: time.Minute, tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable,
+			made: 1},
+		"after a pushback": {pushback: "20", tool: gatewaytest.Echo, busy: 1, made: 2},
+		"a long pushback": {pushback: "60000", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable,
+			made: 1},
+		"a pushback for ever": {pushback: "-1", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 1},
+		"a pushback that is none": {pushback: "soon", tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable,
+			made: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,8 +137,9 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 				all, addrs = append(all, c), append(addrs, c.Serve(t, call.Doc, opts...).Addr)
 			}
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
-				Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: addrs, Idempotent: []string{gatewaytest.Echo},
-				Ejection: router.Ejection{Failures: -1},
+				Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: addrs,
+				Idempotent: []string{gatewaytest.Echo},
+				Ejection:   router.Ejection{Failures: -1},
 			}}})
 			made := func() (n int) {
 				for _, c := range all {
@@ -234,7 +239,8 @@ func TestDeadlinesReachTheBackend(t *testing.T) {
 			t.Parallel()
 			capability := gatewaytest.NewCapability("one")
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
-				Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{capability.Serve(t, call.Doc).Addr},
+				Capability: "caps", Dialect: call.Doc, Unprobed: true,
+				Backends:  []string{capability.Serve(t, call.Doc).Addr},
 				Deadlines: test.limits,
 			}}})
 			client := gatewaytest.NewClient(g.Conn(t), call.Doc)

@@ -182,7 +182,9 @@ var breakdowns = map[string]breakdown{
 	"the backend refuses connections": {
 		func(t *testing.T) []string { return []string{check.ClosedPort(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
 	"the backend closes connections": {
-		func(t *testing.T) []string { return []string{gatewaytest.Unreachable(t)} }, nil, "BACKEND_UNREACHABLE", true, false},
+		func(t *testing.T) []string {
+			return []string{gatewaytest.Unreachable(t)}
+		}, nil, "BACKEND_UNREACHABLE", true, false},
 	"GOAWAY before the call": {onlyScripted(func(c *rawhttp2.Conn, _ uint32) bool {
 		return c.Write(rawhttp2.GoAway(0, 0)) == nil
 	}), nil, "BACKEND_UNREACHABLE", true, false},
@@ -208,7 +210,9 @@ var breakdowns = map[string]breakdown{
 		return c.Write(rawhttp2.Data(stream, false, []byte("no headers"))) == nil
 	}), nil, "UPSTREAM_PROTOCOL", false, false},
 	"an attempt is lost, and there is no other backend": {func(t *testing.T) []string {
-		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }), check.ClosedPort(t)}
+		return []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool {
+			return false
+		}), check.ClosedPort(t)}
 	}, func(f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, "UPSTREAM_LOST", false, false},
 }
 
@@ -248,7 +252,10 @@ func TestTimeIsOverAtTheBackend(t *testing.T) {
 			for limit := 50 * time.Millisecond; ; limit *= 2 { // until it suffices to reach the backend
 				var came atomic.Bool
 				fleet := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true,
-					Backends: []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { came.Store(true); return true })}}
+					Backends: []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool {
+						came.Store(true)
+						return true
+					})}}
 				lasting(limit)(&fleet)
 				got := caller.failed(t, gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}}))
 				if came.Load() || limit > check.Patience {
@@ -287,7 +294,10 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 			g := gatewaytest.Start(t, gatewaytest.Options{
 				Drain: &gateway.Drain{Timeout: time.Millisecond},
 				Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true,
-					Backends: []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { close(came); return true })}}},
+					Backends: []string{gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool {
+						close(came)
+						return true
+					})}}},
 			})
 			ended := make(chan lesson, 1)
 			go func() {
@@ -308,8 +318,9 @@ func TestRefusedCallsDidNotStart(t *testing.T) {
 	for _, caller := range eachCaller {
 		t.Run(caller.name, func(t *testing.T) {
 			t.Parallel()
-			g := gatewaytest.Start(t, gatewaytest.Options{Policy: blockAll(), Fleets: []gatewaytest.Fleet{{Capability: "caps",
-				Dialect: call.Doc, Unprobed: true, Backends: []string{check.ClosedPort(t)}}}})
+			g := gatewaytest.Start(t, gatewaytest.Options{Policy: blockAll(),
+				Fleets: []gatewaytest.Fleet{{Capability: "caps", Dialect: call.Doc, Unprobed: true,
+					Backends: []string{check.ClosedPort(t)}}}})
 			b := breakdown{reason: "TOOL_BLOCKED", notStarted: true}
 			b.check(t, caller.failed(t, g), caller.grpc)
 		})

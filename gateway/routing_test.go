@@ -26,7 +26,9 @@ import (
 func startTwo(t *testing.T) (g *gatewaytest.Gateway, one, two *gatewaytest.Capability) {
 	t.Helper()
 	one, two = gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
-	other := gatewaytest.Serve(t, func(s *grpc.Server) { testgrpc.RegisterTestServiceServer(s, interop.NewTestServer()) })
+	other := gatewaytest.Serve(t, func(s *grpc.Server) {
+		testgrpc.RegisterTestServiceServer(s, interop.NewTestServer())
+	})
 	g = gatewaytest.Start(t, gatewaytest.Options{
 		Domains: []string{"caps.example.com"},
 		Fleets: []gatewaytest.Fleet{
@@ -72,7 +74,8 @@ func TestNamingTheCapability(t *testing.T) {
 			code: codes.InvalidArgument, reason: "ROUTING_KEY_CONFLICT"},
 		{name: "unknown by metadata", dialect: call.Doc, metadata: "three", code: codes.NotFound,
 			reason: "CAPABILITY_UNKNOWN"},
-		{name: "unknown by field 5", dialect: call.Doc, field5: "three", code: codes.NotFound, reason: "CAPABILITY_UNKNOWN"},
+		{name: "unknown by field 5", dialect: call.Doc, field5: "three", code: codes.NotFound,
+			reason: "CAPABILITY_UNKNOWN"},
 		{name: "unknown by authority", dialect: call.Doc, authority: "three.caps.example.com", code: codes.NotFound,
 			reason: "CAPABILITY_UNKNOWN"},
 	} {
@@ -109,7 +112,8 @@ func TestHealthcheckNamesTheCapability(t *testing.T) {
 	t.Parallel()
 	g, _, _ := startTwo(t)
 	client := gatewaytest.NewClient(g.Conn(t), call.Live)
-	if ready, _, err := client.Healthcheck(t.Context(), grpc.CallAuthority("one.caps.example.com")); err != nil || !ready {
+	if ready, _, err := client.Healthcheck(t.Context(), grpc.CallAuthority("one.caps.example.com")); err != nil ||
+		!ready {
 		t.Errorf("by authority: %v, %v", ready, err)
 	}
 	if _, _, err := client.Healthcheck(to(t.Context(), "three")); status.Code(err) != codes.NotFound {
@@ -180,7 +184,8 @@ func TestFirstMessageIsProtobuf(t *testing.T) {
 			t.Fatalf("empty message: %v", err)
 		}
 		message := ways[name].message
-		err = conn.Invoke(t.Context(), "/selu.capability.v1.Capability/Invoke", &message, &reply, grpc.ForceCodec(rawCodec{}))
+		err = conn.Invoke(t.Context(), "/selu.capability.v1.Capability/Invoke", &message, &reply,
+			grpc.ForceCodec(rawCodec{}))
 		if status.Code(err) != ways[name].code {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -110,14 +110,16 @@ func TestSameShapesAreUntouched(t *testing.T) {
 			"success"},
 		// Bytes that are no protobuf pass where no filter reads them.
 		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish}, ""},
-		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil}, ""},
+		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil},
+			""},
 		{call.DownloadOutputArtifact, "doc-doc doc-live live-doc live-live", [][]byte{newer(text(1, "id"))},
 			[][]byte{rubbish, nil, rubbish}, ""},
 		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{rubbish, nil, rubbish}, [][]byte{rubbish}, ""},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{rubbish}, ""},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy},
 			[][]byte{odd(flag(2, false), longText(1, "\xff"), flag(2, true), longText(3, "e"))}, "success"},
-		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, true), longText(1, "{}"), flag(2, false))},
+		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{odd(flag(2, true), longText(1, "{}"),
+			flag(2, false))},
 			"tool_error"},
 		{call.Invoke, "legacy-legacy", [][]byte{legacy}, [][]byte{nil}, "tool_error"},
 	} {

@@ -191,7 +191,8 @@ func TestServedOutlives(t *testing.T) {
 	s.list.rows[0].done = func(_ *callState, r *filter.Result) { got = *r.Result }
 	began := time.Now()
 	s.proceed()
-	s.ends(s.first, relay.Result{Code: 1, Failure: relay.ClientGone, BytesIn: 3, Started: began, Forwarded: 1, Ended: 10})
+	s.ends(s.first, relay.Result{Code: 1, Failure: relay.ClientGone, BytesIn: 3, Started: began, Forwarded: 1,
+		Ended: 10})
 	s.is(t, "a", "b", "serve", "d", "e", "forward")
 	s.ends(s.second, relay.Result{Upstream: true, Started: began.Add(2), Forwarded: 3, FirstByte: 4, Ended: 20})
 	s.is(t, "a", "b", "serve", "d", "e", "forward", "-e"+final, "-d"+final, "b continued 0", "-b"+final)
@@ -205,8 +206,8 @@ func TestServedOutlives(t *testing.T) {
 // same code.
 func TestServedRejected(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[uint32]string{uint32(status.CodeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason,
-		1: ""} {
+	for code, want := range map[uint32]string{
+		uint32(status.CodeOf(filter.ShuttingDown.Kind)): filter.ShuttingDown.Reason, 1: ""} {
 		s := serve(attemptHere, steps{deny}, steps{send})
 		s.proceed()
 		s.ends(s.second, relay.Result{Code: uint32(status.CodeOf(filter.ShuttingDown.Kind))})

@@ -113,7 +113,8 @@ func TestASessionStays(t *testing.T) {
 			if !filed(client, backend) {
 				continue
 			}
-			up, err := c.Upload(withSession(t.Context(), session), gatewaytest.File{Data: []byte("x")}, grpc.Trailer(&trailer))
+			up, err := c.Upload(withSession(t.Context(), session), gatewaytest.File{Data: []byte("x")},
+				grpc.Trailer(&trailer))
 			if served := strings.Join(trailer.Get("served-by"), " "); served != home || err != nil {
 				t.Fatalf("the upload went to %q, not %q: %v", served, home, err)
 			}
@@ -185,7 +186,8 @@ func TestNamingTheSession(t *testing.T) {
 			switch {
 			case test.reason == "" && (err != nil || served != home):
 				t.Errorf("served by %q, not %q: %v", served, home, err)
-			case test.reason != "" && (status.Code(err) != codes.InvalidArgument || errorInfo(err).GetReason() != test.reason):
+			case test.reason != "" && (status.Code(err) != codes.InvalidArgument ||
+				errorInfo(err).GetReason() != test.reason):
 				t.Errorf("%v, %v", err, errorInfo(err))
 			}
 		})

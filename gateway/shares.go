@@ -72,9 +72,10 @@ func newShares(cfg *Config) *shares {
 		unauthenticated: all.Sub("strangers", max(m/unauthenticatedPart, 1<<20), fairshare.AsOwner(bodybudget.Unknown)),
 		process:         process,
 
-		connections: all.Sub("connections", max(m/unauthenticatedPart, 1<<20), fairshare.AsOwner("connections of "+bodybudget.Unknown)),
-		operators:   all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
-		sessions:    all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
+		connections: all.Sub("connections", max(m/unauthenticatedPart, 1<<20),
+			fairshare.AsOwner("connections of "+bodybudget.Unknown)),
+		operators: all.Sub("operators", max(m/operatorsPart, 1<<20), fairshare.AsOwner("clients of the admin API")),
+		sessions:  all.Sub("sessions", max(m/sessionsPart, 1<<20), fairshare.AsOwner("sessions at backends")),
 
 		upstreams: all.Sub("upstreams", max(m/upstreamsPart, 1<<20)),
 		bodies:    all.Sub("bodies", cmp.Or(cfg.Capacity.MaxBodies, heldBodies), fairshare.Weight(copies)),

@@ -47,7 +47,8 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}}, Authenticator: byName{},
-		Relay: relay.Config{Memory: relay.Memory{MaxConnBuffered: 1 << 30}}, MaxMemory: 96 << 20, // 24 MiB for decisions
+		// 24 MiB for decisions
+		Relay: relay.Config{Memory: relay.Memory{MaxConnBuffered: 1 << 30}}, MaxMemory: 96 << 20,
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: time.Hour},
 	})
 	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
@@ -129,7 +130,8 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
-		Relay:  relay.Config{Memory: relay.Memory{MaxConnBuffered: 1 << 30}}, MaxMemory: 96 << 20, // 24 MiB for decisions
+		// 24 MiB for decisions
+		Relay: relay.Config{Memory: relay.Memory{MaxConnBuffered: 1 << 30}}, MaxMemory: 96 << 20,
 		Policy: policy.Options{Store: rules, Source: catalog.New(catalog.Options{}), Timeout: time.Hour},
 	})
 	large := request(gatewaytest.Echo, `{"a":"`+strings.Repeat("x", 1<<20)+`"}`)

@@ -228,7 +228,8 @@ func TestShieldIsNotAsked(t *testing.T) {
 	_, err := f.client.Invoke(with(t.Context()), request(gatewaytest.Echo, `{"say":"ALLOW"}`))
 	wants(t, err, codes.PermissionDenied, "TOOL_BLOCKED")
 	other, o := behindShield(t, openDesk(t), call.Allow)
-	err = other.conn.Invoke(t.Context(), "/test.Other/Do", request(gatewaytest.Echo, `{"say":"ALLOW"}`), request("", ""))
+	err = other.conn.Invoke(t.Context(), "/test.Other/Do", request(gatewaytest.Echo, `{"say":"ALLOW"}`),
+		request("", ""))
 	wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
 	for name, args := range map[string]string{"no JSON": "ALLOW", "twice": `{"say":"BLOCK","say":"ALLOW"}`} {
 		_, err = other.client.Invoke(with(t.Context()), request(gatewaytest.Echo, args))

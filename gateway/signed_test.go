@@ -110,7 +110,8 @@ func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body str
 		Expire string `json:"expire_time"`
 	}
 	_ = json.Unmarshal(a.body, &signed)
-	if end, err := time.Parse(time.RFC3339, signed.Expire); a.StatusCode == 200 && (err != nil || end.Before(f.clock())) {
+	if end, err := time.Parse(time.RFC3339, signed.Expire); a.StatusCode == 200 &&
+		(err != nil || end.Before(f.clock())) {
 		t.Errorf("%s", a.body)
 	}
 	return a, urlOf(a)
@@ -131,8 +132,8 @@ func TestSignedURLs(t *testing.T) {
 	f := startSigned(t)
 	for _, protocol := range protocols {
 		client := protocol.client(f.gateway, t)
-		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"), strings.NewReader("acme's"),
-			"X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
+		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"),
+			strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
 		a, url := f.sign(t, client, "acme", up.Path, `{"ttl":"10m","session_id":"s1"}`)
 		if a.StatusCode != 200 || !strings.HasPrefix(url, up.Path+"?signature=") {
 			t.Fatalf("%s: %s %s; url %+v", protocol.name, a.Status, a.body, url)
@@ -162,7 +163,8 @@ func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url strin
 		f.keys["acme"]).told(t)
 	var texts []string
 	for what, bad := range map[string]string{
-		"another file": second.Path + "?" + signature, "another capability": strings.Replace(url, "/caps/", "/other/", 1),
+		"another file": second.Path + "?" + signature, "another capability": strings.Replace(url, "/caps/", "/other/",
+			1),
 		"forged": url[:len(url)-5] + "AAAAA", "garbled": path + "?signature=%00", "nothing": path + "?signature=",
 		"nobody's": filesPath + "/nothing?" + signature,
 	} {

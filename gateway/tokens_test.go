@@ -101,8 +101,8 @@ func TestHostileTokens(t *testing.T) {
 		}
 		told.WriteString(grpcstatus.Convert(err).Proto().String())
 		for _, protocol := range protocols {
-			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
-				"Bearer "+raw)
+			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`,
+				"authorization", "Bearer "+raw)
 			challenge := resp.Header.Get("WWW-Authenticate")
 			if resp.StatusCode != status.HTTP(want) || !strings.Contains(body, reason) ||
 				(challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
@@ -156,8 +156,8 @@ func TestHostileTokens(t *testing.T) {
 func TestWhoATokenIs(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
 		f, i := tokened(t, client, backend)
-		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id", "globex",
-			"x-user-id", "eve", "x-agent-id", "bot")
+		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id",
+			"globex", "x-user-id", "eve", "x-agent-id", "bot")
 		if _, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -58,9 +58,9 @@ func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients [
 		t.Fatalf("got %v; server %+v; clients %+v", all, server, clients)
 	}
 	for _, c := range clients {
-		if c.Parent != server.ID || c.Trace != server.Trace || c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() ||
-			c.GetEndTimeUnixNano() < c.GetStartTimeUnixNano() ||
-			c.GetEndTimeUnixNano() > server.GetEndTimeUnixNano() {
+		if c.Parent != server.ID || c.Trace != server.Trace ||
+			c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() ||
+			c.GetEndTimeUnixNano() < c.GetStartTimeUnixNano() || c.GetEndTimeUnixNano() > server.GetEndTimeUnixNano() {
 			t.Errorf("a try is no child of its call: %v, %v", c, server)
 		}
 	}

@@ -54,8 +54,9 @@ func TestACallIsTraced(t *testing.T) {
 	}
 	saysOf(t, server, map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke", code: "OK",
-		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner", "error.type": "",
-		"capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success", "capgate.policy": "allow",
+		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner",
+		"error.type": "", "capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success",
+		"capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
 	saysOf(t, client, map[string]string{
@@ -85,16 +86,18 @@ func TestTheCallerDecides(t *testing.T) {
 		passes        bool // parent and state reach the backend unchanged
 		log           bool // has the trace's id
 	}{
-		"not sampled":          {1, ignored, aState, 0, false, true, true},
-		"sampled":              {0, sampled, "", 2, true, false, true},
-		"a later version":      {0, "cc-" + aTrace + "-" + aSpan + "-01-what-will-be", "", 2, true, false, true},
-		"random":               {0, "00-" + aTrace + "-" + aSpan + "-03", "", 2, true, false, true},
-		"an unknown flag":      {1, "00-" + aTrace + "-" + aSpan + "-08", "", 0, false, true, true},
-		"none, and chance":     {1, "", "", 2, false, false, true},
-		"none, and no chance":  {0, "", "", 0, false, false, false},
-		"upper case":           {0, strings.ToUpper(sampled), aState, 0, false, false, false},
-		"no trace":             {0, "00-" + strings.Repeat("0", 32) + "-" + aSpan + "-01", aState, 0, false, false, false},
-		"no span":              {1, "00-" + aTrace + "-" + strings.Repeat("0", 16) + "-01", aState, 2, false, false, true},
+		"not sampled":         {1, ignored, aState, 0, false, true, true},
+		"sampled":             {0, sampled, "", 2, true, false, true},
+		"a later version":     {0, "cc-" + aTrace + "-" + aSpan + "-01-what-will-be", "", 2, true, false, true},
+		"random":              {0, "00-" + aTrace + "-" + aSpan + "-03", "", 2, true, false, true},
+		"an unknown flag":     {1, "00-" + aTrace + "-" + aSpan + "-08", "", 0, false, true, true},
+		"none, and chance":    {1, "", "", 2, false, false, true},
+		"none, and no chance": {0, "", "", 0, false, false, false},
+		"upper case":          {0, strings.ToUpper(sampled), aState, 0, false, false, false},
+		"no trace": {0, "00-" + strings.Repeat("0", 32) + "-" + aSpan + "-01", aState, 0, false, false,
+			false},
+		"no span": {1, "00-" + aTrace + "-" + strings.Repeat("0", 16) + "-01", aState, 2, false, false,
+			true},
 		"the wrong version":    {0, "ff-" + aTrace + "-" + aSpan + "-01", aState, 0, false, false, false},
 		"more than version 00": {1, sampled + "-more", aState, 2, false, false, true},
 		"a later without -":    {0, "cc-" + aTrace + "-" + aSpan + "-01.more", aState, 0, false, false, false},
@@ -143,7 +146,8 @@ func TestTheCallerDecides(t *testing.T) {
 			if (server.Parent == aSpan && server.Trace == aTrace) != test.child || !test.child && server.Parent != "" {
 				t.Errorf("the call is a child of %q in %s", server.Parent, server.Trace)
 			}
-			if !strings.HasPrefix(parent, "00-"+server.Trace+"-"+clients[0].ID) || line.Text("trace_id") != server.Trace {
+			if !strings.HasPrefix(parent, "00-"+server.Trace+"-"+clients[0].ID) ||
+				line.Text("trace_id") != server.Trace {
 				t.Errorf("the backend got %q, and the log %v", parent, line)
 			}
 		})
@@ -159,8 +163,8 @@ func TestEveryDoorIsTraced(t *testing.T) {
 		of    map[string]string
 	}{
 		"JSON": {func(f *traced) error {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL("/v1/capabilities/caps/invoke"),
-				strings.NewReader(`{"tool_name":"echo","args":{}}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				f.gateway.URL("/v1/capabilities/caps/invoke"), strings.NewReader(`{"tool_name":"echo","args":{}}`))
 			if err != nil {
 				return err
 			}
@@ -178,7 +182,8 @@ func TestEveryDoorIsTraced(t *testing.T) {
 			_, err := f.client.Upload(with(t.Context(), "traceparent", sampled, "tracestate", aState),
 				gatewaytest.File{Name: "secret.txt", Data: []byte("x")})
 			return err
-		}, 1, map[string]string{"rpc.method": "selu.capability.Capability/UploadInputArtifact", "gen_ai.operation.name": ""}},
+		}, 1, map[string]string{"rpc.method": "selu.capability.Capability/UploadInputArtifact",
+			"gen_ai.operation.name": ""}},
 		"a compressed call": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled, "tracestate", aState),
 				request(gatewaytest.Echo, `{}`), grpc.UseCompressor(gzip.Name))

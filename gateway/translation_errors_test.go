@@ -135,7 +135,8 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 				f := startFront(t, client, backend)
 				path, _ := dialect.Path(call.UploadInputArtifact, client)
 				stream, err := f.conn.NewStream(to(t.Context(), "caps"),
-					&grpc.StreamDesc{ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}), grpc.MaxCallSendMsgSize(64<<20))
+					&grpc.StreamDesc{ClientStreams: true}, path, grpc.ForceCodec(rawCodec{}),
+					grpc.MaxCallSendMsgSize(64<<20))
 				check.Must(t, err)
 				for range test.before {
 					_ = stream.SendMsg(new([]byte)) // the answer says more

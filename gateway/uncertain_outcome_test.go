@@ -38,7 +38,8 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, answers := openDesk(t), gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{})
+			d, answers := openDesk(t), gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"),
+				idempotency.Options{})
 			serve := func(backends ...*gatewaytest.Backend) *gatewaytest.Gateway {
 				fleet := gatewaytest.Fleet{Capability: "caps", Dialect: call.Doc, Unprobed: true, Keyed: true,
 					Idempotent: []string{"*"}}
@@ -117,7 +118,8 @@ var unavailable = map[string]func(t *testing.T) (addr string, ran func() int){
 		var ran atomic.Int32
 		return gatewaytest.Scripted(t, func(c *rawhttp2.Conn, stream uint32) bool {
 			ran.Add(1)
-			return c.Write(append(begun(c, stream), rawhttp2.Headers(stream, true, c.Block("grpc-status", "14")))...) == nil
+			return c.Write(append(begun(c, stream), rawhttp2.Headers(stream, true,
+				c.Block("grpc-status", "14")))...) == nil
 		}), func() int { return int(ran.Load()) }
 	},
 }
@@ -158,8 +160,8 @@ func TestARepeatOfWhatWasUnavailable(t *testing.T) {
 				addr, ran := backend(t)
 				g := gatewaytest.Start(t, gatewaytest.Options{
 					Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
-					Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{addr}, Keyed: true, Dialect: call.Doc,
-						Unprobed: true, Ejection: router.Ejection{Failures: -1}}},
+					Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{addr}, Keyed: true,
+						Dialect: call.Doc, Unprobed: true, Ejection: router.Ejection{Failures: -1}}},
 				})
 				first := ask(t, g, "k")
 				g.Log.Calls(t, 1)

@@ -72,7 +72,8 @@ func startVisibility(t *testing.T) *visibility {
 		Domains: []string{"caps.example.com"},
 		Fleets: []gatewaytest.Fleet{
 			{Capability: "caps", Backends: []string{gatewaytest.NewCapability("b2").Serve(t, call.Doc).Addr}},
-			{Capability: hidden, Services: []string{"p." + hidden}, Backends: []string{v.capability.Serve(t, call.Doc).Addr}},
+			{Capability: hidden, Services: []string{"p." + hidden},
+				Backends: []string{v.capability.Serve(t, call.Doc).Addr}},
 		},
 		Policy:        options,
 		Authenticator: v.keys,
@@ -93,8 +94,8 @@ type rawRequest struct {
 // answer is everything that comes back but the time, with NAME where the capability's was.
 func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, name string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), r.method, v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)),
-		bytes.NewReader(r.body(name)))
+	req, err := http.NewRequestWithContext(t.Context(), r.method,
+		v.gateway.URL(strings.ReplaceAll(r.path, "NAME", name)), bytes.NewReader(r.body(name)))
 	check.Must(t, err)
 	mixed := strings.ToUpper(name[:1]) + name[1:]
 	req.Host = strings.NewReplacer("NAME", name, "NaMe", mixed).Replace(r.host)
@@ -271,8 +272,8 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	approver := openDesk(t).Service
 	ask := func(capability string, n int) string {
 		outside()
-		a, _, refusal := approver.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability, Tool: "echo",
-			Args: fmt.Appendf(nil, `{"n":%d}`, n)})
+		a, _, refusal := approver.Create(t.Context(), &approvals.Request{Tenant: "acme", Capability: capability,
+			Tool: "echo", Args: fmt.Appendf(nil, `{"n":%d}`, n)})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -289,7 +290,8 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		}
 	}
 	for _, id := range []string{taken, "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
-		wants(t, errOf(client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
+		wants(t, errOf(client.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})), codes.NotFound,
+			"APPROVAL_UNKNOWN")
 		wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
 	}
 	page, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{PageSize: 2})

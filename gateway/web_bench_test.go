@@ -25,7 +25,8 @@ func BenchmarkFrontDoors(b *testing.B) {
 			b.ReportAllocs()
 			c := newWebClient(client, g.URL(""), d.options...)
 			for b.Loop() {
-				if _, err := c.invoke.CallUnary(b.Context(), connect.NewRequest(request(gatewaytest.Echo, `{}`))); err != nil {
+				if _, err := c.invoke.CallUnary(b.Context(),
+					connect.NewRequest(request(gatewaytest.Echo, `{}`))); err != nil {
 					b.Fatal(err)
 				}
 			}

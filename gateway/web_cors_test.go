@@ -63,7 +63,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 			Sources: []string{gatewaytest.Echo}}}})
 
 	other := askOther(g.URL(""))
-	for name, a := range map[string]pageAnswer{"JSON": other.JSON, "Connect": other.Connect, "gRPC-Web": other.GRPCWeb} {
+	for name, a := range map[string]pageAnswer{"JSON": other.JSON, "Connect": other.Connect,
+		"gRPC-Web": other.GRPCWeb} {
 		if !a.Refused {
 			t.Errorf("a page of nobody, by %s: %+v", name, a)
 		}

@@ -130,7 +130,8 @@ func TestWebClientsCallTools(t *testing.T) {
 		if err != nil || text != args || !done {
 			t.Errorf("StreamInvoke: %d bytes, %v, %v", len(text), done, err)
 		}
-		text, done, err = all(client.stream.CallServerStream(t.Context(), connect.NewRequest(request(gatewaytest.Cut, args))))
+		text, done, err = all(client.stream.CallServerStream(t.Context(),
+			connect.NewRequest(request(gatewaytest.Cut, args))))
 		if err != nil || len(text) != len(args)/2 || done {
 			t.Errorf("a stream without its last chunk: %d bytes, %v, %v", len(text), done, err)
 		}
@@ -195,9 +196,10 @@ func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
 		defer cancel()
 		sent := http.Header{
-			"X-Capability-Id": {"caps"}, "X-Request-Id": {"r"}, "X-Session-Id": {"s"}, "Authorization": {"Bearer token"},
-			"Many":    {"one", "two"},
-			"Raw-Bin": {connect.EncodeBinaryHeader([]byte("\x00\x01\xfe\xff"))}, "X-User-Id": {"mallory"},
+			"X-Capability-Id": {"caps"}, "X-Request-Id": {"r"}, "X-Session-Id": {"s"},
+			"Authorization": {"Bearer token"},
+			"Many":          {"one", "two"},
+			"Raw-Bin":       {connect.EncodeBinaryHeader([]byte("\x00\x01\xfe\xff"))}, "X-User-Id": {"mallory"},
 			"X-Tenant-Id": {"mallory"}, "X-Capgate-Ticket": {"forged"},
 		}
 		invoke, stream := connect.NewRequest(request(gatewaytest.Echo, "{}")),
@@ -213,9 +215,10 @@ func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 		}
 		for _, seen := range f.capability.Seen() {
 			for name, want := range map[string][]string{
-				"x-capability-id": {"caps"}, "x-request-id": {"r"}, "x-session-id": {"s"}, "authorization": {"Bearer token"},
-				"many":    {"one", "two"},
-				"raw-bin": {"\x00\x01\xfe\xff"}, "x-user-id": nil, "x-tenant-id": nil, "x-capgate-ticket": nil,
+				"x-capability-id": {"caps"}, "x-request-id": {"r"}, "x-session-id": {"s"},
+				"authorization": {"Bearer token"},
+				"many":          {"one", "two"},
+				"raw-bin":       {"\x00\x01\xfe\xff"}, "x-user-id": nil, "x-tenant-id": nil, "x-capgate-ticket": nil,
 				"x-capgate-origin": nil,
 				"content-type":     {"application/grpc"}, "connect-protocol-version": nil, "x-grpc-web": nil,
 			} {

@@ -103,7 +103,8 @@ func (p *Prober) leave() {
 	defer cancel()
 	if err := p.options.Shared.Membership.Leave(ctx, p.options.Shared.ID); err != nil {
 		p.options.Logger.LogAttrs(ctx, slog.LevelDebug,
-			"could not leave the membership of replicas; the others notice within two heartbeats", slog.Any("error", err))
+			"could not leave the membership of replicas; the others notice within two heartbeats",
+			slog.Any("error", err))
 	}
 }
 

@@ -118,7 +118,8 @@ func TestLogOfRecovery(t *testing.T) {
 		log := w.log.String()
 		for _, addr := range []string{"b:1", "gone:1"} {
 			for _, line := range []string{
-				`msg="backend recovering" capability=c backend=` + addr + ` dialect=live reason="recovering: 1 of 2 good probes"`,
+				`msg="backend recovering" capability=c backend=` + addr +
+					` dialect=live reason="recovering: 1 of 2 good probes"`,
 				`msg="backend up" capability=c backend=` + addr + ` dialect=live reason=fine`,
 			} {
 				if strings.Count(log, line) != 1 {

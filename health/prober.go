@@ -217,7 +217,8 @@ func (p *Prober) checked(result Result) {
 	})
 	switch {
 	case after && !before:
-		p.options.Logger.Warn("this replica reaches no backend, and others do: it is not ready", "reason", result.Reason)
+		p.options.Logger.Warn("this replica reaches no backend, and others do: it is not ready", "reason",
+			result.Reason)
 	case before && !after:
 		p.options.Logger.Info("this replica reaches backends again")
 	}

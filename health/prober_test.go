@@ -63,7 +63,8 @@ func TestFirstProbe(t *testing.T) {
 		"legacy":            {services{legacy(ready)}, call.Auto, health.Up, call.Legacy, ""},
 		"not ready, legacy": {services{legacy(notReady)}, call.Auto, health.Down, call.Legacy, "not ready"},
 		"legacy beats standard": {
-			services{legacy(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Legacy, "",
+			services{legacy(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up,
+			call.Legacy, "",
 		},
 		"live beats legacy":      {services{legacy(notReady), live(ready)}, call.Auto, health.Up, call.Live, "fine"},
 		"both: doc is preferred": {services{doc(ready), live(notReady)}, call.Auto, health.Up, call.Doc, ""},
@@ -74,15 +75,18 @@ func TestFirstProbe(t *testing.T) {
 		},
 		"message too long to keep": {services{doc(long)}, call.Auto, health.Down, call.Doc, "ää…"},
 		"configured live":          {services{doc(notReady), live(ready)}, call.Live, health.Up, call.Live, "fine"},
-		"configured doc, lacks it": {services{live(notReady)}, call.Doc, health.Up, call.Doc, "implements no health call"},
+		"configured doc, lacks it": {services{live(notReady)}, call.Doc, health.Up, call.Doc,
+			"implements no health call"},
 		"grpc.health.v1": {
 			services{standard(healthpb.HealthCheckResponse_SERVING)}, call.Auto, health.Up, call.Auto, "SERVING",
 		},
 		"grpc.health.v1 is not": {
-			services{standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Down, call.Auto, "NOT_SERVING",
+			services{standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Down, call.Auto,
+			"NOT_SERVING",
 		},
 		"own check beats standard": {
-			services{live(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Live, "",
+			services{live(ready), standard(healthpb.HealthCheckResponse_NOT_SERVING)}, call.Auto, health.Up, call.Live,
+			"",
 		},
 		"implements none: can serve": {nil, call.Auto, health.Up, call.Auto, "implements no health call"},
 	} {

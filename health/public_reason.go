@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WrongService returns the reason of a backend that serves something else than its fleet expects. words say what is there
-// and what to write. response, which may be "", is the backend's own text.
+// WrongService returns the reason of a backend that serves something else than its fleet expects. words say what is
+// there and what to write. response, which may be "", is the backend's own text.
 func WrongService(words, response string) string {
 	if response != "" {
 		words += says + response
@@ -30,8 +30,8 @@ func Rejecting(status, hint, response string) string {
 // Incomplete reports whether the backend is good, and serves less than its fleet expects.
 func (r *Result) Incomplete() bool { return r.OK && strings.HasPrefix(r.Reason, incomplete) }
 
-// PublicReason returns the part of Reason that callers may read, "" if there is none: what a backend that is Down is instead of
-// what its fleet expects, or how it rejects the gateway.
+// PublicReason returns the part of Reason that callers may read, "" if there is none: what a backend that is Down is
+// instead of what its fleet expects, or how it rejects the gateway.
 func (b *Backend) PublicReason() string {
 	if b.WrongService() {
 		told, _, _ := strings.Cut(b.Reason, says)
@@ -48,8 +48,8 @@ func (b *Backend) PublicReason() string {
 	return rejecting + told + PublicResponse(response)
 }
 
-// PublicResponse returns what callers may read of a response that rejects a request, after its status: the error that it has as
-// JSON for its client, or else where operators find the response.
+// PublicResponse returns what callers may read of a response that rejects a request, after its status: the error that
+// it has as JSON for its client, or else where operators find the response.
 func PublicResponse(response string) string {
 	var body struct {
 		ID    json.RawMessage `json:"id"`

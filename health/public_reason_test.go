@@ -15,11 +15,12 @@ func TestTold(t *testing.T) {
 		health.WrongService("HTTP/1", ""):                       "wrong backend: HTTP/1",
 		health.WrongService("HTTP/1", "own"):                    "wrong backend: HTTP/1",
 		health.Rejecting("HTTP 403", "", `{"error":"no host"}`): rejects + ": no host",
-		health.Rejecting("HTTP 403", "", `{"id":null,"error":{"code":-32000,"message":"no host"}}`): rejects + ": no host",
-		health.Rejecting("HTTP 403", "", `{"id":7,"error":{"message":"of another"}}`):               rejects + hidden,
-		health.Rejecting("HTTP 403", "", "internal"):                                                rejects + hidden,
-		health.Rejecting("HTTP 403", "", ""):                                                        rejects + hidden,
-		health.Rejecting("HTTP 403", "a key", "internal"):                                           rejects + ": a key" + hidden,
+		health.Rejecting("HTTP 403", "", `{"id":null,"error":{"code":-32000,"message":"no host"}}`): rejects +
+			": no host", health.Rejecting("HTTP 403", "", `{"id":7,"error":{"message":"of another"}}`): rejects +
+			hidden,
+		health.Rejecting("HTTP 403", "", "internal"):      rejects + hidden,
+		health.Rejecting("HTTP 403", "", ""):              rejects + hidden,
+		health.Rejecting("HTTP 403", "a key", "internal"): rejects + ": a key" + hidden,
 	} {
 		b := health.Backend{State: health.Down, Reason: reason}
 		if got := b.PublicReason(); got != want {

@@ -72,8 +72,9 @@ func (r *reader) receive(versions ...uint64) {
 
 func (r *reader) up(addr string) health.Entry {
 	return health.Entry{
-		Key:         health.Key{Capability: "c", Addr: addr},
-		Observation: &health.Observation{State: health.Up, By: "r1", Written: r.now.UnixMilli(), Since: r.now.UnixMilli()},
+		Key: health.Key{Capability: "c", Addr: addr},
+		Observation: &health.Observation{State: health.Up, By: "r1", Written: r.now.UnixMilli(),
+			Since: r.now.UnixMilli()},
 	}
 }
 

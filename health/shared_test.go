@@ -203,7 +203,8 @@ func TestStoreFaults(t *testing.T) {
 			pass(2 * time.Minute)
 			c.neverDown(name, start)
 			for _, m := range c.members {
-				if looked := m.real(m.prober.Stats().LastContact); fault.Delay == 0 && time.Since(looked) < 2*time.Minute {
+				if looked := m.real(m.prober.Stats().LastContact); fault.Delay == 0 &&
+					time.Since(looked) < 2*time.Minute {
 					t.Errorf("%s: %s was in contact with the store %v ago", name, m.id, time.Since(looked))
 				}
 			}
@@ -308,7 +309,8 @@ func TestIsolatedFromTheStart(t *testing.T) {
 			pass(45 * time.Second) // three reconciliations, if no event arrives
 			c.everyReplica("b0:1", health.Down)
 			for _, m := range c.members {
-				if since := m.real(m.backend("b0:1").Since); time.Since(since) > 80*time.Second || time.Since(since) < 0 {
+				if since := m.real(m.backend("b0:1").Since); time.Since(since) > 80*time.Second ||
+					time.Since(since) < 0 {
 					t.Errorf("%s: %s says b0:1 is down for %v", name, m.id, time.Since(since))
 				}
 			}
@@ -364,7 +366,8 @@ func TestEmptyStoreIsNotReadByAll(t *testing.T) {
 		before := c.store.EntriesRead()
 		c.store.Wipe()
 		pass(15 * time.Second)
-		if n := c.store.EntriesRead() - before; n > 2*len(c.backends) { // a replica that subscribes late may miss an event
+		// a replica that subscribes late may miss an event
+		if n := c.store.EntriesRead() - before; n > 2*len(c.backends) {
 			t.Errorf("5 replicas read %d entries of a store with %d", n, len(c.backends))
 		}
 		for _, m := range c.members {

@@ -210,7 +210,8 @@ func (c *cluster) everyReplica(addr string, want health.State) {
 	c.t.Helper()
 	for _, m := range c.members {
 		if b := m.backend(addr); !m.gone.Load() && b.State != want {
-			c.t.Errorf("after %v: %s says %s is %v (%s), want %v", time.Since(c.start), m.id, addr, b.State, b.Reason, want)
+			c.t.Errorf("after %v: %s says %s is %v (%s), want %v", time.Since(c.start), m.id, addr, b.State, b.Reason,
+				want)
 		}
 	}
 }

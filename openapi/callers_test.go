@@ -44,7 +44,8 @@ func TestDocumentsWithoutKeys(t *testing.T) {
 		doc := object(t, text)
 		security, _ := doc["security"].([]any)
 		components, _ := at(t, doc, "components").(map[string]any)
-		if _, described := components["securitySchemes"]; len(security) != test.schemes || described != (test.schemes > 0) {
+		if _, described := components["securitySchemes"]; len(security) != test.schemes ||
+			described != (test.schemes > 0) {
 			t.Errorf("security %v, schemes described: %v", security, described)
 		}
 	}

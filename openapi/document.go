@@ -149,7 +149,8 @@ func tagOf(capability string) string { return "capability " + capability }
 func (d *Documents) operation(capability string, t Tool, schema string) operation {
 	o := d.template
 	o.Tags = []string{tagOf(capability)}
-	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plainText(t.Description), t.Policy, t.Terminal
+	o.ID, o.Summary, o.Description, o.Policy, o.Terminal = schema, t.Name, plainText(t.Description), t.Policy,
+		t.Terminal
 	o.Body = map[string]any{
 		"required": true,
 		"content": map[string]any{"application/json": map[string]any{"schema": map[string]any{"$ref": componentPath +

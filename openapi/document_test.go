@@ -114,7 +114,8 @@ func TestNamesAreIdentifiers(t *testing.T) {
 	t.Parallel()
 	text, err := documents(t).Write([]openapi.Capability{
 		{ID: "3d", Tools: []openapi.Tool{{Name: "render"}, {Name: "天気"}, {Name: "天候"}}},
-		{ID: "a", Tools: []openapi.Tool{{Name: "getIt"}, {Name: "get_it"}, {Name: "get-it"}, {Name: "get it 2"}, {Name: "b.c"}}},
+		{ID: "a", Tools: []openapi.Tool{{Name: "getIt"}, {Name: "get_it"}, {Name: "get-it"}, {Name: "get it 2"},
+			{Name: "b.c"}}},
 		{ID: "a-b", Tools: []openapi.Tool{{Name: "c"}}},
 		{ID: "gateway", Tools: []openapi.Tool{{Name: "invoke"}}},
 		{ID: "limits", Tools: []openapi.Tool{{Name: "limit"}}},
@@ -163,10 +164,11 @@ func TestReferencesLeadIntoTheDocument(t *testing.T) {
 		"data": {`{"type":"object","default":{"$ref":"http://evil/"},"examples":[{"a":[{"$ref":"file:///etc/passwd"}]}],"enum":[{"a":1}]}`, `{"type":"object","enum":[{"a":1}]}`},
 		"unknown": {`{"type":"object","x-y":{"$ref":"http://evil/"},"externalDocs":{"url":"http://evil/"}}`,
 			`{"type":"object","additionalProperties":true}`},
-		"true and false":            {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
-		"nothing":                   {`{}`, `{"type":"object","additionalProperties":true}`},
-		"objects of anything":       {`{"properties":{"a":{"type":"object"},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","additionalProperties":true},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`},
-		"objects that others close": {`{"allOf":[{"type":"object"}],"unevaluatedProperties":false}`, `{"type":"object","allOf":[{"type":"object"}],"unevaluatedProperties":{"not":{}}}`},
+		"true and false":      {`{"type":"object","properties":{"a":true,"b":false},"additionalProperties":false,"not":{"items":true}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}}},"additionalProperties":false,"not":{"items":{}}}`},
+		"nothing":             {`{}`, `{"type":"object","additionalProperties":true}`},
+		"objects of anything": {`{"properties":{"a":{"type":"object"},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`, `{"type":"object","properties":{"a":{"type":"object","additionalProperties":true},"b":{"type":"object","properties":{}},"c":{"type":"object","enum":[{}]}}}`},
+		"objects that others close": {`{"allOf":[{"type":"object"}],"unevaluatedProperties":false}`,
+			`{"type":"object","allOf":[{"type":"object"}],"unevaluatedProperties":{"not":{}}}`},
 	} {
 		doc := write(t, test.schema)
 		got, want := at(t, doc, "components", "schemas", "c_t").(map[string]any), object(t, []byte(test.want))
@@ -238,8 +240,9 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		`{"properties":{"a":{"$ref":"#/%zz"}}}`, `{"properties":{"a":{"$ref":""}}}`,
 		`{"properties":{"a":{"$ref":"#/properties/a"}}}`,
 		`{"properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"$ref":"#/nope"}}}`,
-		`{"properties":{"a":{"$ref":"#/$defs"}},"$defs":{"b":{}}}`, `{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`,
-		`{"properties":{"a":{"$ref":"#/allOf/7"}},"allOf":[]}`, `{"properties":{"a":{"$ref":7}}}`,
+		`{"properties":{"a":{"$ref":"#/$defs"}},"$defs":{"b":{}}}`,
+		`{"properties":{"a":{"$ref":"#/enum/0"}},"enum":[1]}`, `{"properties":{"a":{"$ref":"#/allOf/7"}},"allOf":[]}`,
+		`{"properties":{"a":{"$ref":7}}}`,
 	} {
 		text, err := documents(t).Write([]openapi.Capability{{ID: "c",
 			Tools: []openapi.Tool{{Name: "t", Schema: object(t, []byte(schema))}}}}, false)
@@ -274,7 +277,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	t.Parallel()
 	var laughs strings.Builder
 	for i := range 64 {
-		fmt.Fprintf(&laughs, `"l%d":{"properties":{"a":{"$ref":"#/$defs/l%d"},"b":{"$ref":"#/$defs/l%d"}}},`, i, i+1, i+1)
+		fmt.Fprintf(&laughs, `"l%d":{"properties":{"a":{"$ref":"#/$defs/l%d"},"b":{"$ref":"#/$defs/l%d"}}},`, i, i+1, i+
+			1)
 	}
 	deep := strings.Repeat(`{"items":`, 90) + `{}` + strings.Repeat(`}`, 90)
 	for name, test := range map[string]struct {
@@ -283,7 +287,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	}{
 		"laughs": {`{"type":"object","properties":{"x":{"$ref":"#/$defs/l0"}},"$defs":{` + laughs.String() +
 			`"l64":{"type":"string"}}}`, false},
-		"a long one":      {`{"type":"object","properties":{"x":{"enum":["` + strings.Repeat("x", 130<<10) + `"]}}}`, false},
+		"a long one": {`{"type":"object","properties":{"x":{"enum":["` + strings.Repeat("x", 130<<10) + `"]}}}`,
+			false},
 		"many":            {`{"type":"object","properties":{` + many(9000) + `}}`, false},
 		"a deep one":      {`{"type":"object","properties":{"x":` + deep + `}}`, true},
 		"a long sentence": {`{"type":"object","description":"` + strings.Repeat("ä", 60<<10) + `"}`, true},
@@ -297,7 +302,8 @@ func TestSchemasAreBounded(t *testing.T) {
 	}
 	tools := make([]openapi.Tool, 60)
 	for i := range tools {
-		tools[i] = openapi.Tool{Name: fmt.Sprint("t", i), Schema: map[string]any{"pattern": strings.Repeat("x", 100<<10)}}
+		tools[i] = openapi.Tool{Name: fmt.Sprint("t", i), Schema: map[string]any{"pattern": strings.Repeat("x",
+			100<<10)}}
 	}
 	text, err := documents(t).Write([]openapi.Capability{{ID: "c", Tools: tools}}, false)
 	if err != nil || len(text) > openapi.MaxBytes || len(text) < openapi.MaxBytes/2 ||

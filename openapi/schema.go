@@ -124,8 +124,8 @@ func (s *converter) open(now map[string]any) {
 	if now["type"] != "object" || s.closes {
 		return
 	}
-	for _, keyword := range []string{"properties", "patternProperties", "additionalProperties", "enum", "const", "allOf",
-		"anyOf", "oneOf", "if", "dependentSchemas", refKeyword} {
+	for _, keyword := range []string{"properties", "patternProperties", "additionalProperties", "enum", "const",
+		"allOf", "anyOf", "oneOf", "if", "dependentSchemas", refKeyword} {
 		if now[keyword] != nil {
 			return
 		}

@@ -34,7 +34,8 @@ func blockStyle(n *yaml.Node) {
 	if n.Kind != yaml.ScalarNode && len(n.Content) > 0 {
 		n.Style = 0
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && unquoted.MatchString(n.Value) && !reserved.MatchString(n.Value) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && unquoted.MatchString(n.Value) &&
+		!reserved.MatchString(n.Value) {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

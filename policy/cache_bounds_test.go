@@ -37,7 +37,8 @@ func TestEveryKeyIsFoundAgain(t *testing.T) {
 		var calls []call.Call
 		for i := range 160 {
 			long := strings.Repeat("x", i*i/30)
-			calls = append(calls, call.Call{Tenant: "t" + long, User: fmt.Sprint(i), Agent: long, Capability: "c", Tool: "t"})
+			calls = append(calls, call.Call{Tenant: "t" + long, User: fmt.Sprint(i), Agent: long, Capability: "c",
+				Tool: "t"})
 		}
 		calls = append(calls, call.Call{Tenant: "ab", User: "c"}, call.Call{Tenant: "a", User: "bc"},
 			call.Call{Tenant: "a", User: "b", Agent: "c"}, call.Call{})

@@ -280,7 +280,8 @@ func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 				clock: clocktest.New(time.Unix(1e9, 0)),
 			}
 			w.decider = newDecider(t, policy.Options{
-				Store: w.store, Shadow: w.shadow, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second, Now: w.clock.Now,
+				Store: w.store, Shadow: w.shadow, Entries: 32, TTL: 20 * time.Second, MaxStale: 30 * time.Second,
+				Now: w.clock.Now,
 			})
 			for range 400 {
 				w.step()
@@ -361,7 +362,8 @@ func (w *world) ask() {
 	if len(w.pending) > 0 || w.lost {
 		return // a change is in transit
 	}
-	fresh := newDecider(w.t, policy.Options{Store: &memory{rules: w.store.rules}, Shadow: &memory{rules: w.shadow.rules}})
+	fresh := newDecider(w.t, policy.Options{Store: &memory{rules: w.store.rules},
+		Shadow: &memory{rules: w.shadow.rules}})
 	want, refusal := fresh.Fetch(w.t.Context(), &c)
 	if refusal != nil {
 		w.t.Fatal(refusal)

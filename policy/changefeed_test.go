@@ -209,8 +209,8 @@ func TestLostRules(t *testing.T) {
 		}
 		news.become(policy.Revision{Version: 1, Epoch: "second", Lost: "first"}) // somebody sets a rule
 		elapse(24 * time.Hour)
-		if _, refusal := d.Fetch(t.Context(), &aCall); known(d) || refusal == nil || refusal.Reason != "POLICY_UNKNOWN" ||
-			!d.Stats().Lost {
+		if _, refusal := d.Fetch(t.Context(), &aCall); known(d) || refusal == nil ||
+			refusal.Reason != "POLICY_UNKNOWN" || !d.Stats().Lost {
 			t.Errorf("a day later: known %v, %v, %+v", known(d), refusal, d.Stats())
 		}
 		news.become(policy.Revision{Version: 2, Epoch: "second", Accepted: []string{"first"}})

@@ -195,7 +195,8 @@ func (d *Decider) load(key string, generation uint64) (matches, error) {
 	r.match, end = firstMatch(list, found)
 	d.endBy(&r, end)
 	if d.opts.Shadow != nil {
-		if _, candidates, err := d.findRules(ctx, d.opts.Shadow, k); err == nil { // an error disables the comparison only
+		// an error disables the comparison only
+		if _, candidates, err := d.findRules(ctx, d.opts.Shadow, k); err == nil {
 			r.candidate, end = firstMatch(list, over(found, candidates))
 			r.shadow = true
 			d.endBy(&r, end)

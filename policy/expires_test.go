@@ -19,7 +19,8 @@ func TestARuleEndsExactly(t *testing.T) {
 	c := call.Call{Tenant: "acme", User: "ann", Capability: "caps", Tool: "echo"}
 	name := policy.Name{User: "ann", Capability: "caps", Tool: "echo"}
 	store.set("acme", policy.Name{Capability: "caps", Tool: "echo"}, call.Ask)
-	store.setFound("acme", name, policy.Found{Present: true, Verdict: call.Allow, Expires: now.Now().Add(10 * time.Minute)})
+	store.setFound("acme", name, policy.Found{Present: true, Verdict: call.Allow,
+		Expires: now.Now().Add(10 * time.Minute)})
 	d.Synced()
 	decide := func() call.Verdict {
 		t.Helper()

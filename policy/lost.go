@@ -19,8 +19,9 @@ type Feed interface {
 
 // Revision is the state of the stored rules.
 type Revision struct {
-	Version  uint64   // of the last change; 0: there never was one
-	Epoch    string   // of the rules: a store that was emptied begins another; "": there are none, or of an older gateway
+	Version uint64 // of the last change; 0: there never was one
+	// of the rules: a store that was emptied begins another; "": there are none, or of an older gateway
+	Epoch    string
 	Lost     string   // epoch that a replica found lost; "": none
 	Accepted []string // lost epochs that an operator has accepted
 }

@@ -19,12 +19,14 @@ func ladder() (rules []policy.Rule, levels []policy.Level) {
 		tenant, user, agent string
 		level               policy.Level
 	}{
-		{"acme", "ann", "bot", policy.UserAgent}, {"acme", "ann", "", policy.User}, {"acme", "", "bot", policy.TenantAgent},
+		{"acme", "ann", "bot", policy.UserAgent}, {"acme", "ann", "", policy.User},
+		{"acme", "", "bot", policy.TenantAgent},
 		{"acme", "", "", policy.Tenant}, {"", "", "", policy.Global},
 	} {
 		for _, what := range [][2]string{{"weather", "forecast"}, {"weather", "*"}, {"*", "forecast"}, {"*", "*"}} {
 			rules = append(rules, policy.Rule{
-				Tenant: scope.tenant, Name: policy.Name{User: scope.user, Agent: scope.agent, Capability: what[0], Tool: what[1]},
+				Tenant: scope.tenant, Name: policy.Name{User: scope.user, Agent: scope.agent, Capability: what[0],
+					Tool: what[1]},
 			})
 			levels = append(levels, scope.level)
 		}
@@ -50,8 +52,8 @@ func TestTheNearestRuleDecides(t *testing.T) {
 					d := newDecider(t, policy.Options{Store: store, Source: what})
 					got, refusal := d.Fetch(t.Context(), &aCall)
 					if refusal != nil || got.Verdict != verdict || got.Level != levels[near] {
-						t.Fatalf("%+v before %+v: got %+v, %v; want %v by %v", rules[near], rules[far], got, refusal, verdict,
-							levels[near])
+						t.Fatalf("%+v before %+v: got %+v, %v; want %v by %v", rules[near], rules[far], got, refusal,
+							verdict, levels[near])
 					}
 				}
 			}

@@ -22,7 +22,8 @@ func tableOf(tb testing.TB, n int) (*router.Table, []string) {
 	for i := range n {
 		f := router.FleetConfig{Capability: fmt.Sprintf("capability-%d", i)}
 		for j := range 10 {
-			f.Backends = append(f.Backends, router.BackendConfig{Addr: fmt.Sprintf("10.%d.%d.%d:50051", i/256, i%256, j)})
+			f.Backends = append(f.Backends, router.BackendConfig{Addr: fmt.Sprintf("10.%d.%d.%d:50051", i/256, i%256,
+				j)})
 		}
 		cfg.Fleets = append(cfg.Fleets, f)
 		ids = append(ids, f.Capability)

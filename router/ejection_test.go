@@ -35,7 +35,8 @@ func TestWhatEjects(t *testing.T) {
 		"a success between": {
 			append(append(repeat(4, fail), well), repeat(4, fail)...), router.Ejection{}, false,
 		},
-		"a cancel between":            {append(append(repeat(4, fail), router.Outcome{}), fail), router.Ejection{}, true},
+		"a cancel between": {append(append(repeat(4, fail), router.Outcome{}), fail), router.Ejection{},
+			true},
 		"cancels":                     {repeat(100, router.Outcome{}), router.Ejection{}, false},
 		"answers":                     {repeat(100, well), router.Ejection{}, false},
 		"no connection":               {repeat(1, miss), router.Ejection{}, true},

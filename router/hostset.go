@@ -202,7 +202,8 @@ func (f *Fleet) Stats() Stats {
 	p := f.rebuildIfDue(f.clock.now())
 	s.mu.Unlock()
 	stats := Stats{
-		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.weightless, Draining: p.draining, Panic: p.panicked,
+		Usable: len(p.all), Down: p.down, Ejected: p.ejected, Off: p.weightless, Draining: p.draining,
+		Panic:     p.panicked,
 		Ejections: s.ejections.Load(), EjectionOverflow: s.overflow.Load(),
 		Retries: s.budget.allowed.Load(), RetriesDenied: s.budget.denied.Load(),
 	}
@@ -256,7 +257,8 @@ func (f *Fleet) noBackend() *call.Refusal {
 		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" belong to other sessions"
 		return r
 	case off:
-		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+" are drained or have the weight 0"
+		r.Reason, r.Message = "NO_BACKEND", "all backends of capability "+f.Capability+
+			" are drained or have the weight 0"
 		return r
 	}
 	_, summary := f.health.Ready()

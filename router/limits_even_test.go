@@ -29,8 +29,9 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 					board := newBoard()
 					var replicas []*limited
 					for i := range test.calls {
-						replicas = append(replicas, newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, &concurrency{},
-							router.Limit{PerBackend: 48 / backends, Wait: time.Hour}, named(backends)...))
+						replicas = append(replicas, newLimited(t, &replica{board: board, name: fmt.Sprint(i)},
+							&concurrency{}, router.Limit{PerBackend: 48 / backends, Wait: time.Hour},
+							named(backends)...))
 					}
 					synctest.Wait()
 					var last time.Duration // that a call waited

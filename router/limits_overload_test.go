@@ -69,10 +69,11 @@ func TestLimitUnderOverload(t *testing.T) {
 		queue     int
 		least     float64 // answers, of those that are possible
 	}{
-		"twice the calls":            {2, []time.Duration{time.Second}, 100, 0.8},
-		"ten times the calls":        {10, []time.Duration{time.Second}, 100, 0.8},
-		"a short queue":              {2, []time.Duration{time.Second}, 10, 0.8},
-		"patience of many kinds":     {2, []time.Duration{400 * time.Millisecond, 2 * time.Second, time.Hour}, 100, 0.8},
+		"twice the calls":     {2, []time.Duration{time.Second}, 100, 0.8},
+		"ten times the calls": {10, []time.Duration{time.Second}, 100, 0.8},
+		"a short queue":       {2, []time.Duration{time.Second}, 10, 0.8},
+		"patience of many kinds": {2, []time.Duration{400 * time.Millisecond, 2 * time.Second, time.Hour}, 100,
+			0.8},
 		"as many calls as can be":    {0.8, []time.Duration{time.Second}, 100, 0.9},
 		"deadlines of two calls":     {2, []time.Duration{250 * time.Millisecond}, 100, 0.7},
 		"a queue that is very large": {2, []time.Duration{2 * time.Second}, 10_000, 0.8},

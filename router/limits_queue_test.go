@@ -58,7 +58,8 @@ func TestEnterAllocatesNothing(t *testing.T) {
 func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second}, named(1)...)
+		r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second},
+			named(1)...)
 		release := r.hold(router.PermitRequest{})
 		ends := make(chan router.PermitResult, 3)
 		end := func(a router.PermitResult) { ends <- a }
@@ -189,13 +190,15 @@ func TestLimitChanges(t *testing.T) {
 		"no limit":      {router.Limit{}, named(1)},
 		"a new backend": {router.Limit{PerBackend: 1}, named(2)},
 		"another one":   {router.Limit{PerBackend: 1}, named(2)[1:]},
-		"one without":   {router.Limit{PerBackend: 1}, []router.BackendConfig{{Addr: "a0:1"}, {Addr: "b:1", Limit: -1}}},
+		"one without": {router.Limit{PerBackend: 1}, []router.BackendConfig{{Addr: "a0:1"},
+			{Addr: "b:1", Limit: -1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				board := newBoard()
-				r := newLimited(t, &replica{board: board, name: "1"}, &concurrency{}, router.Limit{PerBackend: 1}, named(1)...)
+				r := newLimited(t, &replica{board: board, name: "1"}, &concurrency{}, router.Limit{PerBackend: 1},
+					named(1)...)
 				release := r.hold(router.PermitRequest{})
 				waiting := chanOf(r, router.PermitRequest{})
 				r.router.Swap(newTable(t, r.config(change.limit, change.backends...), r.router.Table()))

@@ -45,7 +45,8 @@ func TestLimitOfADeadReplica(t *testing.T) {
 		board, concurrent := newBoard(), &concurrency{}
 		dying := &replica{board: board, name: "dying"}
 		first := newLimited(t, dying, concurrent, router.Limit{PerBackend: 2}, named(1)...)
-		second := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
+		second := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2},
+			named(1)...)
 		first.hold(router.PermitRequest{})
 		first.hold(router.PermitRequest{})
 		dying.die()

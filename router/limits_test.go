@@ -159,8 +159,10 @@ func TestLimitIsFairToReplicas(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		board, concurrent := newBoard(), &concurrency{}
-		busy := newLimited(t, &replica{board: board, name: "busy"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
-		other := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2}, named(1)...)
+		busy := newLimited(t, &replica{board: board, name: "busy"}, concurrent, router.Limit{PerBackend: 2},
+			named(1)...)
+		other := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2},
+			named(1)...)
 		ctx, stop := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		for range 20 {
@@ -207,7 +209,8 @@ func TestLimitUnderContention(t *testing.T) {
 		var replicas []*limited
 		calls := make([]atomic.Int64, 3)
 		for i := range calls {
-			r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, concurrent, router.Limit{PerBackend: 6}, named(1)...)
+			r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, concurrent, router.Limit{PerBackend: 6},
+				named(1)...)
 			replicas = append(replicas, r)
 			for range 20 {
 				work.Go(func() {

@@ -148,7 +148,8 @@ func (t *Table) conflict(k Key) *call.Refusal {
 func keyMissing(domains []string) *call.Refusal {
 	ways := "metadata x-capability-id or capability_id in an InvokeRequest"
 	if len(domains) > 0 {
-		ways = "metadata x-capability-id, capability_id in an InvokeRequest, or the authority <capability>." + domains[0]
+		ways = "metadata x-capability-id, capability_id in an InvokeRequest, or the authority <capability>." +
+			domains[0]
 	}
 	return &call.Refusal{
 		Kind:    call.InvalidArgument,

@@ -37,10 +37,12 @@ func TestResolveTellsNothingOfOthers(t *testing.T) {
 		{Capability: "weather", Services: []string{"p.Weather"}}, {Capability: "news", Services: []string{"p.News"}},
 	}}, nil)
 	without := newTable(t, router.Config{
-		Domains: []string{domain}, Fleets: []router.FleetConfig{{Capability: "weather", Services: []string{"p.Weather"}}},
+		Domains: []string{domain}, Fleets: []router.FleetConfig{
+			{Capability: "weather", Services: []string{"p.Weather"}}},
 	}, nil)
 	for _, k := range []router.Key{
-		{Metadata: "news"}, {Message: "news"}, {Metadata: "news", Message: "news"}, {Metadata: "news", Service: "p.News"},
+		{Metadata: "news"}, {Message: "news"}, {Metadata: "news", Message: "news"},
+		{Metadata: "news", Service: "p.News"},
 		{Authority: "news." + domain}, {Authority: "NEWS." + domain + ":1"}, {
 			Authority: "news." + domain, Metadata: "news", Service: "p.News",
 		},
@@ -86,15 +88,19 @@ func TestResolve(t *testing.T) {
 		"service, other authority":   {router.Key{Service: "p.News", Authority: "localhost:8080"}, "news", 0, nil},
 		"metadata beats service":     {router.Key{Metadata: "weather", Service: "p.News"}, "weather", 0, nil},
 		"message beats service":      {router.Key{Message: "weather", Service: "p.News"}, "weather", 0, nil},
-		"authority beats service":    {router.Key{Authority: "weather.other.test", Service: "p.News"}, "weather", 0, nil},
+		"authority beats service": {router.Key{Authority: "weather.other.test", Service: "p.News"}, "weather", 0,
+			nil},
 		"all agree": {
 			router.Key{Metadata: "weather", Message: "weather", Authority: "Weather.other.test"}, "weather", 0, nil,
 		},
-		"foreign authority is no key": {router.Key{Metadata: "weather", Authority: "news.example.com"}, "weather", 0, nil},
+		"foreign authority is no key": {router.Key{Metadata: "weather", Authority: "news.example.com"}, "weather", 0,
+			nil},
 
-		"nothing":                    {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"unknown service":            {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
-		"foreign service":            {router.Key{Service: "p.Other", Foreign: true}, "METHOD_UNKNOWN", call.Unimplemented, nil},
+		"nothing": {router.Key{}, "ROUTING_KEY_MISSING", call.InvalidArgument, nil},
+		"unknown service": {router.Key{Service: "p.Other"}, "ROUTING_KEY_MISSING", call.InvalidArgument,
+			nil},
+		"foreign service": {router.Key{Service: "p.Other", Foreign: true}, "METHOD_UNKNOWN",
+			call.Unimplemented, nil},
 		"foreign service of a fleet": {router.Key{Service: "p.News", Foreign: true}, "news", 0, nil},
 		"foreign service, metadata":  {router.Key{Service: "p.Other", Metadata: "news", Foreign: true}, "news", 0, nil},
 		"domain itself": {
@@ -137,14 +143,16 @@ func TestResolve(t *testing.T) {
 			map[string]string{"capability": "nope"},
 		},
 		"ids are exact": {
-			router.Key{Metadata: "Weather"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "Weather"},
+			router.Key{Metadata: "Weather"}, "CAPABILITY_UNKNOWN", call.NotFound,
+			map[string]string{"capability": "Weather"},
 		},
 		"long label": {
 			router.Key{Authority: long + ".other.test"}, "CAPABILITY_UNKNOWN", call.NotFound,
 			map[string]string{"capability": long[:63] + "…"},
 		},
 		"bytes that are no id": {
-			router.Key{Message: "\xff\n"}, "CAPABILITY_UNKNOWN", call.NotFound, map[string]string{"capability": "\uFFFD\n"},
+			router.Key{Message: "\xff\n"}, "CAPABILITY_UNKNOWN", call.NotFound,
+			map[string]string{"capability": "\uFFFD\n"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

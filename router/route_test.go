@@ -246,7 +246,8 @@ func TestDeadlines(t *testing.T) {
 		{router.Deadlines{}, call.StreamInvoke, 0, false, time.Hour},
 		{router.Deadlines{Max: time.Second}, call.Invoke, 0, false, time.Second},
 	} {
-		table := newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "a", Deadlines: test.limits}}}, nil)
+		table := newTable(t, router.Config{Fleets: []router.FleetConfig{{Capability: "a", Deadlines: test.limits}}},
+			nil)
 		if got := table.Fleet("a").Deadlines.For(test.method, test.asked, test.has); got != test.want {
 			t.Errorf("%+v %v asked %v %v: %v, want %v", test.limits, test.method, test.asked, test.has, got, test.want)
 		}

@@ -156,7 +156,8 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	f := &Fleet{Capability: strings.Clone(cfg.Capability), details: &details{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
 		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
-		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource), limit: cfg.Limit.withDefaults(),
+		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource),
+		limit: cfg.Limit.withDefaults(),
 	}}
 	if f.slowStart == 0 {
 		f.slowStart = 30 * time.Second

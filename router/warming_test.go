@@ -100,7 +100,8 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%d go on, and nothing is known; warming %t", n, c.Warming())
 		}
 		w.health(live, health.Backend{}, live, health.Backend{})
-		if got := []call.Dialect{<-first, <-second}; got[0] != call.Live || got[1] != call.Live || time.Since(began) > 0 {
+		if got := []call.Dialect{<-first, <-second}; got[0] != call.Live || got[1] != call.Live ||
+			time.Since(began) > 0 {
 			t.Errorf("they went on after %v with %v", time.Since(began), got)
 		}
 		if got := <-late; got != call.Auto || time.Since(began) != 500*time.Millisecond {

@@ -114,8 +114,8 @@ func TestAnswersGRPCGo(t *testing.T) {
 					t.Fatalf("status %v, want %v", err, tt.code)
 				}
 				if len(sizes) != tt.count || len(sizes) > 0 && sizes[0] != tt.size {
-					t.Fatalf("%d messages, the first of %v bytes; want %d of %d", len(sizes), sizes[:min(1, len(sizes))], tt.count,
-						tt.size)
+					t.Fatalf("%d messages, the first of %v bytes; want %d of %d", len(sizes),
+						sizes[:min(1, len(sizes))], tt.count, tt.size)
 				}
 			}
 		})

@@ -27,7 +27,8 @@ func TestAllAgree(t *testing.T) {
 		}
 		for _, a := range []*act{peace, failure, empty} {
 			if a.live > 1 || a.down > 2 {
-				t.Errorf("%d replicas, %s: %d probe a backend that is up, %d one that is down", replicas, a.name, a.live, a.down)
+				t.Errorf("%d replicas, %s: %d probe a backend that is up, %d one that is down", replicas, a.name,
+					a.live, a.down)
 			}
 		}
 		if fewer.well < 0 || fewer.news > 0 {

@@ -20,7 +20,8 @@ func main() {
 	file := flag.String("out", "", "markdown `file` whose part between <!-- fleetsim --> markers gets the table")
 	flag.Parse()
 	if *replicas < 2 || *backends < perFleet || *share < 0 || *share > 100 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "fleetsim: at least two replicas and ten backends are needed, and a share from 0 to 100")
+		fmt.Fprintln(os.Stderr, "fleetsim: at least two replicas and ten backends are needed, and a share from 0 to "+
+			"100")
 		flag.Usage()
 		os.Exit(2)
 	}

@@ -16,8 +16,8 @@ func head(out io.Writer) {
 func row(out io.Writer, a *act, outcome string) {
 	each := float64(a.replicas)
 	fmt.Fprintf(out,
-		"| %s | %.0f s | %.0f | %d, %d | %.0f | %.1f | %.0f%% | %.0f notices/s, %s | %s | %s%d of %d replicas agree |\n",
-		a.name, a.lasts.Seconds(), a.probes, a.live, a.down, a.commands, a.commands/each, 100*a.busy,
+		"| %s | %.0f s | %.0f | %d, %d | %.0f | %.1f | %.0f%% | %.0f notices/s, %s | %s | %s%d of %d replicas agree "+
+			"|\n", a.name, a.lasts.Seconds(), a.probes, a.live, a.down, a.commands, a.commands/each, 100*a.busy,
 		a.notices, size(a.published), size(a.delivered/each), outcome, a.agree, a.replicas)
 }
 

@@ -99,7 +99,9 @@ func (w *world) emptyRestart() *act {
 func (w *world) replicasDie(n int) *act {
 	w.kill(n)
 	return w.play(fmt.Sprintf("%d replicas die", n), 15*time.Second, func() bool {
-		return w.count(func(n *node) bool { return n.replica.Stats().Replicas == len(w.redis.nodes) }) == len(w.redis.nodes)
+		return w.count(func(n *node) bool {
+			return n.replica.Stats().Replicas == len(w.redis.nodes)
+		}) == len(w.redis.nodes)
 	})
 }
 

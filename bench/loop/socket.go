@@ -55,7 +55,8 @@ func (l *Loop) Listen(addr netip.AddrPort, accept func() Handler) (netip.AddrPor
 	if !ok {
 		return addr, fmt.Errorf("listening on %T", name)
 	}
-	return netip.AddrPortFrom(netip.AddrFrom4(got.Addr), uint16(got.Port)), l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
+	return netip.AddrPortFrom(netip.AddrFrom4(got.Addr), uint16(got.Port)),
+		l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
 }
 
 func (l *Loop) acceptOne() error {

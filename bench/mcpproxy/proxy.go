@@ -40,8 +40,9 @@ func New(backend, tool string) (*Proxy, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &sdk.CallToolResult{IsError: reply.GetError() != "", StructuredContent: json.RawMessage(reply.GetResultJson()),
-				Content: []sdk.Content{&sdk.TextContent{Text: string(reply.GetResultJson())}}}, nil
+			return &sdk.CallToolResult{IsError: reply.GetError() != "",
+				StructuredContent: json.RawMessage(reply.GetResultJson()),
+				Content:           []sdk.Content{&sdk.TextContent{Text: string(reply.GetResultJson())}}}, nil
 		})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
@@ -52,7 +53,8 @@ func New(backend, tool string) (*Proxy, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	return &Proxy{conn: conn, server: &http.Server{Handler: mux, Protocols: protocols, ReadHeaderTimeout: time.Minute}}, nil
+	return &Proxy{conn: conn, server: &http.Server{Handler: mux, Protocols: protocols, ReadHeaderTimeout: time.Minute}},
+		nil
 }
 
 // Serve accepts until Close.

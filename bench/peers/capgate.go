@@ -82,8 +82,8 @@ func fleets(n int, backend netip.AddrPort) string {
 		}
 		// Probes cost the same whatever the calls do: they are kept out of the windows.
 		fmt.Fprintf(&b,
-			"  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: 10m}\n",
-			name, backend)
+			"  - capability: %s\n    backends: [%q]\n    dialect: doc\n    policy: allow\n    health: {interval: "+
+				"10m}\n", name, backend)
 	}
 	return b.String()
 }

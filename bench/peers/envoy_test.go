@@ -25,7 +25,8 @@ func TestDescriptorsAreWholeAndHaveTheRoute(t *testing.T) {
 	check.Must(t, err)
 	d, err := files.FindDescriptorByName("selu.capability.Capability.Invoke")
 	check.Must(t, err)
-	rule, _ := proto.GetExtension(d.(protoreflect.MethodDescriptor).Options(), annotations.E_Http).(*annotations.HttpRule)
+	rule, _ := proto.GetExtension(d.(protoreflect.MethodDescriptor).Options(),
+		annotations.E_Http).(*annotations.HttpRule)
 	if rule.GetPost() != InvokePath || rule.GetBody() != "*" {
 		t.Errorf("the route is %v", rule)
 	}

@@ -44,7 +44,8 @@ func measured(s Spec) Spec {
 
 func played(name, title, role string, more ...string) Spec {
 	return Spec{Name: name, Title: title, build: func(env Env, _ string, listen netip.AddrPort) (command, error) {
-		return command{path: env.Self, args: append(append([]string{role}, more...), listen.String(), env.Backend.String()), env: procs(1)}, nil
+		return command{path: env.Self, args: append(append([]string{role}, more...), listen.String(),
+			env.Backend.String()), env: procs(1)}, nil
 	}}
 }
 

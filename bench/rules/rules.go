@@ -46,7 +46,8 @@ func Fill(s *redistest.Server) {
 		for at := tenant; at < Rules; {
 			args := []any{"HSET", fmt.Sprintf("cg:{tenant-%02d:policy}:rules", tenant)}
 			for range 1000 {
-				args = append(args, fmt.Sprintf("user-%06d::weather:get_current_weather", at), `{"verdict":"allow","at":1}`)
+				args = append(args, fmt.Sprintf("user-%06d::weather:get_current_weather", at),
+					`{"verdict":"allow","at":1}`)
 				at += tenants
 			}
 			s.Do(args...)

@@ -162,7 +162,8 @@ func (m *measurement) route() error {
 	var failed error
 	once := func(int) {
 		for _, id := range ids {
-			fleet, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080"}, anyone{})
+			fleet, refusal := table.Resolve(router.Key{Metadata: id, Message: id, Authority: "localhost:8080"},
+				anyone{})
 			if refusal == nil {
 				var claim router.Permit
 				if _, claim, refusal = fleet.Route(nil); refusal == nil {

@@ -53,7 +53,8 @@ func TestSmall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "capgate-forward")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o",
+		program, ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -152,7 +153,9 @@ func TestSettings(t *testing.T) {
 		"CAPGATE_URL            http://HOST:PORT":                     {"serve"},
 	} {
 		var told strings.Builder
-		if exit := run(args, func(string) string { return "" }, &told); exit != 2 || !strings.Contains(told.String(), want) {
+		if exit := run(args, func(string) string {
+			return ""
+		}, &told); exit != 2 || !strings.Contains(told.String(), want) {
 			t.Errorf("%q: %d %s", args, exit, told.String())
 		}
 	}

@@ -11,7 +11,8 @@ func engineRow() row {
 				"{{capability}} messages"}, query{"sum by (capability) (capgate_engine_agents" + ofFleet +
 				")", "{{capability}} agents"}),
 		chart("Messages", "reqps", "By the outcome of waiting; full: the queue was full, left: the "+
-			"caller left, unknown: Redis was unavailable.", per("capability, result", "capgate_engine_turns_total"+ofFleet)),
+			"caller left, unknown: Redis was unavailable.", per("capability, result", "capgate_engine_turns_total"+
+			ofFleet)),
 		chart("Wait for a turn", "s", "", quantiles("capgate_engine_turn_wait_seconds", ofFleet)...),
 		chart("Answers cut off", "reqps", "The caller was too far behind, or the engine's stream broke.",
 			per("capability, reason", "capgate_engine_cut_off_total"+ofFleet)),

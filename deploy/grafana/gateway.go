@@ -10,7 +10,8 @@ func process(metric string) string {
 
 func gateway() dashboard {
 	return dashboard{
-		name: "gateway", title: "The gateway itself", about: "Processes, connections, Redis and configuration of replicas.",
+		name: "gateway", title: "The gateway itself",
+		about:     "Processes, connections, Redis and configuration of replicas.",
 		variables: []variable{{"instance", "capgate_build_info"}},
 		rows: []row{
 			replicasRow(),
@@ -34,7 +35,8 @@ func replicasRow() row {
 		chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.",
 			per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
 		chart("Audit log", "cps", "Records written and lost.", rate("capgate_audit_records_total"+ofReplica, "written"),
-			query{"sum by (reason) (rate(capgate_audit_lost_total" + ofReplica + "[$__rate_interval]))", "lost: {{reason}}"}),
+			query{"sum by (reason) (rate(capgate_audit_lost_total" + ofReplica + "[$__rate_interval]))",
+				"lost: {{reason}}"}),
 		chart("Audit log fails", "short",
 			"1 while it cannot be written; with audit.required, calls are rejected.",
 			query{"capgate_audit_failing" + ofReplica, "{{instance}}"}),
@@ -57,8 +59,8 @@ func callersRow() row {
 			per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
 		chart("Connections refused", "cps",
 			"network: too many of one address; reserved: the rest is for addresses of authenticated "+
-				"clients; handshake: too many of one address waited; memory: their owner has used up its share; evicted: one "+
-				"without a credential made room for another.",
+				"clients; handshake: too many of one address waited; memory: their owner has used up its share; "+
+				"evicted: one "+"without a credential made room for another.",
 			per("reason", "capgate_connections_refused_total"+ofReplica),
 			query{"sum by (reason) (rate(capgate_admin_connections_refused_total" + ofReplica + "[$__rate_interval]))",
 				"admin API: {{reason}}"}),

@@ -149,8 +149,8 @@ func (v variable) grafana() grafanaVariable {
 // annotations mark restarts and reloads on all dashboards.
 func annotations() []grafanaAnnotation {
 	mark := func(name, color, expr, title string) grafanaAnnotation {
-		return grafanaAnnotation{Name: name, Enable: true, IconColor: color, Datasource: source, Expr: expr, Step: "30s",
-			TitleFormat: title, UseValueForTime: true}
+		return grafanaAnnotation{Name: name, Enable: true, IconColor: color, Datasource: source, Expr: expr,
+			Step: "30s", TitleFormat: title, UseValueForTime: true}
 	}
 	return []grafanaAnnotation{
 		mark("Starts", "orange", "1000 * process_start_time_seconds and on (instance, job) capgate_build_info",
@@ -189,7 +189,9 @@ func (p *panel) links(dashboard string) (links []grafanaDataLink) {
 	for _, of := range []struct{ label, dashboard, title string }{
 		{"capability", "fleets", "Fleet"}, {"tenant", "tenants", "Tenant"}, {"instance", "gateway", "Replica"},
 	} {
-		named := slices.ContainsFunc(p.queries, func(q query) bool { return strings.Contains(q.legend, "{{"+of.label+"}}") })
+		named := slices.ContainsFunc(p.queries, func(q query) bool {
+			return strings.Contains(q.legend, "{{"+of.label+"}}")
+		})
 		if of.dashboard != dashboard && named {
 			value := "${__field.labels." + of.label + ":percentencode}"
 			if p.kind == table {

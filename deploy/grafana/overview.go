@@ -35,7 +35,8 @@ func overview() dashboard {
 					per("reason", "capgate_refusals_total")),
 				stacks("Failed", "reqps", "Calls that the relay ended because of a failure.",
 					per("failure", "capgate_failures_total")),
-				chart("Bytes", "Bps", "Bytes of messages; in: from callers.", per("direction", "capgate_call_bytes_total")),
+				chart("Bytes", "Bps", "Bytes of messages; in: from callers.",
+					per("direction", "capgate_call_bytes_total")),
 			}},
 		},
 	}

@@ -6,7 +6,8 @@ func policies() dashboard {
 		rows: []row{
 			{title: "Decisions", panels: []panel{
 				stacks("Decisions", "reqps", "On calls of tools.", per("decision", "capgate_policy_decisions_total")),
-				stacks("Decided by", "reqps", "The level that decided.", per("level", "capgate_policy_decisions_total")),
+				stacks("Decided by", "reqps", "The level that decided.",
+					per("level", "capgate_policy_decisions_total")),
 				chart("From memory", "percentunit", "Share of decisions without a lookup in Redis.",
 					query{`sum(rate(capgate_policy_decisions_total{cached="true"}[$__rate_interval])) / ` +
 						`sum(rate(capgate_policy_decisions_total[$__rate_interval]))`, "from memory"}),
@@ -58,7 +59,8 @@ func approvalsRow() row {
 			"First: carried out. Replayed, joined: got the stored response. Unknown: the outcome of the first "+
 				"call is unknown.", per("result", "capgate_idempotency_calls_total")),
 		chart("Idempotency: in progress", "short", "",
-			query{"sum(capgate_idempotency_running)", "carried out"}, query{"sum(capgate_idempotency_waiting)", "wait"}),
+			query{"sum(capgate_idempotency_running)", "carried out"},
+			query{"sum(capgate_idempotency_waiting)", "wait"}),
 		chart("Notices: events", "cps", "By destination. Late: the approval was over before. Dead: given up.",
 			per("destination, result", "capgate_webhook_events_total")),
 		chart("Notices: requests", "cps", "Failed requests, and retries.",

@@ -88,7 +88,8 @@ func (w window) wrap(text string, fold bool) (lines []string) {
 	return lines
 }
 
-// film returns the recording as an animated SVG, which begins when the first command has been typed. Where a reader prefers no motion, all of it is shown at once.
+// film returns the recording as an animated SVG, which begins when the first command has been typed. Where a reader
+// prefers no motion, all of it is shown at once.
 func (w window) film(t theme, scenes []scene) string {
 	s := w.stage(scenes)
 	width := float64(w.columns)*w.charWidth + 2*margin + 2
@@ -100,8 +101,8 @@ func (w window) film(t theme, scenes []scene) string {
 		width, upper+lower+margin, w.size)
 	body := w.terminal(f, "agent", 0, width, w.agent, s.agent) + w.status(f, s, width) +
 		w.terminal(f, "approver", upper+margin, width, w.approver, s.approver)
-	fmt.Fprintf(&b, "<style>\n%s.gone{opacity:0}\n@media (prefers-reduced-motion:reduce){*{animation:none!important}}\n</style>\n%s</svg>\n",
-		css.String(), body)
+	fmt.Fprintf(&b, "<style>\n%s.gone{opacity:0}\n@media "+
+		"(prefers-reduced-motion:reduce){*{animation:none!important}}\n</style>\n%s</svg>\n", css.String(), body)
 	return t.paint(b.String())
 }
 
@@ -112,7 +113,8 @@ func (w window) terminal(f *frames, title string, top, width float64, lines int,
 	var b strings.Builder
 	fmt.Fprintf(&b, `<g transform="translate(0 %g)"><rect x=".5" y=".5" width="%g" height="%g" rx="8" fill="@back" stroke="@line"/>`+
 		`<path d="M.5 8.5a8 8 0 0 1 8-8h%g a8 8 0 0 1 8 8v%d H.5z" fill="@pane" stroke="@line"/>`+
-		`<text x="%d" y="22" fill="@dim">%s</text>`+"\n", top, width-1, w.height(lines)-1, width-17, bar-8, margin, title)
+		`<text x="%d" y="22" fill="@dim">%s</text>`+"\n", top, width-1, w.height(lines)-1, width-17, bar-8, margin,
+		title)
 	for i, l := range text[max(0, len(text)-lines):] {
 		y := bar + margin + float64(i+1)*w.lineGap - 6
 		ink := "@dim"
@@ -150,7 +152,8 @@ type frames struct {
 
 func (f *frames) rule(timing, keys string) string {
 	f.count++
-	fmt.Fprintf(f.css, ".k%d{animation:k%[1]d %.2fs %s -2.2s infinite}@keyframes k%[1]d{%[4]s}\n", f.count, f.total, timing, keys)
+	fmt.Fprintf(f.css, ".k%d{animation:k%[1]d %.2fs %s -2.2s infinite}@keyframes k%[1]d{%[4]s}\n", f.count, f.total,
+		timing, keys)
 	return fmt.Sprintf("k%d", f.count)
 }
 
@@ -164,8 +167,9 @@ func (f *frames) between(from, to float64) string {
 
 // uncover moves a cover off a line, character by character.
 func (f *frames) uncover(at, characters, width float64) string {
-	name := f.rule("linear", fmt.Sprintf("0%%,%s{transform:translateX(0);opacity:1;animation-timing-function:steps(%.0f)}"+
-		"%s{transform:translateX(%gpx);opacity:1}%.2f%%,100%%{opacity:0}",
-		f.percent(at), characters, f.percent(at+typing*characters), characters*width, 100*(at+typing*characters)/f.total+.01))
+	name := f.rule("linear", fmt.Sprintf(
+		"0%%,%s{transform:translateX(0);opacity:1;animation-timing-function:steps(%.0f)}"+
+			"%s{transform:translateX(%gpx);opacity:1}%.2f%%,100%%{opacity:0}", f.percent(at), characters,
+		f.percent(at+typing*characters), characters*width, 100*(at+typing*characters)/f.total+.01))
 	return name
 }

@@ -35,7 +35,8 @@ func record(ctx context.Context) ([]scene, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a directory below the system's temporary one
 	d := demo{program: filepath.Join(dir, "capgate"), public: freeAddress(), admin: freeAddress()}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", d.program, "./cmd/capgate").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", d.program,
+		"./cmd/capgate").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building capgate: %w: %s", err, out)
 	}
 	ctx, stop := context.WithCancel(ctx)

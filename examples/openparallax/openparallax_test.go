@@ -82,7 +82,8 @@ func TestAgentsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	refused := status.Error(codes.Unavailable, "no engine")
 	g, failed := run(t, refused, refused, refused, nil)
-	if len(g.agents) != 3 || len(failed) != 4 || !errors.Is(failed[3], openparallax.ErrGivenUp) || status.Code(errors.Unwrap(failed[0])) != codes.Unavailable {
+	if len(g.agents) != 3 || len(failed) != 4 || !errors.Is(failed[3], openparallax.ErrGivenUp) ||
+		status.Code(errors.Unwrap(failed[0])) != codes.Unavailable {
 		t.Errorf("%d agents, which failed: %v", len(g.agents), failed)
 	}
 	if _, token, ok := strings.Cut(g.agents[0], ":"); !ok || token == "" || g.agents[1] != g.agents[0] {

@@ -50,7 +50,8 @@ func (c *Client) Upload(ctx context.Context, f File) (id string, err error) {
 // Download fetches a file that a result names.
 func (c *Client) Download(ctx context.Context, id string) (f File, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
-		stream, err := c.rpc.DownloadOutputArtifact(ctx, &livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: id})
+		stream, err := c.rpc.DownloadOutputArtifact(ctx,
+			&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: id})
 		if err != nil {
 			return err
 		}

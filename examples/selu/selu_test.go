@@ -173,7 +173,8 @@ func TestFiles(t *testing.T) {
 	}
 	first, second := check.Received(t, c.uploads, "the upload"), check.Received(t, c.uploads, "the upload")
 	if len(first.GetData()) != 256<<10 || first.GetFilename() != "a" || first.GetMimeType() != "text/csv" ||
-		len(second.GetData()) != 44<<10 || second.GetFilename() != "" || second.GetMimeType() != "" || len(c.uploads) != 0 {
+		len(second.GetData()) != 44<<10 || second.GetFilename() != "" || second.GetMimeType() != "" ||
+		len(c.uploads) != 0 {
 		t.Errorf("the chunks are not those of the orchestrator: %+v; %+v; %d more", first, second, len(c.uploads))
 	}
 	_, err = client.Upload(t.Context(), selu.File{Name: "b"})

@@ -77,7 +77,8 @@ func TestReplicasAgree(t *testing.T) {
 	if a, b := today(t, morning, "Rome"), today(t, night, "Rome"); a != b {
 		t.Errorf("one day, two answers: %+v, %+v", a, b)
 	}
-	if a, b := today(t, morning, "Rome"), today(t, tomorrow, "Rome"); a.Temperature == b.Temperature || a.Date == b.Date {
+	if a, b := today(t, morning, "Rome"), today(t, tomorrow, "Rome"); a.Temperature == b.Temperature ||
+		a.Date == b.Date {
 		t.Errorf("two days, one answer: %+v", a)
 	}
 }

@@ -180,7 +180,8 @@ func TestFilesSurviveTheRoundTrip(t *testing.T) {
 		}
 		f, toolError := download(t, c, id)
 		if toolError != "" || !bytes.Equal(f.data, data) || f.chunks != tc.chunks {
-			t.Errorf("%d bytes: got %d in %d chunks, want %d; error %q", tc.size, len(f.data), f.chunks, tc.chunks, toolError)
+			t.Errorf("%d bytes: got %d in %d chunks, want %d; error %q", tc.size, len(f.data), f.chunks, tc.chunks,
+				toolError)
 		}
 		if f.name != "passwd" || f.mimeType != "application/octet-stream" {
 			t.Errorf("stored as %q, %q", f.name, f.mimeType)
@@ -215,7 +216,8 @@ func TestUploadBounds(t *testing.T) {
 func TestUploadsUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
 	ended, asked := make(chan error, 3), make(chan struct{}, 16)
-	c := serve(t, weather.Config{MaxHeldBytes: 1 << 20}, grpc.ChainStreamInterceptor(reportEnd(ended), reportRecv(asked)))
+	c := serve(t, weather.Config{MaxHeldBytes: 1 << 20}, grpc.ChainStreamInterceptor(reportEnd(ended),
+		reportRecv(asked)))
 	ctx, cancel := context.WithCancel(t.Context())
 	first, err := c.UploadInputArtifact(ctx)
 	if err != nil {

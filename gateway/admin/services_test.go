@@ -50,10 +50,10 @@ func TestHEAD(t *testing.T) {
 	t.Parallel()
 	service := admin.NewService[capgatepb.CallsServer](calls{}, capgatepb.RegisterCallsServer,
 		capgatepb.RegisterCallsHandlerServer)
-	service.Serve = map[string]runtime.HandlerFunc{capgatepb.Calls_WatchCalls_FullMethodName: func(w http.ResponseWriter,
-		_ *http.Request, _ map[string]string) {
-		w.WriteHeader(http.StatusAccepted)
-	}}
+	service.Serve = map[string]runtime.HandlerFunc{
+		capgatepb.Calls_WatchCalls_FullMethodName: func(w http.ResponseWriter, _ *http.Request, _ map[string]string) {
+			w.WriteHeader(http.StatusAccepted)
+		}}
 	services, err := admin.NewServices(service)
 	check.Must(t, err)
 	mux := guard.NewMux()
@@ -70,15 +70,16 @@ func TestHEAD(t *testing.T) {
 		check.Must(t, resp.Body.Close())
 		return fmt.Sprint(resp.StatusCode, resp.Header["Allow"], resp.Header["Content-Type"], resp.ContentLength)
 	}
-	for path, status := range map[string]string{"/v1/calls": "200 ", "/v1/calls?page_size=x": "400 ", "/v1/calls:x": "404 "} {
+	for path, status := range map[string]string{"/v1/calls": "200 ", "/v1/calls?page_size=x": "400 ",
+		"/v1/calls:x": "404 "} {
 		if get, head := answers(http.MethodGet, path), answers(http.MethodHead, path); head != get ||
 			!strings.HasPrefix(get, status) {
 			t.Errorf("%s: GET %s, HEAD %s", path, get, head)
 		}
 	}
 	const stream = "/v1/calls/events"
-	if get, head := answers(http.MethodGet, stream), answers(http.MethodHead, stream); !strings.HasPrefix(get, "202 ") ||
-		!strings.HasPrefix(head, "405 [GET]") {
+	if get, head := answers(http.MethodGet, stream), answers(http.MethodHead, stream); !strings.HasPrefix(get,
+		"202 ") || !strings.HasPrefix(head, "405 [GET]") {
 		t.Errorf("a stream: GET %s, HEAD %s", get, head)
 	}
 }

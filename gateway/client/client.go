@@ -63,7 +63,9 @@ func Networks(r *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (net
 	}
 	return func(addr net.Addr) (netip.Prefix, bool) {
 		a := clientaddr.AddrOf(addr)
-		if !a.IsValid() || r.Trusts(a) || slices.ContainsFunc(exempt, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		if !a.IsValid() || r.Trusts(a) || slices.ContainsFunc(exempt, func(p netip.Prefix) bool {
+			return p.Contains(a)
+		}) {
 			return netip.Prefix{}, false
 		}
 		return clientaddr.Network(a), true

@@ -29,7 +29,8 @@ func varint(num protowire.Number, v uint64) []byte {
 func tag(num protowire.Number, typ protowire.Type) []byte { return protowire.AppendTag(nil, num, typ) }
 
 func groups(depth int) []byte {
-	return wire(bytes.Repeat(tag(9, protowire.StartGroupType), depth), bytes.Repeat(tag(9, protowire.EndGroupType), depth))
+	return wire(bytes.Repeat(tag(9, protowire.StartGroupType), depth),
+		bytes.Repeat(tag(9, protowire.EndGroupType), depth))
 }
 
 // TestReadKeyFindsContent: the fields that ReadKey does not decode are found as well.
@@ -63,11 +64,12 @@ func TestReadKey(t *testing.T) {
 		{"a varint that protobuf.js takes for a text", wire(str(1, "allowed"), []byte{0x08, 0x03}), "", "", "",
 			dialect.ErrAmbiguous},
 		{"a tag that Python does not know", wire([]byte{0x8a, 0x00, 0x01, 't'}), "", "", "", dialect.ErrAmbiguous},
-		{"a group", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")), "",
-			"", "", dialect.ErrAmbiguous},
+		{"a group", wire(tag(8, protowire.StartGroupType), str(5, "no"), tag(8, protowire.EndGroupType), str(1, "t")),
+			"", "", "", dialect.ErrAmbiguous},
 		{"end of no group", tag(3, protowire.EndGroupType), "", "", "", dialect.ErrAmbiguous},
 		{"field number 0", str(0, "x"), "", "", "", dialect.ErrAmbiguous},
-		{"field number too high", wire([]byte{0x82, 0x80, 0x80, 0x80, 0x10}, []byte{0}), "", "", "", dialect.ErrAmbiguous},
+		{"field number too high", wire([]byte{0x82, 0x80, 0x80, 0x80, 0x10}, []byte{0}), "", "", "",
+			dialect.ErrAmbiguous},
 		{"not UTF-8", str(5, "a\xff"), "", "", "", dialect.ErrAmbiguous},
 		{"a thread that is not UTF-8", str(6, "a\xff"), "", "", "", dialect.ErrAmbiguous},
 		{"a byte order mark", str(1, "\ufefftool"), "", "", "", dialect.ErrAmbiguous},

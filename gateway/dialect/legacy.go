@@ -148,9 +148,9 @@ func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req,
 
 var (
 	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and these " +
-			"are not UTF-8"}
+		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and " +
+			"these are not UTF-8"}
 	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY", Progress: call.Sent,
-		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call it " +
-			"in another dialect"}
+		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call " +
+			"it in another dialect"}
 )

@@ -48,7 +48,8 @@ func TestLegacyBackends(t *testing.T) {
 		refused    bool
 	}{
 		"all fields": {&docpb.InvokeRequest{ArgsJson: []byte("[1]"), SessionId: "s", ThreadId: "t", CapabilityId: "c",
-			ConfigJson: []byte(`{"k":1}`)}, &legacypb.InvokeResponse{Success: true, Result: "2"}, "[1]", all, "2", "", false},
+			ConfigJson: []byte(`{"k":1}`)}, &legacypb.InvokeResponse{Success: true, Result: "2"}, "[1]", all, "2", "",
+			false},
 		"no fields": {&docpb.InvokeRequest{ConfigJson: []byte(" {} ")},
 			&legacypb.InvokeResponse{Success: true, Error: "a warning"}, "{}", nil, "", "", false},
 		"failure": {&docpb.InvokeRequest{}, &legacypb.InvokeResponse{Error: "no"}, "{}", nil, "", "no", false},
@@ -103,10 +104,11 @@ func TestLegacyCallers(t *testing.T) {
 	}{
 		"success": {map[string]string{"session_id": "s", "thread_id": "t", "user_id": "ann", "region": "eu"},
 			&docpb.InvokeResponse{ResultJson: []byte("1")}, `{"context":{"region":"eu"}}`, true, codes.OK},
-		"failure":             {nil, &docpb.InvokeResponse{Error: "no"}, `{"context":{}}`, false, codes.OK},
-		"result without text": {nil, &docpb.InvokeResponse{ResultJson: []byte("\xff")}, `{"context":{}}`, false, codes.DataLoss},
-		"failure without text": {nil, &docpb.InvokeResponse{ResultJson: []byte("\xff"), Error: "no"}, `{"context":{}}`, false,
-			codes.OK},
+		"failure": {nil, &docpb.InvokeResponse{Error: "no"}, `{"context":{}}`, false, codes.OK},
+		"result without text": {nil, &docpb.InvokeResponse{ResultJson: []byte("\xff")}, `{"context":{}}`, false,
+			codes.DataLoss},
+		"failure without text": {nil, &docpb.InvokeResponse{ResultJson: []byte("\xff"), Error: "no"}, `{"context":{}}`,
+			false, codes.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +118,8 @@ func TestLegacyCallers(t *testing.T) {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "c")
 			resp, err := legacypb.NewCapabilityServiceClient(serve(t, translator(serve(t, server)))).Invoke(ctx,
 				&legacypb.InvokeRequest{ToolName: "t", Parameters: "[1]", Context: test.context})
-			if status.Code(err) != test.code || resp.GetSuccess() != test.success || resp.GetError() != test.answer.GetError() {
+			if status.Code(err) != test.code || resp.GetSuccess() != test.success ||
+				resp.GetError() != test.answer.GetError() {
 				t.Errorf("got %v, %v", resp, err)
 			}
 			if got := b.got; string(got.GetConfigJson()) != test.config || got.GetCapabilityId() != "c" ||
@@ -149,7 +152,8 @@ func TestUploadsThatFail(t *testing.T) {
 		if from == "live" {
 			path = "/" + dialect.LiveService + "/UploadInputArtifact"
 		}
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, path, grpc.ForceCodec(localgrpc.Bytes{}))
+		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, path,
+			grpc.ForceCodec(localgrpc.Bytes{}))
 		check.Must(t, err)
 		malformed := []byte{0x0a, 9, 'x'}
 		check.Must(t, stream.SendMsg(&malformed))
@@ -184,7 +188,8 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 				grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error { return test.answer(s) }))
 			_, err := livepb.NewCapabilityClient(serve(t, translator(serve(t, backend)))).Invoke(t.Context(),
 				&livepb.InvokeRequest{})
-			if said := status.Convert(err); said.Code() != codes.Internal || !strings.HasPrefix(said.Message(), test.want) {
+			if said := status.Convert(err); said.Code() != codes.Internal ||
+				!strings.HasPrefix(said.Message(), test.want) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -82,8 +82,8 @@ func TestReadLegacyKey(t *testing.T) {
 }
 
 func legacyText(k dialect.Key) string {
-	return strings.Join([]string{string(k.Tool), string(k.Args), string(k.Session), string(k.Capability), string(k.User),
-		string(k.Config)}, "|")
+	return strings.Join([]string{string(k.Tool), string(k.Args), string(k.Session), string(k.Capability),
+		string(k.User), string(k.Config)}, "|")
 }
 
 func TestReadLegacyKeyDoesNotAllocate(t *testing.T) {

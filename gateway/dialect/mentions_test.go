@@ -82,7 +82,8 @@ func TestMentions(t *testing.T) {
 		"no end":           {`{"capability_artifact_id":"a`, nil},
 		"too many":         {"[" + many, slices.Repeat([]string{"x"}, 64)},
 		"starts and stops": {`{"capability_a":"capability_artifact_i","capability_artifact_id":"a"`, []string{"a"}},
-		"far away":         {strings.Repeat(`"capability_artifact_i"`, 1000) + `"capability_artifact_id":"a"`, []string{"a"}},
+		"far away": {strings.Repeat(`"capability_artifact_i"`, 1000) + `"capability_artifact_id":"a"`,
+			[]string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,8 +143,8 @@ func TestMentionsOfUploads(t *testing.T) {
 			call.Live: frames(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: id, SizeBytes: 7}),
 		} {
 			for _, size := range []int{1, 3, 1 << 20} {
-				if ids, outcome := mentioned(t, call.UploadInputArtifact, d, response, size); !slices.Equal(ids, want) ||
-					outcome != dialect.OK {
+				if ids, outcome := mentioned(t, call.UploadInputArtifact, d, response, size); !slices.Equal(ids,
+					want) || outcome != dialect.OK {
 					t.Errorf("%v, %d bytes in pieces of %d: %.40q, %v", d, len(id), size, ids, outcome)
 				}
 			}
@@ -158,10 +159,11 @@ func TestMentionsLookOnlyAtThePayload(t *testing.T) {
 	packed := frames(t, &docpb.InvokeResponse{ResultJson: []byte(quoted)})
 	packed[0] = 1
 	for what, response := range map[string][]byte{
-		"compressed":      packed,
-		"the error":       frames(t, &docpb.InvokeResponse{Error: quoted}),
-		"another field":   append([]byte{0, 0, 0, 0, byte(2 + len(quoted))}, str(7, quoted)...),
-		"a group's field": append([]byte{0, 0, 0, 0, byte(4 + len(quoted))}, wire(tag(8, 3), str(1, quoted), tag(8, 4))...),
+		"compressed":    packed,
+		"the error":     frames(t, &docpb.InvokeResponse{Error: quoted}),
+		"another field": append([]byte{0, 0, 0, 0, byte(2 + len(quoted))}, str(7, quoted)...),
+		"a group's field": append([]byte{0, 0, 0, 0, byte(4 + len(quoted))},
+			wire(tag(8, 3), str(1, quoted), tag(8, 4))...),
 	} {
 		if ids, _ := mentioned(t, call.Invoke, call.Doc, response, 5); ids != nil {
 			t.Errorf("%s: %q", what, ids)
@@ -174,7 +176,8 @@ func TestNamed(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&args, `{"capability_artifact_id":"%d"},{"capability_artifact_id":"0"},`, i)
 	}
-	if ids := dialect.Named([]byte(args.String())); !slices.Equal(ids, []string{"0", "1", "2", "3", "4", "5", "6", "7"}) {
+	if ids := dialect.Named([]byte(args.String())); !slices.Equal(ids,
+		[]string{"0", "1", "2", "3", "4", "5", "6", "7"}) {
 		t.Errorf("%q", ids)
 	}
 	plain := []byte(`{"attachments":[{"artifact_id":"x"}]}`)
@@ -339,7 +342,8 @@ func TestMentionsInPackedMessages(t *testing.T) {
 		_ = w.Close()
 		response := append(binary.BigEndian.AppendUint32([]byte{1}, uint32(packed.Len())), packed.Bytes()...)
 		response = append(response, 1, 0, 0, 0, 2, 'n', 'o') // no gzip
-		response = append(response, frames(t, &docpb.InvokeResponse{ResultJson: []byte(`{"capability_artifact_id":"b"}`)})...)
+		response = append(response, frames(t,
+			&docpb.InvokeResponse{ResultJson: []byte(`{"capability_artifact_id":"b"}`)})...)
 		for _, size := range []int{1, 7, 1 << 20} {
 			var s dialect.Scanner
 			var ids []string

@@ -65,7 +65,8 @@ func TestOutcome(t *testing.T) {
 		{"closed group", call.Invoke, call.Doc, frame(0, tag(9, protowire.EndGroupType)), dialect.OutcomeUnknown},
 		{"groups without end", call.Invoke, call.Doc,
 			frame(0, wire(bytes.Repeat(tag(9, protowire.StartGroupType), protowire.DefaultRecursionLimit),
-				bytes.Repeat(tag(9, protowire.EndGroupType), protowire.DefaultRecursionLimit))), dialect.OutcomeUnknown},
+				bytes.Repeat(tag(9, protowire.EndGroupType), protowire.DefaultRecursionLimit))),
+			dialect.OutcomeUnknown},
 		{"stream", call.StreamInvoke, call.Doc,
 			wire(chunk(&docpb.InvokeChunk{Data: big}), chunk(&docpb.InvokeChunk{Done: true})), dialect.OK},
 		{"stream without done", call.StreamInvoke, call.Live,
@@ -73,7 +74,8 @@ func TestOutcome(t *testing.T) {
 		{"stream with done too early", call.StreamInvoke, call.Live,
 			wire(chunk(&docpb.InvokeChunk{Done: true}), chunk(&docpb.InvokeChunk{})), dialect.CutOff},
 		{"stream with data after done", call.StreamInvoke, call.Live,
-			wire(chunk(&docpb.InvokeChunk{Data: []byte("ab"), Done: true}), chunk(&docpb.InvokeChunk{Data: []byte("x")})),
+			wire(chunk(&docpb.InvokeChunk{Data: []byte("ab"), Done: true}),
+				chunk(&docpb.InvokeChunk{Data: []byte("x")})),
 			dialect.CutOff},
 		{"stream of nothing", call.StreamInvoke, call.Live, nil, dialect.CutOff},
 		{"stream with an error", call.StreamInvoke, call.Doc,
@@ -92,8 +94,8 @@ func TestOutcome(t *testing.T) {
 			encoded(t, &docpb.ArtifactChunk{Done: true, Error: "gone"}), dialect.ToolError},
 		{"doc upload", call.UploadInputArtifact, call.Doc,
 			encoded(t, &docpb.UploadInputArtifactResponse{CapabilityArtifactId: "i"}), dialect.OK},
-		{"doc upload error", call.UploadInputArtifact, call.Doc, encoded(t, &docpb.UploadInputArtifactResponse{Error: "e"}),
-			dialect.ToolError},
+		{"doc upload error", call.UploadInputArtifact, call.Doc,
+			encoded(t, &docpb.UploadInputArtifactResponse{Error: "e"}), dialect.ToolError},
 		{"live upload", call.UploadInputArtifact, call.Live,
 			encoded(t, &livepb.UploadInputArtifactResponse{CapabilityArtifactId: "i", SizeBytes: 7}), dialect.OK},
 		{"live upload error", call.UploadInputArtifact, call.Live,
@@ -111,7 +113,8 @@ func TestOutcome(t *testing.T) {
 			dialect.ToolError},
 		{"legacy, success of another type", call.Invoke, call.Legacy, frame(0, str(2, "1")), dialect.ToolError},
 		{"legacy, success in a group", call.Invoke, call.Legacy,
-			frame(0, wire(tag(9, protowire.StartGroupType), varint(2, 1), tag(9, protowire.EndGroupType))), dialect.ToolError},
+			frame(0, wire(tag(9, protowire.StartGroupType), varint(2, 1), tag(9, protowire.EndGroupType))),
+			dialect.ToolError},
 		{"legacy, a long true", call.Invoke, call.Legacy, frame(0, []byte{0x10, 0x81, 0x80, 0x80, 0x00}), dialect.OK},
 		{"legacy, compressed", call.Invoke, call.Legacy, frame(1, varint(2, 1)), dialect.OutcomeUnknown},
 		{"legacy, cut off", call.Invoke, call.Legacy, frame(0, varint(2, 1))[:6], dialect.CutOff},
@@ -169,8 +172,8 @@ func FuzzScanner(f *testing.F) {
 	f.Add(uint8(3), uint16(7), frame(1, nil))
 	f.Add(uint8(4), uint16(1), encoded(f, &legacypb.InvokeResponse{Result: "{}", Success: true, Error: "x"}))
 	f.Fuzz(func(t *testing.T, m uint8, size uint16, body []byte) {
-		method, d := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact, call.UploadInputArtifact,
-			call.Invoke}[m%5], call.Doc
+		method, d := []call.Method{call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact,
+			call.UploadInputArtifact, call.Invoke}[m%5], call.Doc
 		if m%5 == 4 {
 			d = call.Legacy
 		}
@@ -201,9 +204,9 @@ func decoded(m call.Method, dia call.Dialect, body []byte) (dialect.Outcome, boo
 			return 0, false
 		}
 		n := 5 + int(binary.BigEndian.Uint32(body[1:]))
-		msg := map[call.Method]proto.Message{call.Invoke: &docpb.InvokeResponse{}, call.StreamInvoke: &docpb.InvokeChunk{},
-			call.DownloadOutputArtifact: &docpb.ArtifactChunk{},
-			call.UploadInputArtifact:    &docpb.UploadInputArtifactResponse{}}[m]
+		msg := map[call.Method]proto.Message{call.Invoke: &docpb.InvokeResponse{},
+			call.StreamInvoke: &docpb.InvokeChunk{}, call.DownloadOutputArtifact: &docpb.ArtifactChunk{},
+			call.UploadInputArtifact: &docpb.UploadInputArtifactResponse{}}[m]
 		if dia == call.Legacy {
 			msg = &legacypb.InvokeResponse{}
 		}

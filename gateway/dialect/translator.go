@@ -69,11 +69,13 @@ func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.Upload
 	docpb.UploadInputArtifactResponse]) error {
 	return upload(in, s.refuse, s.live.UploadInputArtifact,
 		func(c *docpb.UploadInputArtifactChunk) (*livepb.UploadInputArtifactChunk, int) {
-			return &livepb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()},
+			return &livepb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(),
+					Data: c.GetData()},
 				len(c.GetData())
 		},
 		func(r *livepb.UploadInputArtifactResponse, _ uint64) *docpb.UploadInputArtifactResponse {
-			return &docpb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(), Error: r.GetError()}
+			return &docpb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(),
+				Error: r.GetError()}
 		})
 }
 
@@ -106,14 +108,15 @@ func (s *liveSide) UploadInputArtifact(in grpc.ClientStreamingServer[livepb.Uplo
 	livepb.UploadInputArtifactResponse]) error {
 	return upload(in, s.refuse, s.doc.UploadInputArtifact,
 		func(c *livepb.UploadInputArtifactChunk) (*docpb.UploadInputArtifactChunk, int) {
-			return &docpb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(), Data: c.GetData()},
+			return &docpb.UploadInputArtifactChunk{Filename: c.GetFilename(), MimeType: c.GetMimeType(),
+					Data: c.GetData()},
 				len(c.GetData())
 		},
 		func(r *docpb.UploadInputArtifactResponse, sent uint64) *livepb.UploadInputArtifactResponse {
 			if r.GetError() != "" {
 				sent = 0
 			}
-			return &livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(), SizeBytes: sent,
-				Error: r.GetError()}
+			return &livepb.UploadInputArtifactResponse{CapabilityArtifactId: r.GetCapabilityArtifactId(),
+				SizeBytes: sent, Error: r.GetError()}
 		})
 }

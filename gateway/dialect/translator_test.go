@@ -211,7 +211,8 @@ func TestUpload(t *testing.T) {
 				t.Fatalf("%d bytes: %d chunks came, %d went", size, len(got), len(sent))
 			}
 			for i := range got {
-				if got[i].name != sent[i].name || got[i].mime != sent[i].mime || !bytes.Equal(got[i].data, sent[i].data) {
+				if got[i].name != sent[i].name || got[i].mime != sent[i].mime ||
+					!bytes.Equal(got[i].data, sent[i].data) {
 					t.Fatalf("%d bytes: chunk %d differs", size, i)
 				}
 			}
@@ -264,7 +265,8 @@ func TestUploadCarriesTheCall(t *testing.T) {
 func TestUploadStatusIsTheBackends(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(ctx context.Context, t *testing.T, from string) {
-		want, err := status.New(codes.ResourceExhausted, "disk full ü%").WithDetails(&errdetails.ErrorInfo{Reason: "FULL",
+		want, err := status.New(codes.ResourceExhausted,
+			"disk full ü%").WithDetails(&errdetails.ErrorInfo{Reason: "FULL",
 			Domain: "d"})
 		check.Must(t, err)
 		conn := chain(t, from, func(ctx context.Context, next func() (piece, error)) (receipt, error) {

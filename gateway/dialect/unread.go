@@ -27,12 +27,14 @@ func unread(err error, header metadata.MD) *call.Refusal {
 
 // tooLong reports whether the gateway itself has ended a call since its answer is longer than a message may be.
 func tooLong(st *grpcstatus.Status) bool {
-	return st.Code() == codes.ResourceExhausted && status.DetailsOf(st.Err()).Info.GetReason() == refusedLongAnswer.Reason
+	return st.Code() == codes.ResourceExhausted &&
+		status.DetailsOf(st.Err()).Info.GetReason() == refusedLongAnswer.Reason
 }
 
 var (
 	refusedAnswer = &call.Refusal{Kind: call.Internal, Reason: "ANSWER_MALFORMED", Progress: call.Sent,
-		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the caller's"}
+		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the " +
+			"caller's"}
 	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
 		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
 )

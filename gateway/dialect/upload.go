@@ -33,7 +33,9 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	var sent atomic.Uint64
 	broken := make(chan error, 1) // why the client's side ended the upload
 	go func() {
-		if err := recovery.Do("dialect upload", func() error { return pump(in, out, refuse, translate, &sent) }); err != nil {
+		if err := recovery.Do("dialect upload", func() error {
+			return pump(in, out, refuse, translate, &sent)
+		}); err != nil {
 			broken <- err
 			cancel()
 		}

@@ -200,5 +200,6 @@ func directive(reason string) []byte {
 
 var (
 	refusedAgent = &call.Refusal{Kind: call.AlreadyExists, Reason: "ENGINE_HAS_AGENT",
-		Message: "the engine already has an agent; agent: last-wins in the fleet's configuration lets this one take over"}
+		Message: "the engine already has an agent; agent: last-wins in the fleet's configuration lets this one take " +
+			"over"}
 )

@@ -34,8 +34,8 @@ func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 		}
 	}
 	if refusal != nil {
-		g.cfg.Log.Warn("approval of an engine's action not created", "capability", p.Fleet, "tenant", p.Tenant, "reason",
-			refusal.Reason)
+		g.cfg.Log.Warn("approval of an engine's action not created", "capability", p.Fleet, "tenant", p.Tenant,
+			"reason", refusal.Reason)
 		return
 	}
 	pending := &pendingQuestion{call: *p, question: q.id, approval: a, request: r}

@@ -186,13 +186,16 @@ func TestAnswersToEngines(t *testing.T) {
 		failures []error
 		calls    int
 	}{
-		"approved":                      {inbox{state: approvals.Approved}, nil, 1},
-		"denied":                        {inbox{state: approvals.Denied}, nil, 1},
-		"redeemed by another replica":   {inbox{state: approvals.Used}, nil, 0},
-		"approved, and not redeemed":    {inbox{state: approvals.Approved, refusal: &call.Refusal{Reason: "AWAY"}}, nil, 0},
-		"an answer that may have come":  {inbox{state: approvals.Denied}, []error{status.Error(codes.Unavailable, "")}, 1},
-		"answers that were never sent":  {inbox{state: approvals.Denied}, []error{unsent.Err(), unsent.Err()}, 3},
-		"an answer that is not welcome": {inbox{state: approvals.Approved}, []error{status.Error(codes.Unknown, "")}, 1},
+		"approved":                    {inbox{state: approvals.Approved}, nil, 1},
+		"denied":                      {inbox{state: approvals.Denied}, nil, 1},
+		"redeemed by another replica": {inbox{state: approvals.Used}, nil, 0},
+		"approved, and not redeemed": {inbox{state: approvals.Approved, refusal: &call.Refusal{Reason: "AWAY"}}, nil,
+			0},
+		"an answer that may have come": {inbox{state: approvals.Denied}, []error{status.Error(codes.Unavailable, "")},
+			1},
+		"answers that were never sent": {inbox{state: approvals.Denied}, []error{unsent.Err(), unsent.Err()}, 3},
+		"an answer that is not welcome": {inbox{state: approvals.Approved}, []error{status.Error(codes.Unknown, "")},
+			1},
 	} {
 		check.Bubble(t, func(t *testing.T) {
 			e := newGuarded()
@@ -200,7 +203,8 @@ func TestAnswersToEngines(t *testing.T) {
 			e.engine.keeps = true
 			e.engine.events = []proto.Message{&parallaxpb.PipelineEvent{SessionId: "mine",
 				ApprovalNeeded: &parallaxpb.ApprovalNeeded{ApprovalId: "q"}}}
-			e.engine.responses = map[string]proto.Message{clients + "ResolveApproval": &parallaxpb.ApprovalAck{Received: true}}
+			e.engine.responses = map[string]proto.Message{clients +
+				"ResolveApproval": &parallaxpb.ApprovalAck{Received: true}}
 			e.engine.failures = map[string][]error{clients + "ResolveApproval": test.failures}
 			ended := make(chan struct{})
 			go func() {

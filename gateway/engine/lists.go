@@ -100,7 +100,8 @@ func (g *Guard) history(ctx context.Context, p *Call, path string, msg []byte) (
 	return filter(answer, func(messages [][]byte) ([][]byte, error) {
 		var kept [][]byte
 		for _, m := range messages {
-			if of, err := text(m, &chatMessage, fieldOf); err == nil && (len(of) == 0 || string(of) == string(session)) {
+			if of, err := text(m, &chatMessage, fieldOf); err == nil &&
+				(len(of) == 0 || string(of) == string(session)) {
 				kept = append(kept, m)
 			}
 		}

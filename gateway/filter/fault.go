@@ -7,7 +7,8 @@ import (
 
 // OwnFault reports whether a connection could not be made because of this machine.
 func OwnFault(err error) bool {
-	for _, known := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+	for _, known := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, known) {
 			return true
 		}

@@ -28,8 +28,8 @@ var (
 	Malformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed InvokeRequest"}
 	TwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
-		Message: "the call names two users or two agents: by metadata x-user-id or x-agent-id twice, or by user_id of " +
-			"its context otherwise than by metadata"}
+		Message: "the call names two users or two agents: by metadata x-user-id or x-agent-id twice, or by user_id " +
+			"of its context otherwise than by metadata"}
 	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
 	// AttemptLost is for a call whose backend failed it and may have carried it out, and that got no other one.

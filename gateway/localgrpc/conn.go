@@ -72,7 +72,8 @@ func (c *Conn) open(ctx context.Context, method string, opts []grpc.CallOption) 
 		}
 	}
 	md, _ := metadata.FromOutgoingContext(ctx)
-	q := relay.Request{Path: method, Authority: s.authority, Header: fieldsOf(acceptedEncodings(), md), MaxMessage: s.max}
+	q := relay.Request{Path: method, Authority: s.authority, Header: fieldsOf(acceptedEncodings(), md),
+		MaxMessage: s.max}
 	if c.Caller != nil {
 		c.Caller(ctx, &q)
 	}

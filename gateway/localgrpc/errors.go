@@ -37,9 +37,10 @@ var (
 			Message: "the request is longer than the gateway accepts"},
 	}
 	answers = [...]*call.Refusal{
-		undecodable:  malformed("the capability's response is not a message of its type, or a text in it is not UTF-8"),
-		uninflatable: malformed("the capability's response cannot be decompressed: it is not compressed as grpc-encoding says"),
-		unsupported:  malformed("the capability's response is compressed in a way that the gateway does not support"),
+		undecodable: malformed("the capability's response is not a message of its type, or a text in it is not UTF-8"),
+		uninflatable: malformed("the capability's response cannot be decompressed: it is not compressed as " +
+			"grpc-encoding says"),
+		unsupported: malformed("the capability's response is compressed in a way that the gateway does not support"),
 		tooLong: {Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
 			Message: "the capability's response is longer than the caller takes"},
 		missing: malformed("the capability's response has no message"),

@@ -12,7 +12,8 @@ const restField = 1000
 // SetRest adds to a message what its backend says besides the fields that it has; nil means nothing.
 func SetRest(m proto.Message, rest []byte) {
 	if rest != nil {
-		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, restField, protowire.BytesType), rest))
+		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, restField, protowire.BytesType),
+			rest))
 	}
 }
 

@@ -35,7 +35,8 @@ func plain(err error) error {
 	return gatewaystatus.Error(failedHandler, call.Answered)
 }
 
-var failedHandler = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL", Message: "the gateway failed to serve the call"}
+var failedHandler = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL",
+	Message: "the gateway failed to serve the call"}
 
 // received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what
 // a status of grpc-go has no place for.

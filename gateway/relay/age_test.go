@@ -116,7 +116,9 @@ func TestHTTP1ConnectionsEnd(t *testing.T) {
 	site.HandleFunc("/write", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") })
 	site.HandleFunc("/nothing", func(http.ResponseWriter, *http.Request) {})
 	site.HandleFunc("/head", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	site.HandleFunc("/flush", func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
+	site.HandleFunc("/flush", func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+	})
 	site.HandleFunc("/waits", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		inside <- struct{}{}

@@ -92,8 +92,8 @@ func newUnaryLoop(t testing.TB, size int, fields ...string) *unaryLoop {
 			"user-agent", "grpc-go/1.85.0", "x-capability-id", "weather", "x-secret", "s"}, fields...)...))
 	}
 	for _, b := range script(t, client, blocks...) {
-		l.requests = append(l.requests, frames(nil).add(frameHeaders, flagEndHeaders, 0, b).add(frameData, flagEndStream, 0,
-			body))
+		l.requests = append(l.requests, frames(nil).add(frameHeaders, flagEndHeaders, 0, b).add(frameData,
+			flagEndStream, 0, body))
 	}
 	answer := script(t, back, []string{":status", "200", "content-type", "application/grpc"},
 		[]string{"grpc-status", "0", "grpc-message", ""})

@@ -53,7 +53,8 @@ func brokenStreams() map[string]said {
 		"content-length twice": headers(false, ":status", "200", "content-length", "5",
 			"content-length", "5"),
 		"content-length passed": func(c *rawhttp2.Conn) []rawhttp2.Frame {
-			return append(headers(false, ":status", "200", "content-length", "1")(c), rawhttp2.Data(1, false, []byte("xx")))
+			return append(headers(false, ":status", "200", "content-length", "1")(c),
+				rawhttp2.Data(1, false, []byte("xx")))
 		},
 		"header list too long": func(c *rawhttp2.Conn) []rawhttp2.Frame {
 			f := blockFrames(1, c.Block(":status", "200", "x", strings.Repeat("\x7e", 70<<10)))
@@ -262,7 +263,8 @@ func TestInformationalFlood(t *testing.T) {
 		}()
 		var batch []byte
 		for range 10 {
-			batch = rawhttp2.Headers(1, false, b.Block(":status", "103", "x", strings.Repeat("\x7e", 8000))).Append(batch)
+			batch = rawhttp2.Headers(1, false, b.Block(":status", "103", "x", strings.Repeat("\x7e", 8000))).Append(
+				batch)
 		}
 		g.flood(b, batch, ended)
 		r, err := client.WaitResponse(1)

@@ -92,8 +92,9 @@ func TestKeepalivesAreNoFlood(t *testing.T) {
 	for i := range uint32(2000) {
 		id := 2*i + 1
 		check.Must(t, c.Write(
-			rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)), rawhttp2.Data(id, true, rawhttp2.Message(nil)),
-			rawhttp2.Ping(uint64(i)), rawhttp2.WindowUpdate(0, 1), rawhttp2.Priority(id, 0), rawhttp2.Ping(uint64(i)),
+			rawhttp2.Headers(id, false, c.Block(request(methodEmpty)...)),
+			rawhttp2.Data(id, true, rawhttp2.Message(nil)), rawhttp2.Ping(uint64(i)), rawhttp2.WindowUpdate(0, 1),
+			rawhttp2.Priority(id, 0), rawhttp2.Ping(uint64(i)),
 		))
 		r, err := c.WaitResponse(id)
 		check.Must(t, err)

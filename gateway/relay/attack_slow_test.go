@@ -110,7 +110,8 @@ func TestSlowHandshake(t *testing.T) {
 	const limit = 200 * time.Millisecond
 	server, _ := tlsConfigs(t)
 	h := &attackHandler{}
-	r := relay.New(relay.Config{TLS: server, Timeouts: relay.Timeouts{Setup: limit}, Limits: accept.Limits{MaxConns: 1}}, h,
+	r := relay.New(relay.Config{TLS: server, Timeouts: relay.Timeouts{Setup: limit},
+		Limits: accept.Limits{MaxConns: 1}}, h,
 		http.NotFoundHandler())
 	check.Cleanup(t, r.Close)
 	ln := check.Listen(t)

@@ -33,7 +33,8 @@ func TestUnreadDownloads(t *testing.T) {
 		"no window":            {read: true, rig: newRig},
 		"no window given back": {then: []rawhttp2.Frame{window(65535)}, read: true, rig: newRig},
 		"socket not read":      {then: []rawhttp2.Frame{rawhttp2.WindowUpdate(0, all-65535), window(all)}, rig: newRig},
-		"socket not read, TLS": {then: []rawhttp2.Frame{rawhttp2.WindowUpdate(0, all-65535), window(all)}, rig: newTLSRig},
+		"socket not read, TLS": {then: []rawhttp2.Frame{rawhttp2.WindowUpdate(0, all-65535), window(all)},
+			rig: newTLSRig},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +112,8 @@ func endless(b *rawhttp2.Conn) {
 		switch f.Type {
 		case rawhttp2.TypeHeaders:
 			streams[f.Stream] = 65535
-			out = append(out, rawhttp2.Headers(f.Stream, false, b.Block(":status", "200", "content-type", "application/grpc")))
+			out = append(out, rawhttp2.Headers(f.Stream, false,
+				b.Block(":status", "200", "content-type", "application/grpc")))
 		case rawhttp2.TypeReset:
 			delete(streams, f.Stream)
 		case rawhttp2.TypeWindowUpdate:
@@ -157,7 +159,8 @@ func TestCrumbs(t *testing.T) {
 func TestAnswersUnread(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, relay.Config) *rig{"cleartext": newRig, "TLS": newTLSRig} {
 		t.Run(name, func(t *testing.T) {
-			g := start(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 300 * time.Millisecond, Ping: 3 * time.Second}})
+			g := start(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 300 * time.Millisecond,
+				Ping: 3 * time.Second}})
 			g.during(limits{buffers: perConn, goroutines: 8, streams: 1}, func() {
 				_ = writeRefused(g.attacker(), 40_000) // answers of 36 MB
 				g.call()

@@ -46,8 +46,8 @@ func (c *conn) ping() {
 	c.writePing(uint64(c.sh.now))
 }
 
-// pingOpenSince returns the time at which the wait for the response to a PING began. Whatever an upstream sends begins it
-// anew: over a slow network, the response may be behind a long one.
+// pingOpenSince returns the time at which the wait for the response to a PING began. Whatever an upstream sends begins
+// it anew: over a slow network, the response may be behind a long one.
 func (c *conn) pingOpenSince() int64 {
 	if c.pool == nil {
 		return c.pingSent

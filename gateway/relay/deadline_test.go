@@ -47,12 +47,13 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				deadline time.Time
 			}
 			told := make(chan timeout, 1)
-			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{DeadlineMargin: 50 * time.Millisecond}}, grpc.StreamInterceptor(
-				func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-					deadline, _ := ss.Context().Deadline()
-					told <- timeout{time.Until(deadline), deadline}
-					return next(srv, ss)
-				}))
+			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{DeadlineMargin: 50 * time.Millisecond}},
+				grpc.StreamInterceptor(
+					func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+						deadline, _ := ss.Context().Deadline()
+						told <- timeout{time.Until(deadline), deadline}
+						return next(srv, ss)
+					}))
 			margin := time.Duration(0)
 			if c.limit > 0 {
 				w.h.capped(c.limit)

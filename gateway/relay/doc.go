@@ -29,7 +29,9 @@
 // Parent is a call of its own beside it. The relay sees to this:
 //
 //   - a subrequest runs on its parent's shard, under its parent's lock;
-//   - its deadline is never later than its parent's, and it ends with its parent, but for a parent with [Handle.Detach];
+//   - its deadline is never later than its parent's, and it ends with its parent, but for a parent with
+//
+// [Handle.Detach];
 //   - it never ends its parent;
 //   - the group that its parent's bytes are charged to holds its bytes, too;
 //   - a [Handle] is dead when the functions that may use it have returned, and never meets another call.

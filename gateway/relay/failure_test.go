@@ -186,7 +186,9 @@ func TestGracefulStop(t *testing.T) {
 			w.h.onHeaders(func(s *relay.Stream) { s.Forward(current.Load()) })
 			w.h.onUnsent(func(s *relay.Stream, _ error) {
 				p := s.Park() // the new backend may not be there yet
-				time.AfterFunc(2*time.Millisecond, func() { p.Resume(func(s *relay.Stream) { s.Forward(current.Load()) }) })
+				time.AfterFunc(2*time.Millisecond, func() {
+					p.Resume(func(s *relay.Stream) { s.Forward(current.Load()) })
+				})
 			})
 			stop := make(chan struct{})
 			counts := make([]int, 8)

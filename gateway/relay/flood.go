@@ -17,8 +17,8 @@ const (
 	backendFactor    = 10     // times as much for a backend: it is trusted further, not without end
 	controlPerSecond = 100    // subtracted with time: a connection may live for days
 	perAnswer        = 16     // subtracted for a stream that was answered
-	perData          = 4      // subtracted for a DATA frame sent: its WINDOW_UPDATEs and a PING that measures the round trip
-	minCutData       = 512    // bytes of a DATA frame that the peer's window has cut off, below which nothing is subtracted
+	perData          = 4      // subtracted for a DATA frame sent: its WINDOW_UPDATEs, and a PING for the round trip
+	minCutData       = 512    // bytes of a DATA frame cut by the peer's window, below which nothing is subtracted
 
 	resetWindow = 500                // streams over which early resets are judged: half of them are too many
 	premature   = int64(time.Second) // a client that resets an unanswered stream sooner has had no use of it

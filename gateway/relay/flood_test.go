@@ -66,7 +66,8 @@ func TestFramesCountForTheirWork(t *testing.T) {
 			return frames(nil).headers(id, true, append(fuzzRequest("/x"), "x-long", strings.Repeat("x", 1000))...)
 		}, resetWindow / 2},
 		"windows that move many times": {func(uint32) frames {
-			return frames(nil).add(frameSettings, 0, 0, bytes.Repeat(appendSetting(nil, settingInitialWindow, 1), settings))
+			return frames(nil).add(frameSettings, 0, 0, bytes.Repeat(appendSetting(nil, settingInitialWindow, 1),
+				settings))
 		}, maxControl / (settings + 1)},
 	} {
 		_, client, _ := greeted(t, Config{HTTP2: HTTP2{MaxHeaderList: 1000}})
@@ -105,7 +106,8 @@ func TestWhatAClientMayGiveUp(t *testing.T) {
 				for i := range uint32(calls) {
 					feedAll(client, frames(nil).headers(2*i+1, true, fuzzRequest("/x")...))
 					if test.begins {
-						feedAll(back, frames(nil).headers(2*i+1, false, ":status", "200", "content-type", "application/grpc"))
+						feedAll(back, frames(nil).headers(2*i+1, false, ":status", "200", "content-type",
+							"application/grpc"))
 					}
 				}
 				<-time.After(test.after)

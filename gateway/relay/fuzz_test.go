@@ -155,8 +155,10 @@ func FuzzConn(f *testing.F) {
 	hello := frames(nil).add(frameSettings, 0, 0, nil)
 	msg := append([]byte{0, 0, 0, 0, 5}, "hello"...)
 	for _, path := range []string{"/read", "/reply", "/x"} {
-		client := append(frames{}, hello...).headers(1, false, fuzzRequest(path)...).add(frameData, flagEndStream, 1, msg).
-			add(frameSettings, 0, 0, appendSetting(nil, settingInitialWindow, 3)).headers(3, true, fuzzRequest(path)...).
+		client := append(frames{}, hello...).headers(1, false, fuzzRequest(path)...).add(frameData, flagEndStream, 1,
+			msg).
+			add(frameSettings, 0, 0, appendSetting(nil, settingInitialWindow, 3)).headers(3, true,
+			fuzzRequest(path)...).
 			add(frameRSTStream, 0, 3, []byte{0, 0, 0, 8}).add(frameWindowUpdate, 0, 0, []byte{0, 0, 1, 0})
 		back := append(frames{}, hello...).headers(1, false, ":status", "200", "content-type", "application/grpc").
 			add(frameData, flagPadded, 1, append([]byte{2}, append(msg, 0, 0)...)).headers(1, true, "grpc-status", "0").
@@ -166,12 +168,14 @@ func FuzzConn(f *testing.F) {
 	}
 	web := append(frames{}, hello...).headers(1, false, ":method", "POST", ":scheme", "http", ":path", "/a?b",
 		":authority", "x", "expect", "100-continue").
-		add(frameData, 0, 1, msg).headers(3, true, ":method", "HEAD", ":scheme", "http", ":path", "/%zz").headers(1, true,
+		add(frameData, 0, 1, msg).headers(3, true, ":method", "HEAD", ":scheme", "http", ":path", "/%zz").headers(1,
+		true,
 		"x-sum", "1")
 	f.Add(segments(web, nil, 9))
 	f.Add(segments(web[:len(web)-3], nil, 127))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		h, client, back := fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 1000}, Forwarding: Forwarding{MaxReplay: 500}})
+		h, client, back := fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 1000},
+			Forwarding: Forwarding{MaxReplay: 500}})
 		feedAll(client, []byte(preface))
 		for len(data) > 0 {
 			c, n := client, min(int(data[0]>>1), len(data)-1)
@@ -232,7 +236,8 @@ func FuzzFirstMessage(f *testing.F) {
 	const most = 1000
 	f.Fuzz(func(t *testing.T, body []byte, cuts uint64) {
 		h, client, _ := fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: most}})
-		in := append([]byte(preface), frames(nil).add(frameSettings, 0, 0, nil).headers(1, false, fuzzRequest("/read")...)...)
+		in := append([]byte(preface), frames(nil).add(frameSettings, 0, 0, nil).headers(1, false,
+			fuzzRequest("/read")...)...)
 		feedAll(client, in)
 		for left := body; ; {
 			n := min(len(left), int(cuts&63))

@@ -117,8 +117,8 @@ const (
 	Panicked                 // the Handler panicked, or the relay
 	AccountExceeded          // its Account has no room for what is held for it
 	UpstreamReset            // the upstream reset the stream; Result.Code is that of the reset, and its Upstream true
-	// UpstreamNotGRPC is a response that is not gRPC. Result.Code corresponds to its HTTP status, and Result.Upstream is
-	// true.
+	// UpstreamNotGRPC is a response that is not gRPC. Result.Code corresponds to its HTTP status, and Result.Upstream
+	// is true.
 	UpstreamNotGRPC
 )
 

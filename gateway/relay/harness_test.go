@@ -174,14 +174,16 @@ func (rawCodec) Unmarshal(p []byte, v any) error {
 var _ encoding.Codec = rawCodec{}
 
 // unary calls a method with one message.
-func unary(ctx context.Context, cc *grpc.ClientConn, method string, msg []byte, opts ...grpc.CallOption) ([]byte, error) {
+func unary(ctx context.Context, cc *grpc.ClientConn, method string, msg []byte, opts ...grpc.CallOption) ([]byte,
+	error) {
 	var out []byte
 	err := cc.Invoke(ctx, "/t.T/"+method, &msg, &out, opts...)
 	return out, err
 }
 
 // stream opens a call of any kind.
-func stream(ctx context.Context, t testing.TB, cc *grpc.ClientConn, method string, opts ...grpc.CallOption) grpc.ClientStream {
+func stream(ctx context.Context, t testing.TB, cc *grpc.ClientConn, method string,
+	opts ...grpc.CallOption) grpc.ClientStream {
 	t.Helper()
 	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/t.T/"+method, opts...)
 	check.Must(t, err)

@@ -49,7 +49,8 @@ func TestInterop(t *testing.T) {
 	t.Parallel()
 	addr := serveInterop(t)
 	connect := func(t *testing.T) *grpc.ClientConn {
-		return dialGRPC(t, addr, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`))
+		return dialGRPC(t, addr, grpc.WithDefaultServiceConfig(
+			`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`))
 	}
 	client := func(do func(context.Context, testgrpc.TestServiceClient)) func(context.Context, *testing.T) {
 		return func(ctx context.Context, t *testing.T) { do(ctx, testgrpc.NewTestServiceClient(connect(t))) }
@@ -109,7 +110,8 @@ func TestInterop(t *testing.T) {
 func serveInterop(t *testing.T) string {
 	recorder := orca.NewServerMetricsRecorder()
 	srv := grpc.NewServer(orca.CallMetricsServerOption(nil))
-	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer(interop.NewTestServerOptions{MetricsRecorder: recorder}))
+	testgrpc.RegisterTestServiceServer(srv,
+		interop.NewTestServer(interop.NewTestServerOptions{MetricsRecorder: recorder}))
 	v3orcaservicepb.RegisterOpenRcaServiceServer(srv, &loadReporter{recorder: recorder})
 	back := check.Listen(t)
 	go func() { _ = srv.Serve(back) }()

@@ -107,7 +107,8 @@ func (r *Relay) claim() {
 	}
 	account := r.cfg.Memory.Client(nil)
 	if account != nil && !account.Reserve(int64(len(r.shards))*ShardCost(r.cfg.Memory.MaxKept)) {
-		r.cfg.Log.Error("there is less memory than shards need: set fewer shards, or more memory", "shards", len(r.shards))
+		r.cfg.Log.Error("there is less memory than shards need: set fewer shards, or more memory", "shards",
+			len(r.shards))
 	}
 }
 

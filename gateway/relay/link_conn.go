@@ -29,7 +29,8 @@ const (
 )
 
 func newConnLink(nc net.Conn) *connLink {
-	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1), scheduled: make(chan struct{}, 1)}
+	return &connLink{nc: nc, work: make(chan struct{}, 1), resumed: make(chan struct{}, 1),
+		scheduled: make(chan struct{}, 1)}
 }
 
 // run reads until the connection ends, and waits for the writer.

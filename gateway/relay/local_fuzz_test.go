@@ -131,11 +131,13 @@ func FuzzLocal(f *testing.F) {
 	}
 	op := func(op byte, p string) string { return string(op) + p }
 	f.Add(steps(op(2, ""), op(3, "hello"), op(1, string(answer)), op(5, ""), op(5, "")))
-	f.Add(steps(op(2, "four"), op(3, "hello"), op(6+16*0+8, ""), op(6, "world"), op(6+8+16+32, ""), op(5, ""), op(5, "")))
+	f.Add(steps(op(2, "four"), op(3, "hello"), op(6+16*0+8, ""), op(6, "world"), op(6+8+16+32, ""), op(5, ""),
+		op(5, "")))
 	f.Add(steps(op(2, "four"), op(2+8+16, "four"), op(2+8, ""), op(6+8+16+32, ""), op(4, "a"), op(4+8, "")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		z := &localFuzz{}
-		z.h, z.client, z.back = fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 5000}, Forwarding: Forwarding{MaxReplay: 500}, Memory: Memory{MaxBuffered: 30_000}})
+		z.h, z.client, z.back = fuzzRelay(t, Config{HTTP2: HTTP2{MaxFirstMessage: 5000},
+			Forwarding: Forwarding{MaxReplay: 500}, Memory: Memory{MaxBuffered: 30_000}})
 		z.h.serve = z.add
 		feedAll(z.client, []byte(preface))
 		for len(data) > 1 {
@@ -156,7 +158,8 @@ func FuzzLocal(f *testing.F) {
 			for {
 				_, _, err := c.end.take(nil)
 				if errors.Is(err, errNotYet) {
-					t.Fatalf("a call does not end: opened %v, attached %v, over %v", c.end.opened, c.end.half != nil, c.end.over)
+					t.Fatalf("a call does not end: opened %v, attached %v, over %v", c.end.opened, c.end.half != nil,
+						c.end.over)
 				}
 				if err != nil {
 					break

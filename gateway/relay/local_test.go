@@ -281,10 +281,12 @@ func TestLocalAnswersThatAreNone(t *testing.T) {
 		code codes.Code
 	}{
 		"a proxy's error": {func(p rawPeer, id uint32) []rawhttp2.Frame {
-			return []rawhttp2.Frame{rawhttp2.Headers(id, false, p.Block(":status", "502")), rawhttp2.Data(id, true, message)}
+			return []rawhttp2.Frame{rawhttp2.Headers(id, false, p.Block(":status", "502")),
+				rawhttp2.Data(id, true, message)}
 		}, codes.Unavailable},
 		"half a message": {func(p rawPeer, id uint32) []rawhttp2.Frame {
-			return []rawhttp2.Frame{rawhttp2.Headers(id, false, p.Block(":status", "200", "content-type", "application/grpc")),
+			return []rawhttp2.Frame{rawhttp2.Headers(id, false,
+				p.Block(":status", "200", "content-type", "application/grpc")),
 				rawhttp2.Data(id, false, message[:3]), rawhttp2.Headers(id, true, p.Block("grpc-status", "0"))}
 		}, codes.Internal},
 	} {

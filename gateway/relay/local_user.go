@@ -151,7 +151,8 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 // that is at the front now needs more window than there is.
 func (e *localEnd) isDue() bool {
 	have, need := e.front()
-	return e.taken >= e.sh.relay.cfg.HTTP2.StreamWindow/2 || have == 0 && cap(e.in.buf) > smallBuffer || 0 < have && have < need
+	return e.taken >= e.sh.relay.cfg.HTTP2.StreamWindow/2 || have == 0 && cap(e.in.buf) > smallBuffer ||
+		0 < have && have < need
 }
 
 // Field is a header or a trailer; its name is in lower case.

@@ -96,7 +96,8 @@ func (m *machine) newCall() *call {
 	}
 	k.reqLen, k.respLen = framed(k.requests), framed(k.responses)
 	k.reqHead = append(fields(":method", "POST", ":scheme", "https", ":path", "/x.Y/Z", ":authority", "a.example",
-		"content-type", "application/grpc", "te", "trailers", "x-call", strconv.Itoa(k.num), "x-mode", k.mode), m.extras()...)
+		"content-type", "application/grpc", "te", "trailers", "x-call", strconv.Itoa(k.num), "x-mode", k.mode),
+		m.extras()...)
 	k.respHead = append(fields(":status", "200", "content-type", "application/grpc"), m.extras()...)
 	if m.rng.IntN(5) > 0 {
 		k.trailers = append(fields("grpc-status", "0", "grpc-message", ""), m.extras()...)
@@ -357,7 +358,8 @@ func (k *call) startsAgain() bool {
 
 func (h *machineHandler) Explain(s *Stream, f Failure) Status {
 	k := h.call(s)
-	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient || k.reqLen > h.m.sh.relay.cfg.Forwarding.MaxReplay) {
+	if f == MemoryExceeded && h.m.lenient || f == UpstreamLost && (h.m.lenient ||
+		k.reqLen > h.m.sh.relay.cfg.Forwarding.MaxReplay) {
 		k.disturbed = true
 	}
 	if f == UpstreamNotGRPC {

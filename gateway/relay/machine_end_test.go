@@ -205,8 +205,8 @@ func (m *machine) verify() {
 			want, status = 0, "14" // it has no response, and all else holds
 		}
 		if d := k.down; !d.gotEnd || d.got != want || d.status != status {
-			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode, d.gotEnd, d.got,
-				want, d.status, status, d.gotReset, d.code, k.result)
+			t.Errorf("call %d (%s): end %v, %d of %d bytes, status %q, not %q, reset %v %d, %v", k.num, k.mode,
+				d.gotEnd, d.got, want, d.status, status, d.gotReset, d.code, k.result)
 		}
 		if !k.forwarded() || t.Failed() {
 			continue
@@ -254,7 +254,8 @@ func (m *machine) verify() {
 			t.Errorf("client %v: %d streams, waiting %v, %d bytes", e.client, c.streams.count, c.waiting.first != nil,
 				c.out.size)
 		}
-		if c.recvWin+c.uncredited != m.sh.relay.cfg.HTTP2.ConnWindow || c.recvWin != e.sendConn || c.sendWin != e.recvConn {
+		if c.recvWin+c.uncredited != m.sh.relay.cfg.HTTP2.ConnWindow || c.recvWin != e.sendConn ||
+			c.sendWin != e.recvConn {
 			t.Errorf("client %v: windows out of step: receive %d and %d, send %d and %d", e.client, c.recvWin,
 				e.sendConn,
 				c.sendWin, e.recvConn)
@@ -283,17 +284,20 @@ func (m *machine) balance() {
 				}
 			}
 			if s.lingers && s.head != nil {
-				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for them")
+				m.t.Fatal("a stream that waits for the end of its request holds headers, and nobody is charged for " +
+					"them")
 			}
-			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) + cap(s.up.queue.buf)); s.grpc &&
-				s.ledger != nil && s.charged != want && !m.lenient {
+			if want := int64(streamCost + s.headSize + s.inside + cap(s.down.queue.buf) +
+				cap(s.up.queue.buf)); s.grpc && s.ledger != nil && s.charged != want && !m.lenient {
 				m.t.Fatalf("%d bytes are charged, not %d", s.charged, want)
 			}
 			if c.body.half == h {
 				waits += c.body.left
 			}
-			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd && s.phase < answered {
-				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited, waits, sum)
+			if sum := h.recvWin + h.uncredited + waits; sum != m.sh.relay.cfg.HTTP2.StreamWindow && !h.gotEnd &&
+				s.phase < answered {
+				m.t.Fatalf("client %v: window %d + owed %d + waiting %d = %d", c.pool == nil, h.recvWin, h.uncredited,
+					waits, sum)
 			}
 			if l := s.limit; l != nil && l.group != nil && s.phase == forwarded && !h.gotEnd {
 				if late := h.uncredited >= m.sh.relay.cfg.HTTP2.StreamWindow/2; late && !l.meter(h).waits {

@@ -59,7 +59,8 @@ type side struct {
 	status                       string  // grpc-status received
 	began                        int64   // when the backend got the call, as shard.clock
 	credited                     bool    // the backend has given credit for the request
-	late                         bool    // the backend refused or disowned the call although it had accepted it, by time or credit
+	// the backend refused or disowned the call although it had accepted it, by time or credit
+	late bool
 }
 
 func newEndpoint(m *machine, client bool) *endpoint {
@@ -75,7 +76,8 @@ func newEndpoint(m *machine, client bool) *endpoint {
 
 // hello sends the first SETTINGS.
 func (e *endpoint) hello(maxOpen uint32) {
-	e.wire = append(appendFrameHeader(e.wire, 6, frameSettings, 0, 0), appendSetting(nil, settingMaxStreams, maxOpen)...)
+	e.wire = append(appendFrameHeader(e.wire, 6, frameSettings, 0, 0),
+		appendSetting(nil, settingMaxStreams, maxOpen)...)
 	e.settings = append(e.settings, false)
 }
 
@@ -216,7 +218,8 @@ func (e *endpoint) onFrame(fh frameHeader, p []byte) {
 		} else if s := e.sides[fh.stream]; s != nil {
 			s.send += n
 			if s.send > initialWindow+readAhead {
-				t.Fatalf("client %v: stream %d got %d bytes back that were not sent", e.client, s.id, s.send-initialWindow)
+				t.Fatalf("client %v: stream %d got %d bytes back that were not sent", e.client, s.id,
+					s.send-initialWindow)
 			}
 		}
 	case frameRSTStream:

@@ -148,8 +148,8 @@ func TestReplacedConnectionWaitsForItsReader(t *testing.T) {
 		m.give(e, plenty)
 		m.collect()
 		if !e.left || !k.down.gotEnd || k.down.status != "0" || !e.link.finished {
-			t.Errorf("GOAWAY: %t, the call's end: %t, with %q, the connection's: %t", e.left, k.down.gotEnd, k.down.status,
-				e.link.finished)
+			t.Errorf("GOAWAY: %t, the call's end: %t, with %q, the connection's: %t", e.left, k.down.gotEnd,
+				k.down.status, e.link.finished)
 		}
 	})
 }

@@ -67,7 +67,8 @@ const plenty = 1 << 40
 
 func newMachine(t testing.TB, seed uint64, cfg Config) *machine {
 	cfg.Shards = 1
-	cfg.Timeouts.Setup, cfg.Timeouts.Idle, cfg.Timeouts.KeepAlive, cfg.Timeouts.Ping = time.Hour, time.Hour, time.Second, time.Hour
+	cfg.Timeouts.Setup, cfg.Timeouts.Idle, cfg.Timeouts.KeepAlive, cfg.Timeouts.Ping = time.Hour, time.Hour,
+		time.Second, time.Hour
 	m := &machine{t: t, rng: rand.New(rand.NewPCG(seed, 0)), byNum: map[string]*call{}, maxOpen: 1 << 20,
 		trace: fnv.New64a()}
 	r := bareRelay(t, cfg, &machineHandler{m})

@@ -142,7 +142,8 @@ func (m *machine) verifyAccounts(account, clients *testAccount) {
 	for c := range m.sh.conns {
 		own += c.own.reserved
 		if c.ungrouped.held != 0 || c.own.held != c.charged {
-			m.t.Errorf("a connection holds %d for streams, and %d of %d for itself", c.ungrouped.held, c.own.held, c.charged)
+			m.t.Errorf("a connection holds %d for streams, and %d of %d for itself", c.ungrouped.held, c.own.held,
+				c.charged)
 		}
 	}
 	if account.held != want || clients.held != own {

@@ -144,14 +144,15 @@ func TestCompressedUntouched(t *testing.T) {
 			// Not gzip at all: the relay must not look.
 			body := append(append(prefixOf(1, 500), pattern(1, 500)...), append(prefixOf(0, 10), pattern(2, 10)...)...)
 			check.Must(t, c.Write(rawhttp2.Headers(1, false,
-				c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)), rawhttp2.Data(1,
-				true, body)))
+				c.Block(request("/t.T/Echo", "grpc-encoding", "gzip", "grpc-accept-encoding", "gzip,br")...)),
+				rawhttp2.Data(1, true, body)))
 			p := raw.accept(t)
 			f, err := p.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeHeaders })
 			check.Must(t, err)
 			fields, err := p.Fields(f.Payload)
 			check.Must(t, err)
-			if fields["grpc-encoding"] != "gzip" || fields["grpc-accept-encoding"] != "gzip,br" || fields["te"] != "trailers" {
+			if fields["grpc-encoding"] != "gzip" || fields["grpc-accept-encoding"] != "gzip,br" ||
+				fields["te"] != "trailers" {
 				t.Errorf("%v", fields)
 			}
 			if got := p.body(t, f.Stream); !bytes.Equal(got, body) {
@@ -210,7 +211,9 @@ func TestRefuse(t *testing.T) {
 		},
 		"unsent": func(w *world) {
 			w.h.onUnsent(func(s *relay.Stream, _ error) { s.Refuse(st) })
-			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) { return nil, io.EOF }}))
+			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) {
+				return nil, io.EOF
+			}}))
 		},
 		"resumed": func(w *world) {
 			w.h.onHeaders(func(s *relay.Stream) {
@@ -306,7 +309,8 @@ func TestEdits(t *testing.T) {
 		s.Forward(w.h.target())
 	})
 	var head metadata.MD
-	ctx := metadata.AppendToOutgoingContext(w.ctx, "x-a", "1", "x-a", "2", "x-b", "1", "x-c", "1", "x-d", "1", "x-e", "1")
+	ctx := metadata.AppendToOutgoingContext(w.ctx, "x-a", "1", "x-a", "2", "x-b", "1", "x-c", "1", "x-d", "1", "x-e",
+		"1")
 	if _, err := unary(ctx, w.cc, "Nothing", nil, grpc.Header(&head)); err != nil {
 		t.Fatal(err)
 	}

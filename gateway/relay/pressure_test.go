@@ -148,7 +148,8 @@ func TestMaxBuffered(t *testing.T) {
 			_, err = recv(s)
 		}
 	}
-	full := 0 // by the relay's own account: a client has words of its own for a call that ends in the middle of a message
+	// by the relay's own account: a client has words of its own for a call that ends in the middle of a message
+	full := 0
 	for _, r := range w.h.results(t, len(calls)) {
 		if r.Failure == relay.MemoryExceeded && codes.Code(r.Code) == codes.ResourceExhausted {
 			full++
@@ -178,7 +179,8 @@ func TestStreamLimit(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 200 {
 				all.Go(func() {
-					if got, err := unary(w.ctx, w.cc, "Echo", pattern(i, 1000)); err != nil || !bytes.Equal(got, pattern(i, 1000)) {
+					if got, err := unary(w.ctx, w.cc, "Echo", pattern(i, 1000)); err != nil ||
+						!bytes.Equal(got, pattern(i, 1000)) {
 						t.Error(err, got)
 					}
 				})

@@ -54,9 +54,11 @@ func TestHandlerPanics(t *testing.T) {
 		go parked.Resume(func(*relay.Stream) { boom() })
 	}
 	for name, set := range map[string]func(*world){
-		"Headers":            func(w *world) { w.h.onHeaders(func(*relay.Stream) { boom() }) },
-		"Headers, forwarded": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Forward(w.h.target()); boom() }) },
-		"Headers, parked":    func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Park(); boom() }) },
+		"Headers": func(w *world) { w.h.onHeaders(func(*relay.Stream) { boom() }) },
+		"Headers, forwarded": func(w *world) {
+			w.h.onHeaders(func(s *relay.Stream) { s.Forward(w.h.target()); boom() })
+		},
+		"Headers, parked": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Park(); boom() }) },
 		"Message": func(w *world) {
 			w.h.onHeaders(func(s *relay.Stream) { s.ReadMessage() })
 			w.h.onMessage(func(*relay.Stream, relay.Message) { boom() })

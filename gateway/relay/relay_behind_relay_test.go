@@ -24,7 +24,8 @@ func TestRelayBehindRelay(t *testing.T) {
 			return func(context.Context) (net.Conn, error) {
 				nc, err := net.Dial("tcp", w.addr)
 				if err == nil {
-					err = errors.Join(nc.(*net.TCPConn).SetReadBuffer(128<<10), nc.(*net.TCPConn).SetWriteBuffer(32<<10))
+					err = errors.Join(nc.(*net.TCPConn).SetReadBuffer(128<<10),
+						nc.(*net.TCPConn).SetWriteBuffer(32<<10))
 				}
 				return nc, err
 			}

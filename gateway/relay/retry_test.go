@@ -36,7 +36,8 @@ var setbacks = map[string]struct {
 	}, codes.Unavailable},
 	"UNAVAILABLE after an early hint": {func(t *testing.T, p rawPeer, id uint32) {
 		check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(":status", "103")),
-			rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc", "grpc-status", "14"))))
+			rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc", "grpc-status",
+				"14"))))
 	}, codes.Unavailable},
 	"a proxy's 503": {func(t *testing.T, p rawPeer, id uint32) {
 		check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "503"))))
@@ -110,9 +111,10 @@ func TestAgainTooLate(t *testing.T) {
 			check.Must(t, p.Write(rawhttp2.Headers(id, false, p.Block(head...)),
 				rawhttp2.Headers(id, true, p.Block("grpc-status", "14"))))
 		}},
-		"UNAVAILABLE and a large request": {relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}}, func(t *testing.T, p rawPeer, id uint32) {
-			check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
-		}},
+		"UNAVAILABLE and a large request": {relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}},
+			func(t *testing.T, p rawPeer, id uint32) {
+				check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(append(head, "grpc-status", "14")...))))
+			}},
 		"connection lost and a large request": {relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}},
 			func(t *testing.T, p rawPeer, _ uint32) { check.Must(t, p.Close()) }},
 		"another status": {relay.Config{}, func(t *testing.T, p rawPeer, id uint32) {
@@ -155,7 +157,8 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 	p := raw.accept(t)
 	id := p.head(t)
 	check.Must(t, p.Write(rawhttp2.Headers(id, true, p.Block(":status", "200", "content-type", "application/grpc",
-		"grpc-status", "14", "grpc-message", "busy%21", "grpc-status-details-bin", "CA4SBWJ1c3kh", "x-why", "just so"))))
+		"grpc-status", "14", "grpc-message", "busy%21", "grpc-status-details-bin", "CA4SBWJ1c3kh", "x-why",
+		"just so"))))
 	_, err := recv(s)
 	if st := status.Convert(err); st.Code() != codes.Unavailable || st.Message() != "busy!" {
 		t.Error(err, st)

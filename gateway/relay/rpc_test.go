@@ -150,8 +150,8 @@ func TestMetadataArrivesInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})
 	bin := string(pattern(3, 300))
-	md := metadata.Pairs("x-a", "1", "x-b-bin", bin, "x-a", "2", "x-b-bin", "\x00", "x-a", "3", "x-empty", "", "x-b-bin",
-		"")
+	md := metadata.Pairs("x-a", "1", "x-b-bin", bin, "x-a", "2", "x-b-bin", "\x00", "x-a", "3", "x-empty", "",
+		"x-b-bin", "")
 	var head, tail metadata.MD
 	if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head),
 		grpc.Trailer(&tail)); err != nil {

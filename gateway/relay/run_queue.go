@@ -37,7 +37,8 @@ func (sh *shard) checkSensitive(c *conn) {
 	if c.pool != nil || c.lastID == c.checkedID {
 		return
 	}
-	if c.checkedID = c.lastID; sh.now-c.queuedAt > notQueuedFor && c.traffic.bytes < fewBytes && sh.clock()-sh.now < shortWork {
+	if c.checkedID = c.lastID; sh.now-c.queuedAt > notQueuedFor && c.traffic.bytes < fewBytes &&
+		sh.clock()-sh.now < shortWork {
 		sh.sensitiveAt = sh.now
 	}
 }

@@ -187,7 +187,8 @@ func TestOnlyMessageIsFollowed(t *testing.T) {
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)
 	message := rawhttp2.Message(pattern(1, 3000)) // too long to be kept for another backend
-	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)), rawhttp2.Data(1, false, message)))
+	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)),
+		rawhttp2.Data(1, false, message)))
 	b := begun{c, raw.accept(t), 0}
 	b.id = b.back.head(t)
 	got := 0

@@ -79,7 +79,8 @@ func (sh *shard) fresh() {
 	sh.conns, sh.pools = map[*conn]struct{}{}, map[*Upstream]*pool{}
 	sh.interner, sh.scratch = hpack.NewInterner(sh.relay.classify), new(hpack.List)
 	sh.consts = newConstFields(sh.interner)
-	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.Memory.MaxKept}, nil, nil, nil, 0
+	sh.buffers, sh.lists, sh.streams, sh.limiters, sh.buffered = bufferPool{most: sh.relay.cfg.Memory.MaxKept}, nil,
+		nil, nil, 0
 	sh.edits = nil
 	for i, l := range sh.warm {
 		if sh.warm[i] = nil; l != nil {

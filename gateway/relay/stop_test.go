@@ -112,7 +112,8 @@ func TestShutdownForced(t *testing.T) {
 				t.Errorf("Shutdown: %v", err)
 			}
 			for _, s := range calls {
-				if _, err := recv(s); status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "relay: DRAINING" {
+				if _, err := recv(s); status.Code(err) != codes.Unavailable ||
+					status.Convert(err).Message() != "relay: DRAINING" {
 					t.Errorf("%v", err)
 				}
 			}

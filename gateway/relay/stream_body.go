@@ -113,7 +113,8 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 		}
 	}
 	keep := to == &s.up && s.replay
-	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.Forwarding.MaxReplay || s.sh.buffered > cfg.Memory.MaxBuffered/2) {
+	if cfg := &s.sh.relay.cfg; keep && (len(to.queue.buf)+n > cfg.Forwarding.MaxReplay ||
+		s.sh.buffered > cfg.Memory.MaxBuffered/2) {
 		s.noReplay()
 		keep = false
 	}
@@ -173,7 +174,8 @@ func (s *Stream) buffered(n int) {
 func (s *Stream) holds(n int) Failure {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
-	if s.sh.buffered > cfg.Memory.MaxBuffered || s.down.transport != nil && s.client.overBuffer() || s.groupOverBuffer() {
+	if s.sh.buffered > cfg.Memory.MaxBuffered || s.down.transport != nil && s.client.overBuffer() ||
+		s.groupOverBuffer() {
 		return MemoryExceeded
 	}
 	if !s.recount() {

@@ -40,7 +40,8 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 		return
 	}
 	foreign := s.grpc && code < 0 && (end || !s.started && !speaksGRPC(list, status))
-	if (end || foreign) && !s.started && codeOfEnd(status, code) == codeUnavailable && s.again(Answer{true, list.Fields}) {
+	if (end || foreign) && !s.started && codeOfEnd(status, code) == codeUnavailable &&
+		s.again(Answer{true, list.Fields}) {
 		h.state.guard.subtract(perAnswer)
 		s.dropUpstream(errCancel)
 		s.unsent(ErrLost)
@@ -273,7 +274,8 @@ func (s *Stream) refused(code errCode) {
 		s.unsent(ErrRefused)
 		return
 	}
-	if code == errCancel && s.deadline != 0 && s.sh.now >= s.deadline-int64(s.sh.relay.cfg.Forwarding.DeadlineMargin)-tick {
+	if code == errCancel && s.deadline != 0 &&
+		s.sh.now >= s.deadline-int64(s.sh.relay.cfg.Forwarding.DeadlineMargin)-tick {
 		s.failWith(DeadlineExceeded) // so end grpc-go's servers calls whose time is over
 		return
 	}

@@ -28,7 +28,8 @@ func early(t *testing.T, addr string) *rawhttp2.Conn {
 // TestLinger: a client that still sends when it has its whole answer is not reset at once: many lose the answer then.
 func TestLinger(t *testing.T) {
 	t.Parallel()
-	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	_, addr := serveRelay(t, relay.Config{}, &forwarder{}, http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		_, _ = w.Write([]byte("too much"))
 	}))

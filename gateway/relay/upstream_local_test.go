@@ -106,7 +106,8 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 	}
 }
 
-// TestLocalUpstreamBegun: a response that has begun cannot be unsent, and a server that stands for no upstream has none.
+// TestLocalUpstreamBegun: a response that has begun cannot be unsent, and a server that stands for no upstream has
+// none.
 func TestLocalUpstreamBegun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, relay.Config{})

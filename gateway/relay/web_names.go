@@ -9,21 +9,22 @@ import (
 
 // headerNames are those that are common, in both forms: others cost an allocation each.
 var headerNames = func() (t struct{ lower, canonical map[string]string }) {
-	const common = "Accept Accept-Charset Accept-Encoding Accept-Language Accept-Ranges Access-Control-Allow-Credentials " +
-		"Access-Control-Allow-Headers Access-Control-Allow-Methods Access-Control-Allow-Origin " +
-		"Access-Control-Expose-Headers Access-Control-Max-Age Access-Control-Request-Headers " +
-		"Access-Control-Request-Method Age Allow Authorization Cache-Control Connect-Accept-Encoding " +
-		"Connect-Content-Encoding Connect-Protocol-Version Connect-Timeout-Ms Content-Digest Content-Disposition " +
-		"Content-Encoding Content-Language Content-Length Content-Location Content-Range Content-Security-Policy " +
-		"Content-Type Cookie Date Digest Etag Expect Expires Forwarded From Grpc-Accept-Encoding Grpc-Encoding " +
-		"Grpc-Message Grpc-Metadata-Content-Type Grpc-Status Grpc-Status-Details-Bin Grpc-Timeout Host " +
-		"Idempotency-Key If-Match If-Modified-Since If-None-Match If-Range If-Unmodified-Since Last-Event-Id " +
-		"Last-Modified Link Location Max-Forwards Mcp-Method Mcp-Name Mcp-Protocol-Version Mcp-Session-Id Origin " +
-		"Priority Proxy-Authenticate Proxy-Authorization Range Referer Referrer-Policy Refresh Repr-Digest " +
-		"Retry-After Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site " +
-		"Server Set-Cookie Strict-Transport-Security Te Traceparent Tracestate Trailer User-Agent Vary Via " +
-		"Www-Authenticate X-Accel-Buffering X-Api-Key X-Content-Type-Options X-Forwarded-For X-Forwarded-Host " +
-		"X-Forwarded-Port X-Forwarded-Proto X-Frame-Options X-Grpc-Web X-Real-Ip X-Request-Id X-User-Agent"
+	const common = "Accept Accept-Charset Accept-Encoding Accept-Language Accept-Ranges " +
+		"Access-Control-Allow-Credentials Access-Control-Allow-Headers Access-Control-Allow-Methods " +
+		"Access-Control-Allow-Origin Access-Control-Expose-Headers Access-Control-Max-Age " +
+		"Access-Control-Request-Headers Access-Control-Request-Method Age Allow Authorization Cache-Control " +
+		"Connect-Accept-Encoding Connect-Content-Encoding Connect-Protocol-Version Connect-Timeout-Ms Content-Digest " +
+		"Content-Disposition Content-Encoding Content-Language Content-Length Content-Location Content-Range " +
+		"Content-Security-Policy Content-Type Cookie Date Digest Etag Expect Expires Forwarded From " +
+		"Grpc-Accept-Encoding Grpc-Encoding Grpc-Message Grpc-Metadata-Content-Type Grpc-Status " +
+		"Grpc-Status-Details-Bin Grpc-Timeout Host Idempotency-Key If-Match If-Modified-Since If-None-Match If-Range " +
+		"If-Unmodified-Since Last-Event-Id Last-Modified Link Location Max-Forwards Mcp-Method Mcp-Name " +
+		"Mcp-Protocol-Version Mcp-Session-Id Origin Priority Proxy-Authenticate Proxy-Authorization Range Referer " +
+		"Referrer-Policy Refresh Repr-Digest Retry-After Sec-Ch-Ua Sec-Ch-Ua-Mobile Sec-Ch-Ua-Platform " +
+		"Sec-Fetch-Dest Sec-Fetch-Mode Sec-Fetch-Site Server Set-Cookie Strict-Transport-Security Te Traceparent " +
+		"Tracestate Trailer User-Agent Vary Via Www-Authenticate X-Accel-Buffering X-Api-Key X-Content-Type-Options " +
+		"X-Forwarded-For X-Forwarded-Host X-Forwarded-Port X-Forwarded-Proto X-Frame-Options X-Grpc-Web X-Real-Ip " +
+		"X-Request-Id X-User-Agent"
 	t.lower, t.canonical = map[string]string{}, map[string]string{}
 	for name := range strings.FieldsSeq(common) {
 		lower := strings.ToLower(name)

@@ -27,14 +27,15 @@ var failures = [...]struct {
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
 	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
-	relay.MemoryExceeded:   {codes.ResourceExhausted, "the gateway holds too much that this call's reader has not read"},
-	relay.Draining:         {codes.Unavailable, "the gateway is stopping"},
-	relay.ClientGone:       {codes.Canceled, "the caller left"},
-	relay.ClientProtocol:   {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
-	relay.TooManyBytes:     {codes.ResourceExhausted, "the stream has more bytes than it may"},
-	relay.Panicked:         {codes.Internal, Panicked.Message},
-	relay.TooManyMessages:  {codes.ResourceExhausted, "the stream has more messages than it may"},
-	relay.MessageFollowed:  {codes.InvalidArgument, "something follows the request's only message"},
+	relay.MemoryExceeded: {codes.ResourceExhausted,
+		"the gateway holds too much that this call's reader has not read"},
+	relay.Draining:        {codes.Unavailable, "the gateway is stopping"},
+	relay.ClientGone:      {codes.Canceled, "the caller left"},
+	relay.ClientProtocol:  {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
+	relay.TooManyBytes:    {codes.ResourceExhausted, "the stream has more bytes than it may"},
+	relay.Panicked:        {codes.Internal, Panicked.Message},
+	relay.TooManyMessages: {codes.ResourceExhausted, "the stream has more messages than it may"},
+	relay.MessageFollowed: {codes.InvalidArgument, "something follows the request's only message"},
 	relay.AccountExceeded: {codes.ResourceExhausted,
 		"the gateway holds as much for this caller as its share of the memory allows"},
 	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // the code is that of the reset
@@ -56,7 +57,8 @@ func Failure(f relay.Failure, p call.Progress) relay.Status {
 
 // ContextError returns the error of a call whose context has ended, for that context's error.
 func ContextError(err error, p call.Progress) error {
-	r := &call.Refusal{Kind: call.Canceled, Reason: relay.ClientGone.String(), Message: failures[relay.ClientGone].message}
+	r := &call.Refusal{Kind: call.Canceled, Reason: relay.ClientGone.String(),
+		Message: failures[relay.ClientGone].message}
 	if errors.Is(err, context.DeadlineExceeded) {
 		r = &call.Refusal{Kind: call.DeadlineExceeded, Reason: relay.DeadlineExceeded.String(),
 			Message: failures[relay.DeadlineExceeded].message}

@@ -69,7 +69,8 @@ func decoded(decode func(any) error, begun *atomic.Bool) func(any) error {
 		err := decode(m)
 		begun.Store(err == nil || errors.Is(err, io.EOF))
 		st, is := status.FromError(err)
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || is && len(st.Proto().GetDetails()) > 0 {
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) ||
+			is && len(st.Proto().GetDetails()) > 0 {
 			return err
 		}
 		return Error(ofLibrary(st.Code(), st.Message()), call.Answered)
@@ -94,7 +95,8 @@ func OfLibrary(code codes.Code, message string) relay.Status {
 func ofLibrary(code codes.Code, message string) *call.Refusal {
 	switch code {
 	case codes.NotFound:
-		return &call.Refusal{Kind: call.NotFound, Reason: "SERVICE_UNKNOWN", Message: "the gateway has no service of this name"}
+		return &call.Refusal{Kind: call.NotFound, Reason: "SERVICE_UNKNOWN",
+			Message: "the gateway has no service of this name"}
 	case codes.ResourceExhausted:
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 			Message: "the request is longer than the gateway accepts"}
@@ -105,7 +107,8 @@ func ofLibrary(code codes.Code, message string) *call.Refusal {
 		return &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
 			Message: "the request is compressed in a way that the gateway does not support; it supports gzip"}
 	case codes.DeadlineExceeded:
-		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED", Message: "the call's time is over"}
+		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
+			Message: "the call's time is over"}
 	case codes.Canceled:
 		return &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 	}

@@ -46,7 +46,8 @@ func TestErrorsOfServices(t *testing.T) {
 	} {
 		var g registered
 		of := &grpc.ServiceDesc{
-			Methods: []grpc.MethodDesc{{Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any,
+			Methods: []grpc.MethodDesc{{Handler: func(any, context.Context, func(any) error,
+				grpc.UnaryServerInterceptor) (any,
 				error) {
 				return nil, test.err
 			}}},

@@ -131,7 +131,8 @@ func TestFailureCodes(t *testing.T) {
 		relay.UpstreamLost: codes.Unavailable, relay.UpstreamProtocol: codes.Internal,
 		relay.DeadlineExceeded: codes.DeadlineExceeded, relay.MessageTooLarge: codes.ResourceExhausted,
 		relay.MessageMalformed: codes.InvalidArgument, relay.MessageTimeout: codes.DeadlineExceeded,
-		relay.MemoryExceeded: codes.ResourceExhausted, relay.Draining: codes.Unavailable, relay.ClientGone: codes.Canceled,
+		relay.MemoryExceeded: codes.ResourceExhausted, relay.Draining: codes.Unavailable,
+		relay.ClientGone: codes.Canceled,
 	} {
 		if got := codes.Code(Failure(f, call.NotSent).Code); got != want {
 			t.Errorf("%v is %v, want %v", f, got, want)

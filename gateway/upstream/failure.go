@@ -16,8 +16,8 @@ const mayHaveRun = "; the call may have been carried out"
 // connection broke: it is repeated if the tool is declared idempotent, and nothing invites the client to repeat it.
 // The text has no word of TestWordsThatClientsRetryOn.
 func Lost(text string) error {
-	return localgrpc.Failed(relay.UpstreamLost, status.Error(&call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST",
-		Message: text + mayHaveRun, Progress: call.Sent}, call.Sent))
+	return localgrpc.Failed(relay.UpstreamLost, status.Error(&call.Refusal{Kind: call.Unavailable,
+		Reason: "UPSTREAM_LOST", Message: text + mayHaveRun, Progress: call.Sent}, call.Sent))
 }
 
 // Ended returns the error of a call whose context has ended, for that context's error.

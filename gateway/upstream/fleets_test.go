@@ -63,7 +63,8 @@ func TestFleets(t *testing.T) {
 			t.Errorf("%s: the same fleet has changed: %v", name, changed)
 		}
 		edit()
-		if changed := fleets.Replace([]upstream.Fleet{fleet}); !slices.Equal(changed, []string{id}) || get("a") == before {
+		if changed := fleets.Replace([]upstream.Fleet{fleet}); !slices.Equal(changed, []string{id}) ||
+			get("a") == before {
 			t.Errorf("%s: another fleet has not changed: %v", name, changed)
 		}
 		select {
@@ -101,8 +102,10 @@ func TestProtocols(t *testing.T) {
 	servers, services := mcp.Open(upstream.Options{}), grpcservice.Open(upstream.Options{})
 	all := upstream.Protocols{mcp.Name: servers, grpcservice.Name: services}
 	defer all.Close()
-	all.Set([]upstream.Fleet{{Capability: "m", Protocol: &mcp.Settings{}}, {Capability: "g", Protocol: &grpcservice.Settings{}}})
-	for capability, protocol := range map[string]router.Protocol{"m": &mcp.Settings{}, "g": &grpcservice.Settings{}, "s": nil} {
+	all.Set([]upstream.Fleet{{Capability: "m", Protocol: &mcp.Settings{}},
+		{Capability: "g", Protocol: &grpcservice.Settings{}}})
+	for capability, protocol := range map[string]router.Protocol{"m": &mcp.Settings{}, "g": &grpcservice.Settings{},
+		"s": nil} {
 		table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{Capability: capability,
 			Backends: router.Addrs("a:1"), Protocol: protocol}}}, nil)
 		check.Must(t, err)
@@ -111,7 +114,8 @@ func TestProtocols(t *testing.T) {
 		probe := health.Fleet{Capability: capability, TLS: secure}
 		all.SetProbe(protocol, &probe)
 		_, direct := probe.Asks.(health.Direct)
-		if (serve == nil) != (protocol == nil) || (probe.Asks == nil) != (protocol == nil) || (probe.TLS == nil) != direct {
+		if (serve == nil) != (protocol == nil) || (probe.Asks == nil) != (protocol == nil) ||
+			(probe.TLS == nil) != direct {
 			t.Errorf("%s: served: %t, probe: %+v", capability, serve != nil, probe)
 		}
 	}

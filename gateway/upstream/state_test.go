@@ -140,7 +140,9 @@ func faults(t *testing.T) map[string]func(net.Conn) {
 		"hang":   hang,
 		"TLS":    pipeTo(secure.Listener.Addr().String()),
 		"401":    status(401), "403": status(403), "404": status(404), "500": status(500), "503": status(503),
-		"redirect": answers(t, func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, "/x", http.StatusFound) }),
+		"redirect": answers(t, func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, "/x", http.StatusFound)
+		}),
 		"HTML": answers(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>a page")
@@ -195,13 +197,17 @@ func TestStateOfBackends(t *testing.T) {
 				addrs, names = append(addrs, f.Addr().String()), append(names, fault)
 			}
 			if asks != nil {
-				services.Set([]upstream.Fleet{{Capability: id, Backends: addrs, Protocol: &grpcservice.Settings{Methods: []string{"demo.v1.Demo/*"}}}})
+				services.Set([]upstream.Fleet{
+					{Capability: id, Backends: addrs,
+						Protocol: &grpcservice.Settings{Methods: []string{"demo.v1.Demo/*"}}}})
 			}
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: addrs, Asks: asks,
-				Health: health.Config{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}}}})
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: addrs,
+				Asks: asks, Health: health.Config{Interval: 500 * time.Millisecond, Timeout: 500 * time.Millisecond}}}})
 			become := func(up bool) {
 				g.WaitHealth(t, id, func(s *health.Snapshot) bool {
-					return !slices.ContainsFunc(s.Backends, func(b health.Backend) bool { return (b.State == health.Up) != up })
+					return !slices.ContainsFunc(s.Backends, func(b health.Backend) bool {
+						return (b.State == health.Up) != up
+					})
 				})
 			}
 			become(true)
@@ -235,21 +241,25 @@ func TestReasonsOfBackends(t *testing.T) {
 	web := httptest.NewServer(nil)
 	check.Cleanup(t, web.Close)
 	services := grpcservice.Open(upstream.Options{})
-	services.Set([]upstream.Fleet{{Capability: id, Backends: []string{plain.Addr}, Protocol: &grpcservice.Settings{Methods: []string{"demo.v2.Demo/*"}}}})
+	services.Set([]upstream.Fleet{{Capability: id, Backends: []string{plain.Addr},
+		Protocol: &grpcservice.Settings{Methods: []string{"demo.v2.Demo/*"}}}})
 	for name, c := range map[string]struct {
 		addr, want string
 		asks       health.Question
 	}{
-		"a gRPC service":     {plain.Addr, "without a capability service: demo.v1.Demo is not one; if its methods are tools, set protocol: grpc", nil},
-		"another package":    {plain.Addr, "has no service demo.v2.Demo, whose methods are the fleet's; it has demo.v1.Demo", services.Probe(id)},
-		"an MCP server":      {web.Listener.Addr().String(), "speaks HTTP/1 and not gRPC; for an MCP server set protocol: mcp", nil},
+		"a gRPC service": {plain.Addr,
+			"without a capability service: demo.v1.Demo is not one; if its methods are tools, set protocol: grpc", nil},
+		"another package": {plain.Addr,
+			"has no service demo.v2.Demo, whose methods are the fleet's; it has demo.v1.Demo", services.Probe(id)},
+		"an MCP server": {web.Listener.Addr().String(),
+			"speaks HTTP/1 and not gRPC; for an MCP server set protocol: mcp", nil},
 		"an MCP server, too": {web.Listener.Addr().String(), "speaks HTTP/1", services.Probe(id)},
 		"TLS":                {secure.Listener.Addr().String(), "speaks TLS; set tls", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id, Backends: []string{c.addr},
-				Asks: c.asks}}})
+			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: id,
+				Backends: []string{c.addr}, Asks: c.asks}}})
 			var reason string
 			g.WaitHealth(t, id, func(s *health.Snapshot) bool {
 				reason = s.Backends[0].Reason

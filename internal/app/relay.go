@@ -7,6 +7,6 @@ import (
 
 // relayConfig is how clients' connections are bounded.
 func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
-	return relay.Config{Log: p.log, TLS: s.ServerTLS, Limits: s.Config.ClientLimits.Accept(), Age: s.Config.ConnectionAge,
-		Memory: relay.Memory{MaxBuffered: share.shard}}
+	return relay.Config{Log: p.log, TLS: s.ServerTLS, Limits: s.Config.ClientLimits.Accept(),
+		Age: s.Config.ConnectionAge, Memory: relay.Memory{MaxBuffered: share.shard}}
 }

@@ -33,7 +33,9 @@ func newApprovers(people operator.People) *approver.Approvers {
 	directory.Replace(of)
 	keys.Replace([]tenant.Key{approving.Key, calling.Key}, of, nil)
 	return &approver.Approvers{Authenticators: tenant.NewAuthenticators(tenant.Sources{File: keys}),
-		Directory: directory, Roster: &tenant.Roster{Directory: directory}, People: func() operator.People { return people },
+		Directory: directory, Roster: &tenant.Roster{Directory: directory}, People: func() operator.People {
+			return people
+		},
 		SignsIn: func(issuer string) bool { return issuer == "corp" }}
 }
 
@@ -50,10 +52,10 @@ func TestWhoMayAnswerForWhom(t *testing.T) {
 		return operator.Person{Issuer: "corp", User: user, Tenant: of, Roles: roles}
 	}
 	a := newApprovers(operator.People{entry("all", "", operator.Approve),
-		entry("admin", "", operator.Approve|operator.Admin), entry("two", "acme", operator.Approve), entry("two", "globex", operator.Approve|operator.Admin),
-		entry("off", "initech", operator.Approve), entry("on", "initech", operator.Approve),
-		entry("on", "acme", operator.Approve), entry("viewer", "acme", operator.View),
-		entry("mix", "globex", operator.Approve),
+		entry("admin", "", operator.Approve|operator.Admin), entry("two", "acme", operator.Approve),
+		entry("two", "globex", operator.Approve|operator.Admin), entry("off", "initech", operator.Approve),
+		entry("on", "initech", operator.Approve), entry("on", "acme", operator.Approve),
+		entry("viewer", "acme", operator.View), entry("mix", "globex", operator.Approve),
 		{Issuer: "corp", Group: "board", Tenant: "acme", Roles: operator.Approve}})
 	for _, test := range []struct {
 		name    string

@@ -226,7 +226,8 @@ func TestWhatIsNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
 	open(t, audit.Config{Path: path})
-	if _, err := audit.Open(audit.Config{Path: path}); err == nil || !strings.Contains(err.Error(), "another process'") {
+	if _, err := audit.Open(audit.Config{Path: path}); err == nil ||
+		!strings.Contains(err.Error(), "another process'") {
 		t.Error(err)
 	}
 	other := filepath.Join(dir, "other")

@@ -70,7 +70,8 @@ func TestASinkThatFails(t *testing.T) {
 	for _, most := range []int{0, 1, 100} {
 		out := &moody{most: most}
 		failed := make(chan struct{}, 1000)
-		l := open(t, audit.Config{Out: out, Queue: 10, Retry: time.Millisecond, Log: whenSaid("cannot be written", failed)})
+		l := open(t, audit.Config{Out: out, Queue: 10, Retry: time.Millisecond,
+			Log: whenSaid("cannot be written", failed)})
 		l.RecordCall(aCall(0), false)
 		check.Received(t, failed, "a write to fail")
 		for i := range 50 {
@@ -102,7 +103,8 @@ func TestAFullDisk(t *testing.T) {
 			l.RecordCall(aCall(i), false)
 		}
 		l.Close()
-		if st := l.Stats(); st.Written != 0 || st.Lost[audit.SinkFailed] < 10 || st.Lost[audit.Closed] == 0 || !st.Failing {
+		if st := l.Stats(); st.Written != 0 || st.Lost[audit.SinkFailed] < 10 || st.Lost[audit.Closed] == 0 ||
+			!st.Failing {
 			t.Errorf("%+v", st)
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	numProtocols
 )
 
-var protocolNames = [numProtocols]string{"", "grpc", "grpc-web", "connect", "json", "mcp", "inbox", "console", "gateway"}
+var protocolNames = [numProtocols]string{"", "grpc", "grpc-web", "connect", "json", "mcp", "inbox", "console",
+	"gateway"}
 
 func (p Protocol) String() string { return protocolNames[p] }

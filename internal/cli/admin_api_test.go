@@ -154,7 +154,8 @@ func TestPlayground(t *testing.T) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
-	if status, text := page(t, "http://"+admin+"/v1/summary"); status != 200 || !strings.Contains(text, `"attention":[`) {
+	if status, text := page(t, "http://"+admin+"/v1/summary"); status != 200 ||
+		!strings.Contains(text, `"attention":[`) {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -177,7 +178,8 @@ func TestSummaryTellsWhatHappened(t *testing.T) {
 			strings.Contains(text, `"text":"caps: 1 of 2 backends up"`), text
 	})
 	for outcome, want := range map[string]int{"*": 1, "tool_error": 1, "success": 1, "incomplete": 0} {
-		if _, text := page(t, "http://"+admin+"/v1/calls?outcome="+outcome); strings.Count(text, `"request_id"`) != want {
+		if _, text := page(t, "http://"+admin+"/v1/calls?outcome="+outcome); strings.Count(text,
+			`"request_id"`) != want {
 			t.Errorf("%s: %s", outcome, text)
 		}
 	}

@@ -80,8 +80,8 @@ var goldenRequests = []goldenRequest{
 	{route: "POST /cli/token", as: "anonymous", open: true, body: `{"code":"x","verifier":"y"}`},
 	{route: "POST /cli/token", as: "anonymous", open: true, body: `{`},
 	{route: "POST /cli/end", as: "anonymous", open: true},
-	{route: "POST /v1/sessions:revoke", as: "anonymous", head: []string{"Cookie", "{cookie}"}, body: `{"name":"nobody"}`,
-		open: true},
+	{route: "POST /v1/sessions:revoke", as: "anonymous", head: []string{"Cookie", "{cookie}"},
+		body: `{"name":"nobody"}`, open: true},
 	{route: "POST /v1/sessions:revoke", as: "anonymous", head: []string{"Cookie", "{cookie}", "X-CSRF-Token", "{csrf}"},
 		body: `{"name":"nobody"}`, open: true},
 	{route: "POST /v1/sessions:revoke", body: `{"session":"{session}"}`},
@@ -108,7 +108,8 @@ var goldenRequests = []goldenRequest{
 	{route: "PATCH /v1/tenants/initech", body: `{"name":"Initech Inc.","etag":"{etag}"}`},
 	{route: "PATCH /v1/tenants/initech", body: `{"name":"x","etag":"{etag}"}`},
 	{route: "PATCH /v1/tenants/acme", body: `{"name":"x"}`},
-	{route: "POST /v1/tenants/initech/keys", body: `{"name":"desk","scopes":["invoke","read"],"asserts":["user"],"expire_time":"2099-01-01T00:00:00Z"}`,
+	{route: "POST /v1/tenants/initech/keys",
+		body: `{"name":"desk","scopes":["invoke","read"],"asserts":["user"],"expire_time":"2099-01-01T00:00:00Z"}`,
 		save: []string{"id key.id"}},
 	{route: "POST /v1/tenants/initech/keys", body: `{"scopes":["fly"]}`},
 	{route: "POST /v1/tenants/nobody/keys", body: `{}`},
@@ -150,8 +151,10 @@ var goldenRequests = []goldenRequest{
 	// The playground, and recent calls.
 	{route: "GET /v1/playground/tools?tenant=acme&user=ann"},
 	{route: "GET /v1/playground/tools?tenant=nobody"},
-	{route: "POST /v1/playground:invoke", body: `{"tenant":"acme","user":"ann","agent":"bot","capability":"weather","tool":"echo","arguments":{"city":"Rome","n":12345678901234567890}}`},
-	{route: "POST /v1/playground:invoke", body: `{"tenant":"acme","user":"ann","capability":"plain","tool":"fail","arguments":{}}`},
+	{route: "POST /v1/playground:invoke",
+		body: `{"tenant":"acme","user":"ann","agent":"bot","capability":"weather","tool":"echo","arguments":{"city":"Rome","n":12345678901234567890}}`},
+	{route: "POST /v1/playground:invoke",
+		body: `{"tenant":"acme","user":"ann","capability":"plain","tool":"fail","arguments":{}}`},
 	{route: "POST /v1/playground:invoke", body: `{"tenant":"acme","capability":"asks","tool":"echo"}`, save: []string{
 		"playground approval_id"}},
 	{route: "POST /v1/playground:invoke", body: `{"capability":"weather","tool":"echo","wait":-1}`},
@@ -212,7 +215,8 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/audit?page_size=-1"},
 
 	// Registrations.
-	{route: "POST /v1/registrations", body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"60s","weight":3,"zone":"b"}`,
+	{route: "POST /v1/registrations",
+		body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"60s","weight":3,"zone":"b"}`,
 		save: []string{"lease lease"}},
 	{route: "POST /v1/registrations", body: `{"capability":"other","addr":"127.0.0.1:2"}`},
 	{route: "POST /v1/registrations", body: `{"capability":"gen-a","addr":"127.0.0.1:2","ttl":"0.9s"}`},
@@ -221,6 +225,8 @@ var goldenRequests = []goldenRequest{
 	{route: "POST /v1/registrations:withdraw", body: `{"capability":"gen-a","addr":"127.0.0.1:2","lease":"{lease}"}`},
 
 	// Reflection.
-	{route: "gRPC /grpc.reflection.v1.ServerReflection/ServerReflectionInfo", body: `{"fileContainingSymbol":"none"}`, messages: 1},
-	{route: "gRPC /grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", body: `{"fileContainingSymbol":"none"}`, messages: 1},
+	{route: "gRPC /grpc.reflection.v1.ServerReflection/ServerReflectionInfo", body: `{"fileContainingSymbol":"none"}`,
+		messages: 1},
+	{route: "gRPC /grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+		body: `{"fileContainingSymbol":"none"}`, messages: 1},
 }

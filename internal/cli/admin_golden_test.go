@@ -149,7 +149,8 @@ func (g *goldenGateway) routeOf(verb, path string) (best string) {
 	fewest := 0
 	for _, pattern := range g.patterns {
 		method, template, _ := strings.Cut(pattern, " ")
-		expression := patternVariable.ReplaceAllString(regexp.QuoteMeta(strings.ReplaceAll(template, "{$}", "")), "[^/]+")
+		expression := patternVariable.ReplaceAllString(regexp.QuoteMeta(strings.ReplaceAll(template, "{$}", "")),
+			"[^/]+")
 		if strings.HasSuffix(template, "/") {
 			expression += ".*"
 		}
@@ -306,8 +307,8 @@ func (g *goldenGateway) events(t *testing.T, q *goldenRequest, from io.Reader) [
 }
 
 // sendRPC calls a gRPC method without a JSON route; its messages become lines of JSON.
-func (g *goldenGateway) sendRPC(ctx context.Context, t *testing.T, q *goldenRequest, path, key string) (code, form string,
-	body []byte) {
+func (g *goldenGateway) sendRPC(ctx context.Context, t *testing.T, q *goldenRequest, path, key string) (code,
+	form string, body []byte) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -360,7 +361,8 @@ func (g *goldenGateway) credential(who string) string {
 func (g *goldenGateway) invoke(t *testing.T, tool string) {
 	t.Helper()
 	capability, name, _ := strings.Cut(tool, "/")
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.keys["caller"], "x-user-id", "ann")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+g.keys["caller"], "x-user-id",
+		"ann")
 	_, _ = dial(t, g.public).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: capability, ToolName: name,
 		ArgsJson: []byte(`{"city":"Rome"}`)}) // an approval is an error, too
 }

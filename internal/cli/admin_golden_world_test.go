@@ -93,15 +93,16 @@ func startGolden(t *testing.T) *goldenGateway {
 		return []byte(`[{"name": "echo", "description": "repeats", "input_schema": {"type": "object"}, ` +
 			`"recommended_policy": "allow"}]`), "", nil
 	}
-	config := map[string]string{"dir": dir, "webhook": refuses.URL, "issuer": g.issuer.URL, "issuer_ca": g.issuer.CAFile,
-		"up": capability.Serve(t, call.Doc).Addr, "down": gatewaytest.Unreachable(t),
+	config := map[string]string{"dir": dir, "webhook": refuses.URL, "issuer": g.issuer.URL,
+		"issuer_ca": g.issuer.CAFile, "up": capability.Serve(t, call.Doc).Addr, "down": gatewaytest.Unreachable(t),
 		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr}
 	named := map[string]string{config["up"]: "UP", config["down"]: "DOWN", config["engine"]: "ENGINE",
 		g.issuer.URL: "ISSUER"}
 	g.addKeys(config, named)
 	g.keys["bea"] = g.issuer.Token(t, map[string]any{"sub": "bea"})
 	g.keys["cid"] = g.issuer.Token(t, map[string]any{"sub": "cid"})
-	g.vars = map[string]string{"up": config["up"], "down": config["down"], "key": g.keys["admin"], "caller": g.keys["caller"]}
+	g.vars = map[string]string{"up": config["up"], "down": config["down"], "key": g.keys["admin"],
+		"caller": g.keys["caller"]}
 	g.serve(t, config, named)
 	return g
 }

@@ -72,7 +72,8 @@ func TestCredentialOfAdmin(t *testing.T) {
 		{"role", []string{"CAPGATE_KEY=" + key}, []string{"status", "--tenants"}, exitRefused,
 			"this needs the role operator; used was the credential of CAPGATE_KEY. To be somebody else, sign in"},
 		{"no key", nil, []string{"status", "--key-file", os.DevNull}, exitUsage, "is empty"},
-		{"no file", nil, []string{"status", "--key-file", "/nowhere"}, exitUsage, "--key-file: /nowhere cannot be read"},
+		{"no file", nil, []string{"status", "--key-file", "/nowhere"}, exitUsage,
+			"--key-file: /nowhere cannot be read"},
 	} {
 		exit, stdout, stderr := runProgram(t, append(test.env, home), append(test.line, "--admin", admin)...)
 		if exit != test.exit || !strings.Contains(stderr, test.want) || strings.Contains(stdout+stderr, "cg_") {
@@ -169,14 +170,16 @@ func TestCredentialStaysPrivate(t *testing.T) {
 	stored := filepath.Join(t.TempDir(), "capgate")
 	check.Must(t, os.Mkdir(stored, 0o700))
 	check.Must(t, os.Symlink(file, filepath.Join(stored, "credentials.json")))
-	exit, _, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + filepath.Dir(stored)}, "status", "--admin", "127.0.0.1:1")
+	exit, _, stderr := runProgram(t, []string{"XDG_CONFIG_HOME=" + filepath.Dir(stored)}, "status", "--admin",
+		"127.0.0.1:1")
 	if exit != exitUsage || !strings.Contains(stderr, "credentials.json cannot be read") {
 		t.Errorf("a link in place of stored credentials: %d %s", exit, stderr)
 	}
 	server := httptest.NewServer(guarded(key))
 	t.Cleanup(server.Close)
 	check.Must(t, os.Chmod(file, 0o644))
-	if _, _, stderr := runProgram(t, nil, "status", "--admin", server.URL, "--key-file", file); !strings.Contains(stderr,
+	if _, _, stderr := runProgram(t, nil, "status", "--admin", server.URL, "--key-file",
+		file); !strings.Contains(stderr,
 		"every user of this machine can read "+file) {
 		t.Error(stderr)
 	}

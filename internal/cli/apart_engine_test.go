@@ -165,7 +165,8 @@ func TestEnginesOfOthers(t *testing.T) {
 
 	const send, history, resolve, list = openparallaxv1.ClientService_SendMessage_FullMethodName,
 		openparallaxv1.ClientService_GetHistory_FullMethodName,
-		openparallaxv1.ClientService_ResolveApproval_FullMethodName, openparallaxv1.ClientService_ListSessions_FullMethodName
+		openparallaxv1.ClientService_ResolveApproval_FullMethodName,
+		openparallaxv1.ClientService_ListSessions_FullMethodName
 	event, sessions := new(openparallaxv1.PipelineEvent), new(openparallaxv1.ListSessionsResponse)
 	check.Must(t, acme.ofEngine("shared", send, &openparallaxv1.ClientMessageRequest{SessionId: "acmes", Content: "ask",
 		Mode: openparallaxv1.SessionMode_NORMAL}, event))

@@ -127,7 +127,8 @@ func (g *generator) next() operation {
 	case 0, 1, 2, 3:
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
 	case 4:
-		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName("SendMessage")
+		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName(
+			"SendMessage")
 	case 5, 6:
 		m = g.ofKeys([]protoreflect.Name{"CreateKey", "CreateKey", "CreateKey", "ListKeys", "ListKeys", "GetKey",
 			"RotateKey", "RotateKey", "RevokeKey"}[g.random.IntN(9)])
@@ -168,7 +169,8 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 			h.chance = 12 // they would seldom agree
 		}
 		if g.random.IntN(h.chance) == 0 {
-			op.header = append(op.header, h.name, g.word(strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-", "_")))
+			op.header = append(op.header, h.name, g.word(strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-",
+				"_")))
 		}
 	}
 	return op

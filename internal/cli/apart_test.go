@@ -63,8 +63,10 @@ func TestTenantsAreApart(t *testing.T) {
 	others := &generator{t: t, random: rand.New(rand.NewPCG(seed, 1)), methods: methods, of: acme[0].pools,
 		theirs: globex.pools, canary: canaryOfAcme, always: true}
 
-	spend := others.make(docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke"))
-	spend.request, spend.header, spend.json = `{"capability_id":"caps","tool_name":"echo","args_json":"e30="}`, nil, false
+	spend := others.make(docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName(
+		"Invoke"))
+	spend.request, spend.header, spend.json = `{"capability_id":"caps","tool_name":"echo","args_json":"e30="}`, nil,
+		false
 	for tries := 0; !strings.Contains(acme[tries%2].perform(&spend), "BUDGET_EXHAUSTED"); tries++ {
 		if tries == 100 {
 			t.Fatal("acme does not come to the end of its calls")

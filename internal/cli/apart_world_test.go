@@ -308,7 +308,8 @@ var (
 	// aSilence matches a response because Redis has answered late, as it may on a busy machine, here after 10 s. The
 	// operation is repeated if the gateway has counted that, mostTries at most. What tenants do to each other in time
 	// is not seen here; tests of shares and limits prove that.
-	aSilence = regexp.MustCompile(`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
+	aSilence = regexp.MustCompile(
+		`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 
 	aLength = regexp.MustCompile(`Content-Length:\[(\d+)\]`)
 	aFence  = regexp.MustCompile(`\d{19}`)
@@ -321,7 +322,8 @@ func (s *stranger) normal(told string) string {
 	for _, d := range drawn {
 		for i, id := range s.pools.all(d.kind) {
 			if strings.Contains(told, id) {
-				told = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(told, fmt.Sprintf("<%s %d>", d.kind, i))
+				told = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(told,
+					fmt.Sprintf("<%s %d>", d.kind, i))
 			}
 		}
 	}

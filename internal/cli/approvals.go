@@ -134,8 +134,10 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	return c.data(a, func(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
 		details(w, append([][2]string{
-			{"tool", untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())}, {"description", a.GetDescription()},
-			{"user", untrusted.Word(a.GetUser())}, {"agent", untrusted.Word(a.GetAgent())}, {"tenant", untrusted.Word(a.GetTenant())},
+			{"tool", untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())},
+			{"description", a.GetDescription()},
+			{"user", untrusted.Word(a.GetUser())}, {"agent", untrusted.Word(a.GetAgent())},
+			{"tenant", untrusted.Word(a.GetTenant())},
 			{"session", a.GetSession()},
 			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
 			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},

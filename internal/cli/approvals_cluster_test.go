@@ -355,8 +355,8 @@ func (d *dyingGateway) verify(t *testing.T, name string) (lost int) {
 			lost++
 		}
 		if n > 1 || ok > n || ok < 1 && status.Code(ends[0]) != codes.Unavailable || states[i] != "used" {
-			t.Errorf("%s: call %d came to the backends %d times, its approval is %s, its ends are %v", name, i, n, states[i],
-				ends)
+			t.Errorf("%s: call %d came to the backends %d times, its approval is %s, its ends are %v", name, i, n,
+				states[i], ends)
 		}
 	}
 	t.Logf("%s: of %d approved calls %d came to backends", name, killedCalls, came)

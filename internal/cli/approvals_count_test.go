@@ -61,10 +61,12 @@ func TestACredentialCountsOnce(t *testing.T) {
 	caller, ofCaller := makeKey(t, "--asserts", "user")
 	ann, ofAnn := makeKey(t, "--asserts", "user", "--scopes", "read,approve,admin")
 	bob, ofBob := makeKey(t, "--asserts", "user", "--scopes", "read,approve,admin")
-	config := writeConfig(t, strings.Replace(configOf("identity: {store: redis}\npolicies: {}\napprovals: {rules: [{answers: 2}]}\ntenants: [{id: acme, "+
-		"capabilities: ['*'], keys: ["+ofCaller+", "+ofAnn+", "+ofBob+"]}]\nissuers: [{name: corp, issuer: '"+issuer.URL+
-		"', audiences: [capgate], ca_file: "+issuer.CAFile+", asserts: [user], claims: {scopes: scope}}]\n"+
-		patientRedis(redistest.Start(t).URL()), gatewaytest.NewCapability("first").Serve(t, call.Doc).Addr),
+	config := writeConfig(t, strings.Replace(
+		configOf("identity: {store: redis}\npolicies: {}\napprovals: {rules: [{answers: 2}]}\ntenants: [{id: acme, "+
+			"capabilities: ['*'], keys: ["+ofCaller+", "+ofAnn+", "+ofBob+"]}]\nissuers: [{name: corp, issuer: '"+
+			issuer.URL+"', audiences: [capgate], ca_file: "+issuer.CAFile+
+			", asserts: [user], claims: {scopes: scope}}]\n"+patientRedis(redistest.Start(t).URL()),
+			gatewaytest.NewCapability("first").Serve(t, call.Doc).Addr),
 		"policy: allow", "policy: ask", 1))
 	_, public, admin := serve(t, nil, "--config", config)
 	r := countRig{t, public, admin}
@@ -94,8 +96,9 @@ func TestACredentialCountsOnce(t *testing.T) {
 		"a token as another user":      {first: token, second: token, next: "u2", want: counted},
 		"a token, the other way round": {first: token, user: "u2", second: token, want: counted},
 		"a user that a token asserts":  {first: token, user: "eve", second: other, want: "ALREADY_ANSWERED"},
-		"tokens as other users":        {first: token, user: "u1", second: other, next: "u2", want: `"state":"approved"`},
-		"a key and a token":            {first: ann, user: "u1", second: token, want: `"state":"approved"`},
+		"tokens as other users": {first: token, user: "u1", second: other, next: "u2",
+			want: `"state":"approved"`},
+		"a key and a token": {first: ann, user: "u1", second: token, want: `"state":"approved"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r

@@ -28,7 +28,8 @@ func TestCallersThatWaitAreReleased(t *testing.T) {
 		ends := make(chan string, 3)
 		for i := range 3 {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-				"http://"+public[i%2]+"/v1/capabilities/caps/tools/echo", strings.NewReader(`{"n":`+strconv.Itoa(i)+`}`))
+				"http://"+public[i%2]+"/v1/capabilities/caps/tools/echo",
+				strings.NewReader(`{"n":`+strconv.Itoa(i)+`}`))
 			check.Must(t, err)
 			for name, value := range map[string]string{"Content-Type": "application/json", "Prefer": "wait=20",
 				"X-User-Id": "ann", "X-Session-Id": "s-" + remember} {

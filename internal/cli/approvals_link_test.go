@@ -40,7 +40,8 @@ func TestApprovalLink(t *testing.T) {
 		return err
 	}
 	for reason, pairs := range map[string][]string{approvalRequired: nil, approvalPending: {"x-approval-id", id}} {
-		if info := status.InfoOf(invoke(pairs...)); info.GetReason() != reason || info.GetMetadata()["approval_link"] != link {
+		if info := status.InfoOf(invoke(pairs...)); info.GetReason() != reason ||
+			info.GetMetadata()["approval_link"] != link {
 			t.Errorf("%s: %v", reason, info)
 		}
 	}

@@ -98,7 +98,8 @@ func TestApprovalsCommand(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	watching.stdout.wait(t, watching, "approved  "+id+"  echo of caps by user ann; by eve: go ahead\n")
-	if _, out, _ = capgateApprovals(t, adminA, "show", id); !strings.Contains(out, " by eve, for the call: go ahead\n") {
+	if _, out, _ = capgateApprovals(t, adminA, "show", id); !strings.Contains(out,
+		" by eve, for the call: go ahead\n") {
 		t.Error(out)
 	}
 	if resp, err := invokeAs(t, client, "ann", `{"password":"hunter2","to":"bob\u001b[2J"}`, "x-approval-id",
@@ -196,7 +197,8 @@ func TestApprovalKeys(t *testing.T) {
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, `"to": "planted"`) {
 		t.Error(out)
 	}
-	dump, _ := json.Marshal(redis.Do("EVAL", `local all = {} for _, k in ipairs(redis.call('KEYS', '*')) do local t = redis.call('TYPE', k).ok
+	dump, _ := json.Marshal(redis.Do("EVAL",
+		`local all = {} for _, k in ipairs(redis.call('KEYS', '*')) do local t = redis.call('TYPE', k).ok
 		if t == 'hash' then all[#all + 1] = table.concat(redis.call('HGETALL', k), ' ') end end return table.concat(all, ' ')`, "0"))
 	if !strings.Contains(string(dump), "ann") || strings.Contains(string(dump), "planted") {
 		t.Errorf("Redis has %s", dump)

@@ -90,7 +90,8 @@ func TestAuditOfTheFile(t *testing.T) {
 	p.signal(t, syscall.SIGHUP)
 	p.stderr.wait(t, p, `"msg":"the audit log was opened again"`)
 	check.Must(t, check.Received(t, invoke(client, gatewaytest.Echo), "the answer"))
-	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 5") // one is of the configuration, in either file
+	// one is of the configuration, in either file
+	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 5")
 	waitPage(t, "http://"+admin+"/metrics", `capgate_audit_lost_total{reason="queue_full"} 0`)
 	p.stop(t)
 	exit, stdout, stderr := runProgram(t, nil, "audit", "verify", old, log)

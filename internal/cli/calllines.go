@@ -54,8 +54,8 @@ func (c *loggedCall) short(color bool) string {
 	if color {
 		result = tint + result + plain
 	}
-	return fmt.Sprintf("%s  %-12s  %-28s  %s  %s\n", c.Time.Local().Format(time.TimeOnly), untrusted.Beginning(c.caller(), 40),
-		untrusted.Beginning(c.called(), 80), result, latency(c.Duration))
+	return fmt.Sprintf("%s  %-12s  %-28s  %s  %s\n", c.Time.Local().Format(time.TimeOnly),
+		untrusted.Beginning(c.caller(), 40), untrusted.Beginning(c.called(), 80), result, latency(c.Duration))
 }
 
 // caller names who called, as precisely as the call does.

@@ -83,7 +83,9 @@ func (c *canaries) search() {
 				continue
 			}
 			for form, coded := range formsOf(secret) {
-				if at := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, coded) }); at >= 0 {
+				if at := slices.IndexFunc(texts, func(text string) bool {
+					return strings.Contains(text, coded)
+				}); at >= 0 {
 					where := strings.Index(texts[at], coded)
 					c.t.Errorf("%s tells the secret of %s, %s: …%q…", sink, door, form,
 						texts[at][max(0, where-100):min(len(texts[at]), where+len(coded)+20)])

@@ -51,7 +51,8 @@ func TestCertificatesOfTheFile(t *testing.T) {
 	}
 	connect := func(certs ...tls.Certificate) *grpc.ClientConn {
 		conn, err := clienttest.NewConn("passthrough:///"+public,
-			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, Certificates: certs})))
+			grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool,
+				Certificates: certs})))
 		check.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn

@@ -31,7 +31,8 @@ func TestCheck(t *testing.T) {
 	misfits := write("misfits.yaml",
 		"fleets:\n- {capability: a, backends: [], manifest: "+static+
 			", validate_arguments: true, enforce_credentials: true, discovery: {interval: 1m}}\n"+
-			"- {capability: b, backends: [], manifest: "+dynamic+", validate_arguments: true, discovery: {interval: 1m}}\n")
+			"- {capability: b, backends: [], manifest: "+dynamic+
+			", validate_arguments: true, discovery: {interval: 1m}}\n")
 	declares := func(id, tool string) string {
 		return write(id+".manifest.yaml", "id: "+id+"\nimage: i\ntools: [{name: "+tool+
 			", description: d, input_schema: {type: object}}]\n")
@@ -46,10 +47,12 @@ func TestCheck(t *testing.T) {
 	blocked := write("blocked.yaml",
 		"fleets: [{capability: weather, backends: ['b:1'], manifest: "+recommendsNothing+
 			"}, {capability: a, backends: ['b:2']}]\n")
-	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}, {capability: b, backends: ['b:1'], policy: block}]\n")
+	ruled := write("ruled.yaml", "policies: {}\nfleets: [{capability: a, backends: ['b:1']}, {capability: b, "+
+		"backends: ['b:1'], policy: block}]\n")
 	unbounded := write("unbounded.yaml", "fleets: [{capability: a, protocol: openparallax, backends: ['b:1'], "+
 		"services: [openparallax.v1.ClientService], deadline: off}]\n")
-	exposed := write("exposed.yaml", "admin: 0.0.0.0:8081\nfleets: [{capability: a, policy: allow, backends: ['b:1']}]\n")
+	exposed := write("exposed.yaml",
+		"admin: 0.0.0.0:8081\nfleets: [{capability: a, policy: allow, backends: ['b:1']}]\n")
 	guarded := write("guarded.yaml", "admin: 0.0.0.0:8081\noperators: {insecure: true}\n"+
 		"fleets: [{capability: a, policy: allow, backends: ['b:1']}]\n")
 	for name, test := range map[string]struct {
@@ -64,11 +67,13 @@ func TestCheck(t *testing.T) {
 			[]string{filed + ": warning: redis is embedded: the usage of tenants' limits"}},
 		"shared": {[]string{"--config", shared}, 0, []string{"ok: 1 fleet"}, nil},
 		"no operators": {[]string{exposed}, 1, nil, []string{
-			exposed + ": admin: serve does not start: 0.0.0.0:8081 is not on loopback, and there is no operators block"}},
+			exposed + ": admin: serve does not start: 0.0.0.0:8081 is not on loopback, and there is no operators " +
+				"block"}},
 		"guarded": {[]string{guarded}, 0, []string{"ok: 1 fleet"}, []string{"the admin API needs no credential"}},
 		"example": {[]string{"--config", "../../capgate.example.yaml"}, 0, []string{"ok: 5 fleets, 8 backends\n"}, nil},
-		"unbounded": {[]string{unbounded}, 1, nil, []string{unbounded + ":1: fleets[0].deadline: off is only for fleets of " +
-			"other services, and calls of engines need a limit"}},
+		"unbounded": {[]string{unbounded}, 1, nil,
+			[]string{unbounded + ":1: fleets[0].deadline: off is only for fleets of " +
+				"other services, and calls of engines need a limit"}},
 		"bad": {[]string{"--config=" + bad}, 1, nil,
 			[]string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"files": {[]string{"--config", noCert}, 1, nil,
@@ -82,27 +87,31 @@ func TestCheck(t *testing.T) {
 			misfits + ":3: fleet b: manifest: " + dynamic + " belongs to the capability files"}},
 		"names of tools over MCP": {[]string{"--config", toolNames}, 1, nil, []string{
 			": fleet d: mcp: name: none is not possible: c also has a tool same, and its names have no prefix either",
-			": fleet e: mcp: the name of the tool nnnn", "would have more than 128 bytes with the prefix e; give the fleet a " +
-				"shorter mcp.name"}},
+			": fleet e: mcp: the name of the tool nnnn",
+			"would have more than 128 bytes with the prefix e; give the fleet a shorter mcp.name"}},
 		"no such file": {[]string{"--config", dir + "/none"}, 1, nil,
 			[]string{dir + "/none: cannot be read: no such file"}},
-		"both":          {[]string{"--config", good, good}, 2, nil, []string{"want FILE or --config, not both"}},
-		"manifest":      {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
+		"both": {[]string{"--config", good, good}, 2, nil, []string{"want FILE or --config, not both"}},
+		"manifest": {[]string{"../../examples/weather/manifest.yaml"}, 0, []string{"ok: 1 manifest, 3 tools\n"},
+			nil},
 		"its directory": {[]string{"../../examples/weather"}, 0, []string{"ok: 1 manifest, 3 tools\n"}, nil},
-		"directories":   {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"}, nil},
+		"directories": {[]string{"../../examples"}, 0, []string{"ok: 3 manifests, 4 tools, 1 with dynamic tools\n"},
+			nil},
 		"manifests": {[]string{dynamic, "../../examples/weather"}, 0,
 			[]string{"ok: 2 manifests, 3 tools, 1 with dynamic tools\n"}, nil},
-		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong + ":1: id: required"}},
-		"no --config":  {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
-		"bad config":   {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
+		"bad manifest": {[]string{wrong}, 1, nil, []string{wrong + ":1: fleet: unknown field", wrong +
+			":1: id: required"}},
+		"no --config": {[]string{good}, 0, []string{"ok: 1 fleet, 1 backend\n"}, nil},
+		"bad config":  {[]string{bad}, 1, nil, []string{bad + ":1: lisen: unknown field", "\n" + bad + ":2: admin: "}},
 		"blocked": {[]string{blocked}, 0, []string{"ok: 2 fleets"}, []string{
 			blocked + ": warning: fleet weather: all tools are blocked: its policy is block, no tool of " +
 				recommendsNothing, blocked + ": warning: fleet a: all tools are blocked: its policy is block, " +
 				"it has no manifest"}},
 		"with rules": {[]string{ruled}, 0, []string{"ok: 2 fleets"}, []string{
-			ruled + ": warning: fleet a: all tools are blocked until a rule allows them: it has no policy and no manifest\n"}},
-		"both kinds": {[]string{good, "../../examples/weather"}, 0, []string{"ok: 1 fleet, 1 backend, 1 manifest, 3 tools\n"},
-			nil},
+			ruled + ": warning: fleet a: all tools are blocked until a rule allows them: it has no policy and no " +
+				"manifest\n"}},
+		"both kinds": {[]string{good, "../../examples/weather"}, 0,
+			[]string{"ok: 1 fleet, 1 backend, 1 manifest, 3 tools\n"}, nil},
 		"misspelt": {[]string{write("fleet.yaml", "fleet: []\n")}, 1, nil, []string{`did you mean`, "fleets"}},
 		"twice": {[]string{dynamic, dynamic}, 1, nil,
 			[]string{dynamic + ": id: files is already the id of " + dynamic}},

@@ -92,7 +92,8 @@ func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	names.InitialState(state)
 	conn, err := clienttest.NewConn("gateways:///all", grpc.WithResolvers(names),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`))
+		grpc.WithDefaultServiceConfig(
+			`{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`))
 	check.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return docpb.NewCapabilityClient(conn)
@@ -118,7 +119,9 @@ func TestClusterWithABlackHole(t *testing.T) {
 		}
 		c.waitVote(t, addrs[0], 0, victim.id+" says down",
 			func(state, by string) bool { return state == "2" && by == victim.id })
-		c.waitVote(t, addrs[0], 1, "another says up", func(state, by string) bool { return state == "1" && by != victim.id })
+		c.waitVote(t, addrs[0], 1, "another says up", func(state, by string) bool {
+			return state == "1" && by != victim.id
+		})
 		c.wait(t, "the others to know better", others, allUp)
 	})
 	for _, p := range proxies {

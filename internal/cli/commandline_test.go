@@ -208,7 +208,8 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 		!strings.HasPrefix(stdout, "entry:\n") || strings.Contains(stdout, "cg_") {
 		t.Errorf("%d %s%s", exit, stdout, errs)
 	}
-	for _, wrong := range [][]string{{"--roles", "king"}, {"--roles", "admin", "--scopes", "read"}, {"--scopes", "fly"}, {"--asserts", "me"}, {"--expires", "soon"},
+	for _, wrong := range [][]string{{"--roles", "king"}, {"--roles", "admin", "--scopes", "read"}, {"--scopes", "fly"},
+		{"--asserts", "me"}, {"--expires", "soon"},
 		{"--name", "\xff"}, {"--out", out}} {
 		if exit, stdout, errs := inProcess(t, append([]string{"keys", "new"}, wrong...)...); exit == 0 ||
 			stdout != "" || !strings.Contains(errs, wrong[0]) {

@@ -33,7 +33,8 @@ func TestMaxConnectionAge(t *testing.T) {
 	p, public, admin := serve(t, nil, "--config", file)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Block})
+		_, err := dial(t, public).Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps",
+			ToolName: gatewaytest.Block})
 		ended <- err
 	}()
 	check.Received(t, capability.Blocked(), "the call")

@@ -24,7 +24,8 @@ func consolePeople(t *testing.T, b *browsertest.Browser) {
 	hook, posts := channels(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	check.Must(t, os.WriteFile(secret, []byte("a secret of a webhook, which is long\n"), 0o600))
-	r := startPeople(t, fmt.Sprintf("approvals: {notices: [{name: webhook, url: '%s/hook', secret_file: %s}]}", hook, secret))
+	r := startPeople(t, fmt.Sprintf("approvals: {notices: [{name: webhook, url: '%s/hook', secret_file: %s}]}", hook,
+		secret))
 	t.Run("Phone", func(t *testing.T) { approvesOnAPhone(t, b, r, posts) })
 	t.Run("Revoked", func(t *testing.T) { losesItsSession(t, b, r) })
 	t.Run("Login", func(t *testing.T) { letsAProgramIn(t, b, r) })
@@ -52,8 +53,8 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 			"http://"+r.public[0]+"/v1/capabilities/caps/invoke",
 			strings.NewReader(`{"tool_name":"echo","args":{"to":"a@example.com","password":"hunter2hunter2"}}`))
 		if err == nil {
-			req.Header = http.Header{"Authorization": {"Bearer " + r.key}, "X-User-Id": {"carol"}, "Prefer": {"wait=60"},
-				"Content-Type": {"application/json"}}
+			req.Header = http.Header{"Authorization": {"Bearer " + r.key}, "X-User-Id": {"carol"},
+				"Prefer": {"wait=60"}, "Content-Type": {"application/json"}}
 			var resp *http.Response
 			if resp, err = clienttest.HTTP.Do(req); err == nil {
 				text, _ := io.ReadAll(resp.Body)
@@ -77,10 +78,10 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		Found                         []string
 	}
 	b.Run(t, "phone", seen{"origins": []string{"http://" + r.public[0], r.issuer.URL}, "link": link}, &saw)
-	if saw.Address != link || !strings.HasPrefix(saw.First, "/inbox/signin?next="+url.QueryEscape("/inbox#/acme/"+id)) ||
-		!strings.Contains(saw.Card, "carol") || !strings.Contains(saw.Card, "a@example.com") ||
-		strings.Contains(saw.Card, "hunter2") || !strings.Contains(saw.Outcome, "Approved and used by bob") ||
-		saw.Others != 0 || len(saw.Found) > 0 {
+	if saw.Address != link || !strings.HasPrefix(saw.First, "/inbox/signin?next="+
+		url.QueryEscape("/inbox#/acme/"+id)) || !strings.Contains(saw.Card, "carol") ||
+		!strings.Contains(saw.Card, "a@example.com") || strings.Contains(saw.Card, "hunter2") ||
+		!strings.Contains(saw.Outcome, "Approved and used by bob") || saw.Others != 0 || len(saw.Found) > 0 {
 		t.Errorf("%+v", saw)
 	}
 	if got := check.Received(t, answer, "the result"); !strings.HasPrefix(got, "200 ") ||
@@ -117,7 +118,8 @@ func losesItsSession(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	env := func() []string {
-		return []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DISPLAY=", "WAYLAND_DISPLAY="}
+		return []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "DISPLAY=",
+			"WAYLAND_DISPLAY="}
 	}
 	here, elsewhere := env(), env()
 	p := start(t, here, "login", "--admin", r.admin[0])
@@ -229,7 +231,8 @@ func consolePages(t *testing.T, b *browsertest.Browser) {
 	check.Must(t, json.Unmarshal([]byte(text), &table))
 	var names []string
 	for _, row := range table {
-		if slices.Contains([]string{"script", "javascript", "foreign", "names", "rtl"}, row[0]) { // those that are names
+		// those that are names
+		if slices.Contains([]string{"script", "javascript", "foreign", "names", "rtl"}, row[0]) {
 			names = append(names, row[1])
 		}
 	}
@@ -237,7 +240,8 @@ func consolePages(t *testing.T, b *browsertest.Browser) {
 		t.Fatalf("%q", names)
 	}
 	var found []string
-	b.Run(t, "pages", seen{"origins": []string{r.admin[1], "http://" + r.public[1], r.issuer.URL}, "names": names}, &found)
+	b.Run(t, "pages", seen{"origins": []string{r.admin[1], "http://" + r.public[1], r.issuer.URL}, "names": names},
+		&found)
 	for _, f := range found {
 		t.Error(f)
 	}

@@ -11,8 +11,8 @@ import (
 // seesItsRoles: a person who is admin of one tenant, approver of another and viewer of a third has the buttons of each
 // for the rows of that tenant alone. Sessions are for an admin of all tenants, who ends that of the person.
 func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
-	r.reload(t, "{issuer: corp, user: una, roles: [admin], tenant: acme}, {issuer: corp, user: una, roles: [approver], "+
-		"tenant: globex}, {issuer: corp, user: una, roles: [viewer], tenant: initech}")
+	r.reload(t, "{issuer: corp, user: una, roles: [admin], tenant: acme}, {issuer: corp, user: una, roles: "+
+		"[approver], "+"tenant: globex}, {issuer: corp, user: una, roles: [viewer], tenant: initech}")
 	root := newVisitor(t, r.issuer)
 	r.issuer.Person(t, map[string]any{"sub": "root", "groups": []string{"ops"}})
 	root.signIn(r.admin[0])
@@ -21,8 +21,8 @@ func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		asked[name] = r.asked(t, key)
 	}
 	for name := range asked {
-		root.want("PUT", r.admin[0]+"/v1/policies?force=true", `{"tenant":"`+name+`","capability":"caps","tool":"other-`+name+
-			`","policy":"ask"}`, 200, "")
+		root.want("PUT", r.admin[0]+"/v1/policies?force=true", `{"tenant":"`+name+
+			`","capability":"caps","tool":"other-`+name+`","policy":"ask"}`, 200, "")
 	}
 	var saw struct {
 		Said, Nav, Rules, Changed, Session, Refused, Ended string

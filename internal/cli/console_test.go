@@ -76,7 +76,8 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// consoleShowsTheWholeCall: the end of a long text is shown before the call can be approved, and typing answers nothing.
+// consoleShowsTheWholeCall: the end of a long text is shown before the call can be approved, and typing answers
+// nothing.
 func consoleShowsTheWholeCall(t *testing.T, b *browsertest.Browser) {
 	public, admin := consoleGateway(t, patientRedis(""))
 	const last = "PS: the account is DE00 1234"
@@ -97,8 +98,8 @@ func consoleShowsTheWholeCall(t *testing.T, b *browsertest.Browser) {
 		if !strings.Contains(s.Excerpt, "excerpt") || !strings.Contains(s.Whole, last) ||
 			!strings.Contains(s.Whole, "the very end") || s.Focused != "H2" || !s.InSight || s.Status != 200 ||
 			s.AfterKeys != "pending" || s.AfterTyping != "pending" || !strings.Contains(s.Reason, "not now, thanks") {
-			t.Errorf("%.300q, focus %s, in sight %v, %d, %s, %s, %s; the whole has %d bytes", s.Excerpt, s.Focused, s.InSight,
-				s.Status, s.AfterKeys, s.AfterTyping, s.Reason, len(s.Whole))
+			t.Errorf("%.300q, focus %s, in sight %v, %d, %s, %s, %s; the whole has %d bytes", s.Excerpt, s.Focused,
+				s.InSight, s.Status, s.AfterKeys, s.AfterTyping, s.Reason, len(s.Whole))
 		}
 	}
 }
@@ -116,10 +117,12 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("what decides: %s", saw.Winner)
 	}
 	answer := strings.Join(strings.Fields(strings.Join(saw.Answer, "")), "")
-	if !strings.Contains(saw.Blocked, "TOOL_BLOCKED") || !strings.Contains(answer, "hellofromtheplayground") || !saw.Live {
+	if !strings.Contains(saw.Blocked, "TOOL_BLOCKED") || !strings.Contains(answer, "hellofromtheplayground") ||
+		!saw.Live {
 		t.Errorf("%+v; answer %+v", saw, answer)
 	}
-	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo'") || strings.Contains(saw.Curl, "-N") || !strings.Contains(saw.Curl, "$CAPGATE_KEY") {
+	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo'") || strings.Contains(saw.Curl, "-N") ||
+		!strings.Contains(saw.Curl, "$CAPGATE_KEY") {
 		t.Errorf("the call from a program: %s", saw.Curl)
 	}
 }

@@ -82,8 +82,8 @@ func consoleStreams(t *testing.T, b *browsertest.Browser) {
 		fleets = append(fleets, fmt.Sprintf("{capability: %s, policy: allow, backends: ['%s']}", name,
 			c.Serve(t, call.Doc).Addr))
 	}
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\npolicies: {}\n"+patientRedis("")+
-		"\nfleets: ["+strings.Join(fleets, ", ")+"]\n")
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\npolicies: {}\n"+
+		patientRedis("")+"\nfleets: ["+strings.Join(fleets, ", ")+"]\n")
 	_, public, admin := serve(t, nil, "--config", file)
 	var saw map[string]struct{ First, State, Whole, End string }
 	b.Run(t, "streams", seen{"origins": []string{"http://" + admin, "http://" + public},

@@ -26,7 +26,8 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 		to         *[]string
 	}{
 		{"operator who stays", "roles: [viewer]", &stays}, {"operator", "roles: [viewer]", &leaves},
-		{"tenant's who stays", "scopes: [read, role.viewer]", &acme}, {"tenant's", "scopes: [read, role.viewer]", &leaves},
+		{"tenant's who stays", "scopes: [read, role.viewer]", &acme},
+		{"tenant's", "scopes: [read, role.viewer]", &leaves},
 	} {
 		key, entry := operatorKey(one.more)
 		keys[one.name], *one.to = key, append(*one.to, entry)
@@ -34,13 +35,15 @@ func TestStreamsEndWithTheirCredential(t *testing.T) {
 	files := configMap{dir: t.TempDir()}
 	cert, key := certtest.PEMOf(t, authority.Server(t))
 	put := func(operators, people, keysOfAcme, tenants, spiffe string) {
-		files.put(t, map[string]string{"cert": cert, "key": key, "ca": authority.PEM, "capgate.yaml": configOf(fmt.Sprintf(
-			"policies: {}\noperators: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s, client_auth: optional}, "+
-				"certificates: [{spiffe: %s, roles: [viewer]}], keys: [%s], people: [%s]}\ntenants: "+
-				"[{id: acme, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*']}%s]\n"+
-				"issuers: [{name: corp, issuer: %q, audiences: [capgate], "+
-				"ca_file: %s, leeway: 0s, claims: {scopes: scope}}]\n", files.file("cert"), files.file("key"), files.file("ca"),
-			spiffe, operators, people, keysOfAcme, tenants, issuer.URL, issuer.CAFile), "127.0.0.1:1")})
+		files.put(t, map[string]string{"cert": cert, "key": key, "ca": authority.PEM,
+			"capgate.yaml": configOf(fmt.Sprintf(
+				"policies: {}\noperators: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s, client_auth: "+
+					"optional}, "+"certificates: [{spiffe: %s, roles: [viewer]}], keys: [%s], people: [%s]}\ntenants: "+
+					"[{id: acme, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*']}%s]\n"+
+					"issuers: [{name: corp, issuer: %q, audiences: [capgate], "+
+					"ca_file: %s, leeway: 0s, claims: {scopes: scope}}]\n", files.file("cert"), files.file("key"),
+				files.file("ca"),
+				spiffe, operators, people, keysOfAcme, tenants, issuer.URL, issuer.CAFile), "127.0.0.1:1")})
 	}
 	const one = "spiffe://example.org/one"
 	put(stays[0]+", "+leaves[0], "{issuer: corp, user: ann, roles: [viewer]}", acme[0]+", "+leaves[1],

@@ -103,7 +103,8 @@ func TestDemoLogs(t *testing.T) {
 func TestFirstAnswer(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "capgate")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../../cmd/capgate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program,
+		"../../cmd/capgate")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -149,8 +150,8 @@ func TestDemoSaysWhichPortIsTaken(t *testing.T) {
 		"--admin":  {"demo", "--listen", "127.0.0.1:0", "--admin", busy},
 	} {
 		exit, stdout, stderr := runProgram(t, nil, args...)
-		if want := busy + " is in use by another program; choose another address with " + flag + " HOST:PORT\n"; exit != 1 ||
-			stdout != "" || !strings.HasSuffix(stderr, want) {
+		if want := busy + " is in use by another program; choose another address with " + flag +
+			" HOST:PORT\n"; exit != 1 || stdout != "" || !strings.HasSuffix(stderr, want) {
 			t.Errorf("exit status %d, stdout %q, stderr %q", exit, stdout, stderr)
 		}
 	}

@@ -95,7 +95,8 @@ func TestWhyADiscoveryFails(t *testing.T) {
 			[]string{"the answer of the discovery tool", "is invalid"}, ""},
 		"an error of JSON-RPC": {listingMCP(t, `"error":{"code":-32603,"message":"the index is locked"}`),
 			[]string{"MCP error -32603", "the index is locked"}, ""},
-		"a credential in an error": {listingMCP(t, `"error":{"code":-32603,"message":"no: Bearer configured-credential"}`),
+		"a credential in an error": {listingMCP(t,
+			`"error":{"code":-32603,"message":"no: Bearer configured-credential"}`),
 			[]string{"Internal", "is not shown"}, "configured-credential"},
 		"no list of MCP": {listingMCP(t, `"result":{"tools":7}`), []string{"not one of tools/list"}, ""},
 		"a broken file": {reflecting(t, "b.v1.Broken/*"),
@@ -115,7 +116,8 @@ func TestWhyADiscoveryFails(t *testing.T) {
 					}
 				}
 			}
-			for where, text := range map[string]string{"log": p.stderr.String(), "catalog": listed, "command line": shown} {
+			for where, text := range map[string]string{"log": p.stderr.String(), "catalog": listed,
+				"command line": shown} {
 				if c.hidden != "" && strings.Contains(text, c.hidden) {
 					t.Errorf("%s has %s: %.1000s", where, c.hidden, text)
 				}

@@ -85,7 +85,8 @@ func listedBy(t *testing.T, public, capability string) map[string]string {
 		}
 		Error struct{ Data struct{ Reason string } }
 	}
-	check.Must(t, json.Unmarshal([]byte(askMCP(t, public, "tools/call", `{"name":"`+capability+`__tools/list"}`)), &over))
+	check.Must(t, json.Unmarshal([]byte(askMCP(t, public, "tools/call", `{"name":"`+capability+`__tools/list"}`)),
+		&over))
 	if answers["MCP"] = over.Error.Data.Reason; len(over.Result.Content) == 1 {
 		answers["MCP"] = names(over.Result.Content[0].Text)
 	}
@@ -107,9 +108,9 @@ func TestCallersReadTheCatalog(t *testing.T) {
 	web.Config.Handler = countLists(web.Config.Handler, &lists)
 	web.Start()
 	service := grpctest.Start(t, grpctest.Options{})
-	fleets := mcpFleet("web", web.URL+"/mcp", "") + "  - {capability: rpc, protocol: grpc, policy: allow, slow_start: 0s, " +
-		"health: {interval: 200ms}, grpc_service: {methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]}, backends: ['" +
-		service.Addr + "']}\n"
+	fleets := mcpFleet("web", web.URL+"/mcp", "") +
+		"  - {capability: rpc, protocol: grpc, policy: allow, slow_start: 0s, health: {interval: 200ms}, " +
+		"grpc_service: {methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]}, backends: ['" + service.Addr + "']}\n"
 	p, public, admin := serve(t, nil, "--config", writeConfig(t, mcpConfig("policies: {}\n"+patientRedis(""), fleets)))
 	w := &twoTenants{program: p, public: public, admin: admin}
 	waitTools(t, public, "web__weather", "web__secret", "rpc__Echo", "rpc__Count")

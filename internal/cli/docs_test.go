@@ -117,7 +117,8 @@ func TestSnippets(t *testing.T) {
 func tryBlocks(t *testing.T, document, public, admin string, replace ...string) {
 	t.Helper()
 	ports := strings.NewReplacer(append(replace, "localhost:8080", public, "localhost:8081", admin,
-		"capgate invoke ", "capgate invoke --addr "+public+" ", "capgate verify ", "capgate verify --addr "+public+" ")...)
+		"capgate invoke ", "capgate invoke --addr "+public+" ", "capgate verify ", "capgate verify --addr "+public+
+			" ")...)
 	all := blocks(t, document)
 	for i, b := range all {
 		switch b.info {
@@ -182,8 +183,8 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 	for name := range given {
 		// of the environment
-		if strings.HasPrefix(name, "CAPGATE_") || strings.HasPrefix(name, "SELU_") || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "OTEL_") ||
-			strings.HasSuffix(name, "_PROXY") {
+		if strings.HasPrefix(name, "CAPGATE_") || strings.HasPrefix(name, "SELU_") || strings.HasPrefix(name, "XDG_") ||
+			strings.HasPrefix(name, "OTEL_") || strings.HasSuffix(name, "_PROXY") {
 			delete(given, name)
 		}
 	}

@@ -183,12 +183,15 @@ func TestDrainRefused(t *testing.T) {
 		{[]string{"undrain"}, 2, "HOST:PORT is missing"},
 		{[]string{"undrain", backend.Addr, "--force"}, 2, "unknown flag --force"},
 		{[]string{"drain", backend.Addr, "--timeout", "-1s"}, 2, "--timeout must not be negative"},
-		{[]string{"drain", backend.Addr, "--admin", "nowhere"}, 2, "want host:port, http://host:port or https://host:port"},
-		{[]string{"drain", backend.Addr, "--admin", "ftp://user:hush@h"}, 2, "want host:port, http://host:port or https://host:port"},
+		{[]string{"drain", backend.Addr, "--admin", "nowhere"}, 2,
+			"want host:port, http://host:port or https://host:port"},
+		{[]string{"drain", backend.Addr, "--admin", "ftp://user:hush@h"}, 2,
+			"want host:port, http://host:port or https://host:port"},
 		{[]string{"drain", backend.Addr, "h:1"}, 2, "unexpected argument"},
 	} {
 		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, test.args...)
-		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "hush") {
+		if exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) ||
+			strings.Contains(stderr, "hush") {
 			t.Errorf("%q: exit status %d: %s%s", test.args, exit, stdout, stderr)
 		}
 	}

@@ -121,9 +121,9 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	watched, addr := startWatched(t)
 	g.engine = watched
 	file := writeConfig(t,
-		fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: '%s', timeout: 10s}\noverload: {max_delay: 10s}\n"+
-			"fleets: [{capability: engine-1, protocol: openparallax, services: [openparallax.v1.ClientService], health: "+
-			"{timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
+		fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: '%s', timeout: 10s}\noverload: "+
+			"{max_delay: 10s}\n"+"fleets: [{capability: engine-1, protocol: openparallax, services: "+
+			"[openparallax.v1.ClientService], health: "+"{timeout: 5s}, backends: ['%s']}]\n", g.redis.URL(), addr))
 	for range 3 {
 		p, public, _ := serve(t, nil, "--config", file)
 		conn, err := clienttest.NewConn("passthrough:///"+public,

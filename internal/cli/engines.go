@@ -80,8 +80,9 @@ func (c *enginesCommand) status(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		shield = fmt.Sprintf("connected, up to tier %d", s.GetShieldMaxTier())
 	}
 	return c.data(s, func(w io.Writer) {
-		details(w, [2]string{"agent", untrusted.Word(s.GetAgentName())}, [2]string{"model", untrusted.Word(s.GetModel())},
-			[2]string{"shield", shield}, [2]string{"up", short(time.Duration(s.GetUptimeSeconds()) * time.Second)},
+		details(w, [2]string{"agent", untrusted.Word(s.GetAgentName())},
+			[2]string{"model", untrusted.Word(s.GetModel())}, [2]string{"shield", shield},
+			[2]string{"up", short(time.Duration(s.GetUptimeSeconds()) * time.Second)},
 			[2]string{"sessions", fmt.Sprint(s.GetSessionCount())})
 	})
 }
@@ -96,7 +97,8 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 			if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
 				mode = ""
 			}
-			t.row(s.GetId(), mode, s.GetMessageCount(), ageOf(at(s.GetUpdatedAt())), untrusted.Beginning(s.GetTitle(), 60))
+			t.row(s.GetId(), mode, s.GetMessageCount(), ageOf(at(s.GetUpdatedAt())),
+				untrusted.Beginning(s.GetTitle(), 60))
 		}
 		t.print(w)
 	})
@@ -107,7 +109,8 @@ func (c *enginesCommand) history(cmd *cobra.Command, conn grpc.ClientConnInterfa
 		&openparallaxv1.GetHistoryRequest{SessionId: args[1], Limit: math.MaxInt32})
 	return c.result(all, err, func(w io.Writer) {
 		for _, m := range all.GetMessages() {
-			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), untrusted.Word(m.GetRole()), untrusted.Lines(m.GetContent(), 4))
+			fmt.Fprintf(w, "%s %s: %s\n", when(at(m.GetTimestamp())), untrusted.Word(m.GetRole()),
+				untrusted.Lines(m.GetContent(), 4))
 		}
 	})
 }

@@ -32,8 +32,8 @@ func TestEnginesCommand(t *testing.T) {
 	}{
 		{[]string{"list"}, 0, "engine-1\n", ""},
 		{[]string{"status", "engine-1"}, 0, "agent     Atlas\n", ""},
-		{[]string{"send", "engine-1", "tool: read_file {\"path\":\"a.txt\"}", "--session", "s2"}, 0, "what a.txt says\n",
-			"[read_file "},
+		{[]string{"send", "engine-1", "tool: read_file {\"path\":\"a.txt\"}", "--session", "s2"}, 0,
+			"what a.txt says\n", "[read_file "},
 		{[]string{"send", "engine-1", "hello", "--session", "s3", "--mode", "OTR"}, 0, "You said: hello\n", ""},
 		{[]string{"send", "engine-1", "fail"}, exitRefused, "\n",
 			"capgate engines send: the engine failed: the model does not answer (LLM_CALL_FAILED)\n"},
@@ -49,7 +49,8 @@ func TestEnginesCommand(t *testing.T) {
 		{[]string{"send", "engine-1"}, exitUsage, "",
 			"MESSAGE is missing; write capgate engines send ENGINE MESSAGE\nTry: capgate engines send -h\n"},
 		{[]string{"status", "engine-1", "--key-file", "/nowhere"}, exitUsage, "", "--key-file: "},
-		{[]string{"list", "--addr", gatewaytest.Unreachable(t)}, exitUnreachable, "", "the gateway cannot be reached: "},
+		{[]string{"list", "--addr", gatewaytest.Unreachable(t)}, exitUnreachable, "",
+			"the gateway cannot be reached: "},
 		{[]string{"-h"}, 0, "Usage: capgate engines COMMAND", ""},
 	} {
 		exit, stdout, stderr := engines(tt.args...)

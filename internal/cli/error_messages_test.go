@@ -25,7 +25,8 @@ type mistake struct {
 // mistakes are in the order in which people learn: the command line, files, addresses, calls, rules, tenants.
 var mistakes = []mistake{
 	{"a command", "capgate polcy list", exitUsage, []string{`unknown command "polcy"; did you mean "policy"`}},
-	{"a verb", "capgate policy lst", exitUsage, []string{`unknown command "lst"; did you mean "list"`, "capgate policy -h"}},
+	{"a verb", "capgate policy lst", exitUsage, []string{`unknown command "lst"; did you mean "list"`,
+		"capgate policy -h"}},
 	{"a flag", "capgate status --adimn h:1", exitUsage, []string{"unknown flag --adimn; did you mean --admin?"}},
 	{"one dash", "capgate status -admin h:1", exitUsage, []string{"flags have two dashes: --admin"}},
 	{"a missing argument", "capgate keys revoke acme", exitUsage,
@@ -34,7 +35,8 @@ var mistakes = []mistake{
 	{"JSON arguments", "capgate invoke caps echo '{a: 1}'", exitUsage,
 		[]string{"ARGS is not a JSON object: at byte 2", `'{"location":"Berlin"}'`}},
 
-	{"no configuration", "capgate serve", exitUsage, []string{"no configuration capgate.yaml", "capgate init writes one"}},
+	{"no configuration", "capgate serve", exitUsage, []string{"no configuration capgate.yaml",
+		"capgate init writes one"}},
 	{"a file's name", "capgate check $DIR/god.yaml", exitRefused,
 		[]string{"god.yaml: cannot be read: no such file", `did you mean "$DIR/good.yaml"?`}},
 	{"YAML", "capgate check $DIR/syntax.yaml", exitRefused, []string{"syntax.yaml:1: not YAML: "}},
@@ -57,8 +59,8 @@ var mistakes = []mistake{
 		[]string{"--url, CAPGATE_URL: the gateway's address is missing; want https://HOST:PORT"}},
 	{"an address to forward to", "capgate forward --capability caps --url $OPEN", exitUsage,
 		[]string{"--url, CAPGATE_URL", "want http://HOST:PORT or https://HOST:PORT"}},
-	{"a key file to forward with", "capgate forward --capability caps --url http://$OPEN --key-file $DIR/none", exitUsage,
-		[]string{"--key-file, CAPGATE_KEY_FILE", "$DIR/none cannot be read: no such file"}},
+	{"a key file to forward with", "capgate forward --capability caps --url http://$OPEN --key-file $DIR/none",
+		exitUsage, []string{"--key-file, CAPGATE_KEY_FILE", "$DIR/none cannot be read: no such file"}},
 	{"a proxy to forward by", "capgate forward --capability caps --url http://$OPEN --proxy yes", exitUsage,
 		[]string{`--proxy, CAPGATE_PROXY: "yes": want none or environment`}},
 	{"a port in use for forward", "capgate forward --capability caps --url http://$OPEN --listen $OPEN", exitRefused,
@@ -72,9 +74,11 @@ var mistakes = []mistake{
 		[]string{"$ADMIN is the admin API of a gateway", "(--addr)"}},
 	{"the public port in place of the admin API", "capgate status --admin $OPEN", exitRefused,
 		[]string{"$OPEN is the public port of a gateway", "CAPGATE_ADMIN"}},
-	{"a page of the admin API", "curl -s $OPEN/metrics", -1, []string{"a path of the admin API, which listens at another port"}},
+	{"a page of the admin API", "curl -s $OPEN/metrics", -1,
+		[]string{"a path of the admin API, which listens at another port"}},
 	{"MCP with a slash", "curl -s $OPEN/mcp/", -1, []string{"MCP is served at /mcp, without a slash at its end"}},
-	{"MCP's older transport", "curl -s $OPEN/sse", -1, []string{"MCP is served at /mcp", "HTTP with SSE, is not served"}},
+	{"MCP's older transport", "curl -s $OPEN/sse", -1, []string{"MCP is served at /mcp",
+		"HTTP with SSE, is not served"}},
 	{"TLS to cleartext", "capgate invoke --addr $OPEN --tls caps echo", exitUnreachable,
 		[]string{"$OPEN does not speak TLS: ask it without --tls"}},
 	{"cleartext to TLS", "capgate invoke --addr $SECURE caps echo", exitUnreachable,
@@ -97,7 +101,8 @@ var mistakes = []mistake{
 		[]string{"send it with Content-Type: application/json"}},
 	{"a body too large", "curl -s $OPEN/v1/capabilities/caps/tools/echo -d @$DIR/large", -1,
 		[]string{"the body is larger than 16777216 bytes; upload large inputs as files"}},
-	{"a path", "curl -s $OPEN/v1/capability/caps", -1, []string{"nothing at this path; GET /openapi.json lists the paths"}},
+	{"a path", "curl -s $OPEN/v1/capability/caps", -1,
+		[]string{"nothing at this path; GET /openapi.json lists the paths"}},
 	{"an HTTP method", "curl -s -X PUT $OPEN/v1/capabilities/caps/tools/echo -d {}", -1,
 		[]string{"does not support the method PUT; it supports POST"}},
 	{"no routing key", "grpcurl -plaintext -d {} $OPEN selu.capability.Capability/Invoke", -1,
@@ -198,8 +203,8 @@ fleets:
 	_, keyed, keyedAdmin := serve(t, nil, put("keyed.yaml", ports+"tenants: [{id: acme, capabilities: ['*'], keys: ["+
 		strings.TrimSpace(entry)+"]}]\n"+strings.TrimPrefix(more, "policies: {}\n")))
 	waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
-	return strings.NewReplacer("$DIR", dir, "$OPEN", open, "$ADMIN", admin, "$SECURE", secure, "$KEYEDADMIN", keyedAdmin,
-		"$KEYED", keyed, "$NOBODY", check.ClosedPort(t))
+	return strings.NewReplacer("$DIR", dir, "$OPEN", open, "$ADMIN", admin, "$SECURE", secure, "$KEYEDADMIN",
+		keyedAdmin, "$KEYED", keyed, "$NOBODY", check.ClosedPort(t))
 }
 
 // TestRedisUnreachable: the gateway serves without Redis, and its log and capgate status say so.
@@ -209,7 +214,8 @@ func TestRedisUnreachable(t *testing.T) {
 	file := writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr))
 	p, _, admin := serve(t, nil, file, "--redis", "redis://"+nobody)
 	p.stderr.wait(t, p, `"because":"nothing listens at `+nobody+`; check redis in the configuration"`)
-	if exit, out, errs := runProgram(t, nil, "status", "--admin", admin); exit != 0 || !strings.Contains(out, "redis away") {
+	if exit, out, errs := runProgram(t, nil, "status", "--admin", admin); exit != 0 ||
+		!strings.Contains(out, "redis away") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 }
@@ -218,7 +224,8 @@ func TestRedisUnreachable(t *testing.T) {
 // log names the mistake.
 func TestTLSToCleartext(t *testing.T) {
 	t.Parallel()
-	p, public, _ := serve(t, nil, writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)))
+	p, public, _ := serve(t, nil, writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t,
+		call.Doc).Addr)))
 	if _, err := clienttest.HTTP.Get("https://" + public + "/v1/capabilities"); err == nil { //nolint:bodyclose // it fails
 		t.Error("it speaks TLS")
 	}

@@ -69,7 +69,8 @@ func TestPythonExamples(t *testing.T) {
 			`{"text":3}`, "text must be a string", "2 not tested",
 		},
 		"python-legacy": {
-			"legacy", "weather-lookup", "weather_lookup  allow", "weather_lookup", `{"location":"Berlin"}`, `"temperature":22`,
+			"legacy", "weather-lookup", "weather_lookup  allow", "weather_lookup", `{"location":"Berlin"}`,
+			`"temperature":22`,
 			`{"location":"Berln"}`, "unknown location 'Berln'", "3 not tested",
 		},
 	} {
@@ -89,7 +90,8 @@ func TestPythonExamples(t *testing.T) {
 			file := configFile(t, addr, "")
 			data, err := os.ReadFile(file)
 			check.Must(t, err)
-			text := strings.Replace(string(data), "capability: caps", "dialect: "+test.dialect+", capability: "+test.id, 1)
+			text := strings.Replace(string(data), "capability: caps", "dialect: "+test.dialect+", capability: "+test.id,
+				1)
 			check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 			gateway, public, _ := serve(t, nil, "--config", file)
 			exit, out, errs := invokeWith(t, "", test.id, test.tool, test.args, "--addr", public)
@@ -144,8 +146,8 @@ func TestConform(t *testing.T) {
 	// The test's server takes gRPC's own 4 MiB and no more.
 	exit, out, errs := capgateRun(t, line...)
 	if exit != 0 || errs != "" || !strings.Contains(out, "\nnote        doc     large-message ") ||
-		!strings.Contains(out, "Selu's orchestrator, largest message (16 MiB)]\n      a request of 16384 KiB ends with ") ||
-		!strings.Contains(out, " passed, 0 failed, 4 not tested, 1 with a note\n") {
+		!strings.Contains(out, "Selu's orchestrator, largest message (16 MiB)]\n      a request of 16384 KiB ends "+
+			"with ") || !strings.Contains(out, " passed, 0 failed, 4 not tested, 1 with a note\n") {
 		t.Errorf("exit status %d\n%s%s", exit, out, errs)
 	}
 	line = append(line, "--max-message", "16MiB", "--bad-args", `{"location":3}`)

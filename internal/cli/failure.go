@@ -58,8 +58,9 @@ func ofTransport(err error) bool {
 // grpc-go makes of it; "": the error is another one.
 func answerOverHTTP(err error) string {
 	text := grpcstatus.Convert(err).Message()
-	if status.DetailsOf(err).Info != nil || !strings.Contains(text, "unexpected HTTP status code received from server") &&
-		!strings.Contains(text, "unexpected content-type") && !strings.Contains(text, "missing HTTP content-type") {
+	if status.DetailsOf(err).Info != nil ||
+		!strings.Contains(text, "unexpected HTTP status code received from server") &&
+			!strings.Contains(text, "unexpected content-type") && !strings.Contains(text, "missing HTTP content-type") {
 		return ""
 	}
 	_, answer, found := strings.Cut(text, "received from server: ")

@@ -49,7 +49,8 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 			answers := make(chan answer, len(c.gateways))
 			for i, client := range clients(t, c.gateways) {
 				go func() {
-					_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps", ToolName: writeTool})
+					_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "caps",
+						ToolName: writeTool})
 					answers <- answer{c.gateways[i].id, err}
 				}()
 			}

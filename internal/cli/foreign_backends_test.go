@@ -38,13 +38,14 @@ func (g *erring) serveBackends(t *testing.T) []string {
 	file := filepath.Join(t.TempDir(), "demo.binpb")
 	check.Must(t, os.WriteFile(file, grpctest.Descriptors, 0o600))
 	manifest := filepath.Join(t.TempDir(), "checked.yaml")
-	check.Must(t, os.WriteFile(manifest, []byte("id: checked\nclass: tool\nimage: checked\ntool_source: manifest\ntools:\n"+
-		`  - {name: echo, description: Echo., input_schema: {type: object, properties: {n: {type: integer, maximum: 5}, `+
-		`e: {enum: [a, b]}, s: {type: string, pattern: '^a+$', format: date}, o: {type: object, additionalProperties: false}, `+
-		`l: {type: array, items: {type: number}, uniqueItems: true}}, required: [n]}}`+"\n"), 0o600))
+	check.Must(t, os.WriteFile(manifest,
+		[]byte("id: checked\nclass: tool\nimage: checked\ntool_source: manifest\ntools:\n"+
+			`  - {name: echo, description: Echo., input_schema: {type: object, properties: {n: {type: integer, maximum: 5}, `+`e: {enum: [a, b]}, s: {type: string, pattern: '^a+$', format: date}, o: {type: object, additionalProperties: false}, `+
+			`l: {type: array, items: {type: number}, uniqueItems: true}}, required: [n]}}`+"\n"), 0o600))
 	fleet := func(capability, more, backend string) string {
 		return "- {capability: " + capability + ", slow_start: 0s, ejection: {failures: 0, connect_failures: 0}, " +
-			"retry: {share: 0}, deadline: {default: 2s, max: 2s, stream: 2s}, " + more + " backends: ['" + backend + "']}"
+			"retry: {share: 0}, deadline: {default: 2s, max: 2s, stream: 2s}, " + more + " backends: ['" + backend +
+			"']}"
 	}
 	return []string{
 		"shields:", "- {name: main, url: 'http://" + shield + "/evaluate', timeout: 1s}",
@@ -53,9 +54,10 @@ func (g *erring) serveBackends(t *testing.T) []string {
 		fleet("live", "policy: allow, dialect: live,", failing),
 		fleet("old", "policy: allow, dialect: legacy,", failing),
 		fleet("mcp", "policy: allow, protocol: mcp,", "http://"+web+"/mcp"),
-		fleet("grpc", "policy: allow, protocol: grpc, grpc_service: {descriptor_file: '"+file+"', methods: [demo.v1.Demo/*]},", failing),
-		"- {capability: engine, protocol: openparallax, services: [openparallax.v1.ClientService], backends: ['" + failing + "']}",
-		fleet("judged", "policy: allow, dialect: doc, shield: main,", failing),
+		fleet("grpc", "policy: allow, protocol: grpc, grpc_service: {descriptor_file: '"+file+
+			"', methods: [demo.v1.Demo/*]},", failing),
+		"- {capability: engine, protocol: openparallax, services: [openparallax.v1.ClientService], backends: ['" +
+			failing + "']}", fleet("judged", "policy: allow, dialect: doc, shield: main,", failing),
 		fleet("checked", "policy: allow, dialect: doc, validate_arguments: true, manifest: '"+manifest+"',", failing),
 		fleet("people", "policy: ask, dialect: doc,", failing),
 		fleet("blocked", "policy: block, dialect: doc,", failing),
@@ -76,7 +78,9 @@ func serveFailing(t *testing.T, serve func(http.ResponseWriter, *http.Request, s
 	s := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		serve(w, r, string(body))
-	}), ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}), ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, c)
+	},
 		ErrorLog: nil, ReadHeaderTimeout: check.Patience}
 	ended := make(chan struct{})
 	go func() {
@@ -92,21 +96,21 @@ func serveFailing(t *testing.T, serve func(http.ResponseWriter, *http.Request, s
 
 // modes returns the ways in which backends fail. A call has one in its arguments.
 func modes(adapter string) (all []string) {
-	all = []string{"die", "reset", "slow", "page-200", "page-302", "page-400", "page-401", "page-403", "page-404", "page-405",
-		"page-429", "page-500", "page-502", "page-503"}
+	all = []string{"die", "reset", "slow", "page-200", "page-302", "page-400", "page-401", "page-403", "page-404",
+		"page-405", "page-429", "page-500", "page-502", "page-503"}
 	if adapter == "mcp" {
 		for _, code := range []int{0, 1, -1, -32000, -32001, -32002, -32600, -32601, -32602, -32603, -32700} {
 			all = append(all, "rpc-"+strconv.Itoa(code))
 		}
-		return append(all, "unnamed-400", "unnamed-404", "unnamed-500", "garbage", "cut", "other-id", "wrong-result", "wrong-content", "wrong-code",
-			"both", "neither", "nothing", "no-content", "text", "events-garbage", "events-cut", "events-nothing", "batch", "asks",
-			"tool-error", "notes", "twice", "bad-utf8", "deep", "null")
+		return append(all, "unnamed-400", "unnamed-404", "unnamed-500", "garbage", "cut", "other-id", "wrong-result",
+			"wrong-content", "wrong-code", "both", "neither", "nothing", "no-content", "text", "events-garbage",
+			"events-cut", "events-nothing", "batch", "asks", "tool-error", "notes", "twice", "bad-utf8", "deep", "null")
 	}
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		all = append(all, "code-"+strconv.Itoa(int(code)))
 	}
-	return append(all, "code-77", "code-x", "no-status", "no-trailers", "garbage", "short", "gzip", "coding", "two", "none", "bad-details",
-		"bad-utf8", "tool-error", "no-json")
+	return append(all, "code-77", "code-x", "no-status", "no-trailers", "garbage", "short", "gzip", "coding", "two",
+		"none", "bad-details", "bad-utf8", "tool-error", "no-json")
 }
 
 // theirs reports whether the answer of a mode has the words of the backend.
@@ -276,7 +280,8 @@ func (g *erring) failMCP(w http.ResponseWriter, r *http.Request, body string) {
 // failTool answers a call of an MCP server.
 func (g *erring) failTool(w http.ResponseWriter, mode, quoted, id string, answer func(member, text string)) {
 	failure := func(code string) string {
-		return fmt.Sprintf(`{"code":%s,"message":"it failed with %s\u0000\u001b[31m\n","data":{"input":%q}}`, code, quoted, quoted)
+		return fmt.Sprintf(`{"code":%s,"message":"it failed with %s\u0000\u001b[31m\n","data":{"input":%q}}`, code,
+			quoted, quoted)
 	}
 	write := func(typ, text string) {
 		w.Header().Set("Content-Type", typ)
@@ -324,8 +329,8 @@ func (g *erring) failTool(w http.ResponseWriter, mode, quoted, id string, answer
 	case mode == "batch":
 		write("application/json", `[{"jsonrpc":"2.0","id":`+id+`,"error":`+failure("1")+`}]`)
 	case mode == "asks":
-		write("text/event-stream", `data: {"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"x":"`+quoted+`"}}`+"\n\n"+
-			`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"`+quoted+`"}}`+"\n\n")
+		write("text/event-stream", `data: {"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"x":"`+
+			quoted+`"}}`+"\n\n"+`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"`+quoted+`"}}`+"\n\n")
 	case mode == "tool-error":
 		answer("result", `{"isError":true,"content":[{"type":"text","text":"the tool failed with `+quoted+`"}]}`)
 	case mode == "notes":
@@ -337,7 +342,8 @@ func (g *erring) failTool(w http.ResponseWriter, mode, quoted, id string, answer
 	case mode == "bad-utf8":
 		answer("result", `{"content":[{"type":"text","text":"`+"\xff"+quoted+`"}]}`)
 	case mode == "deep":
-		answer("result", `{"content":[],"structuredContent":`+strings.Repeat(`{"a":`, 200)+strconv.Quote(quoted)+strings.Repeat("}", 201))
+		answer("result", `{"content":[],"structuredContent":`+strings.Repeat(`{"a":`, 200)+strconv.Quote(quoted)+
+			strings.Repeat("}", 201))
 	case mode == "null":
 		answer("result", "null")
 	default:

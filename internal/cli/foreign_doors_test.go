@@ -52,12 +52,14 @@ func (g *erring) dial(t *testing.T, addr string) *grpc.ClientConn {
 }
 
 // callGRPC makes a call of one message, and checks its error.
-func (g *erring) callGRPC(t *testing.T, conn *grpc.ClientConn, method string, message []byte, a answer, header ...string) {
+func (g *erring) callGRPC(t *testing.T, conn *grpc.ClientConn, method string, message []byte, a answer,
+	header ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeoutOf(a.what))
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, append(g.header(), header...)...)
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, grpc.ForceCodec(asBytes{}))
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method,
+		grpc.ForceCodec(asBytes{}))
 	check.Must(t, err)
 	if err = stream.SendMsg(&message); err == nil || errors.Is(err, io.EOF) {
 		_ = stream.CloseSend()
@@ -80,7 +82,8 @@ func (g *erring) judgeStatus(t *testing.T, a answer, st *spb.Status) {
 	}
 	g.judge(t, a)
 	for _, d := range st.GetDetails() {
-		if info := new(errdetails.ErrorInfo); d.MessageIs(info) && d.UnmarshalTo(info) == nil && info.GetReason() != "" {
+		if info := new(errdetails.ErrorInfo); d.MessageIs(info) && d.UnmarshalTo(info) == nil &&
+			info.GetReason() != "" {
 			return
 		}
 	}
@@ -92,8 +95,9 @@ func (g *erring) judgeStatus(t *testing.T, a answer, st *spb.Status) {
 // fromClient reports whether a status is the client's own: of a call whose deadline has passed there, or whose
 // response, which the gateway passes on unread, it cannot read.
 func fromClient(st *spb.Status) bool {
-	return len(st.GetDetails()) == 0 && slices.ContainsFunc([]string{"context deadline exceeded", "grpc: failed to decompress", "unexpected EOF",
-		"grpc: Decompressor is not installed", "cardinality violation"}, func(words string) bool { return strings.HasPrefix(st.GetMessage(), words) })
+	return len(st.GetDetails()) == 0 && slices.ContainsFunc([]string{"context deadline exceeded",
+		"grpc: failed to decompress", "unexpected EOF", "grpc: Decompressor is not installed", "cardinality violation"},
+		func(words string) bool { return strings.HasPrefix(st.GetMessage(), words) })
 }
 
 func timeoutOf(what string) time.Duration {
@@ -112,8 +116,8 @@ func (g *erring) callTools(t *testing.T) {
 			g.callTool(t, conn, capability, tool, mode)
 		}
 	}
-	for _, mode := range []string{"die", "slow", "page-200", "page-302", "page-404", "page-500", "garbage", "wrong-result", "wrong-code", "nothing",
-		"deep", "block"} {
+	for _, mode := range []string{"die", "slow", "page-200", "page-302", "page-404", "page-500", "garbage",
+		"wrong-result", "wrong-code", "nothing", "deep", "block"} {
 		g.callTool(t, conn, "judged", "echo", mode)
 	}
 	for _, capability := range []string{"people", "blocked", "gone", "absent"} {
@@ -135,9 +139,11 @@ func (g *erring) callTool(t *testing.T, conn *grpc.ClientConn, capability, tool,
 		return answer{what: door + ", " + capability + ", " + mode, theirs: theirs(mode) && adapters[capability] != ""}
 	}
 	config := fmt.Sprintf(`{"K":%q}`, g.planted["config"])
-	doc, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(args), ConfigJson: []byte(config)})
+	doc, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(args),
+		ConfigJson: []byte(config)})
 	check.Must(t, err)
-	live, err := proto.Marshal(&livepb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(args), ConfigJson: []byte(config)})
+	live, err := proto.Marshal(&livepb.InvokeRequest{CapabilityId: capability, ToolName: tool, ArgsJson: []byte(args),
+		ConfigJson: []byte(config)})
 	check.Must(t, err)
 	old, err := proto.Marshal(&legacypb.InvokeRequest{ToolName: tool, Parameters: args})
 	check.Must(t, err)
@@ -187,7 +193,8 @@ func (g *erring) send(t *testing.T, a *answer, method, address, typ, body string
 	if err != nil {
 		text = append(text, fmt.Sprintf("(%v)", err)...)
 	}
-	a.status, a.typ, a.text, a.head = resp.StatusCode, resp.Header.Get("Content-Type"), string(text), fmt.Sprint(resp.Header)
+	a.status, a.typ, a.text, a.head = resp.StatusCode, resp.Header.Get("Content-Type"), string(text),
+		fmt.Sprint(resp.Header)
 	return resp.Header
 }
 
@@ -209,10 +216,12 @@ func (g *erring) callHTTP(t *testing.T, capability, tool, args, config string, o
 		g.judgeHTTP(t, a)
 	}
 	call := func(id string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s__%s","arguments":%s}}`, id, capability, tool, args)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s__%s","arguments":%s}}`,
+			id, capability, tool, args)
 	}
-	for door, body := range map[string]string{"MCP": call("1"), "MCP by the SDK": call("-1"), "MCP batch": "[" + call("1") + "," + call(`"b"`) + "]",
-		"MCP events": strings.Replace(call("2"), `"params":{`, `"params":{"_meta":{"progressToken":1},`, 1)} {
+	for door, body := range map[string]string{"MCP": call("1"), "MCP by the SDK": call("-1"), "MCP batch": "[" +
+		call("1") + "," + call(`"b"`) + "]", "MCP events": strings.Replace(call("2"), `"params":{`,
+		`"params":{"_meta":{"progressToken":1},`, 1)} {
 		if door != "MCP" && strings.Contains(of("").what, "slow") {
 			continue
 		}
@@ -222,10 +231,11 @@ func (g *erring) callHTTP(t *testing.T, capability, tool, args, config string, o
 			}
 			a := of(door + " " + version)
 			if version == "2026-07-28" {
-				body = strings.Replace(body, `"params":{`, `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},`, 1)
+				body = strings.Replace(body, `"params":{`,
+					`"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},`, 1)
 			}
-			g.post(t, &a, "/mcp", "application/json", body, "accept", "application/json, text/event-stream", "mcp-protocol-version", version,
-				"mcp-method", "tools/call", "mcp-name", capability+"__"+tool)
+			g.post(t, &a, "/mcp", "application/json", body, "accept", "application/json, text/event-stream",
+				"mcp-protocol-version", version, "mcp-method", "tools/call", "mcp-name", capability+"__"+tool)
 			g.judgeRPC(t, a)
 		}
 	}
@@ -244,11 +254,13 @@ func (g *erring) callFrames(t *testing.T, capability, args string, doc []byte, o
 	check.Must(t, err)
 	invoke, stream := docpb.Capability_Invoke_FullMethodName, docpb.Capability_StreamInvoke_FullMethodName
 	for door, test := range map[string][]string{"Connect": {invoke, "application/proto", string(doc)},
-		"Connect JSON": {invoke, "application/json", string(asJSON)}, "Connect stream": {stream, "application/connect+proto", framed(0, doc)},
+		"Connect JSON":        {invoke, "application/json", string(asJSON)},
+		"Connect stream":      {stream, "application/connect+proto", framed(0, doc)},
 		"Connect stream JSON": {stream, "application/connect+json", framed(0, asJSON)},
 		"gRPC-Web":            {invoke, "application/grpc-web+proto", framed(0, doc)},
 		"gRPC-Web stream":     {stream, "application/grpc-web+proto", framed(0, doc)},
-		"gRPC-Web text":       {invoke, "application/grpc-web-text", base64.StdEncoding.EncodeToString([]byte(framed(0, doc)))}} {
+		"gRPC-Web text": {invoke, "application/grpc-web-text",
+			base64.StdEncoding.EncodeToString([]byte(framed(0, doc)))}} {
 		if door != "Connect" && door != "gRPC-Web" && strings.Contains(of("").what, "slow") {
 			continue
 		}
@@ -307,7 +319,8 @@ func (g *erring) judgeFrames(t *testing.T, a answer, header http.Header) {
 		}
 	default:
 		g.judge(t, a)
-		if !strings.HasPrefix(a.typ, "application/json") || !a.theirs && !strings.Contains(a.text, "google.rpc.ErrorInfo") {
+		if !strings.HasPrefix(a.typ, "application/json") || !a.theirs && !strings.Contains(a.text,
+			"google.rpc.ErrorInfo") {
 			t.Errorf("%s: an error without a type or a reason: %d %s %s", a.what, a.status, a.typ, clipped(a.text))
 		}
 	}
@@ -322,11 +335,14 @@ func (g *erring) callEngine(t *testing.T, conn *grpc.ClientConn, mode string) {
 	content := "mode:" + mode + "; " + g.planted["echo"]
 	for _, typ := range []string{"text/event-stream", "application/json"} {
 		a := answer{what: "JSON of an engine, " + mode, theirs: theirs(mode)}
-		g.post(t, &a, "/v1/engines/engine/messages", "application/json", fmt.Sprintf(`{"content":%q,"session_id":"s"}`, content), "accept", typ)
+		g.post(t, &a, "/v1/engines/engine/messages", "application/json",
+			fmt.Sprintf(`{"content":%q,"session_id":"s"}`, content), "accept", typ)
 		g.judgeHTTP(t, a)
 	}
 	message := append([]byte{10, byte(len(content))}, content...)
 	message = append(message, 18, 1, 's', 24, 1)
-	g.callGRPC(t, conn, "/openparallax.v1.ClientService/SendMessage", message, answer{what: "gRPC of an engine, " + mode, theirs: theirs(mode)})
-	g.callGRPC(t, conn, "/openparallax.v1.ClientService/ResolveApproval", message, answer{what: "gRPC of an engine's approval, " + mode, theirs: theirs(mode)})
+	g.callGRPC(t, conn, "/openparallax.v1.ClientService/SendMessage", message,
+		answer{what: "gRPC of an engine, " + mode, theirs: theirs(mode)})
+	g.callGRPC(t, conn, "/openparallax.v1.ClientService/ResolveApproval", message,
+		answer{what: "gRPC of an engine's approval, " + mode, theirs: theirs(mode)})
 }

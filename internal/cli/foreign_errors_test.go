@@ -67,8 +67,8 @@ func startErring(t *testing.T) *erring {
 	g.number = g.plantAs("number", n.Add(n, big.NewInt(1e14)).String())
 	key := func() (line, key string) {
 		id, secret := tenant.NewCredential()
-		return fmt.Sprintf("{id: %s, hash: '%s', scopes: [invoke, read, approve, policy, admin], asserts: [user, agent]}", id,
-			tenant.HashOf(secret, nil)), tenant.Credential(id, secret)
+		return fmt.Sprintf("{id: %s, hash: '%s', scopes: [invoke, read, approve, policy, admin], asserts: [user, "+
+			"agent]}", id, tenant.HashOf(secret, nil)), tenant.Credential(id, secret)
 	}
 	var first, second string
 	first, g.key = key()
@@ -76,8 +76,8 @@ func startErring(t *testing.T) *erring {
 	g.plantAs("credential", strings.Split(g.key, "_")[2])
 	text := strings.Join(append([]string{
 		"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s, timeout: 20s}", "policies: {}",
-		"log: {level: debug}", "overload: {max_delay: 10s}", patientRedis(""), "identity: {store: redis}", "audit: {to: '" + g.audit + "'}",
-		"traces: {endpoint: '" + g.collector.Addr + "', sample: 1}",
+		"log: {level: debug}", "overload: {max_delay: 10s}", patientRedis(""), "identity: {store: redis}",
+		"audit: {to: '" + g.audit + "'}", "traces: {endpoint: '" + g.collector.Addr + "', sample: 1}",
 		"tenants:", "- {id: acme, capabilities: ['*'], keys: [" + first + "]}",
 		"- {id: globex, capabilities: ['*'], keys: [" + second + "]}",
 	}, g.serveBackends(t)...), "\n") + "\n"
@@ -97,12 +97,14 @@ func (g *erring) header() []string {
 // libraries matches the words of libraries: names of packages, of types and of functions, and texts of errors.
 var libraries = regexp.MustCompile(strings.Join([]string{
 	`\*?\b[a-z]\w+pb\.[A-Z]\w+`, `\*(?:proto|dynamicpb|json|jsonrpc|mcp|sdk|grpc|http|runtime|errors|fmt|url|net|tls)\.[A-Za-z]\w*`,
-	`\bGo (?:struct|value)`, `\bjson: `, `\bproto:[ \x{a0}]`, `\bstrconv\.`, `rpc error: code`, `\bgrpc: `, `\bgrpc-go\b`, `\bdial tcp`,
-	`context (?:deadline exceeded|canceled)`, `\bread tcp`, `\bwrite tcp`, `0xc0[0-9a-f]{8}`, `%!\w?\(`, `\bgoroutine \d`,
-	`\bhttp: `, `\bhttp2: `, `\bnet/http`, `\btls: `, `\bx509: `, `\bhpack`, `\bgzip: `, `\bflate: `, `\bbase64: `, `illegal base64`, `\bhex: `,
-	`invalid character`, `unexpected end of JSON`, `cannot unmarshal`, `unmarshal`, `invalid wire`, `wire-format`, `invalid syntax`, `value out of range`, `type mismatch, parameter`,
-	`calling "`, `jsonrpc2`, `unsupported protocol scheme`, `invalid control character in URL`, `\bparse "`, `unexpected EOF`, `: EOF\b`,
-	`protocol error: `, `invalid_argument: `, `method \w+ not supported`, `message size \d+`, `broken pipe`, `connection reset by`,
+	`\bGo (?:struct|value)`, `\bjson: `, `\bproto:[ \x{a0}]`, `\bstrconv\.`, `rpc error: code`, `\bgrpc: `,
+	`\bgrpc-go\b`, `\bdial tcp`, `context (?:deadline exceeded|canceled)`, `\bread tcp`, `\bwrite tcp`,
+	`0xc0[0-9a-f]{8}`, `%!\w?\(`, `\bgoroutine \d`, `\bhttp: `, `\bhttp2: `, `\bnet/http`, `\btls: `, `\bx509: `,
+	`\bhpack`, `\bgzip: `, `\bflate: `, `\bbase64: `, `illegal base64`, `\bhex: `, `invalid character`,
+	`unexpected end of JSON`, `cannot unmarshal`, `unmarshal`, `invalid wire`, `wire-format`, `invalid syntax`,
+	`value out of range`, `type mismatch, parameter`, `calling "`, `jsonrpc2`, `unsupported protocol scheme`,
+	`invalid control character in URL`, `\bparse "`, `unexpected EOF`, `: EOF\b`, `protocol error: `,
+	`invalid_argument: `, `method \w+ not supported`, `message size \d+`, `broken pipe`, `connection reset by`,
 	`\bproto\.\w`, `<nil>`, `time: `, `runtime error`, `invalid UTF-8`, `mime: `, `multipart: `,
 }, "|"))
 
@@ -134,7 +136,8 @@ func (g *erring) judge(t *testing.T, a answer) {
 // judgeHTTP checks a response over HTTP.
 func (g *erring) judgeHTTP(t *testing.T, a answer) {
 	t.Helper()
-	if a.status < http.StatusBadRequest && !strings.HasPrefix(a.typ, "text/event-stream") && a.typ != "application/x-ndjson" {
+	if a.status < http.StatusBadRequest && !strings.HasPrefix(a.typ, "text/event-stream") &&
+		a.typ != "application/x-ndjson" {
 		return
 	}
 	g.judge(t, a)

@@ -51,7 +51,8 @@ func (g *erring) callMethods(t *testing.T) {
 					if isSkipped(path + what) {
 						continue
 					}
-					g.callGRPC(t, conn, path, message, answer{what: "gRPC at the " + port + " port, " + path + ", " + what + slow})
+					g.callGRPC(t, conn, path, message, answer{what: "gRPC at the " + port + " port, " + path + ", " +
+						what + slow})
 				}
 				g.callJSON(t, port, addr, m)
 			}
@@ -122,12 +123,14 @@ func (g *erring) callJSON(t *testing.T, port, addr string, m protoreflect.Method
 			if m.IsStreamingServer() || f.Kind() == protoreflect.StringKind {
 				continue // a stream may not end, and errors may have a name
 			}
-			a := answer{what: method + " at the " + port + " port, " + target + ", query " + string(f.Name()) + "=" + value}
+			a := answer{what: method + " at the " + port + " port, " + target + ", query " + string(f.Name()) + "=" +
+				value}
 			for _, name := range []string{string(f.Name()), string(f.Name()) + "[" + g.planted["query"] + "]"} {
 				g.send(t, &a, method, target+"?"+url.PathEscape(name)+"="+url.QueryEscape(value), "", "")
 				g.judgeHTTP(t, a)
 			}
-			g.send(t, &a, method, target+"?"+string(f.Name())+"="+g.planted["query"]+"&"+string(f.Name())+"="+g.planted["query"], "", "")
+			g.send(t, &a, method, target+"?"+string(f.Name())+"="+g.planted["query"]+"&"+string(f.Name())+"="+
+				g.planted["query"], "", "")
 			g.judgeHTTP(t, a)
 		}
 	}
@@ -142,17 +145,20 @@ func (g *erring) callJSON(t *testing.T, port, addr string, m protoreflect.Method
 // wrongJSON returns texts that are no JSON of a message.
 func (g *erring) wrongJSON(d protoreflect.MessageDescriptor, depth int) map[string]string {
 	secret := strconv.Quote(g.planted["arguments"])
-	wrong := map[string]string{"a cut text": `{"x":` + secret, "a bare word": g.planted["arguments"], "a text": secret, "an array": "[" + secret + "]",
-		"a second value": "{}" + secret, "not UTF-8": "{\"x\":\"\xff" + g.planted["arguments"] + "\"}", "a name twice": `{"x":` + secret + `,"x":1}`,
-		"a lone surrogate": `{"x":"\ud800` + g.planted["arguments"] + `"}`, "a number": g.number, "a large number": `{"x":1` + strings.Repeat(g.number, 30) + "}",
-		"deep": strings.Repeat(`{"x":`, 200) + secret + strings.Repeat("}", 200), "null": "null", "nothing": "", "control": "{\"x\":\"\x00" + g.planted["arguments"] + "\"}",
-		"BOM": "\ufeff{}", "comment": "{/*" + g.planted["arguments"] + "*/}", "NaN": `{"x":NaN` + g.planted["arguments"] + "}"}
+	wrong := map[string]string{"a cut text": `{"x":` + secret, "a bare word": g.planted["arguments"], "a text": secret,
+		"an array": "[" + secret + "]", "a second value": "{}" + secret, "not UTF-8": "{\"x\":\"\xff" +
+			g.planted["arguments"] + "\"}", "a name twice": `{"x":` + secret + `,"x":1}`,
+		"a lone surrogate": `{"x":"\ud800` + g.planted["arguments"] + `"}`, "a number": g.number,
+		"a large number": `{"x":1` + strings.Repeat(g.number, 30) + "}", "deep": strings.Repeat(`{"x":`, 200) + secret +
+			strings.Repeat("}", 200), "null": "null", "nothing": "", "control": "{\"x\":\"\x00" +
+			g.planted["arguments"] + "\"}", "BOM": "\ufeff{}", "comment": "{/*" + g.planted["arguments"] + "*/}",
+		"NaN": `{"x":NaN` + g.planted["arguments"] + "}"}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)
 		name := string(f.Name())
-		values := map[string]string{"a text": secret, "a number": g.number + ".5", "a large number": g.number + g.number, "a truth": "true",
-			"an object": `{"x":` + secret + `}`, "an array": "[" + secret + ",{}]", "nested": `[[` + secret + `]]`, "null": "[null]",
-			"a number as text": strconv.Quote(g.number + "x")}
+		values := map[string]string{"a text": secret, "a number": g.number + ".5", "a large number": g.number +
+			g.number, "a truth": "true", "an object": `{"x":` + secret + `}`, "an array": "[" + secret + ",{}]",
+			"nested": `[[` + secret + `]]`, "null": "[null]", "a number as text": strconv.Quote(g.number + "x")}
 		if f.IsMap() {
 			values["a map"] = `{` + secret + `:` + secret + `}`
 		}
@@ -181,25 +187,29 @@ func (g *erring) wrongJSON(d protoreflect.MessageDescriptor, depth int) map[stri
 func (g *erring) sendWrongBodies(t *testing.T) {
 	t.Helper()
 	values := g.wrongJSON(docpb.File_selu_capability_capability_proto.Messages().ByName("InvokeRequest"), 1)
-	for name, value := range map[string]string{"args": "7", "args_json": "\"%%" + g.planted["arguments"] + "\"", "config": `"` + g.planted["config"] + `"`,
-		"tool_name": "{}", "timeout": `"` + g.planted["arguments"] + `"`, g.planted["arguments"]: "1"} {
+	for name, value := range map[string]string{"args": "7", "args_json": "\"%%" + g.planted["arguments"] + "\"",
+		"config": `"` + g.planted["config"] + `"`, "tool_name": "{}", "timeout": `"` + g.planted["arguments"] + `"`,
+		g.planted["arguments"]: "1"} {
 		if name != g.planted["arguments"] {
 			values["its "+name] = fmt.Sprintf(`{"tool_name":"echo",%q:%s}`, name, value)
 		}
 	}
-	for _, args := range []string{`{"n":"SECRET"}`, `{"n":NUMBER}`, `{"n":1,"e":"SECRET"}`, `{"n":1,"s":"SECRET"}`, `{"n":1,"s":"aSECRET"}`,
-		`{"n":1,"o":{"x":"SECRET"}}`, `{"n":1,"l":["SECRET"]}`, `{"n":1,"l":[NUMBER,NUMBER]}`, `{"n":1.5}`, `{"n":[{"SECRET":1}]}`} {
+	for _, args := range []string{`{"n":"SECRET"}`, `{"n":NUMBER}`, `{"n":1,"e":"SECRET"}`, `{"n":1,"s":"SECRET"}`,
+		`{"n":1,"s":"aSECRET"}`, `{"n":1,"o":{"x":"SECRET"}}`, `{"n":1,"l":["SECRET"]}`, `{"n":1,"l":[NUMBER,NUMBER]}`,
+		`{"n":1.5}`, `{"n":[{"SECRET":1}]}`} {
 		args = strings.NewReplacer("SECRET", g.planted["arguments"], "NUMBER", g.number).Replace(args)
 		values["arguments "+args[:5]+fmt.Sprint(len(args))] = `{"tool_name":"echo","args":` + args + `}`
 		a := answer{what: "MCP with wrong arguments " + fmt.Sprint(len(args))}
-		g.post(t, &a, "/mcp", "application/json", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"checked__echo","arguments":`+args+`}}`)
+		g.post(t, &a, "/mcp", "application/json",
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"checked__echo","arguments":`+args+`}}`)
 		g.judgeRPC(t, a)
 	}
 	name, secret := rand.Text(), url.PathEscape(g.planted["query"])
 	for what, body := range values {
-		for _, path := range []string{"/v1/capabilities/checked/invoke", "/v1/capabilities/checked/stream", "/v1/capabilities/checked/tools/echo",
-			"/v1/capabilities/checked/tools/echo/stream", "/v1/capabilities/grpc/tools/Fail", "/v1/capabilities/mcp/tools/echo",
-			"/v1/engines/engine/messages", "/v1/approvals/" + name + "/approve"}[len(what)%6:][:3] {
+		for _, path := range []string{"/v1/capabilities/checked/invoke", "/v1/capabilities/checked/stream",
+			"/v1/capabilities/checked/tools/echo", "/v1/capabilities/checked/tools/echo/stream",
+			"/v1/capabilities/grpc/tools/Fail", "/v1/capabilities/mcp/tools/echo", "/v1/engines/engine/messages",
+			"/v1/approvals/" + name + "/approve"}[len(what)%6:][:3] {
 			for _, more := range [][]string{nil, {"content-encoding", "gzip"}}[:1+len(what)%2] {
 				a := answer{what: "JSON at " + path + ", " + what + fmt.Sprint(more)}
 				g.post(t, &a, path, "application/json", body, more...)
@@ -208,17 +218,24 @@ func (g *erring) sendWrongBodies(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{g.public, g.admin} {
-		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW" + g.planted["query"]} {
-			for _, path := range []string{"/", "/v1/" + name, "/v1/capabilities/" + name + "/invoke", "/v1/capabilities/docs/tools/" + name,
-				"//v1/x", "/v1/../v1/" + name, "/v1/capabilities/docs:" + name, "/%2e%2e/" + name, "/v1/capabilities/%ff" + name + "/invoke", "/v1/approvals/" + name, "/mcp/" + name, "/docs/" + name,
-				"/openapi.json/" + name, "/debug/pprof/" + name, "/console/" + name, "/assets/" + name, "/signin/" + name, "/v1/fleets/" + name, "/v1/tenants/" + name + "/keys/" + name,
-				"/v1/calls?page_size=" + secret, "/v1/calls?filter=" + secret + "&page_token=" + secret, "/v1/audit?limit=" + secret, "/v1/audit?since=" + secret, "/v1/capabilities?page_size=" + secret + "&page_token=" + secret,
-				"/v1/approvals?page_size=" + secret, "/v1/approvals?state=" + secret, "/v1/capabilities/docs/artifacts/" + name,
-				"/v1/capabilities/docs/artifacts/" + name + "/signed-url", "/v1/capabilities/docs/tools/echo/events?args=" + secret, "/v1/capabilities/docs/tools/echo/events?n=%zz" + secret, "/%zz"} {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW" +
+			g.planted["query"]} {
+			for _, path := range []string{"/", "/v1/" + name, "/v1/capabilities/" + name + "/invoke",
+				"/v1/capabilities/docs/tools/" + name, "//v1/x", "/v1/../v1/" + name, "/v1/capabilities/docs:" + name,
+				"/%2e%2e/" + name, "/v1/capabilities/%ff" + name + "/invoke", "/v1/approvals/" + name, "/mcp/" + name,
+				"/docs/" + name, "/openapi.json/" + name, "/debug/pprof/" + name, "/console/" + name, "/assets/" + name,
+				"/signin/" + name, "/v1/fleets/" + name, "/v1/tenants/" + name + "/keys/" + name,
+				"/v1/calls?page_size=" + secret, "/v1/calls?filter=" + secret + "&page_token=" + secret,
+				"/v1/audit?limit=" + secret, "/v1/audit?since=" + secret, "/v1/capabilities?page_size=" + secret +
+					"&page_token=" + secret, "/v1/approvals?page_size=" + secret, "/v1/approvals?state=" + secret,
+				"/v1/capabilities/docs/artifacts/" + name, "/v1/capabilities/docs/artifacts/" + name + "/signed-url",
+				"/v1/capabilities/docs/tools/echo/events?args=" + secret,
+				"/v1/capabilities/docs/tools/echo/events?n=%zz" + secret, "/%zz"} {
 				if path == "/%zz" {
 					continue
 				}
-				for _, header := range [][]string{nil, {"if-none-match", g.planted["header"], "range", "bytes=" + g.planted["header"]}} {
+				for _, header := range [][]string{nil, {"if-none-match", g.planted["header"], "range", "bytes=" +
+					g.planted["header"]}} {
 					a := answer{what: method + " http://" + addr + path}
 					g.send(t, &a, method, "http://"+addr+path, "", "", header...)
 					if a.status >= 400 {
@@ -234,15 +251,19 @@ func (g *erring) sendWrongBodies(t *testing.T) {
 // sendWrongHeaders sends headers that no door takes.
 func (g *erring) sendWrongHeaders(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"grpc-timeout", "request-timeout", "connect-timeout-ms", "traceparent", "idempotency-key", "x-approval-id", "x-approval-wait",
-		"prefer", "accept", "content-type", "content-encoding", "accept-encoding", "x-tenant-id",
-		"authorization", "mcp-session-id", "mcp-method", "mcp-name", "last-event-id", "connect-accept-encoding", "connect-content-encoding", "te", "grpc-encoding", "x-bin-bin", "cookie",
-		"origin", "host", "content-digest", "expect", "x-forwarded-for"} {
-		for _, value := range []string{g.planted["header"], strings.Repeat(g.planted["header"], 20), g.planted["header"] + "\xff"} {
-			for _, target := range [][]string{{"/v1/capabilities/docs/invoke", "application/json", `{"tool_name":"echo"}`},
+	for _, name := range []string{"grpc-timeout", "request-timeout", "connect-timeout-ms", "traceparent",
+		"idempotency-key", "x-approval-id", "x-approval-wait", "prefer", "accept", "content-type", "content-encoding",
+		"accept-encoding", "x-tenant-id", "authorization", "mcp-session-id", "mcp-method", "mcp-name", "last-event-id",
+		"connect-accept-encoding", "connect-content-encoding", "te", "grpc-encoding", "x-bin-bin", "cookie", "origin",
+		"host", "content-digest", "expect", "x-forwarded-for"} {
+		for _, value := range []string{g.planted["header"], strings.Repeat(g.planted["header"], 20),
+			g.planted["header"] + "\xff"} {
+			for _, target := range [][]string{{"/v1/capabilities/docs/invoke", "application/json",
+				`{"tool_name":"echo"}`},
 				{"/v1/capabilities/docs/artifacts?filename=x", "text/plain", "x"},
 				{"/mcp", "application/json", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"docs__echo","arguments":{}}}`},
-				{docpb.Capability_Invoke_FullMethodName, "application/json", `{"capability_id":"docs","tool_name":"echo"}`},
+				{docpb.Capability_Invoke_FullMethodName, "application/json",
+					`{"capability_id":"docs","tool_name":"echo"}`},
 				{docpb.Capability_Invoke_FullMethodName, "application/grpc-web", framed(0, []byte{10, 1, 'x'})}} {
 				if name == "expect" || name == "host" || name == "te" {
 					continue
@@ -269,13 +290,18 @@ func (g *erring) sendWrongMCP(t *testing.T) {
 	bodies := g.wrongJSON(docpb.File_selu_capability_capability_proto.Messages().ByName("HealthRequest"), 0)
 	for i, value := range []string{secret, g.number + ".5", "{\"x\":[" + secret + "]}"} {
 		for _, member := range []string{"jsonrpc", "id", "method", "params", "result", "error", "x"} {
-			bodies[fmt.Sprint(member, i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{},%q:%s}`, member, value)
+			bodies[fmt.Sprint(member, i)] = fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{},%q:%s}`, member, value)
 		}
-		for _, method := range []string{"initialize", "ping", "tools/call", "tools/list", "server/discover", "subscriptions/listen", "tasks/get", "tasks/result",
-			"tasks/cancel", "tasks/update", "tasks/list", "resources/read", "prompts/get", "completion/complete", "logging/setLevel", "notifications/cancelled", "notifications/progress",
-			"notifications/initialized", "notifications/roots/list_changed", g.planted["arguments"]} {
+		for _, method := range []string{"initialize", "ping", "tools/call", "tools/list", "server/discover",
+			"subscriptions/listen", "tasks/get", "tasks/result", "tasks/cancel", "tasks/update", "tasks/list",
+			"resources/read", "prompts/get", "completion/complete", "logging/setLevel", "notifications/cancelled",
+			"notifications/progress", "notifications/initialized", "notifications/roots/list_changed",
+			g.planted["arguments"]} {
 			for _, id := range []string{`"id":1,`, ""} {
-				for _, param := range []string{"name", "arguments", "_meta", "cursor", "protocolVersion", "capabilities", "clientInfo", "taskId", "requestId", "progressToken", "level", "uri", "task", "inputResponses", "notifications"} {
+				for _, param := range []string{"name", "arguments", "_meta", "cursor", "protocolVersion",
+					"capabilities", "clientInfo", "taskId", "requestId", "progressToken", "level", "uri", "task",
+					"inputResponses", "notifications"} {
 					of := `"name":"docs__echo",`
 					if param == "name" {
 						if value == secret {
@@ -283,20 +309,28 @@ func (g *erring) sendWrongMCP(t *testing.T) {
 						}
 						of = ""
 					}
-					bodies[fmt.Sprint(method, id, param, i)] = fmt.Sprintf(`{"jsonrpc":"2.0",%s"method":%q,"params":{%s%q:%s}}`, id, method, of, param, value)
+					bodies[fmt.Sprint(method, id, param, i)] = fmt.Sprintf(
+						`{"jsonrpc":"2.0",%s"method":%q,"params":{%s%q:%s}}`, id, method, of, param, value)
 				}
 			}
 		}
-		for _, param := range []string{"progressToken", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities", "traceparent"} {
-			bodies[fmt.Sprint("meta", param, i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"docs__echo","arguments":{},"_meta":{%q:%s}}}`, param, value)
+		for _, param := range []string{"progressToken", "io.modelcontextprotocol/protocolVersion",
+			"io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities", "traceparent"} {
+			bodies[fmt.Sprint("meta", param, i)] = fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"docs__echo","arguments":{},"_meta":{%q:%s}}}`, param, value)
 		}
-		bodies[fmt.Sprint("result", i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"action":%s,"content":%s}}`, value, value)
-		bodies[fmt.Sprint("error", i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%s,"message":%s}}`, value, value)
-		bodies[fmt.Sprint("batch", i)] = fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":1,"method":%s},{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}]`, value, value, value)
+		bodies[fmt.Sprint("result", i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"action":%s,"content":%s}}`,
+			value, value)
+		bodies[fmt.Sprint("error", i)] = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%s,"message":%s}}`, value,
+			value)
+		bodies[fmt.Sprint("batch", i)] = fmt.Sprintf(
+			`[%s,{"jsonrpc":"2.0","id":1,"method":%s},{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}]`,
+			value, value, value)
 	}
 	for what, body := range bodies {
 		for _, version := range []string{"", "2025-03-26", "2025-11-25", "2026-07-28"} {
-			for _, accept := range []string{"application/json", "text/event-stream, application/json"}[(len(what)+len(version))%2:][:1] {
+			for _, accept := range []string{"application/json",
+				"text/event-stream, application/json"}[(len(what)+len(version))%2:][:1] {
 				a := answer{what: "MCP " + version + " " + accept + ", " + what}
 				header := []string{"accept", accept}
 				if version != "" {
@@ -316,17 +350,29 @@ func (g *erring) sendWrongMCP(t *testing.T) {
 func (g *erring) sendWrongFrames(t *testing.T) {
 	t.Helper()
 	secret := g.planted["arguments"]
-	bodies := map[string]string{"nothing": "", "text": secret, "short": "\x00\x00\x00\x00\xff" + secret, "no message": framed(0, []byte(secret)), "flag": framed(0x7f, []byte(secret)),
-		"compressed": framed(1, []byte(secret)), "large": "\x00\xff\xff\xff\xff" + secret, "two": framed(0, nil) + framed(0, []byte(secret)), "trailer": framed(0x80, []byte(secret)),
-		"end": framed(2, []byte(secret)), "not UTF-8": framed(0, protowire.AppendString([]byte{10}, "\xff"+secret)), "base64": "!!" + secret,
-		"base64 of garbage": base64.StdEncoding.EncodeToString([]byte(secret)), "JSON": framed(0, []byte(`{"tool_name":{"x":"`+secret+`"}}`)), "enum": framed(0, []byte(`{"tool_name":`+g.number+`}`)),
-		"plain JSON": `{"capability_id":"docs","tool_name":{"x":"` + secret + `"}}`, "base64 of a field": `{"capability_id":"docs","args_json":"!!` + secret + `"}`}
+	bodies := map[string]string{"nothing": "", "text": secret, "short": "\x00\x00\x00\x00\xff" + secret,
+		"no message": framed(0, []byte(secret)), "flag": framed(0x7f, []byte(secret)),
+		"compressed": framed(1, []byte(secret)), "large": "\x00\xff\xff\xff\xff" + secret, "two": framed(0, nil) +
+			framed(0, []byte(secret)), "trailer": framed(0x80, []byte(secret)), "end": framed(2, []byte(secret)),
+		"not UTF-8": framed(0, protowire.AppendString([]byte{10}, "\xff"+secret)), "base64": "!!" + secret,
+		"base64 of garbage": base64.StdEncoding.EncodeToString([]byte(secret)),
+		"JSON":              framed(0, []byte(`{"tool_name":{"x":"`+secret+`"}}`)),
+		"enum":              framed(0, []byte(`{"tool_name":`+g.number+`}`)),
+		"plain JSON":        `{"capability_id":"docs","tool_name":{"x":"` + secret + `"}}`,
+		"base64 of a field": `{"capability_id":"docs","args_json":"!!` + secret + `"}`}
 	for what, body := range bodies {
-		for _, typ := range []string{"application/proto", "application/json", "application/connect+proto", "application/connect+json", "application/connect+" + secret, "application/grpc-web",
-			"application/grpc-web+proto", "application/grpc-web+json", "application/grpc-web-text", "application/grpc-web+" + secret, "application/grpc", "application/grpc+json", "text/" + secret, "application/json; charset=" + secret, ""} {
-			for _, path := range []string{docpb.Capability_Invoke_FullMethodName, docpb.Capability_StreamInvoke_FullMethodName, docpb.Capability_UploadInputArtifact_FullMethodName,
-				"/capgate.v1.Catalog/ListTools", "/capgate.v1.Approvals/WatchApprovals", "/no.Such/Method", "/demo.v1.Demo/Fail", "/openparallax.v1.ClientService/SendMessage"}[len(what+typ)%6:][:2] {
-				for _, more := range [][]string{nil, {"content-encoding", "gzip"}, {"connect-content-encoding", "gzip", "grpc-encoding", "gzip"}, {"connect-content-encoding", secret, "grpc-encoding", secret, "content-encoding", secret}} {
+		for _, typ := range []string{"application/proto", "application/json", "application/connect+proto",
+			"application/connect+json", "application/connect+" + secret, "application/grpc-web",
+			"application/grpc-web+proto", "application/grpc-web+json", "application/grpc-web-text",
+			"application/grpc-web+" + secret, "application/grpc", "application/grpc+json", "text/" + secret,
+			"application/json; charset=" + secret, ""} {
+			for _, path := range []string{docpb.Capability_Invoke_FullMethodName,
+				docpb.Capability_StreamInvoke_FullMethodName, docpb.Capability_UploadInputArtifact_FullMethodName,
+				"/capgate.v1.Catalog/ListTools", "/capgate.v1.Approvals/WatchApprovals", "/no.Such/Method",
+				"/demo.v1.Demo/Fail", "/openparallax.v1.ClientService/SendMessage"}[len(what+typ)%6:][:2] {
+				for _, more := range [][]string{nil, {"content-encoding", "gzip"},
+					{"connect-content-encoding", "gzip", "grpc-encoding", "gzip"},
+					{"connect-content-encoding", secret, "grpc-encoding", secret, "content-encoding", secret}} {
 					if path == "/capgate.v1.Approvals/WatchApprovals" {
 						continue
 					}
@@ -345,11 +391,13 @@ func (g *erring) sendWrongFrames(t *testing.T) {
 // watchOthers reads what another tenant and what operators can see.
 func (g *erring) watchOthers(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{"/v1/calls", "/v1/approvals", "/v1/capabilities", "/v1/capabilities/mcp", "/v1/capabilities/grpc", "/openapi.json", "/v1/policies"} {
+	for _, path := range []string{"/v1/calls", "/v1/approvals", "/v1/capabilities", "/v1/capabilities/mcp",
+		"/v1/capabilities/grpc", "/openapi.json", "/v1/policies"} {
 		_, text := request(t.Context(), t, http.MethodGet, "http://"+g.public+path, g.other)
 		g.told("another tenant", text)
 	}
-	for _, path := range []string{"/v1/calls", "/v1/fleets", "/v1/summary", "/v1/capabilities", "/v1/capabilities/mcp", "/metrics", "/readyz?verbose", "/v1/audit", "/v1/limits"} {
+	for _, path := range []string{"/v1/calls", "/v1/fleets", "/v1/summary", "/v1/capabilities", "/v1/capabilities/mcp",
+		"/metrics", "/readyz?verbose", "/v1/audit", "/v1/limits"} {
 		_, text := page(t, "http://"+g.admin+path)
 		g.told("operators", text)
 	}

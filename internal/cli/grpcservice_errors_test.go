@@ -56,8 +56,10 @@ func TestArgumentsOfGRPCServices(t *testing.T) {
 					`{"next":{"time":"yesterday"}}`:        {"/next/time", "timestamp"},
 					`{"left":"a","right":1}`:               {"/right", "oneof"},
 					`{"children":{"x":{"bytes":"AAAAA"}}}`: {"/children/x/bytes", "base64"},
-					`{"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","too":3}}`:                {"/any/too", ""},
-					`{"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":"3"}}`:               {"/any/to", "want integer"},
+					`{"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","too":3}}`: {"/any/too",
+						""},
+					`{"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":"3"}}`: {"/any/to",
+						"want integer"},
 					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","city_name":"x"}}`:          {"/any/city_name", ""},
 					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","color":1}}`:                {"/any/color", ""},
 					`{"any":{"@type":"type.googleapis.com/demo.v1.Everything","next":{"other_name":""}}}`: {"", ""},
@@ -73,11 +75,14 @@ func TestArgumentsOfGRPCServices(t *testing.T) {
 						Metadata map[string]string
 					}
 					check.Must(t, json.Unmarshal([]byte(body), &p))
-					if code != http.StatusBadRequest || p.Reason != "ARGUMENTS_INVALID" || p.Metadata["not_started"] != "true" ||
-						want.pointer != "" && p.Metadata["pointer"] != want.pointer || !strings.Contains(body, want.part) {
+					if code != http.StatusBadRequest || p.Reason != "ARGUMENTS_INVALID" ||
+						p.Metadata["not_started"] != "true" ||
+						want.pointer != "" && p.Metadata["pointer"] != want.pointer ||
+						!strings.Contains(body, want.part) {
 						t.Errorf("%s: %d %s", args, code, body)
 					}
-					r, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Echo", Arguments: json.RawMessage(args)})
+					r, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Echo",
+						Arguments: json.RawMessage(args)})
 					if err != nil || !r.IsError || !strings.Contains(textOf(r), want.pointer) {
 						t.Errorf("%s over MCP: %+v, %v", args, r, err)
 					}
@@ -109,7 +114,8 @@ func TestStatusesOfGRPCServices(t *testing.T) {
 	public, client := serveDemo(t, "", "allow")
 	const args = `{"code":9,"message":"the account is closed"}`
 	code, body := postTool(t, public, "Fail", args)
-	if code != http.StatusBadRequest || !strings.Contains(body, `"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo"`) ||
+	if code != http.StatusBadRequest ||
+		!strings.Contains(body, `"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo"`) ||
 		!strings.Contains(body, "the account is closed") {
 		t.Errorf("%d %s", code, body)
 	}

@@ -137,7 +137,8 @@ func TestProtocolOfABackendChanges(t *testing.T) {
 	p, public, _ := serve(t, nil, "--config", file)
 	untilPosted(t, public, "Echo", `{}`, http.StatusOK, "a capability")
 	for range 2 {
-		for _, now := range []struct{ text, part string }{{asService, `"cityName":"Ulm"`}, {asCapability, "a capability"}} {
+		for _, now := range []struct{ text, part string }{{asService, `"cityName":"Ulm"`},
+			{asCapability, "a capability"}} {
 			check.Must(t, os.WriteFile(file, []byte(now.text), 0o600))
 			p.signal(t, syscall.SIGHUP)
 			untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, now.part)
@@ -171,22 +172,28 @@ func TestMistakesOfGRPCServices(t *testing.T) {
 	check.Must(t, os.WriteFile(bad, []byte("no descriptors"), 0o600))
 	headers := writeConfig(t, "grpc-timeout-bin: x\n")
 	for settings, want := range map[string]string{
-		``:                                "grpc_service: required: the list of methods that are tools; write grpc_service: {methods:",
-		`grpc_service: {}`:                "methods: required",
-		`grpc_service: {methods: []}`:     "methods: lists no method",
-		`grpc_service: {methods: [Echo]}`: "is not a gRPC method; write package.Service/Method",
-		`methods: [a.B/C], grpc_service: {methods: [a.B/C]}`:                                        "methods: means nothing with protocol: grpc",
-		`grpc_service: {methods: [a.B/Get, a.C/Get]}`:                                               "a.C/Get has the tool name Get, as a.B/Get has; tool_names: service",
-		`grpc_service: {methods: [demo.v1.Demo/Nothing], descriptor_file: ` + file + `}`:            "demo.v1.Demo/Nothing is not in the descriptors: its service has no such method",
-		`grpc_service: {methods: [demo.v1.None/*], descriptor_file: ` + file + `}`:                  "demo.v1.None/* is not in the descriptors: they have no such service",
-		`grpc_service: {methods: [demo.v1.Demo/Chat], descriptor_file: ` + file + `}`:               "demo.v1.Demo/Chat has client streaming",
-		`grpc_service: {methods: [demo.v1.Streams/*], descriptor_file: ` + file + `}`:               "has no method that can be a tool",
-		`grpc_service: {methods: [demo.v1.Demo/*, demo.v1.Other/*], descriptor_file: ` + file + `}`: "has the tool name Echo",
-		`grpc_service: {methods: [a.B/C], descriptor_file: ` + bad + `}`:                            "is not a set of descriptors; protoc",
-		`grpc_service: {methods: [a.B/C], descriptor_file: /none}`:                                  "descriptor_file",
-		`grpc_service: {methods: [a.B/C], headers_env: CAPGATE_NO_SUCH}`:                            "the environment variable CAPGATE_NO_SUCH is not set",
-		`grpc_service: {methods: [a.B/C], headers_file: ` + headers + `}`:                           "is not a header",
-		`grpc_service: {methods: [a.B/C], max_message: 1KiB}`:                                       "max_message",
+		``: "grpc_service: required: the list of methods that are tools; write " +
+			"grpc_service: {methods:",
+		`grpc_service: {}`:                                   "methods: required",
+		`grpc_service: {methods: []}`:                        "methods: lists no method",
+		`grpc_service: {methods: [Echo]}`:                    "is not a gRPC method; write package.Service/Method",
+		`methods: [a.B/C], grpc_service: {methods: [a.B/C]}`: "methods: means nothing with protocol: grpc",
+		`grpc_service: {methods: [a.B/Get, a.C/Get]}`: "a.C/Get has the tool name Get, as a.B/Get has; " +
+			"tool_names: service", `grpc_service: {methods: [demo.v1.Demo/Nothing], descriptor_file: ` + file +
+			`}`: "demo.v1.Demo/Nothing is not in the descriptors: its service has no such method",
+		`grpc_service: {methods: [demo.v1.None/*], descriptor_file: ` + file +
+			`}`: "demo.v1.None/* is not in the descriptors: they have no such service",
+		`grpc_service: {methods: [demo.v1.Demo/Chat], descriptor_file: ` + file +
+			`}`: "demo.v1.Demo/Chat has client streaming",
+		`grpc_service: {methods: [demo.v1.Streams/*], descriptor_file: ` + file +
+			`}`: "has no method that can be a tool",
+		`grpc_service: {methods: [demo.v1.Demo/*, demo.v1.Other/*], descriptor_file: ` + file +
+			`}`: "has the tool name Echo", `grpc_service: {methods: [a.B/C], descriptor_file: ` + bad +
+			`}`: "is not a set of descriptors; protoc",
+		`grpc_service: {methods: [a.B/C], descriptor_file: /none}`: "descriptor_file",
+		`grpc_service: {methods: [a.B/C], headers_env: CAPGATE_NO_SUCH}`: "the environment variable CAPGATE_NO_SUCH " +
+			"is not set", `grpc_service: {methods: [a.B/C], headers_file: ` + headers + `}`: "is not a header",
+		`grpc_service: {methods: [a.B/C], max_message: 1KiB}`: "max_message",
 	} {
 		if settings != "" {
 			settings += ", "

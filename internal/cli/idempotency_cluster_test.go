@@ -116,7 +116,8 @@ func TestTwoTenantsHaveTheSameKey(t *testing.T) {
 		}
 	}
 	if a := g.call(t, 0, 0, "the same", gatewaytest.Echo,
-		`{"tenant":1}`); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text, "IDEMPOTENCY_KEY_REUSED") {
+		`{"tenant":1}`); a.status != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.text, "IDEMPOTENCY_KEY_REUSED") {
 		t.Errorf("the other's arguments: %+v", a)
 	}
 	if n := len(g.backend.Seen()); n != 2 {

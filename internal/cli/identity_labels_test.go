@@ -15,8 +15,10 @@ import (
 func TestLabelsOfTheDeleted(t *testing.T) {
 	t.Parallel()
 	for what, deletes := range map[string]func(*testing.T, *keyedGateways){
-		"it was deleted meanwhile": func(t *testing.T, g *keyedGateways) { g.run(t, 0, "tenants", "rm", "acme", "--force") },
-		"Redis came back empty":    func(_ *testing.T, g *keyedGateways) { g.redis.Do("FLUSHALL") },
+		"it was deleted meanwhile": func(t *testing.T, g *keyedGateways) {
+			g.run(t, 0, "tenants", "rm", "acme", "--force")
+		},
+		"Redis came back empty": func(_ *testing.T, g *keyedGateways) { g.redis.Do("FLUSHALL") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -41,7 +41,8 @@ func TestInit(t *testing.T) {
 		t.Error(err)
 	}
 
-	if exit, _, errs := inProcess(t, "init", file); exit != exitRefused || !strings.Contains(errs, "--force overwrites") {
+	if exit, _, errs := inProcess(t, "init", file); exit != exitRefused ||
+		!strings.Contains(errs, "--force overwrites") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	if again, _ := os.ReadFile(file); string(again) != mine {

@@ -173,7 +173,8 @@ func TestWhyItWasDenied(t *testing.T) {
 
 	for _, header := range []string{"", id} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST",
-			"http://"+g.public+"/v1/capabilities/caps/invoke", bytes.NewReader([]byte(`{"tool_name":"echo","args":{"n":1}}`)))
+			"http://"+g.public+"/v1/capabilities/caps/invoke",
+			bytes.NewReader([]byte(`{"tool_name":"echo","args":{"n":1}}`)))
 		check.Must(t, err)
 		req.Header.Set("X-User-Id", "ann")
 		if header != "" {

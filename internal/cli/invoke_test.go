@@ -274,7 +274,9 @@ func TestInvokeUnusableAnswers(t *testing.T) {
 		exit   int
 		more   []string
 	}{
-		"refused": {func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, refusal.Err() },
+		"refused": {func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+			return nil, refusal.Err()
+		},
 			"capgate invoke: no such capability (UNKNOWN_CAPABILITY)", exitRefused, nil},
 		"not JSON": {func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 			return &docpb.InvokeResponse{ResultJson: []byte("sunny")}, nil

@@ -30,7 +30,8 @@ func TestIssuersOfTheFile(t *testing.T) {
 		files.put(t, map[string]string{"capgate.yaml": configOf(text, backend), "bad": "no certificate"})
 	}
 	block := func(i *issuertest.Issuer, name, more string) string {
-		return fmt.Sprintf("  - {name: %s, issuer: %q, audiences: [capgate], ca_file: %s%s}\n", name, i.URL, i.CAFile, more)
+		return fmt.Sprintf("  - {name: %s, issuer: %q, audiences: [capgate], ca_file: %s%s}\n", name, i.URL, i.CAFile,
+			more)
 	}
 	raw, gone := issuer.Token(t, nil), other.Token(t, nil)
 	other.Stop(t)
@@ -106,16 +107,16 @@ func TestIssuersOfTheFile(t *testing.T) {
 	}
 }
 
-// TestIDTokensOfSignInsAreRejected: where the client id of a sign-in is an audience as well, an ID token for that client
-// is no credential of a caller, although it has none of the optional claims that mark it.
+// TestIDTokensOfSignInsAreRejected: where the client id of a sign-in is an audience as well, an ID token for that
+// client is no credential of a caller, although it has none of the optional claims that mark it.
 func TestIDTokensOfSignInsAreRejected(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	issuer := issuertest.Start(t)
 	text := fmt.Sprintf("tenants: [{id: acme, capabilities: ['*']}]\n"+
 		"issuers: [{name: corp, issuer: %q, audiences: [capgate, api], ca_file: %s}]\n"+
-		"operators: {sign_in: [{issuer: corp, client_id: capgate}], people: [{issuer: corp, user: ann, roles: [admin]}]}\n",
-		issuer.URL, issuer.CAFile)
+		"operators: {sign_in: [{issuer: corp, client_id: capgate}], people: [{issuer: corp, user: ann, roles: "+
+		"[admin]}]}\n", issuer.URL, issuer.CAFile)
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(file, []byte(configOf(text, backend)), 0o600))
 	_, public, admin := serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config", file)
@@ -132,7 +133,8 @@ func TestIDTokensOfSignInsAreRejected(t *testing.T) {
 		raw := issuer.Sign(t, "ES256", map[string]any{"alg": "ES256", "kid": issuer.KID(t, "ES256"), "typ": test.typ},
 			issuer.Claims(map[string]any{"aud": test.audience}))
 		becomes(t, name, func() string { return answerTo(t, client, raw) }, "IDENTITY_UNAVAILABLE", test.caller)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/v1/fleets", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+admin+"/v1/fleets",
+			http.NoBody)
 		check.Must(t, err)
 		request.Header.Set("Authorization", "Bearer "+raw)
 		resp, err := clienttest.HTTP.Do(request)

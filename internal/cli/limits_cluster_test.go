@@ -45,7 +45,8 @@ func startLimited(t *testing.T, limits string) *limitedGateways {
 		g.backend.Serve(t, call.Doc, g.crowd.option()).Addr))
 	for range 3 {
 		p, public, admin := serve(t, nil, "--config", file)
-		g.programs, g.clients, g.admins = append(g.programs, p), append(g.clients, dial(t, public)), append(g.admins, admin)
+		g.programs, g.clients, g.admins = append(g.programs, p), append(g.clients, dial(t, public)),
+			append(g.admins, admin)
 	}
 	return g
 }
@@ -164,7 +165,8 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 			for {
 				err := g.invoke(ctx, gateway, gatewaytest.Block)
 				switch code := status.Code(err); {
-				case code == codes.Canceled && ctx.Err() != nil, code == codes.Unavailable && gateway == 0 && killed.Load():
+				case code == codes.Canceled && ctx.Err() != nil, code == codes.Unavailable && gateway == 0 &&
+					killed.Load():
 					return
 				case code != codes.ResourceExhausted || limitIn(err) != call.Concurrent.String():
 					t.Errorf("gateway %d: %v", gateway, err)

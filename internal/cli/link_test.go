@@ -42,8 +42,8 @@ func linked(t *testing.T, args ...string) (code int, out string) {
 	return code, text.String()
 }
 
-// TestLinkWritesEntries: what is written is what is printed. The rest of a file stays, with each digit and its mode, and
-// an entry of the same name is replaced.
+// TestLinkWritesEntries: what is written is what is printed. The rest of a file stays, with each digit and its mode,
+// and an entry of the same name is replaced.
 func TestLinkWritesEntries(t *testing.T) {
 	for _, c := range mcpClients() {
 		for name, test := range map[string]struct{ before, after string }{
@@ -51,8 +51,10 @@ func TestLinkWritesEntries(t *testing.T) {
 			"an empty file": {"\n", `{SERVERS:{"capgate":ENTRY}}`},
 			"other members": {`{"z":[1.50,9007199254740993],SERVERS:{"mine":{"command":"a && b","args":["<é>"]}}}`,
 				`{"z":[1.50,9007199254740993],SERVERS:{"capgate":ENTRY,"mine":{"command":"a && b","args":["<é>"]}}}`},
-			"an entry of the name": {`{SERVERS:{"capgate":{"command":"x"},"b":{}}}`, `{SERVERS:{"capgate":ENTRY,"b":{}}}`},
-			"inputs":               {`{"inputs":[{"id":"mine"}]}`, `{"inputs":[{"id":"mine"}INPUT],SERVERS:{"capgate":ENTRY}}`},
+			"an entry of the name": {`{SERVERS:{"capgate":{"command":"x"},"b":{}}}`,
+				`{SERVERS:{"capgate":ENTRY,"b":{}}}`},
+			"inputs": {`{"inputs":[{"id":"mine"}]}`,
+				`{"inputs":[{"id":"mine"}INPUT],SERVERS:{"capgate":ENTRY}}`},
 		} {
 			t.Chdir(t.TempDir())
 			_, printed := linked(t, c.name, "--key")
@@ -67,7 +69,8 @@ func TestLinkWritesEntries(t *testing.T) {
 					wanted = `{"inputs":` + list + "," + wanted[1:]
 				}
 			}
-			fill := strings.NewReplacer("SERVERS", `"`+c.servers+`"`, "ENTRY", string(servers["capgate"]), "INPUT", input)
+			fill := strings.NewReplacer("SERVERS", `"`+c.servers+`"`, "ENTRY", string(servers["capgate"]), "INPUT",
+				input)
 			if test.before != "" {
 				check.Must(t, os.MkdirAll(filepath.Dir(c.file), 0o700))
 				check.Must(t, os.WriteFile(c.file, []byte(fill.Replace(test.before)), 0o600))
@@ -119,9 +122,9 @@ func TestLinkFollowsLinks(t *testing.T) {
 // TestLinkRefuses: a file that has more than one reading, or none, stays as it is.
 func TestLinkRefuses(t *testing.T) {
 	for _, c := range mcpClients() {
-		for _, before := range []string{"{ // mine\n}", `{"a":1`, "[]", "null", `"x"`, `{"a":1,"a":2}`, "\xef\xbb\xbf{}",
-			`{"` + c.servers + `":[]}`, `{"` + c.servers + `":null}`, `{"` + c.servers + `":{"x":{"a":1,"a":2}}}`, "{} {}",
-			`{"inputs":{}}`} {
+		for _, before := range []string{"{ // mine\n}", `{"a":1`, "[]", "null", `"x"`, `{"a":1,"a":2}`,
+			"\xef\xbb\xbf{}", `{"` + c.servers + `":[]}`, `{"` + c.servers + `":null}`, `{"` + c.servers +
+				`":{"x":{"a":1,"a":2}}}`, "{} {}", `{"inputs":{}}`} {
 			if strings.Contains(before, "inputs") && c.name != "vscode" {
 				continue
 			}
@@ -131,7 +134,8 @@ func TestLinkRefuses(t *testing.T) {
 			var out bytes.Buffer
 			code := run(t.Context(), []string{"link", c.name, "--write", "--key"}, stdio{out: &out, err: &out})
 			after, err := os.ReadFile(c.file)
-			if err != nil || string(after) != before || code != 1 || !strings.Contains(out.String(), "add the entry yourself") {
+			if err != nil || string(after) != before || code != 1 ||
+				!strings.Contains(out.String(), "add the entry yourself") {
 				t.Errorf("%s, %s: %d %s\n%s %v", c.name, before, code, out.String(), after, err)
 			}
 			if all, err := os.ReadDir(filepath.Dir(c.file)); err != nil || len(all) != 1 {

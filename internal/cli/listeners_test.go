@@ -61,8 +61,9 @@ func TestListenersOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Live).Addr
 	path := filepath.Join(t.TempDir(), "caps.sock")
-	file := writeConfig(t, configOf(acme+"listeners: [{address: '127.0.0.1:0', tenant: acme, capability: caps}, {address: "+
-		"'unix:"+path+"', tenant: acme, capability: caps, mode: 0660}]", backend))
+	file := writeConfig(t, configOf(acme+
+		"listeners: [{address: '127.0.0.1:0', tenant: acme, capability: caps}, {address: "+"'unix:"+path+
+		"', tenant: acme, capability: caps, mode: 0660}]", backend))
 	killed, _, _ := serve(t, nil, "--config", file)
 	killed.signal(t, syscall.SIGKILL)
 	killed.wait(t)
@@ -97,8 +98,8 @@ func TestListenersOfTheFile(t *testing.T) {
 	script := "import grpc, sys\n" + // the authorities that versions of clients send of themselves
 		"for name in [None] + sys.argv[2:]:\n" +
 		"  options = name and [('grpc.default_authority', name)]\n" +
-		"  f = grpc.insecure_channel(sys.argv[1], options).unary_unary('/selu.capability.v1.Capability/Healthcheck')\n" +
-		"  print(f(b'', timeout=60)[:2])\n"
+		"  f = grpc.insecure_channel(sys.argv[1], " +
+		"options).unary_unary('/selu.capability.v1.Capability/Healthcheck')\n  print(f(b'', timeout=60)[:2])\n"
 	out, err := exec.CommandContext(t.Context(), python(t), "-c", script, "unix:"+path, path, "unix:"+path,
 		url.PathEscape(path)).CombinedOutput()
 	if err != nil || strings.Count(string(out), `b'\x08\x01'`) != 4 { // ready: true
@@ -165,7 +166,8 @@ func TestListenersReload(t *testing.T) {
 	p, _, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
 	target := "passthrough:///" + addressesOf(t, p)[0]
 	dialed := func(authority *certtest.Authority) error {
-		return bareCall(t, target, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: authority.Pool})))
+		return bareCall(t, target, grpc.WithTransportCredentials(
+			credentials.NewTLS(&tls.Config{RootCAs: authority.Pool})))
 	}
 	check.Must(t, dialed(before))
 	put(after, ", user: ann")
@@ -218,9 +220,9 @@ func TestCheckListeners(t *testing.T) {
 		"listeners: [{address: '10.0.0.1:50051', tenant: acme, user: ann, open: true}, {address: '127.0.0.1:50051', "+
 		"tenant: globex}, {address: ':50052'}]", "b:1"))
 	exit, stdout, stderr := runProgram(t, nil, "check", file)
-	want := file + ": warning: listeners[0]: 10.0.0.1:50051 is open: every program that reaches it is the tenant acme, on " +
-		"behalf of the user ann\n" + file + ": warning: listeners[1]: tenant globex is not in the file: calls are rejected " +
-		"unless Redis has it\n"
+	want := file + ": warning: listeners[0]: 10.0.0.1:50051 is open: every program that reaches it is the tenant " +
+		"acme, on behalf of the user ann\n" + file +
+		": warning: listeners[1]: tenant globex is not in the file: calls are rejected unless Redis has it\n"
 	if exit != 0 || !strings.HasPrefix(stdout, "ok: ") || stderr != want {
 		t.Errorf("%d %s%s, want %s", exit, stdout, stderr, want)
 	}

@@ -17,8 +17,8 @@ import (
 // serveGuarded runs a gateway whose admin API asks for a credential, and returns the token of its start.
 func serveGuarded(t *testing.T, runtimeDir string) (admin, token string) {
 	t.Helper()
-	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npolicies: {}\ntenants: [{id: acme, capabilities: ['*']}]\n"+
-		"fleets: [{capability: caps, policy: ask, backends: ['127.0.0.1:1']}]\n")
+	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npolicies: {}\ntenants: [{id: acme, "+
+		"capabilities: ['*']}]\n"+"fleets: [{capability: caps, policy: ask, backends: ['127.0.0.1:1']}]\n")
 	_, _, admin = serve(t, []string{"CAPGATE_ADMIN_INSECURE=", "XDG_RUNTIME_DIR=" + runtimeDir}, "--config", file)
 	files, err := filepath.Glob(filepath.Join(runtimeDir, "capgate", "admin-*"))
 	if err != nil || len(files) != 1 {
@@ -82,7 +82,8 @@ func TestLoginWithABrowser(t *testing.T) {
 		value, _, _ := strings.Cut(rest, `"`)
 		form.Set(name, value)
 	}
-	if answer := read(browser.PostForm("http://"+admin+"/cli", form)); !strings.Contains(answer, "Return to the terminal") {
+	if answer := read(browser.PostForm("http://"+admin+"/cli", form)); !strings.Contains(answer,
+		"Return to the terminal") {
 		t.Fatal(page, answer)
 	}
 	if exit := p.wait(t); exit != 0 || !strings.Contains(p.stdout.String(), "signed in at "+admin+" as start token: ") {

@@ -69,7 +69,8 @@ func TestLostRulesBlock(t *testing.T) {
 	}
 	decided("after another rule")
 
-	if exit, out, errs := capgatePolicy(t, adminLater, "accept-loss"); exit != 0 || !strings.HasPrefix(out, "accepted: ") {
+	if exit, out, errs := capgatePolicy(t, adminLater, "accept-loss"); exit != 0 ||
+		!strings.HasPrefix(out, "accepted: ") {
 		t.Fatalf("%d %s%s", exit, out, errs)
 	}
 	until(t, one, "ann", gatewaytest.Echo, codes.OK)

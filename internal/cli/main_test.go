@@ -55,7 +55,8 @@ func selfCommand(t *testing.T, name string, env []string, args ...string) *exec.
 	self, err := os.Executable()
 	check.Must(t, err)
 	cmd := exec.Command(self, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive the tests, however they end
+	// it does not outlive the tests, however they end
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	// Tests of the admin API's authentication set CAPGATE_ADMIN_INSECURE to nothing.
 	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=" + name, noRaceWait, "CAPGATE_ADMIN_INSECURE=1"}, env)
 	return cmd
@@ -230,8 +231,8 @@ func TestUsage(t *testing.T) {
 			told, silent = stdout, stderr
 		}
 		if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
-			t.Errorf("%q: exit status %d, want %d; it says %q, want %q; on the other output %q, want nothing", test.args,
-				exit, test.exit, told, test.want, silent)
+			t.Errorf("%q: exit status %d, want %d; it says %q, want %q; on the other output %q, want nothing",
+				test.args, exit, test.exit, told, test.want, silent)
 		}
 	}
 }

@@ -195,8 +195,9 @@ func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 // cancelled cancels a call that is held at one replica, by a notification to another one.
 func (c *mcpApprovals) cancelled(t *testing.T) {
 	t.Helper()
-	resp, _ := postMCP(t, c.began, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
-		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, c.caller...)
+	resp, _ := postMCP(t, c.began,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
+			`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, c.caller...)
 	of := append([]string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"},
 		c.caller...)
 	ended := make(chan string, 1)
@@ -211,7 +212,8 @@ func (c *mcpApprovals) cancelled(t *testing.T) {
 		return strings.HasSuffix(heard, fmt.Sprintf(" %d]", len(c.gateways))), heard
 	})
 	postMCP(t, c.fetched, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, of...)
-	if text := check.Received(t, ended, "the end of a call that is cancelled at another replica"); strings.Contains(text,
+	if text := check.Received(t, ended,
+		"the end of a call that is cancelled at another replica"); strings.Contains(text,
 		`"result"`) {
 		t.Errorf("a call that was cancelled at another replica: %s", text)
 	}

@@ -54,8 +54,9 @@ func TestMCPClients(t *testing.T) {
 			tasks: true},
 		"TypeScript legacy": {program: node, script: "client.mjs", mode: "legacy", version: "2025-11-25"},
 		"TypeScript 1":      {program: node, script: "client.mjs", mode: "sdk", version: "2025-11-25"},
-		"Python":            {program: python, script: "client.py", mode: "2026-07-28", version: "2026-07-28", tasks: true},
-		"Python legacy":     {program: python, script: "client.py", mode: "legacy", version: "2025-11-25"},
+		"Python": {program: python, script: "client.py", mode: "2026-07-28", version: "2026-07-28",
+			tasks: true},
+		"Python legacy": {program: python, script: "client.py", mode: "legacy", version: "2025-11-25"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,9 +68,10 @@ func TestMCPClients(t *testing.T) {
 			out := tells(t, dir, c.program, c.script, "http://"+public+"/mcp", "http://"+admin, c.mode)
 			var got clientRun
 			check.Must(t, json.Unmarshal([]byte(out), &got))
-			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail", "ask__wrong",
-				"block", "count", "echo", "fail", "wrong"}, Echo: map[string]string{"text": "hi"}, Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"},
-				Failed: true, Wrong: []any{true, "text", "image"}, Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},
+			want := clientRun{Version: c.version, Tools: []string{"ask__block", "ask__count", "ask__echo", "ask__fail",
+				"ask__wrong", "block", "count", "echo", "fail", "wrong"}, Echo: map[string]string{"text": "hi"},
+				Refused: []any{-32602.0, "CAPABILITY_UNKNOWN"}, Failed: true, Wrong: []any{true, "text", "image"},
+				Count: "done", Progress: [][3]any{{1.0, 3.0, "one"}, {2.0, 3.0, "two"}, {3.0, 3.0, "three"}},
 				Cancelled: true, Page: []string{"url", "https://gate.example/inbox"},
 				Elicited: map[string]string{"text": "page"}, Held: map[string]string{"text": "held"}}
 			if c.version != "2026-07-28" {
@@ -107,18 +109,21 @@ func startForClients(t *testing.T) (public, admin string, blocked chan error) {
 	server.AddTool(&sdk.Tool{Name: "wrong", Description: "d", InputSchema: map[string]any{"type": "object"},
 		OutputSchema: map[string]any{"type": "object", "required": []string{"n"}}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"}},
+			return &sdk.CallToolResult{Content: []sdk.Content{
+				&sdk.ImageContent{Data: []byte("x"), MIMEType: "image/png"}},
 				StructuredContent: map[string]any{"m": 1}}, nil
 		})
 	addTool(server, "count", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		for i, message := range []string{"one", "two", "three"} {
-			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
-				Progress: float64(i + 1), Total: 3, Message: message})
+			_ = r.Session.NotifyProgress(ctx,
+				&sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1),
+					Total: 3, Message: message})
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
 	})
 	addTool(server, "block", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1})
+		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+			Progress: 1})
 		<-ctx.Done()
 		blocked <- ctx.Err()
 		return nil, ctx.Err()

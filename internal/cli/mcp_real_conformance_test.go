@@ -36,8 +36,8 @@ func TestMCPConformance(t *testing.T) {
 			data, err := filepath.Abs(filepath.Join("testdata", "mcp"))
 			check.Must(t, err)
 			failures := filepath.Join(data, revision+".yaml")
-			cmd := exec.CommandContext(t.Context(), node, "--require", filepath.Join(data, "patient.cjs"), suite, "server", "--url", "http://"+public+"/mcp",
-				"--requirements", revision, "--expected-failures", failures)
+			cmd := exec.CommandContext(t.Context(), node, "--require", filepath.Join(data, "patient.cjs"), suite,
+				"server", "--url", "http://"+public+"/mcp", "--requirements", revision, "--expected-failures", failures)
 			cmd.Dir, cmd.Env = t.TempDir(), cleanEnv()
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -60,10 +60,11 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 		return &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: uri, MIMEType: mime, Text: text}}
 	}
 	answers := map[string][]sdk.Content{
-		"test_simple_text":       {&sdk.TextContent{Text: "This is a simple text response for testing."}},
-		"test_image_content":     {png},
-		"test_audio_content":     {&sdk.AudioContent{Data: []byte("RIFF"), MIMEType: "audio/wav"}},
-		"test_embedded_resource": {resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")},
+		"test_simple_text":   {&sdk.TextContent{Text: "This is a simple text response for testing."}},
+		"test_image_content": {png},
+		"test_audio_content": {&sdk.AudioContent{Data: []byte("RIFF"), MIMEType: "audio/wav"}},
+		"test_embedded_resource": {resource("test://embedded-resource", "text/plain",
+			"This is an embedded resource content.")},
 		"test_multiple_content_types": {&sdk.TextContent{Text: "Multiple content types test:"}, png,
 			resource("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)},
 	}
@@ -76,15 +77,18 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 		func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 			return nil, nil, errors.New("This tool intentionally returns an error for testing")
 		})
-	addTool(server, "test_tool_with_progress", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	addTool(server, "test_tool_with_progress", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		for _, progress := range []float64{0, 50, 100} {
-			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
-				Progress: progress, Total: 100})
+			_ = r.Session.NotifyProgress(ctx,
+				&sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: progress,
+					Total: 100})
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
 	})
 	server.AddTool(&sdk.Tool{Name: "json_schema_2020_12_tool", Description: "has a schema of 2020-12",
-		InputSchema: json.RawMessage(schema2020)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		InputSchema: json.RawMessage(schema2020)}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		return &sdk.CallToolResult{}, nil
 	})
 	server.AddTool(&sdk.Tool{Name: "test_param_header", Description: "has a header for an argument",
@@ -92,16 +96,20 @@ func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
 		})
-	addTool(server, "test_logging_tool", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	addTool(server, "test_logging_tool", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		//nolint:staticcheck // deprecated, and still a scenario of the suite
 		_ = r.Session.Log(ctx, &sdk.LoggingMessageParams{Level: "info", Data: "not for the caller"})
 		return &sdk.CallToolResult{}, nil
 	})
-	addTool(server, "test_streaming_elicitation", func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		_, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "more?", RequestedSchema: map[string]any{"type": "object"}})
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint("asked: ", err)}}}, nil
-	})
-	addTool(server, "test_trigger_tool_change", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	addTool(server, "test_streaming_elicitation",
+		func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			_, err := r.Session.Elicit(ctx,
+				&sdk.ElicitParams{Message: "more?", RequestedSchema: map[string]any{"type": "object"}})
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint("asked: ", err)}}}, nil
+		})
+	addTool(server, "test_trigger_tool_change", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult,
+		error) {
 		name := "changed_" + strings.ToLower(rand.Text())
 		addTool(server, name, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return &sdk.CallToolResult{}, nil
@@ -126,5 +134,6 @@ const schema2020 = `{"$schema":"https://json-schema.org/draft/2020-12/schema","t
 	"additionalProperties":false}`
 
 func addTool(server *sdk.Server, name string, answer sdk.ToolHandler) {
-	server.AddTool(&sdk.Tool{Name: name, Description: "of the suite", InputSchema: json.RawMessage(`{"type":"object"}`)}, answer)
+	server.AddTool(&sdk.Tool{Name: name, Description: "of the suite",
+		InputSchema: json.RawMessage(`{"type":"object"}`)}, answer)
 }

@@ -144,13 +144,14 @@ func streamsOfRealServers(t *testing.T, public string, python *program) {
 		capability, tool, args string
 		want                   []string
 	}{
-		{"everything", "trigger-long-running-operation", `{"duration":0.01,"steps":2}`, []string{`{"progress":1,"total":2}`,
-			`{"progress":2,"total":2}`, `"Long running operation completed. Duration: 0.01 seconds, Steps: 2."`}},
+		{"everything", "trigger-long-running-operation", `{"duration":0.01,"steps":2}`,
+			[]string{`{"progress":1,"total":2}`, `{"progress":2,"total":2}`,
+				`"Long running operation completed. Duration: 0.01 seconds, Steps: 2."`}},
 		{"python", "count", `{"to":2}`, []string{`{"progress":1,"total":2,"message":"step 1"}`,
 			`{"progress":2,"total":2,"message":"step 2"}`, `{"result":"done"}`}},
 	} {
-		stream, err := client.StreamInvoke(t.Context(), &docpb.InvokeRequest{CapabilityId: c.capability, ToolName: c.tool,
-			ArgsJson: []byte(c.args)})
+		stream, err := client.StreamInvoke(t.Context(), &docpb.InvokeRequest{CapabilityId: c.capability,
+			ToolName: c.tool, ArgsJson: []byte(c.args)})
 		check.Must(t, err)
 		var chunks []string
 		chunk, err := stream.Recv()

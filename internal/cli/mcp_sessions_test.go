@@ -40,9 +40,11 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 		var n atomic.Int64
 		each(func(i int) {
 			want := mcpArgs(strconv.Itoa(i))
-			resp, text := postMCP(t, to(i), `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+
-				`"arguments":`+want+`}}`, "Mcp-Session-Id", ids[i], "Mcp-Protocol-Version", "2025-11-25")
-			if resp.StatusCode != http.StatusOK || ids[i] == "" || !strings.Contains(text, `"structuredContent":`+want) {
+			resp, text := postMCP(t, to(i),
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"caps__echo",`+`"arguments":`+want+`}}`,
+				"Mcp-Session-Id", ids[i], "Mcp-Protocol-Version", "2025-11-25")
+			if resp.StatusCode != http.StatusOK || ids[i] == "" ||
+				!strings.Contains(text, `"structuredContent":`+want) {
 				if n.Add(1) == 1 {
 					t.Errorf("session %d: %d %s", i, resp.StatusCode, text)
 				}

@@ -74,13 +74,15 @@ func TestMCPServerOverTLS(t *testing.T) {
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
 	web.StartTLS()
 	fleet := func(capability, secure string) string {
-		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+"}")
+		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+
+			"}")
 		return strings.Replace(text, "interval: 200ms", "interval: 5s, timeout: 5s", 1) // the first probe decides
 	}
 	_, public, admin := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
 		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
 	waitTools(t, public, "trusted__weather")
-	if text := askMCP(t, public, "tools/call", `{"name":"trusted__weather","arguments":{"city":"Ulm"}}`); !strings.Contains(
+	if text := askMCP(t, public, "tools/call",
+		`{"name":"trusted__weather","arguments":{"city":"Ulm"}}`); !strings.Contains(
 		text, "sun in Ulm") {
 		t.Error(text)
 	}
@@ -101,7 +103,8 @@ func TestMCPServer(t *testing.T) {
 	headers := writeConfig(t, "authorization: Bearer one\n")
 	redis := patientRedis(redistest.Start(t).URL())
 	text := strings.Replace(configOf(redis, url), "backends:",
-		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+"}, backends:", 1)
+		"protocol: mcp, health: {interval: 200ms}, validate_arguments: true, mcp_server: {headers_file: "+headers+
+			"}, backends:", 1)
 	file := writeConfig(t, text)
 	p, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)

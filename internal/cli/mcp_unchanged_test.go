@@ -105,7 +105,8 @@ func askStateless(t *testing.T, public, method, name, params, meta string) map[s
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{` + meta +
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"}}}}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+public+"/mcp", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+public+"/mcp",
+		strings.NewReader(body))
 	check.Must(t, err)
 	for key, value := range map[string]string{"Content-Type": "application/json", "Mcp-Method": method,
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Name": name, "Accept": "application/json, text/event-stream"} {
@@ -164,9 +165,11 @@ func (r *recorder) wantTools(t *testing.T, prefix string, got map[string]map[str
 	}
 	for name, tool := range r.tools {
 		one := got[prefix+"__"+name]
-		for _, member := range []string{"title", "description", "icons", "annotations", "outputSchema", "inputSchema", "_meta"} {
+		for _, member := range []string{"title", "description", "icons", "annotations", "outputSchema", "inputSchema",
+			"_meta"} {
 			want := tool[member]
-			if schema, ok := want.(map[string]any); ok && old && member == "outputSchema" && schema["type"] != "object" {
+			if schema, ok := want.(map[string]any); ok && old && member == "outputSchema" &&
+				schema["type"] != "object" {
 				want = nil // before 2026-07-28, a result is an object
 			}
 			if member == "description" && want == nil {
@@ -231,7 +234,8 @@ func fullServer(t *testing.T, stateless bool) (url string) {
 		"list":  {Content: []sdk.Content{&sdk.TextContent{Text: "[1]"}}, StructuredContent: []int{1}},
 		"texts": {Content: []sdk.Content{&sdk.TextContent{Text: "a"}, &sdk.TextContent{Text: "b"}, &sdk.TextContent{}}},
 		"noted": {Meta: sdk.Meta{"example.com/n": json.Number("9007199254740993")},
-			Content: []sdk.Content{&sdk.TextContent{Text: "a", Annotations: notes, Meta: sdk.Meta{"example.com/k": "v"}}}},
+			Content: []sdk.Content{&sdk.TextContent{Text: "a", Annotations: notes,
+				Meta: sdk.Meta{"example.com/k": "v"}}}},
 		"kinds": {StructuredContent: map[string]any{"n": 1}, Content: []sdk.Content{
 			&sdk.ImageContent{Data: []byte("i"), MIMEType: "image/png", Annotations: notes},
 			&sdk.AudioContent{Data: []byte("a"), MIMEType: "audio/wav"},
@@ -240,7 +244,8 @@ func fullServer(t *testing.T, stateless bool) (url string) {
 		"looks": {Content: []sdk.Content{&sdk.TextContent{Text: "x"}},
 			StructuredContent: map[string]any{"content": []any{}}},
 		"fails": {IsError: true, StructuredContent: map[string]any{"code": 7}, Meta: sdk.Meta{"example.com/why": "w"},
-			Content: []sdk.Content{&sdk.TextContent{Text: "one"}, &sdk.ImageContent{Data: []byte("i"), MIMEType: "image/png"}}},
+			Content: []sdk.Content{&sdk.TextContent{Text: "one"},
+				&sdk.ImageContent{Data: []byte("i"), MIMEType: "image/png"}}},
 		"empty": {Meta: sdk.Meta{"example.com/k": map[string]any{"a": []any{}}}, Content: []sdk.Content{}},
 	} {
 		server.AddTool(&sdk.Tool{Name: name, Title: "The " + name, Description: "d", InputSchema: json.RawMessage(
@@ -279,7 +284,8 @@ func TestMCPServersArriveUnchanged(t *testing.T) {
 	_, bridged := nodeServer(t, "mcp-proxy/dist/bin/mcp-proxy.mjs", "--host", "127.0.0.1", "--port", "0", "--",
 		installed(t, "node", "node_modules", nodeBinary(), "bin", "node"),
 		installed(t, "node", "node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js"), files)
-	_, python := realServer(t, nil, installed(t, "venv", "bin", "python"), filepath.Join("testdata", "mcp", "server.py"))
+	_, python := realServer(t, nil, installed(t, "venv", "bin", "python"),
+		filepath.Join("testdata", "mcp", "server.py"))
 	servers := map[string]*recorder{"everything": record(t, everything), "files": record(t, bridged),
 		"python": record(t, python), "new": record(t, fullServer(t, true)), "old": record(t, fullServer(t, false))}
 	var fleets []string
@@ -293,12 +299,14 @@ func TestMCPServersArriveUnchanged(t *testing.T) {
 		r.wantTools(t, name, toolsNamed(askStateless(t, public, "tools/list", "", "", "")), false)
 	}
 	for _, era := range []string{"new", "old"} {
-		for _, tool := range []string{"both", "list", "texts", "noted", "kinds", "looks", "fails", "empty", "plain", "typed"} {
+		for _, tool := range []string{"both", "list", "texts", "noted", "kinds", "looks", "fails", "empty", "plain",
+			"typed"} {
 			servers[era].wantResult(t, public, era+"__"+tool, "{}")
 		}
 	}
-	for tool, args := range map[string]string{"echo": `{"message":"hi"}`, "get-structured-content": `{"location":"Chicago"}`,
-		"get-annotated-message": `{"messageType":"error","includeImage":true}`, "get-tiny-image": "{}",
+	for tool, args := range map[string]string{"echo": `{"message":"hi"}`,
+		"get-structured-content": `{"location":"Chicago"}`,
+		"get-annotated-message":  `{"messageType":"error","includeImage":true}`, "get-tiny-image": "{}",
 		"get-resource-links": `{"count":2}`, "get-resource-reference": `{"resourceType":"Text","resourceId":1}`} {
 		servers["everything"].wantResult(t, public, "everything__"+tool, args)
 	}

@@ -245,7 +245,8 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 			for id := uint32(1); id < 2*32; id += 2 { // so many at once on each connection
 				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false,
 					conn.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
-				if conn.Write(append(frames, rawhttp2.Data(id, true, message[:16<<10]))...) != nil { // cut off: answered at once
+				// cut off: answered at once
+				if conn.Write(append(frames, rawhttp2.Data(id, true, message[:16<<10]))...) != nil {
 					return
 				}
 			}

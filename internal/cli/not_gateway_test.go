@@ -17,11 +17,13 @@ func TestAdminPortThatAsksForCredentials(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 	id, secret := tenant.NewCredential()
-	_, _, admin := serve(t, asksOperators, "--config", writeConfig(t, configOf("operators: {keys: [{id: "+id+", hash: '"+
-		tenant.HashOf(secret, nil).String()+"', name: ops, roles: [admin]}]}", backend)))
-	for _, line := range []string{"invoke --addr " + admin + " caps " + gatewaytest.Echo, "engines list --addr " + admin} {
+	_, _, admin := serve(t, asksOperators, "--config", writeConfig(t, configOf("operators: {keys: [{id: "+id+
+		", hash: '"+tenant.HashOf(secret, nil).String()+"', name: ops, roles: [admin]}]}", backend)))
+	for _, line := range []string{"invoke --addr " + admin + " caps " + gatewaytest.Echo, "engines list --addr " +
+		admin} {
 		exit, _, errs := runProgram(t, nil, strings.Fields(line)...)
-		if exit != exitRefused || !strings.Contains(errs, admin+" is the admin API of a gateway; calls go to its public port") {
+		if exit != exitRefused || !strings.Contains(errs, admin+
+			" is the admin API of a gateway; calls go to its public port") {
 			t.Errorf("capgate %s: %d %s", line, exit, errs)
 		}
 	}

@@ -84,7 +84,8 @@ func TestNotices(t *testing.T) {
 		"capgate.yaml": strings.Replace(configOf(strings.NewReplacer("DIR", files.dir+"/..data", "SERVER",
 			mails.Addr).Replace(noticesConfig)+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1),
 		"dead.url": url + "/dead/hidden-dead", "slack.url": url + "/slack/hidden-slack\n",
-		"silent.url": url + "/silent/hidden", "teams.url": url + "/teams/hidden-teams?sig=hidden", "password": "hidden-password\n", "ca.pem": authority.PEM,
+		"silent.url": url + "/silent/hidden", "teams.url": url + "/teams/hidden-teams?sig=hidden",
+		"password": "hidden-password\n", "ca.pem": authority.PEM,
 	}
 	files.put(t, all)
 	p, public, port := serve(t, nil, "--config", files.file("capgate.yaml"))
@@ -124,7 +125,8 @@ func TestNotices(t *testing.T) {
 	letters := waitPage(t, dead, "msg_")
 	var page capgatepb.ListDeadLettersResponse
 	check.Must(t, protojson.Unmarshal([]byte(letters), &page))
-	if len(page.GetDead()) != 1 || page.GetDead()[0].GetDestination() != "dead" || page.GetDead()[0].GetApproval() != id {
+	if len(page.GetDead()) != 1 || page.GetDead()[0].GetDestination() != "dead" ||
+		page.GetDead()[0].GetApproval() != id {
 		t.Fatalf("dead: %v", &page)
 	}
 	all["dead.url"] = url + "/slack/hidden-new"
@@ -167,7 +169,8 @@ func TestDestinationsReload(t *testing.T) {
 		all, entries := map[string]string{}, []string{}
 		for _, name := range names {
 			all[name+".url"] = url + "/" + name
-			entries = append(entries, fmt.Sprintf("{name: %s, format: slack, url_file: %s/..data/%s.url}", name, files.dir, name))
+			entries = append(entries, fmt.Sprintf("{name: %s, format: slack, url_file: %s/..data/%s.url}", name,
+				files.dir, name))
 		}
 		all["capgate.yaml"] = strings.Replace(configOf("approvals: {notices: ["+strings.Join(entries, ", ")+"]}\n"+
 			patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
@@ -194,7 +197,8 @@ func TestDestinationsReload(t *testing.T) {
 			t.Error(text)
 		}
 		calls++
-		_, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", gatewaytest.Echo, fmt.Sprintf(`{"n":%d}`, calls))
+		_, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", gatewaytest.Echo,
+			fmt.Sprintf(`{"n":%d}`, calls))
 		id, came := approvalID(t, errs), []string{}
 		for len(came) < len(names) { // a new destination also gets the events of the last minute
 			if got := check.Received(t, posts, "a notice"); strings.Contains(got.body, id) {
@@ -227,7 +231,8 @@ func TestProblemsOfNotices(t *testing.T) {
 		"format: teams, url_file: " + write("empty", "\n"):                     "the URL is not an HTTP URL",
 		"url: 'http://h', secret_file: " + write("short", "hidden"):            "approvals.notices[0].secret_file: ",
 		mail + "ca_file: " + write("ca", "hidden") + "}":                       "contains no PEM certificate",
-		mail + "username: u, password_file: " + write("none", "\n") + "}":      "password_file: " + dir + "/none is empty",
+		mail + "username: u, password_file: " + write("none", "\n") + "}": "password_file: " + dir +
+			"/none is empty",
 	} {
 		file := configFile(t, "127.0.0.1:1", "approvals: {notices: [{name: a, "+entry+"}]}")
 		exit, out, stderr := runProgram(t, nil, "check", "--config", file)

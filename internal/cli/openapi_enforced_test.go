@@ -85,8 +85,10 @@ func TestTheDocumentSaysWhatIsEnforced(t *testing.T) {
 					if has && closed != true {
 						bodies++
 						resp, text := ask(t, method, url, `{"no_such_field":1}`)
-						if closed != false || resp.StatusCode != http.StatusBadRequest || !strings.Contains(text, "INVALID_BODY") {
-							t.Errorf("%s %s with an unknown field: %s %s; the document says %v", method, path, resp.Status, text, closed)
+						if closed != false || resp.StatusCode != http.StatusBadRequest ||
+							!strings.Contains(text, "INVALID_BODY") {
+							t.Errorf("%s %s with an unknown field: %s %s; the document says %v", method, path,
+								resp.Status, text, closed)
 						}
 					}
 					for _, field := range body.Schema.Required {

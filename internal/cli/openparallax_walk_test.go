@@ -65,9 +65,9 @@ func newWalk(t *testing.T, part string) *walk {
 	if text == "" {
 		t.Fatalf("the document has no configuration with %s", part)
 	}
-	text = strings.NewReplacer("[::1]:7001", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)), "7001", fmt.Sprint(w.port),
-		"127.0.0.1:8081", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "timeout: 10s", "timeout: 1s",
-		`"]}`, `"], health: {wait_for_ready: 30s}}`, "engine: {", // for a busy machine
+	text = strings.NewReplacer("[::1]:7001", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)), "7001",
+		fmt.Sprint(w.port), "127.0.0.1:8081", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "timeout: 10s",
+		"timeout: 1s", `"]}`, `"], health: {wait_for_ready: 30s}}`, "engine: {", // for a busy machine
 		"health: {wait_for_ready: 30s}\n    engine: {").Replace(text)
 	w.config = filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, os.WriteFile(w.config, []byte(text), 0o600))

@@ -40,7 +40,8 @@ func TestOperatorOfSeveralTenants(t *testing.T) {
 		{cid, "globex", 403, "OPERATOR_TENANT"},
 		{bea, "", 200, `"tenant":"globex"`}, // the only one that she may change
 	} {
-		if status, text := put(test.credential, test.tenant); status != test.status || !strings.Contains(text, test.part) {
+		if status, text := put(test.credential, test.tenant); status != test.status ||
+			!strings.Contains(text, test.part) {
 			t.Errorf("%q: %d %s", test.tenant, status, text)
 		}
 	}
@@ -63,7 +64,8 @@ func TestOperatorOfSeveralTenants(t *testing.T) {
 		{bea, "/v1/calls", 200, []string{`"calls":[]`}},
 		{bea, "/v1/summary", 200, []string{`"minutes":[`}},
 		{bea, "/v1/limits", 200, []string{`"tenants":[]`}},
-		{bea, "/v1/policies:explain?capability=weather&tool=x&force=true", 400, []string{"TENANT_REQUIRED", "acme, globex"}},
+		{bea, "/v1/policies:explain?capability=weather&tool=x&force=true", 400,
+			[]string{"TENANT_REQUIRED", "acme, globex"}},
 		{bea, "/v1/policies:explain?capability=weather&tool=x&force=true&tenant=acme", 200, nil},
 		{bea, "/v1/policies?global=true", 403, []string{"OPERATOR_TENANT", "the tenants acme, globex alone"}},
 		{bea, "/v1/fleets", 403, []string{"OPERATOR_TENANT"}},

@@ -67,11 +67,13 @@ func startGuarded(t *testing.T) *guardedGateway {
 	check.Must(t, os.WriteFile(file, []byte(strings.Join([]string{
 		"listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "drain: {delay: 0s}", "policies: {}", "log: {level: error}",
 		"redis: embedded", "identity: {store: redis}", "registration: {capabilities: ['gen-*']}",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Join(callers, ", ") + "]}, {id: globex, capabilities: ['*']}]",
-		"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
-		"operators: {keys: [" + strings.Join(operators, ", ") + "], people: [{issuer: corp, user: ann, roles: [approver]}, " +
-			"{issuer: corp, user: bea, roles: [viewer], tenant: acme}, {issuer: corp, user: bea, roles: [admin], tenant: globex}, " +
-			"{issuer: corp, user: cid, roles: [viewer]}, {issuer: corp, user: cid, roles: [admin], tenant: acme}]}",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [" + strings.Join(callers, ", ") +
+			"]}, {id: globex, capabilities: ['*']}]", "issuers: [{name: corp, issuer: '" + g.issuer.URL +
+			"', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
+		"operators: {keys: [" + strings.Join(operators, ", ") +
+			"], people: [{issuer: corp, user: ann, roles: [approver]}, {issuer: corp, user: bea, roles: [viewer], " +
+			"tenant: acme}, {issuer: corp, user: bea, roles: [admin], tenant: globex}, {issuer: corp, user: cid, " +
+			"roles: [viewer]}, {issuer: corp, user: cid, roles: [admin], tenant: acme}]}",
 		"fleets: [{capability: weather, policy: allow, backends: ['127.0.0.1:1']}]",
 	}, "\n")), 0o600))
 	s, err := settings.Load(file, settings.Overrides{})
@@ -104,7 +106,8 @@ var gatewayRoutes = []string{"GET /livez", "GET /readyz", "GET /readyz?verbose",
 	"POST /debug/pprof/symbol", "GET /debug/pprof/profile?seconds=1", "GET /debug/pprof/trace?seconds=1"}
 
 // openRoute are the routes that need no credential.
-var openRoute = regexp.MustCompile(`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
+var openRoute = regexp.MustCompile(
+	`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
 
 // ofOneTenant are the routes that an operator of one tenant reaches.
 var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Usage)/|` +
@@ -237,7 +240,8 @@ func TestRolesOfRoutes(t *testing.T) {
 				case strings.HasPrefix(who, "acme's") && !ofOneTenant.MatchString(r.row):
 					want = "OPERATOR"
 				}
-				if got := g.ask(t, r.route, g.keys[who]); got != want && (least != "" || got == "OPERATOR" || got == "ROLE_MIS") {
+				if got := g.ask(t, r.route, g.keys[who]); got != want &&
+					(least != "" || got == "OPERATOR" || got == "ROLE_MIS") {
 					t.Errorf("%q as %q: %q, want %q", r.route, who, got, want)
 				}
 			}
@@ -304,7 +308,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	base := "http://" + g.admin
 	all, own := g.keys["admin"], g.keys["acme's admin"]
 	set := func(credential, body string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies",
+			strings.NewReader(body))
 		check.Must(t, err)
 		req.Header.Set("Authorization", "Bearer "+credential)
 		resp, err := clienttest.HTTP.Do(req)
@@ -320,7 +325,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		part             string
 	}{
 		{all, `{"tenant":"globex","capability":"weather","tool":"secret-of-globex","policy":"allow"}`, 200, ""},
-		{all, `{"global":true,"capability":"weather","tool":"secret-of-all","policy":"block"}`, 200, `"set_by":"admin, key `},
+		{all, `{"global":true,"capability":"weather","tool":"secret-of-all","policy":"block"}`, 200,
+			`"set_by":"admin, key `},
 		{own, `{"capability":"weather","tool":"mine","policy":"allow"}`, 200, `"tenant":"acme"`},
 		{own, `{"tenant":"globex","capability":"weather","tool":"x","policy":"allow"}`, 403, "OPERATOR_TENANT"},
 		{own, `{"global":true,"capability":"weather","tool":"x","policy":"allow"}`, 403, "OPERATOR_TENANT"},
@@ -328,20 +334,22 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		test.body = strings.Replace(test.body, "{", `{"set_by":"eve",`, 1)
 		if status, text := set(test.credential, `{"force":true,"policy":`+test.body+`}`); status != test.status &&
 			status != 400 || !strings.Contains(text, test.part) {
-			if status, text = set(test.credential, test.body); status != test.status || !strings.Contains(text, test.part) {
+			if status, text = set(test.credential, test.body); status != test.status ||
+				!strings.Contains(text, test.part) {
 				t.Errorf("%s: %d %s", test.body, status, text)
 			}
 		}
 	}
 	for path, want := range map[string]int{
-		"/v1/policies": 200, "/v1/policies?tenant=-": 200, "/v1/policies?tenant=acme": 200, "/v1/policies?tenant=globex": 403,
-		"/v1/policies?global=true": 403, "/v1/policies:explain?capability=weather&tool=secret-of-all&force=true": 200,
+		"/v1/policies": 200, "/v1/policies?tenant=-": 200, "/v1/policies?tenant=acme": 200,
+		"/v1/policies?tenant=globex": 403,
+		"/v1/policies?global=true":   403, "/v1/policies:explain?capability=weather&tool=secret-of-all&force=true": 200,
 		"/v1/policies:explain?capability=weather&tool=x&tenant=globex": 403,
 		"/v1/approvals": 200, "/v1/approvals?tenant=-": 200, "/v1/approvals?tenant=globex": 403,
 		"/v1/tenants": 200, "/v1/tenants/acme": 200, "/v1/tenants/globex": 403, "/v1/tenants/-/keys": 200,
-		"/v1/tenants/acme/keys": 200, "/v1/tenants/globex/keys": 403, "/v1/limits": 200, "/v1/limits?tenant=globex": 403,
-		"/v1/calls": 200, "/v1/calls?tenant=globex": 403, "/v1/audit": 200, "/v1/audit?tenant=globex": 403,
-		"/v1/summary": 200, "/v1/summary?tenant=globex": 403,
+		"/v1/tenants/acme/keys": 200, "/v1/tenants/globex/keys": 403, "/v1/limits": 200,
+		"/v1/limits?tenant=globex": 403, "/v1/calls": 200, "/v1/calls?tenant=globex": 403, "/v1/audit": 200,
+		"/v1/audit?tenant=globex": 403, "/v1/summary": 200, "/v1/summary?tenant=globex": 403,
 	} {
 		status, text := request(t.Context(), t, "GET", base+path, own)
 		text = strings.ReplaceAll(text, `"tenant":"acme"`, "")

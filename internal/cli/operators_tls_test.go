@@ -89,7 +89,8 @@ func TestCertificatesOfOperators(t *testing.T) {
 		reason             string
 	}{
 		{"a viewer looks", "GET", "/v1/fleets", nil, []tls.Certificate{o.authority.Client(t, nil, one)}, 200, ""},
-		{"a viewer changes", "POST", drain, nil, []tls.Certificate{o.authority.Client(t, nil, one)}, 403, "ROLE_MISSING"},
+		{"a viewer changes", "POST", drain, nil, []tls.Certificate{o.authority.Client(t, nil, one)}, 403,
+			"ROLE_MISSING"},
 		{"an admin changes", "POST", "/v1/backends/10.0.0.1:1:drain", nil,
 			[]tls.Certificate{o.authority.Client(t, nil, "ops.example")}, 404, "BACKEND_UNKNOWN"},
 		{"who an admin is", "GET", "/v1/me", nil, []tls.Certificate{o.authority.Client(t, nil, "ops.example")}, 200,

@@ -32,7 +32,8 @@ func TestChangesForPrograms(t *testing.T) {
 	}
 	object(next, "keys", "revoke", "globex", next)
 	file := filepath.Join(t.TempDir(), "key")
-	if kept := object(`"id"`, "keys", "create", "globex", "--out", file); kept["credential"] != nil || kept["id"] == nil {
+	if kept := object(`"id"`, "keys", "create", "globex", "--out", file); kept["credential"] != nil ||
+		kept["id"] == nil {
 		t.Errorf("beside a file: %v", kept)
 	}
 	w.run(t, 0, "policy", "set", "caps", "echo", "block", "--tenant", "globex")

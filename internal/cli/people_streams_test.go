@@ -96,7 +96,8 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 		check.Received(t, ended, "the end of a stream after the revocation")
 	}
 	all = begin()
-	r.put(t, "{issuer: corp, group: ops, roles: [admin]}, {issuer: corp, user: ann, roles: [viewer], tenant: globex}", r.ofKey)
+	r.put(t, "{issuer: corp, group: ops, roles: [admin]}, {issuer: corp, user: ann, roles: [viewer], tenant: globex}",
+		r.ofKey)
 	for n := range r.p {
 		r.p[n].signal(t, syscall.SIGHUP)
 	}

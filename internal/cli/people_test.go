@@ -130,15 +130,17 @@ func startPeople(t *testing.T, more string) *peopleRig {
 		return strings.Replace(configOf(fmt.Sprintf("%s\npolicies: {}\ntenants: [{id: acme, capabilities: ['*'], "+
 			"keys: [%s]}, {id: globex, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*'], "+
 			"keys: [%s]}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
-			"ca_file: %s, claims: {scopes: scope, groups: groups}}]\noperators: {sign_in: [{issuer: corp, client_id: gate, "+
-			"title: Example Corp}], people: [%s]}\n", patientRedis(redis), keys, ofGlobex, ofInitech, r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
+			"ca_file: %s, claims: {scopes: scope, groups: groups}}]\noperators: {sign_in: [{issuer: corp, client_id: "+
+			"gate, "+"title: Example Corp}], people: [%s]}\n", patientRedis(redis), keys, ofGlobex, ofInitech,
+			r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
 			"policy: allow", "policy: ask", 1)
 	}
 	r.keys = r.ofKey + ", " + ofApprover
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}", r.keys)
 	for n := range r.p {
 		var admin string
-		r.p[n], r.public[n], admin = serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config", r.files.file("capgate.yaml"))
+		r.p[n], r.public[n], admin = serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config",
+			r.files.file("capgate.yaml"))
 		_, inbox, _ := strings.Cut(r.p[n].stderr.String(), "Approvers open the inbox at:\n  ")
 		r.inbox[n], _, _ = strings.Cut(inbox, "\n") // as it was printed
 		if r.admin[n] = "http://" + admin; r.inbox[n] != "http://"+r.public[n]+"/inbox" {
@@ -169,7 +171,8 @@ func TestPeopleOfTheAdminPort(t *testing.T) {
 	r := startPeople(t, "")
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	ann, eve := newVisitor(t, r.issuer), newVisitor(t, r.issuer)
-	if resp, text := ann.navigate(r.admin[0] + "/"); resp.StatusCode != 200 || !strings.Contains(text, "<!doctype html>") {
+	if resp, text := ann.navigate(r.admin[0] + "/"); resp.StatusCode != 200 ||
+		!strings.Contains(text, "<!doctype html>") {
 		t.Errorf("the page, which knows what is behind # and leads to the sign-in: %d %s", resp.StatusCode, text)
 	}
 	if resp, _ := ann.navigate(r.admin[0] + "/docs"); resp.StatusCode != 303 ||
@@ -237,7 +240,8 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	}
 	bob.want("GET", r.inbox[0]+"/v1/approvals", "", 401, "SESSION_INVALID")
 	bob.signIn(r.inbox[0])
-	bob.want("GET", r.inbox[1]+"/v1/me", "", 200, `"name":"bob, issuer corp","user":"bob","tenant":"acme","roles":["approver"]`)
+	bob.want("GET", r.inbox[1]+"/v1/me", "", 200,
+		`"name":"bob, issuer corp","user":"bob","tenant":"acme","roles":["approver"]`)
 	caller := dial(t, r.public[0])
 	_, err := invokeAs(t, caller, "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
 	id := approvalIn(err)
@@ -248,7 +252,8 @@ func TestPeopleOfTheInbox(t *testing.T) {
 		bob.want("GET", inbox+"/v1/approvals", "", 200, id)
 		bob.want("GET", inbox+"/v1/approvals/"+id, "", 200, `"carol"`)
 	}
-	for _, path := range []string{"/v1/approvals", "/v1/capabilities", "/v1/tenants"} { // the cookie counts nowhere else
+	// the cookie counts nowhere else
+	for _, path := range []string{"/v1/approvals", "/v1/capabilities", "/v1/tenants"} {
 		bob.want("GET", "http://"+r.public[0]+path, "", 401, "CREDENTIAL_MISSING")
 	}
 	bob.want("GET", r.inbox[0]+"/v1/capabilities", "", 404, "NO_SUCH_PATH")
@@ -266,7 +271,8 @@ func TestPeopleOfTheInbox(t *testing.T) {
 	eve.want("POST", r.inbox[0]+"/v1/approvals/"+id+"/approve", "{}", 404, "APPROVAL_UNKNOWN")
 
 	bob.want("POST", r.inbox[1]+"/v1/approvals/"+id+"/approve", "{}", 200, `"state":"approved"`)
-	if _, err = invokeAs(t, caller, "carol", `{"n":1}`, "authorization", "Bearer "+r.key, "x-approval-id", id); err != nil {
+	if _, err = invokeAs(t, caller, "carol", `{"n":1}`, "authorization", "Bearer "+r.key, "x-approval-id",
+		id); err != nil {
 		t.Error(err)
 	}
 	events := bob.events(r.inbox[0] + "/v1/approvals/events")
@@ -335,7 +341,8 @@ func TestKeysOfTheInbox(t *testing.T) {
 	v.want("GET", r.inbox[1]+"/v1/approvals", "", 200, "")
 	v.want("GET", r.inbox[1]+"/v1/me", "", 200, `"name":"Desk of Acme, key `)
 	_, err := invokeAs(t, dial(t, r.public[0]), "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
-	v.want("POST", r.inbox[1]+"/v1/approvals/"+approvalIn(err)+"/approve", "{}", 200, `"answered_by":"Desk of Acme, key `)
+	v.want("POST", r.inbox[1]+"/v1/approvals/"+approvalIn(err)+"/approve", "{}", 200,
+		`"answered_by":"Desk of Acme, key `)
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	root := newVisitor(t, r.issuer)
 	root.signIn(r.admin[0])
@@ -363,7 +370,8 @@ func TestKeysOfTheInbox(t *testing.T) {
 func TestStartTokenInABrowser(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr, "")
-	p, public, admin := serve(t, []string{"CAPGATE_ADMIN_INSECURE=", "XDG_RUNTIME_DIR=" + t.TempDir()}, "--config", file)
+	p, public, admin := serve(t, []string{"CAPGATE_ADMIN_INSECURE=", "XDG_RUNTIME_DIR=" + t.TempDir()}, "--config",
+		file)
 	_, token, _ := strings.Cut(p.stderr.String(), "/?token=")
 	token, _, _ = strings.Cut(token, "\n")
 	jar, err := cookiejar.New(nil)

@@ -52,10 +52,12 @@ func TestComparePolicies(t *testing.T) {
 			return false
 		}
 		c := r.GetChanges()[0]
-		return c.GetUser() == "ann" && c.GetCapability() == "caps" && c.GetTool() == gatewaytest.Echo && c.GetCalls() == 2 &&
-			c.GetPolicy() == "allow" && c.GetLevel() == "fleet" && c.GetCandidatePolicy() == "ask" &&
-			c.GetCandidateLevel() == "user"
+		return c.GetUser() == "ann" && c.GetCapability() == "caps" && c.GetTool() == gatewaytest.Echo &&
+			c.GetCalls() == 2 && c.GetPolicy() == "allow" && c.GetLevel() == "fleet" &&
+			c.GetCandidatePolicy() == "ask" && c.GetCandidateLevel() == "user"
 	})
 	set()
-	compared("nothing that would change", func(r *capgatepb.ComparePoliciesResponse) bool { return len(r.GetChanges()) == 0 })
+	compared("nothing that would change", func(r *capgatepb.ComparePoliciesResponse) bool {
+		return len(r.GetChanges()) == 0
+	})
 }

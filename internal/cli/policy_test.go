@@ -92,7 +92,8 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	if err := as(t, two, "ann", "unheard-of"); status.Code(err) != codes.Unavailable {
 		t.Errorf("what is not known while Redis is gone: %v", err)
 	}
-	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user", "ann"); exit != exitUnreachable {
+	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user",
+		"ann"); exit != exitUnreachable {
 		t.Errorf("%d %s", exit, errs)
 	}
 	a.stop(t)
@@ -122,7 +123,8 @@ func TestShadowMode(t *testing.T) {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	exit, out, errs = capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo, "--user", "ann", "--candidate")
-	if exit != 0 || !strings.HasPrefix(out, "ask, by user\napprovals: answered by any approver") || !strings.Contains(out, "<- decides") {
+	if exit != 0 || !strings.HasPrefix(out, "ask, by user\napprovals: answered by any approver") ||
+		!strings.Contains(out, "<- decides") {
 		t.Errorf("%d %s%s", exit, out, errs)
 	}
 	for _, candidate := range []bool{false, true} {
@@ -187,7 +189,8 @@ func TestManifestsOfFleets(t *testing.T) {
 	until(t, client, "", "unheard-of", codes.NotFound)
 	check.Must(t, os.WriteFile(manifest, []byte(manifestOf("ask")), 0o600))
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
-	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused || !strings.Contains(errs, "POLICIES_OFF") {
+	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused ||
+		!strings.Contains(errs, "POLICIES_OFF") {
 		t.Errorf("%d %s", exit, errs)
 	}
 	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 ||
@@ -204,7 +207,8 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 	other := filepath.Join(dir, "other.yaml")
 	check.Must(t, os.WriteFile(other, []byte(strings.Replace(manifestOf("allow"), "id: caps", "id: other", 1)), 0o600))
 	file := writeConfig(t, "manifests: ["+dir+"]\n"+
-		strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true", 1))
+		strings.Replace(configOf("", capability.Serve(t, call.Doc).Addr), "policy: allow", "validate_arguments: true",
+			1))
 	_, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	until(t, client, "", gatewaytest.Echo, codes.PermissionDenied)

@@ -83,7 +83,8 @@ func TestUsageOfLimits(t *testing.T) {
 		for _, tenant := range list.Tenants {
 			for _, l := range tenant.Limits {
 				used := fmt.Sprint(l.Used)
-				if l.Limit == "calls_per_second" && l.Used > 0 && l.Used <= 10 { // some of a second ago, on a slow machine
+				// some of a second ago, on a slow machine
+				if l.Limit == "calls_per_second" && l.Used > 0 && l.Used <= 10 {
 					used = "≤10"
 				}
 				rows += fmt.Sprintf("%s: %s%s %s of %d; ", tenant.Tenant, l.Limit, l.Per, used, l.Max)

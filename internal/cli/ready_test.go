@@ -18,7 +18,8 @@ func TestReadyAfterTheFirstRead(t *testing.T) {
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
 	redis.Kill()
 	config := func(more string) string {
-		return writeConfig(t, configOf("redis: {url: '"+redis.URL()+"'"+more+"}\npolicies: {}\nidentity: {store: redis}", backend))
+		return writeConfig(t, configOf("redis: {url: '"+redis.URL()+"'"+more+
+			"}\npolicies: {}\nidentity: {store: redis}", backend))
 	}
 	_, _, admin := serve(t, nil, "--config", config(""))
 	ready := func() (int, string) { return page(t, "http://"+admin+"/readyz") }

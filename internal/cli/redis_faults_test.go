@@ -27,7 +27,8 @@ func faultyConfig(t *testing.T, redis string, backends ...string) string {
 func TestCallsSurviveRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, two := gatewaytest.NewCapability("one").Serve(t, call.Doc), gatewaytest.NewCapability("two").Serve(t, call.Live)
+	one, two := gatewaytest.NewCapability("one").Serve(t, call.Doc),
+		gatewaytest.NewCapability("two").Serve(t, call.Live)
 	server.Kill()
 	p, public, admin := serve(t, nil, "--config", faultyConfig(t, server.URL(), one.Addr, two.Addr))
 	ready, metrics := "http://"+admin+"/readyz", "http://"+admin+"/metrics"

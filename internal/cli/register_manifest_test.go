@@ -90,7 +90,9 @@ func TestRegisterManifest(t *testing.T) {
 	}
 	redis.Kill()
 	for _, admin := range []string{adminA, adminB} {
-		waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool { return s > 0 })
+		waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool {
+			return s > 0
+		})
 	}
 	all(codes.OK)
 	redis.Restart() // it comes back empty, and is told again

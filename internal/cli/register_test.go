@@ -60,7 +60,8 @@ func TestRegister(t *testing.T) {
 	callOnce(t, client)
 	blocked := invoke(client, gatewaytest.Block)
 	check.Received(t, first.Blocked(), "the call that stays")
-	another := start(t, []string{"CAPGATE_ADMIN=http://" + admin}, "register", "caps", two.Addr, "--weight", "10000", "-o", "json")
+	another := start(t, []string{"CAPGATE_ADMIN=http://" + admin}, "register", "caps", two.Addr, "--weight", "10000",
+		"-o", "json")
 	waitBackends(t, admin, 2)
 	calls := startLoad(t, 3, client)
 	calls.more(t, 50)
@@ -292,14 +293,18 @@ func TestRegisterForAllReplicas(t *testing.T) {
 	calls.during(t, "redis is unavailable for longer than the lease", func() {
 		redis.Kill()
 		for _, admin := range []string{adminA, adminB} {
-			waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool { return s > 2 })
+			waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool {
+				return s > 2
+			})
 			waitBackends(t, admin, 2)
 		}
 	})
 	calls.during(t, "redis is back, and empty", func() {
 		redis.Restart()
 		for _, admin := range []string{adminA, adminB} {
-			waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool { return s == 0 })
+			waitMetric(t, "http://"+admin+"/metrics", "capgate_registry_stale_seconds", func(s float64) bool {
+				return s == 0
+			})
 			waitBackends(t, admin, 2)
 		}
 	})
@@ -328,7 +333,8 @@ func TestRegisterRefused(t *testing.T) {
 		{2, "--ttl must be at least 1s", []string{"caps", "127.0.0.1:1", "--ttl", "20ms"}},
 		{2, "--weight or --max-concurrent is too large",
 			[]string{"caps", "127.0.0.1:1", "--weight", "4294967296"}},
-		{2, "want host:port, http://host:port or https://host:port", []string{"caps", "127.0.0.1:1", "--admin", "localhost"}},
+		{2, "want host:port, http://host:port or https://host:port",
+			[]string{"caps", "127.0.0.1:1", "--admin", "localhost"}},
 		{2, `unexpected argument "extra"`, []string{"caps", "127.0.0.1:1", "extra"}},
 		{1, "no fleet is configured for others", []string{"others", "127.0.0.1:1"}},
 		{1, "169.254.169.254 is link-local; registration.allow can permit it (ADDRESS_FORBIDDEN)",

@@ -53,7 +53,8 @@ func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 			})
 			p.stderr.wait(t, p, test.told)
 			if _, err := dial(t, public).Invoke(t.Context(),
-				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")}); err != nil {
+				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+					ArgsJson: []byte("{}")}); err != nil {
 				t.Error(err)
 			}
 		})

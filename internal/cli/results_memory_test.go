@@ -89,7 +89,8 @@ func unreadRequest(public, key, path, typ, body string, more ...string) (begin s
 // through each door. What has no room is refused, and another tenant is served.
 func TestUnreadResultsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newCrowded(t, 256, 2, "  - {capability: lavish, policy: allow, slow_start: 0s, backends: ['"+serveLavish(t)+"']}\n")
+	c := newCrowded(t, 256, 2, "  - {capability: lavish, policy: allow, slow_start: 0s, backends: ['"+serveLavish(t)+
+		"']}\n")
 	stop := c.watch(t, "results", 0.5)
 	const mcpHeaders = "Accept: application/json, text/event-stream\r\n"
 	invoke := func(tool string, n int) *docpb.InvokeRequest {
@@ -111,9 +112,10 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 		"MCP, JSON":               {"/mcp", "application/json", call("json", 8, ""), mcpHeaders},
 		"MCP, events": {"/mcp", "application/json", call("controls", 4, `,"_meta":{"progressToken":1}`),
 			mcpHeaders},
-		"MCP, a batch": {"/mcp", "application/json", "[" + call("json", 8, "") + "," + call("json", 8, "") + "]", mcpHeaders},
-		"JSON":         {"/v1/capabilities/lavish/tools/json", "application/json", `{"n":8}`},
-		"JSON, whole":  {"/v1/capabilities/lavish/invoke", "application/json", `{"tool_name":"json","args":{"n":8}}`},
+		"MCP, a batch": {"/mcp", "application/json", "[" + call("json", 8, "") + "," + call("json", 8, "") + "]",
+			mcpHeaders},
+		"JSON":        {"/v1/capabilities/lavish/tools/json", "application/json", `{"n":8}`},
+		"JSON, whole": {"/v1/capabilities/lavish/invoke", "application/json", `{"tool_name":"json","args":{"n":8}}`},
 		"JSON, a stream": {"/v1/capabilities/lavish/tools/json", "application/json", `{"n":8}`,
 			"Accept: text/event-stream\r\n"},
 		"gRPC-Web": {"/selu.capability.Capability/Invoke", "application/grpc-web+proto", framed},
@@ -121,7 +123,8 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 			base64.StdEncoding.EncodeToString([]byte(framed))},
 		"Connect": {"/selu.capability.Capability/Invoke", "application/proto", string(message)},
 		"Connect, JSON": {"/selu.capability.Capability/Invoke", "application/json",
-			`{"capabilityId":"lavish","toolName":"json","argsJson":"` + base64.StdEncoding.EncodeToString([]byte("8")) + `"}`},
+			`{"capabilityId":"lavish","toolName":"json","argsJson":"` + base64.StdEncoding.EncodeToString([]byte("8")) +
+				`"}`},
 	} {
 		for range 12 {
 			all.Go(func() {
@@ -142,7 +145,8 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 	all.Wait() // not bounded as a whole: the gateway writes a GiB, at the pace of the machine
 	for answer, n := range answers {
 		t.Logf("%s: %d", answer, n)
-		if !strings.Contains(answer, ": 2") && !strings.Contains(answer, ": 429") && !strings.Contains(answer, ": 503") {
+		if !strings.Contains(answer, ": 2") && !strings.Contains(answer, ": 429") &&
+			!strings.Contains(answer, ": 503") {
 			t.Errorf("%s", answer)
 		}
 	}

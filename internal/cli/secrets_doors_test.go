@@ -92,7 +92,8 @@ func (g *secretive) makeKeys(t *testing.T) {
 	for _, args := range [][]string{{"tenants", "list"}, {"tenants", "show", "globex"}, {"keys", "list", "globex"}} {
 		g.told("capgate "+args[0], program(args...))
 	}
-	exit, stdout, stderr := runProgram(t, nil, "keys", "revoke", "globex", strings.TrimSpace(made[0]), "--admin", g.admin)
+	exit, stdout, stderr := runProgram(t, nil, "keys", "revoke", "globex", strings.TrimSpace(made[0]), "--admin",
+		g.admin)
 	if exit != exitUsage {
 		t.Error("a whole key is taken for its id:", exit, stdout)
 	}
@@ -161,7 +162,8 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 			ctx = metadata.AppendToOutgoingContext(ctx, "x-api-key", key)
 		}
 		for _, method := range []string{"/selu.capability.Capability/Invoke",
-			"/selu.capability.v1.CapabilityService/Invoke", "/capgate.v1.Approvals/ListApprovals", "/no.Such/Method", "/"} {
+			"/selu.capability.v1.CapabilityService/Invoke", "/capgate.v1.Approvals/ListApprovals", "/no.Such/Method",
+			"/"} {
 			for _, conn := range []*grpc.ClientConn{public, operators} {
 				err := conn.Invoke(ctx, method+query,
 					&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}, &docpb.InvokeResponse{})
@@ -179,7 +181,8 @@ func (g *secretive) contradictListener(t *testing.T) {
 	check.Must(t, err)
 	defer conn.Close()
 	request := func() *docpb.InvokeRequest { return &docpb.InvokeRequest{ToolName: gatewaytest.Echo} }
-	for _, name := range []string{"x-tenant-id", "x-user-id", "x-agent-id", "x-session-id", "x-api-key", "authorization"} {
+	for _, name := range []string{"x-tenant-id", "x-user-id", "x-agent-id", "x-session-id", "x-api-key",
+		"authorization"} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), name, g.plant(name+" at a listener"))
 		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, request())
 		// The listener says nothing of the agent, and the key is of another service.
@@ -212,7 +215,8 @@ func (g *secretive) throughProxy(t *testing.T) {
 		"127.0.0.8, " + g.plant("x-forwarded-for behind an address")} {
 		code, header, body := g.fetch(t, client, http.MethodGet, "https://"+g.public+"/v1/capabilities", "",
 			"x-api-key", g.key, "x-forwarded-for", forwarded,
-			"x-forwarded-host", g.plant("x-forwarded-host "+forwarded[:9]), "x-real-ip", g.plant("x-real-ip "+forwarded[:9]))
+			"x-forwarded-host", g.plant("x-forwarded-host "+forwarded[:9]), "x-real-ip",
+			g.plant("x-real-ip "+forwarded[:9]))
 		g.told("JSON", fmt.Sprintf("%d %v %s", code, header, body))
 	}
 	bad := header(g.plant("bad PROXY header"))

@@ -52,7 +52,9 @@ func (o overheard) HandleConn(context.Context, stats.ConnStats)                 
 func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 	t.Helper()
 	g.spawned = make(chan string, 1)
-	e := engine.New(engine.Config{ApprovalIDs: true, Token: g.plant("agent's token"), Spawn: func(token string) { g.spawned <- token }})
+	e := engine.New(engine.Config{ApprovalIDs: true, Token: g.plant("agent's token"), Spawn: func(token string) {
+		g.spawned <- token
+	}})
 	addr := gatewaytest.Serve(t, e.Register, grpc.StatsHandler(overheard{g.canaries})).Addr
 	failure := g.plant("failure of an engine")
 	failing := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(func(_ any,
@@ -138,7 +140,8 @@ func (g *secretive) talk(t *testing.T) {
 		&openparallaxv1.SubAgentRegisterRequest{Token: g.plant("wrong token of a sub-agent")})
 	g.answered(err)
 	_, err = openparallaxv1.NewShieldServiceClient(first).Evaluate(t.Context(),
-		&openparallaxv1.EvaluateRequest{ActionType: "read_file", PayloadJson: g.plant("arguments for an engine's Shield")})
+		&openparallaxv1.EvaluateRequest{ActionType: "read_file",
+			PayloadJson: g.plant("arguments for an engine's Shield")})
 	check.Must(t, err)
 	odd := metadata.AppendToOutgoingContext(t.Context(), "x-session-modes", g.plant("numbers of modes"))
 	_, err = clients.ListSessions(odd, &openparallaxv1.ListSessionsRequest{})
@@ -173,7 +176,8 @@ func (g *secretive) lookAtApprovals(t *testing.T) {
 		t.Errorf("operators do not see the question: %s", text)
 	}
 	g.told("operators' pages", text)
-	_, _, text = g.fetch(t, g.client(t, nil), http.MethodGet, "https://"+g.public+"/v1/approvals", "", "x-api-key", g.key)
+	_, _, text = g.fetch(t, g.client(t, nil), http.MethodGet, "https://"+g.public+"/v1/approvals", "", "x-api-key",
+		g.key)
 	g.told("JSON", text)
 	_, stdout, stderr := runProgram(t, nil, "approvals", "--admin", g.admin, "--tenant", "acme", "list")
 	g.told("capgate approvals", stdout+stderr)
@@ -234,7 +238,8 @@ func (g *secretive) talkJSON(t *testing.T) {
 		strings.Replace(g.public, "127.0.0.1", "localhost", 1), "--tls-ca", g.cert, "send", "engine-1",
 		g.plant("message of the program"))
 	g.told("capgate engines send", stdout+stderr)
-	for _, bad := range []string{`{"content":%q`, `{"content":"x","engine":%q}`, `{"content":"x","password":%q}`, `%q`} {
+	for _, bad := range []string{`{"content":%q`, `{"content":"x","engine":%q}`, `{"content":"x","password":%q}`,
+		`%q`} {
 		for _, engine := range []string{"engine-1", "absent", "caps"} {
 			code, header, text := g.fetch(t, client, http.MethodPost, base+engine+"/messages"+query,
 				fmt.Sprintf(bad, g.secretOf("bad message over JSON")), header...)

@@ -25,10 +25,13 @@ func (g *secretive) throughForward(t *testing.T) {
 		"a good key": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_CA_FILE=" + g.cert, "CAPGATE_KEY=" + g.key},
 		"a bad key": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_CA_FILE=" + g.cert,
 			"CAPGATE_KEY=" + g.plant("forward's bad key")},
-		"another certificate": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_KEY=" + g.plant("forward's unused key")},
-		"a proxy":             {"CAPGATE_URL=https://gateway.test", "CAPGATE_PROXY=environment", "HTTPS_PROXY=" + proxy},
+		"another certificate": {"CAPGATE_URL=https://localhost:" + port, "CAPGATE_KEY=" +
+			g.plant("forward's unused key")},
+		"a proxy": {"CAPGATE_URL=https://gateway.test", "CAPGATE_PROXY=environment", "HTTPS_PROXY=" +
+			proxy},
 	} {
-		p := start(t, append(env, "CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=caps"), "forward", "--wait", "100ms")
+		p := start(t, append(env, "CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=caps"), "forward", "--wait",
+			"100ms")
 		conn, err := clienttest.NewConn("passthrough:///"+attribute(p.stderr.wait(t, p, `"msg":"serving"`), "listen"),
 			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		check.Must(t, err)

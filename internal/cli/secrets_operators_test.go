@@ -27,15 +27,15 @@ func TestSecretsOfOperatorsComeOutNowhere(t *testing.T) {
 	id, secret := tenant.NewCredential()
 	key := tenant.Credential(id, c.plantAs("operator's key", secret))
 	files := configMap{dir: t.TempDir()}
-	files.put(t, map[string]string{"client": c.plant("client's secret"), "slack": slack.URL + "/" + c.plant("Slack's URL"),
-		"capgate.yaml": strings.Replace(configOf(strings.Join([]string{
-			"log: {level: debug}", "policies: {}", "tenants: [{id: acme, capabilities: ['*']}]",
-			"issuers: [{name: corp, issuer: '" + issuer.URL + "', audiences: [capgate], ca_file: " + issuer.CAFile + "}]",
-			"audit: {to: " + files.file("audit") + "}",
-			"approvals: {notices: [{name: team, format: slack, url_file: " + files.file("slack") + "}]}",
-			"operators: {keys: [{id: " + id + ", hash: '" + tenant.HashOf(secret, nil).String() + "', roles: [admin]}], " +
-				"sign_in: [{issuer: corp, client_id: gate, client_secret_file: " + files.file("client") + "}]}",
-		}, "\n"), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1)})
+	files.put(t, map[string]string{"client": c.plant("client's secret"), "slack": slack.URL + "/" +
+		c.plant("Slack's URL"), "capgate.yaml": strings.Replace(configOf(strings.Join([]string{
+		"log: {level: debug}", "policies: {}", "tenants: [{id: acme, capabilities: ['*']}]",
+		"issuers: [{name: corp, issuer: '" + issuer.URL + "', audiences: [capgate], ca_file: " + issuer.CAFile + "}]",
+		"audit: {to: " + files.file("audit") + "}",
+		"approvals: {notices: [{name: team, format: slack, url_file: " + files.file("slack") + "}]}",
+		"operators: {keys: [{id: " + id + ", hash: '" + tenant.HashOf(secret, nil).String() + "', roles: [admin]}], " +
+			"sign_in: [{issuer: corp, client_id: gate, client_secret_file: " + files.file("client") + "}]}",
+	}, "\n"), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1)})
 	p, _, admin := serve(t, asksOperators, "--config", files.file("capgate.yaml"))
 	base, v := "http://"+admin, newVisitor(t, issuer)
 	told := func(sink string, resp *http.Response, text string) {

@@ -76,7 +76,8 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"policy", "--admin", g.admin, "--tenant", "acme", "explain", "people", "echo"},
 		{"catalog", "--admin", g.admin, "list"}, {"catalog", "--admin", g.admin, "show", "caps"},
 		{"drain", "--admin", g.admin, "127.0.0.1:1", "--timeout", "1s"}, {"undrain", "--admin", g.admin, "127.0.0.1:1"},
-		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo}, {"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
+		{"invoke", "--addr", g.public, "caps", gatewaytest.Echo},
+		{"invoke", "--addr", g.admin, "caps", gatewaytest.Fail},
 		{"engines", "--addr", g.public, "list"}, {"engines", "--addr", g.public, "send", "caps", "hello"},
 		{"login", "--admin", g.admin, "--key-file", keyFile}, {"logout", "--admin", g.admin},
 		{"verify", "--addr", g.public, "--admin", g.admin, "--capability", "caps", "--tool", gatewaytest.Echo,
@@ -99,9 +100,9 @@ func (g *secretive) runCommands(t *testing.T) {
 func (g *secretive) checkBadFiles(t *testing.T) {
 	t.Helper()
 	for door, text := range map[string]string{
-		"shield's user":    "shields: [{name: a, url: 'http://u:SECRET@h/'}]",
-		"webhook's user":   "approvals: {notices: [{name: webhook, url: 'http://u:SECRET@h/', secret_file: /dev/null}]}",
-		"a wrong Redis":    "redis: 'redis://u:SECRET@h:port/'",
+		"shield's user": "shields: [{name: a, url: 'http://u:SECRET@h/'}]",
+		"webhook's user": "approvals: {notices: [{name: webhook, url: 'http://u:SECRET@h/', secret_file: " +
+			"/dev/null}]}", "a wrong Redis": "redis: 'redis://u:SECRET@h:port/'",
 		"options of Redis": "redis: 'redis://h/0?password=SECRET'",
 		"Redis as a list":  "redis: ['redis://u:SECRET@h/']",
 		"a wrong shield":   "shields: [{name: a, url: 'ht!tp://h/?SECRET'}]",
@@ -140,8 +141,8 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		"file of a hash": {"tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: " +
 			"FILE}]}]", "sha256:SECRET"},
 		"file of approvals": {"policies: {}\napprovals: {key_file: FILE}", "SECRET"},
-		"file of the webhook": {"policies: {}\napprovals: {notices: [{name: webhook, url: 'http://h/', secret_file: FILE}]}",
-			"whsec_!SECRET"},
+		"file of the webhook": {"policies: {}\napprovals: {notices: [{name: webhook, url: 'http://h/', secret_file: " +
+			"FILE}]}", "whsec_!SECRET"},
 		"file of a key": {"tls: {cert_file: FILE, key_file: FILE}",
 			"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n"},
 		"file of authorities": {"tls: {cert_file: /nowhere, key_file: /nowhere, client_ca_file: FILE}", "SECRET"},

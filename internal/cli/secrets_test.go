@@ -138,14 +138,15 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"trusted_proxies: {from: [" + proxyHost + "], hops: 1}", "proxy_protocol: v2",
 			"certificates: [{spiffe: 'spiffe://example.org/known', tenant: acme}]",
 			"redis: {timeout: 10s}",
-			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile + "}]",
-			"identity: {store: redis}",
+			"issuers: [{name: corp, issuer: '" + g.issuer.URL + "', audiences: [capgate], ca_file: " + g.issuer.CAFile +
+				"}]", "identity: {store: redis}",
 			"listeners: [{address: '127.0.0.1:0', tenant: acme, capability: caps, user: ann, session: s}]",
 			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, " +
 				"calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),
-			"approvals: {key_file: " + files.file("approvals") + ", notices: [{name: webhook, url: '" + listen("webhook", "") +
-				"/?token=" + c.plant("webhook's URL") + "', secret_file: " + files.file("webhook") + "}]}",
+			"approvals: {key_file: " + files.file("approvals") + ", notices: [{name: webhook, url: '" +
+				listen("webhook", "") + "/?token=" + c.plant("webhook's URL") + "', secret_file: " +
+				files.file("webhook") + "}]}",
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" +
 				c.plant("shield's URL") + "', timeout: 10s}, {name: away, url: 'http://127.0.0.1:1/" +
 				c.plant("shield's path") + "'}]",
@@ -295,7 +296,8 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 			if !strings.HasSuffix(path, "invoke") {
 				method = http.MethodGet
 			}
-			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+public+path+query, strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+public+path+query,
+				strings.NewReader(body))
 			check.Must(t, err)
 			for i := 0; i < len(header); i += 2 {
 				req.Header.Set(header[i], header[i+1])

@@ -88,7 +88,8 @@ func TestSeluReplicas(t *testing.T) {
 	_, two := w.container(t, strings.Join(urls[1:], ","), "weather")
 	l := startSeluLoad(t, 3, one, two)
 	busy := map[*member]int{} // how often a replica was restarted that had served calls
-	for cycle := 0; cycle < 8 && (busy[c.gateways[0]] < 2 || busy[c.gateways[1]] < 2 || busy[c.gateways[2]] < 2); cycle++ {
+	for cycle := 0; cycle < 8 && (busy[c.gateways[0]] < 2 || busy[c.gateways[1]] < 2 ||
+		busy[c.gateways[2]] < 2); cycle++ {
 		for i, g := range c.gateways {
 			l.more(t, 40)
 			served := g.program

@@ -147,7 +147,8 @@ func TestSeluForward(t *testing.T) {
 			nil
 	})
 	w := newSeluWorld(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, policy: allow, backends: ['%s']}\n"+
-		"  - {capability: dynamic, policy: allow, backends: ['%s']}\n", serveWeather(t), dynamic.Serve(t, call.Live).Addr))
+		"  - {capability: dynamic, policy: allow, backends: ['%s']}\n", serveWeather(t),
+		dynamic.Serve(t, call.Live).Addr))
 	_, public, _ := serve(t, nil, "--config", writeConfig(t, w.text))
 	container, client := w.container(t, "https://"+public, "weather")
 	waitReady(t, client)
@@ -160,8 +161,8 @@ func TestSeluForward(t *testing.T) {
 		t.Errorf("tools: %v %v", tools, err)
 	}
 	wrong := dialSelu(t, "dynamic", attribute(container.stderr.String(), "listen"))
-	if _, err := wrong.Invoke(t.Context(), selu.Call{Tool: gatewaytest.Echo}); !strings.Contains(status.InfoOf(err).GetReason(),
-		"ROUTING_KEY_CONFLICT") {
+	if _, err := wrong.Invoke(t.Context(), selu.Call{Tool: gatewaytest.Echo}); !strings.Contains(
+		status.InfoOf(err).GetReason(), "ROUTING_KEY_CONFLICT") {
 		t.Errorf("a call that names another capability than its container: %v", err)
 	}
 	large := fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("x", 15<<20))
@@ -257,7 +258,8 @@ func TestSeluErrors(t *testing.T) {
 			_, err := client.Invoke(t.Context(), selu.Call{Tool: "get_current_weather", Args: `{"location":"Berlin"}`})
 			got := grpcstatus.Code(err).String() + ": " + grpcstatus.Convert(err).Message()
 			if !strings.HasPrefix(got, test.want) || client.Repeated() != test.repeated {
-				t.Errorf("got %s, and %d repetitions; want %s, and %d", got, client.Repeated(), test.want, test.repeated)
+				t.Errorf("got %s, and %d repetitions; want %s, and %d", got, client.Repeated(), test.want,
+					test.repeated)
 			}
 			_, said, _ := strings.Cut(test.want, ": ")
 			if !strings.Contains(table, strings.ReplaceAll(said, "weathr", "weathr")) {

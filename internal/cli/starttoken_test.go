@@ -38,7 +38,8 @@ func TestStartToken(t *testing.T) {
 		!strings.Contains(stdout, "drained by start token") {
 		t.Errorf("commands of the same user: %d %s%s, %d %s%s", drained, out, errs, exit, stdout, stderr)
 	}
-	if exit, _, stderr := runProgram(t, append(env, "XDG_RUNTIME_DIR="+t.TempDir()), "status", "--admin", admin); exit == 0 {
+	if exit, _, stderr := runProgram(t, append(env, "XDG_RUNTIME_DIR="+t.TempDir()), "status", "--admin",
+		admin); exit == 0 {
 		t.Errorf("a command without the token: %s", stderr)
 	}
 	if exit, _, stderr := runProgram(t, env, "login", "--key-file",
@@ -86,7 +87,8 @@ func TestRefusesToStart(t *testing.T) {
 		p := start(t, append(slices.Clone(test.env), "XDG_RUNTIME_DIR="+t.TempDir()), "serve", "--config", file)
 		if test.starts {
 			said := p.stderr.wait(t, p, `"msg":"serving"`)
-			if !strings.Contains(said, "Operators open the console at:\n  http://") && !strings.Contains(said, "/?token=") {
+			if !strings.Contains(said, "Operators open the console at:\n  http://") &&
+				!strings.Contains(said, "/?token=") {
 				t.Errorf("%+v: no address of the console: %s", test, said)
 			}
 			p.stop(t)

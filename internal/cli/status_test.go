@@ -82,8 +82,8 @@ func TestStatus(t *testing.T) {
 		{"none", "no fleet serves this capability", exitRefused},
 		{"--admin=" + dead, "nothing listens at " + dead, exitUnreachable},
 	} {
-		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status", test.args); exit != test.exit ||
-			stdout != "" || !strings.Contains(stderr, test.want) {
+		if exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + port}, "status",
+			test.args); exit != test.exit || stdout != "" || !strings.Contains(stderr, test.want) {
 			t.Errorf("%s: exit status %d: %s%s", test.args, exit, stdout, stderr)
 		}
 	}

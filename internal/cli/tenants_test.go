@@ -100,8 +100,8 @@ func TestKeysOfTheFile(t *testing.T) {
 		"pepper_file: /nowhere\ntenants: []": "pepper_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " + files.file("hash") +
 			"}]}]": "contains no hash",
-		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: /nowhere}]}]": "hash_file: " +
-			"/nowhere: cannot be read",
+		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash_file: " +
+			"/nowhere}]}]": "hash_file: /nowhere: cannot be read",
 		"tenants: [{id: acme, capabilities: ['*'], keys: [{id: abcdefghijklmnop, hash: " + plain[20:] +
 			", name: 'sixth'}]}]": "keys[0].hash: is not a hash",
 	} {
@@ -147,9 +147,10 @@ func invokeByKey(t *testing.T, public, key string) {
 		"of the shell":   {[]string{"CAPGATE_KEY=" + key}, nil, 0, ""},
 		"file first":     {[]string{"CAPGATE_KEY=hunter2"}, []string{"--key-file", good}, 0, ""},
 		"none in a file": {nil, []string{"--key-file", bad}, exitUsage, "contains neither an API key"},
-		"none in shell":  {[]string{"CAPGATE_KEY=" + key + key}, nil, exitUsage, "CAPGATE_KEY contains neither an API key"},
-		"an empty file":  {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "is empty"},
-		"no file":        {nil, []string{"--key-file", "/nowhere"}, exitUsage, "/nowhere"},
+		"none in shell": {[]string{"CAPGATE_KEY=" + key + key}, nil, exitUsage,
+			"CAPGATE_KEY contains neither an API key"},
+		"an empty file": {[]string{"CAPGATE_KEY=" + key}, []string{"--key-file", os.DevNull}, exitUsage, "is empty"},
+		"no file":       {nil, []string{"--key-file", "/nowhere"}, exitUsage, "/nowhere"},
 	} {
 		exit, _, stderr := runProgram(t, test.env,
 			append([]string{"invoke", "--addr", public, "caps", gatewaytest.Echo}, test.args...)...)
@@ -173,8 +174,9 @@ func TestKeysProgram(t *testing.T) {
 		"two":          {[]string{"new", "new"}, 2, "unexpected argument \"new\""},
 		"a whole key": {[]string{"revoke", "acme", "cg_abcdefghijklmnop_abcdefghijklmnopqrstuvwxyz234567"}, 2,
 			"want the key's id, abcdefghijklmnop, not the key itself"},
-		"a bad time":   {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
-		"a bad place":  {[]string{"create", "acme", "--out", "/nowhere/key"}, 2, "--out: /nowhere/key cannot be created"},
+		"a bad time": {[]string{"create", "acme", "--expires", "soon"}, 2, "--expires: want a time"},
+		"a bad place": {[]string{"create", "acme", "--out", "/nowhere/key"}, 2,
+			"--out: /nowhere/key cannot be created"},
 		"short pepper": {[]string{"new", "--pepper-file", short}, 1, "fewer than 16 bytes"},
 		"no pepper":    {[]string{"new", "--pepper-file", "/nowhere"}, 1, "/nowhere"},
 	} {

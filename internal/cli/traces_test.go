@@ -27,7 +27,8 @@ func TestTracesOfAProcess(t *testing.T) {
 	check.Must(t, os.WriteFile(file, []byte(configOf("traces: {endpoint: '"+collector.Addr+"', sample: 1, "+
 		"headers_file: "+headers+"}\nreplicas: {id: gw-7}",
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr)), 0o600))
-	p, public, admin := serve(t, []string{"OTEL_SERVICE_NAME=edge", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
+	p, public, admin := serve(t, []string{"OTEL_SERVICE_NAME=edge",
+		"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test"}, "--config", file)
 	const calls = 20
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "baggage", "a=b")
 	client := dial(t, public)

@@ -247,7 +247,8 @@ func (v *verifyCommand) needsTool(ctx context.Context, conn grpc.ClientConnInter
 			asked = append(asked, "and more")
 			break
 		}
-		asked = append(asked, "--capability "+untrusted.Word(t.GetCapability())+" --tool "+untrusted.Word(cmp.Or(t.GetTool(), "NAME")))
+		asked = append(asked, "--capability "+untrusted.Word(t.GetCapability())+" --tool "+
+			untrusted.Word(cmp.Or(t.GetTool(), "NAME")))
 	}
 	if len(asked) == 0 {
 		return usageError("%s. Policy asks about none of the tools; capgate policy set CAPABILITY TOOL ask lets a "+
@@ -268,8 +269,8 @@ func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterfa
 		return v.admin.explained(ctx, err)
 	case answer.GetPolicy() != "ask":
 		return refused("policy does not ask about %s of %s: it is %s, by %s; nothing was called. capgate policy set "+
-			"%[2]s %[1]s ask lets a person approve each call", v.call.Tool, v.call.Capability, untrusted.Word(answer.GetPolicy()),
-			untrusted.Word(answer.GetLevel()))
+			"%[2]s %[1]s ask lets a person approve each call", v.call.Tool, v.call.Capability,
+			untrusted.Word(answer.GetPolicy()), untrusted.Word(answer.GetLevel()))
 	}
 	return nil
 }

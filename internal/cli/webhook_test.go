@@ -58,8 +58,9 @@ func TestWebhook(t *testing.T) {
 	defer receiver.Close()
 	const first, second = "the first secret of all, which is long", "the second secret of all, also long"
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
-	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {notices: [{name: webhook, url: '"+receiver.URL+
-		"/?token=hidden', secret_file: SECRET}]}\n"+patientRedis(""), backend.Addr), "policy: allow", "policy: ask", 1)
+	config := strings.Replace(configOf("public_url: https://gate.example\napprovals: {notices: [{name: webhook, url: '"+
+		receiver.URL+"/?token=hidden', secret_file: SECRET}]}\n"+patientRedis(""), backend.Addr), "policy: allow",
+		"policy: ask", 1)
 	var files configMap
 	put := func(secret string) {
 		files.put(t, map[string]string{"capgate.yaml": strings.Replace(config, "SECRET", files.file("secret"), 1),
@@ -71,7 +72,8 @@ func TestWebhook(t *testing.T) {
 	ask := func(args string) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-user-id", "ann")
 		if _, err := dial(t, public).Invoke(ctx,
-			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(args)}); err == nil {
+			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
+				ArgsJson: []byte(args)}); err == nil {
 			t.Error("nobody was asked")
 		}
 	}
@@ -91,14 +93,16 @@ func TestWebhook(t *testing.T) {
 	dead := "http://" + port + "/v1/webhooks/dead"
 	var page capgatepb.ListDeadLettersResponse
 	check.Must(t, protojson.Unmarshal([]byte(waitPage(t, dead, "msg_")), &page))
-	if len(page.GetDead()) != 1 || page.GetDead()[0].GetError() != "HTTP status 410" || page.GetDead()[0].GetDestination() != "webhook" {
+	if len(page.GetDead()) != 1 || page.GetDead()[0].GetError() != "HTTP status 410" ||
+		page.GetDead()[0].GetDestination() != "webhook" {
 		t.Fatalf("dead: %v", &page)
 	}
 	resp, err := clienttest.HTTP.Post(dead+"/"+page.GetDead()[0].GetId()+":retry", "application/json", nil)
 	check.Must(t, err)
 	resp.Body.Close()
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
-	waitPage(t, "http://"+port+"/metrics", "\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")
+	waitPage(t, "http://"+port+"/metrics",
+		"\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")
 
 	put(second)
 	p.stderr.wait(t, p, `"msg":"configuration loaded"`)
@@ -114,7 +118,8 @@ func TestWebhook(t *testing.T) {
 // What is wrong with a secret is said when the configuration is checked.
 func TestWebhookNeedsASecret(t *testing.T) {
 	t.Parallel()
-	file := configFile(t, "127.0.0.1:1", "approvals: {notices: [{name: webhook, url: 'http://h', secret_file: /dev/null}]}")
+	file := configFile(t, "127.0.0.1:1",
+		"approvals: {notices: [{name: webhook, url: 'http://h', secret_file: /dev/null}]}")
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
 	if exit == 0 || !strings.Contains(stderr, "approvals.notices[0].secret_file: /dev/null: the file has no secret") {
 		t.Errorf("%d: %s", exit, stderr)

@@ -54,8 +54,8 @@ func wrongBackends(t *testing.T) []wrongBackend {
 	return []wrongBackend{
 		{"package", grpcOf("demo.v2.Demo/*"), plain.Addr, "Echo",
 			[]string{"no service demo.v2.Demo", "it has demo.v1.Demo"}},
-		{"package-in-file", "protocol: grpc, grpc_service: {methods: [demo.v3.Demo/Echo], descriptor_file: " + descriptors + "}",
-			plain.Addr, "Echo", []string{"no service demo.v3.Demo", "it has demo.v1.Demo"}},
+		{"package-in-file", "protocol: grpc, grpc_service: {methods: [demo.v3.Demo/Echo], descriptor_file: " +
+			descriptors + "}", plain.Addr, "Echo", []string{"no service demo.v3.Demo", "it has demo.v1.Demo"}},
 		{"plain", "policy: allow", plain.Addr, "Echo", []string{"demo.v1.Demo", "set protocol: grpc"}},
 		{"methods", grpcOf("demo.v1.Demo/Nope"), plain.Addr, "Nope",
 			[]string{"no method demo.v1.Demo/Nope", "it has", "Echo"}},
@@ -111,7 +111,8 @@ func TestWrongBackends(t *testing.T) {
 				return strings.Contains(status, " down ") && !lacks(status, w.want), status
 			})
 			var failed string
-			check.Until(t, "the error of a call", func() (bool, string) { // on a busy machine, a probe may time out meanwhile
+			// on a busy machine, a probe may time out meanwhile
+			check.Until(t, "the error of a call", func() (bool, string) {
 				exit, out, errs := runProgram(t, nil, "invoke", "--addr", public, w.name, w.tool)
 				if failed = errs; exit == 0 || strings.Contains(failed, strings.TrimPrefix(w.backend, "http://")) ||
 					strings.Contains(failed, "internal") {

@@ -69,7 +69,8 @@ func TestWrongPort(t *testing.T) {
 		exit       int
 	}{
 		{"invoke --addr http://" + public + "/ caps " + gatewaytest.Echo, "", 0},
-		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public, exitUnreachable},
+		{"invoke --addr http://" + public + " --tls caps " + gatewaytest.Echo, "write https://" + public,
+			exitUnreachable},
 		{"invoke --addr ftp://" + public + " caps " + gatewaytest.Echo,
 			"want host:port, http://host:port or https://host:port", exitUsage},
 		{"invoke --addr localhost caps " + gatewaytest.Echo, "want host:port, http://host:port or https://host:port",

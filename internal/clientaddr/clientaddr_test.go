@@ -63,10 +63,12 @@ func TestClient(t *testing.T) {
 			`for=192.0.2.1, for=_gazonk`, "10.0.0.1"},
 		"Forwarded, twice": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1",
 			`for=6.6.6.6;for=192.0.2.1`, "10.0.0.1"},
-		"Forwarded, by alone": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `by=192.0.2.1`, "10.0.0.1"},
+		"Forwarded, by alone": {clientaddr.Config{Header: clientaddr.Forwarded}, "10.0.0.1", `by=192.0.2.1`,
+			"10.0.0.1"},
 	} {
 		test.cfg.Trusted = proxies
-		if got := clientaddr.New(test.cfg).Client(netip.MustParseAddr(test.peer), test.list); got.String() != test.want {
+		if got := clientaddr.New(test.cfg).Client(netip.MustParseAddr(test.peer),
+			test.list); got.String() != test.want {
 			t.Errorf("%s: %v, want %s", name, got, test.want)
 		}
 	}
@@ -106,7 +108,8 @@ func FuzzClient(f *testing.F) {
 				t.Errorf("%v of %q", got, list)
 			}
 			// The last address, which the proxy added, is trusted, and none before it.
-			if got = r.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded && got.String() != "192.0.2.7" {
+			if got = r.Client(peer, list+", for=192.0.2.7"); header == clientaddr.Forwarded &&
+				got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
 			}
 			host := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(list)
@@ -114,7 +117,8 @@ func FuzzClient(f *testing.F) {
 				got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q as the host", got, list)
 			}
-			if got = r.Client(peer, list+", 192.0.2.7"); header == clientaddr.XForwardedFor && got.String() != "192.0.2.7" {
+			if got = r.Client(peer, list+", 192.0.2.7"); header == clientaddr.XForwardedFor &&
+				got.String() != "192.0.2.7" {
 				t.Errorf("%v of %q", got, list)
 			}
 		}

@@ -81,7 +81,8 @@ func (c *Certificate) Check(at strictyaml.At) {
 type Issuer struct {
 	// The issuer's name in logs and metrics: letters, digits, hyphens, dots and underscores, at most 63.
 	Name string `yaml:"name" kind:"name" required:"" unique:"true"`
-	// Its URL, exactly as in iss of its tokens, and the base of its discovery; https, unless it is loopback or insecure.
+	// Its URL, exactly as in iss of its tokens, and the base of its discovery; https, unless it is loopback or
+	// insecure.
 	URL string `yaml:"issuer" required:"" unique:"true"`
 	// Accepted values of aud, of which a token must have one. Without them tokens for other services would be accepted.
 	Audiences []string `yaml:"audiences" required:"" min:"1"`
@@ -127,7 +128,8 @@ type Claims struct {
 	Agent string `yaml:"agent"`
 	// Claim with the scopes: a list, or words separated by spaces. Default none.
 	Scopes string `yaml:"scopes"`
-	// Claim with the user's groups, for approvals.rules and operators: a list, or words separated by spaces. Default none.
+	// Claim with the user's groups, for approvals.rules and operators: a list, or words separated by spaces. Default
+	// none.
 	Groups string `yaml:"groups"`
 }
 
@@ -207,8 +209,9 @@ func (c *Config) checkCallers(at strictyaml.At) {
 		}
 		for j := range one.Keys {
 			if one.Keys[j].Hash.Peppered() && c.PepperFile == "" {
-				here.Field("keys").Item(j).Fail("hash", "was made with a pepper, and there is no pepper_file; name the "+
-					"file with which the key was created")
+				here.Field("keys").Item(j).Fail("hash",
+					"was made with a pepper, and there is no pepper_file; name the "+
+						"file with which the key was created")
 			}
 		}
 	}
@@ -226,7 +229,8 @@ func (c *Config) checkReserved(at strictyaml.At, unknown func(id string) bool) {
 				here.Fail("tenant", "is the tenant of the session, so it needs session")
 			case b.Session == "":
 			case c.Multi && b.Tenant == "":
-				here.Missing("tenant", "required: the tenant of the session; tenants may have sessions with the same id")
+				here.Missing("tenant", "required: the tenant of the session; tenants may have sessions with the same "+
+					"id")
 			case !c.Multi && b.Tenant != "":
 				here.Fail("tenant", "the file has no tenants; leave it out, or add tenants or identity")
 			case unknown(b.Tenant):

@@ -35,8 +35,9 @@ func TestParseCertificatesErrors(t *testing.T) {
 	t.Parallel()
 	one := func(rule string) string { return tlsAndTenants + "certificates: [{" + rule + "}]\n" }
 	for name, test := range map[string]struct{ file, want string }{
-		"neither":        {one("tenant: acme"), "f:4: certificates[0].spiffe: required"},
-		"both":           {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"), "f:4: certificates[0].spiffe: required"},
+		"neither": {one("tenant: acme"), "f:4: certificates[0].spiffe: required"},
+		"both": {one("tenant: acme, dns: a.b, spiffe: 'spiffe://a/b'"),
+			"f:4: certificates[0].spiffe: required"},
 		"no tenant":      {one("dns: a.b"), "f:4: certificates[0].tenant: required"},
 		"another tenant": {one("dns: a.b, tenant: globex"), "f:4: certificates[0].tenant: there is no tenant globex"},
 		"a wide pattern": {one("spiffe: 'spiffe://*/b', tenant: acme"),

@@ -25,7 +25,8 @@ import (
 func checkListen(v string) string {
 	host, port, err := net.SplitHostPort(v)
 	if err != nil {
-		return fmt.Sprintf("%q is not an address to listen on; write host:port, as in \":8080\" or \"127.0.0.1:8080\"", v)
+		return fmt.Sprintf("%q is not an address to listen on; write host:port, as in \":8080\" or \"127.0.0.1:8080\"",
+			v)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Sprintf("port %q must be a number from 0 to 65535 (0: any free port)", port)
@@ -110,7 +111,8 @@ func checkCapability(v string) string {
 
 func checkDomain(v string) string {
 	if !call.IsHostName(v) || strings.Contains(v, "_") {
-		return fmt.Sprintf("%q is not a domain; write a name without scheme, port and wildcard, as in caps.example.com", v)
+		return fmt.Sprintf("%q is not a domain; write a name without scheme, port and wildcard, as in caps.example.com",
+			v)
 	}
 	return ""
 }
@@ -148,8 +150,8 @@ var toolPrefix = regexp.MustCompile(`^[A-Za-z0-9.-]+(_[A-Za-z0-9.-]+)*$`)
 // checkToolPrefix accepts what MCP permits in names of tools. A name is split at its first two underscores.
 func checkToolPrefix(v string) string {
 	if len(v) > 63 || !toolPrefix.MatchString(v) {
-		return fmt.Sprintf("%.64q is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and underscores, "+
-			"no underscore at either end, and no two in a row", v)
+		return fmt.Sprintf("%.64q is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and "+
+			"underscores, "+"no underscore at either end, and no two in a row", v)
 	}
 	return ""
 }
@@ -292,7 +294,8 @@ func checkShieldURL(v string) string {
 
 func checkTenant(v string) string {
 	return unless(call.IsZone(v) && v != "-",
-		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is not a hyphen alone", v)
+		"%q is not a tenant; it has 1 to 63 letters, digits, hyphens, dots and underscores, and is not a hyphen alone",
+		v)
 }
 
 func checkKeyID(v string) string {

@@ -22,7 +22,8 @@ func TestPublicURLs(t *testing.T) {
 		"https://tools.example.com:8443//a//B/": "https://tools.example.com:8443/a/B",
 		"https://[2001:DB8::1]:443/a%2Fb":       "https://[2001:db8::1]/a%2Fb",
 	} {
-		cfg, err := config.Parse("f", []byte("public_url: '"+text+"'\nadmin_url: '"+text+"'\nfleets: [{capability: a, backends: [127.0.0.1:1]}]\n"))
+		cfg, err := config.Parse("f", []byte("public_url: '"+text+"'\nadmin_url: '"+text+
+			"'\nfleets: [{capability: a, backends: [127.0.0.1:1]}]\n"))
 		check.Must(t, err)
 		if cfg.PublicURL != want || cfg.AdminURL != want {
 			t.Errorf("%s: %q, %q", text, cfg.PublicURL, cfg.AdminURL)

@@ -16,8 +16,8 @@ func TestDeadlineOff(t *testing.T) {
 		"deadline: off, services: [p.S]":   "",
 		"deadline: 'off', services: [p.S]": "",
 		"deadline: off":                    "f:1: fleets[0].deadline: off is only for fleets that are not capabilities",
-		"deadline: off, services: [p.S], manifest: m.yaml": "f:1: fleets[0].deadline: off is only for fleets that are not " +
-			"capabilities",
+		"deadline: off, services: [p.S], manifest: m.yaml": "f:1: fleets[0].deadline: off is only for fleets that " +
+			"are not capabilities",
 		"deadline: on, services: [p.S]":       `f:1: fleets[0].deadline: "on" is not possible; it must be off`,
 		"deadline: {off: true}":               "f:1: fleets[0].deadline.off: unknown field",
 		"deadline: none, services: [p.S]":     `f:1: fleets[0].deadline: "none" is not possible; it must be off`,

@@ -28,14 +28,18 @@ func TestParseErrors(t *testing.T) {
 		"syntax": {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"indented too little": {"fleets:\n  - capability: a\n    backends: ['b:1']\n   policy: allow\n",
 			[]string{`f:4: not YAML: did not find expected '-' indicator, while parsing a block collection that begins in line 2`}},
-		"a tab":                {fleet + "log:\n\tlevel: debug\n", []string{`f:3: not YAML: a tab indents the line; YAML indents with spaces`}},
-		"a reserved character": {fleet + "listen: @a\n", []string{`f:2: not YAML: no value begins with '@', unless it is quoted`}},
+		"a tab": {fleet + "log:\n\tlevel: debug\n",
+			[]string{`f:3: not YAML: a tab indents the line; YAML indents with spaces`}},
+		"a reserved character": {fleet + "listen: @a\n",
+			[]string{`f:2: not YAML: no value begins with '@', unless it is quoted`}},
 		"an open quote": {fleet + "listen: \":1\nlog: {}\nadmin: a\n",
 			[]string{`f:2: not YAML: found unexpected end of stream, while scanning a quoted scalar that begins in line 2`}},
-		"an open brace":   {fleet + "log: {level: debug\nlisten: ':1'\n", []string{`f:3: not YAML: did not find expected ',' or '}'`}},
-		"not UTF-8":       {fleet + "listen: \"\xff\"\n", []string{`f:2: not YAML: invalid leading UTF-8 octet`}},
-		"not a character": {fleet + "listen: \"\x01\"\n", []string{`f:2: not YAML: control characters are not allowed`}},
-		"two documents":   {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
+		"an open brace": {fleet + "log: {level: debug\nlisten: ':1'\n",
+			[]string{`f:3: not YAML: did not find expected ',' or '}'`}},
+		"not UTF-8": {fleet + "listen: \"\xff\"\n", []string{`f:2: not YAML: invalid leading UTF-8 octet`}},
+		"not a character": {fleet + "listen: \"\x01\"\n",
+			[]string{`f:2: not YAML: control characters are not allowed`}},
+		"two documents": {fleet + "---\na: 1\n", []string{`f:2: a second document`}},
 		"unknown fields": {fleet + "lisen: ':1'\nlog: {leveln: a}\n", []string{
 			`f:2: lisen: unknown field; did you mean "listen"?`,
 			`f:3: log.leveln: unknown field; did you mean "level"?`}},
@@ -53,18 +57,19 @@ func TestParseErrors(t *testing.T) {
 			`f:1: mcp.search: must be true, false`}},
 		"wrong tenants that search": {"mcp: {search: [acme, 'a b', acme]}\n" + fleet, []string{
 			`f:1: mcp.search[1]: `, `f:1: mcp.search[2]: acme is already in the list`}},
-		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet, []string{`f:2: admin: :1 is also the public address`}},
+		"same addresses": {"listen: ':1'\nadmin: ':1'\n" + fleet,
+			[]string{`f:2: admin: :1 is also the public address`}},
 		"empty value": {"listen:\nadmin: ''\n" + fleet,
 			[]string{`f:1: listen: must be a string that is not empty`, `f:2: admin: must be a string`}},
 		"redis": {"redis: redis://:secret@h:x\n" + fleet,
 			[]string{`f:1: redis: the address has a port that is not a number`}},
-		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" + fleet,
-			[]string{
-				`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`,
-				`f:3: redis.timeout: "1m" is not possible; it must be a duration from 1ms to 10s`,
-				`f:2: redis: cert_file and key_file belong together`,
-				`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
-				`f:5: redis.password: unknown field; the fields here are ca_file, `}},
+		"redis with more": {"redis:\n  url: 'http://:secret@h'\n  timeout: 1m\n  cert_file: c\n  password: secret\n" +
+			fleet, []string{
+			`f:2: redis.url: the address has an unknown scheme; write embedded, redis://HOST`,
+			`f:3: redis.timeout: "1m" is not possible; it must be a duration from 1ms to 10s`,
+			`f:2: redis: cert_file and key_file belong together`,
+			`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
+			`f:5: redis.password: unknown field; the fields here are ca_file, `}},
 		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
 			`f:1: overload.max_in_flight: "0" is not possible`,
 			`f:1: overload.max_memory: "much" is not possible; it must be a size, as in`,
@@ -144,10 +149,11 @@ func TestParseErrors(t *testing.T) {
 			`f:1: idempotency.ttl: "1ms" is not possible; it must be a duration from 1s to 720h`,
 			`f:1: idempotency.max_keys: "x" is not possible`,
 			`f:5: fleets[0].idempotency.http: unknown field`}},
-		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n", []string{
-			`f:4: fleets[0].idempotent[1]: "a b" is not a tool`,
-			`f:4: fleets[0].idempotent[2]: x is already at fleets[0].idempotent[0], in line 4`,
-			`f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
+		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n",
+			[]string{
+				`f:4: fleets[0].idempotent[1]: "a b" is not a tool`,
+				`f:4: fleets[0].idempotent[2]: x is already at fleets[0].idempotent[0], in line 4`,
+				`f:4: fleets[0].idempotent[3]: "get_*" is not a tool`}},
 		"backends": {"fleets:\n- capability: a\n  backends:\n  - 'b:1'\n  - 'dns:///b'\n  - ':1'\n  - b\n  - " +
 			"'b:0'\n  - '0.0.0.0:1'\n  - 'https://b'\n  - 'b:1'\n  - 'a/b:1'\n  - []\n", []string{
 			`f:5: fleets[0].backends[1]: "b" has no port; write dns:///host:port`,
@@ -232,7 +238,8 @@ func TestParseErrors(t *testing.T) {
 			`f:3: fleets[1].mcp.name: the tools of a already begin with "a"; give one of the fleets another mcp.name`,
 			`f:4: fleets[2].mcp.name: "a__b" is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and`}},
 		"approval rules": {"approvals:\n  ttl: 1m\n  rules:\n  - {groups: [a], escalate: {after: 1m, groups: [b]}}\n" +
-			"  - {escalate: {after: 1s, groups: [b]}}\n  - {groups: [a], escalate: {after: 59s, groups: [b]}}\n" + fleet, []string{
+			"  - {escalate: {after: 1s, groups: [b]}}\n  - {groups: [a], escalate: {after: 59s, groups: [b]}}\n" +
+			fleet, []string{
 			`f:4: approvals.rules[0].escalate: after 1m0s is too late: approvals expire after 1m0s`,
 			`f:5: approvals.rules[1].escalate: needs groups`}},
 		"a link with a password": {"traces: {endpoint: 'h:1', link: 'https://u:secret@h/{trace_id}'}\n" + fleet,
@@ -241,8 +248,8 @@ func TestParseErrors(t *testing.T) {
 			[]string{`f:1: redis.store_key_accept_unsigned: has no effect without a store_key_file`}},
 		"a user of two lines": {"listeners: [{address: '127.0.0.1:1', user: \"a\\nb\"}]\n" + fleet,
 			[]string{`f:1: listeners[0].user: must have 1 to 256 printable ASCII characters`}},
-		"a sender of two lines": {"approvals: {notices: [{name: n, email: {server: 'h:1', from: '=?utf-8?q?a=0Ab?= <a@b.c>', " +
-			"to: [a@b.c]}}]}\n" + fleet, []string{`f:1: approvals.notices[0].email.from: is not an address`}},
+		"a sender of two lines": {"approvals: {notices: [{name: n, email: {server: 'h:1', from: '=?utf-8?q?a=0Ab?= " +
+			"<a@b.c>', to: [a@b.c]}}]}\n" + fleet, []string{`f:1: approvals.notices[0].email.from: is not an address`}},
 		"a URL with a password": {"fleets: [{capability: a, backends: ['https://u:secret@h/mcp']}]\n", []string{
 			`f:1: fleets[0].backends[0]: must have neither a user, a query nor a fragment`}},
 		"dialect": {fleet[:len(fleet)-3] + ", dialect: klingon, policy: maybe}]\n",
@@ -267,11 +274,12 @@ func TestRemovedFields(t *testing.T) {
 	t.Parallel()
 	const fleet = "fleets: [{capability: a, backends: ['b:1']}]\n"
 	for text, want := range map[string]string{
-		"traces: {endpoint: 'h:1', service: x}\n" + fleet: `f:1: traces.service: this field was removed; set OTEL_SERVICE_NAME in ` +
-			`the environment`,
+		"traces: {endpoint: 'h:1', service: x}\n" +
+			fleet: `f:1: traces.service: this field was removed; set OTEL_SERVICE_NAME in ` + `the environment`,
 		"approvals: {webhook: {url: 'http://h'}}\n" + fleet: `f:1: approvals.webhook: this field was removed; write ` +
 			`approvals.notices: [{name: webhook, …}] with its fields`,
-		"fleets:\n- {capability: a, backends: []}\n- {capability: b, backends: [], retry: {floor: 3}}\n": `f:3: fleets[1].retry.floor: ` +
+		"fleets:\n- {capability: a, backends: []}\n- {capability: b, backends: [], retry: {floor: " +
+			"3}}\n": `f:3: fleets[1].retry.floor: ` +
 			`this field was removed; leave it out: 10 retries a second are permitted besides share; share: 0 turns retries off`,
 		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,
 	} {

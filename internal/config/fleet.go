@@ -133,7 +133,8 @@ func (c *Config) checkFleets(at strictyaml.At) {
 		f, here := &c.Fleets[i], at.Item(i)
 		if p := f.ToolPrefix(); p != "" {
 			if other := prefixes[p]; other != "" && other != f.Capability {
-				here.Field("mcp").Fail("name", "the tools of %s already begin with %q; give one of the fleets another mcp.name", other, p)
+				here.Field("mcp").Fail("name",
+					"the tools of %s already begin with %q; give one of the fleets another mcp.name", other, p)
 			}
 			prefixes[p] = f.Capability
 		}
@@ -159,7 +160,8 @@ func (f *Fleet) checkUnbounded(at strictyaml.At) {
 	case f.Settings != nil:
 		at.Fail("deadline", "off is only for fleets of other services, and calls of engines need a limit")
 	case len(f.Services) == 0 || f.Manifest != "":
-		at.Fail("deadline", "off is only for fleets that are not capabilities: those with services, and without a manifest")
+		at.Fail("deadline", "off is only for fleets that are not capabilities: those with services, and without a "+
+			"manifest")
 	}
 }
 

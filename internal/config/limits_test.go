@@ -59,12 +59,13 @@ func TestParseLimitsErrors(t *testing.T) {
 		"{each: [{tool: '*', per_day: 1}]}": "limits.each[0]: it must name a capability or a tool",
 		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: key, per_day: 1}": "f:5: limits.each[1]: per must be " +
 			"user, agent or capability",
-		"{each: [{capability: 'A', per_day: 1}]}":                               "limits.each[0].capability: \"A\" is not",
-		"{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: 2}]}": "each[1]: each[0] limits the same calls",
+		"{each: [{capability: 'A', per_day: 1}]}": "limits.each[0].capability: \"A\" " +
+			"is not", "{each: [{per: user, per_day: 1}, {per: user, tool: '*', per_day: " +
+			"2}]}": "each[1]: each[0] limits the same calls",
 		"{per_day: 5, per_month: 4}": "f:2: limits: " +
 			"per_month is 4, which is less than per_day, 5",
-		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: agent, per_day: 2, per_month: 1}": "f:5: limits.each[1]: " +
-			"per_month is 1, which is less than per_day, 2",
+		"\n  each:\n    - {per: user, per_day: 1}\n    - {per: agent, per_day: 2, per_month: " +
+			"1}": "f:5: limits.each[1]: per_month is 1, which is less than per_day, 2",
 		"{each: [" + many.String() + "]}": "limits: each has more than 32 items",
 	} {
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: []}]\nlimits: "+limits+"\n"))

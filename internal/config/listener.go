@@ -24,7 +24,8 @@ type Listener struct {
 	Address string `yaml:"address" kind:"listener" required:"" unique:"true"`
 	// Capability of all its calls, which need no routing key. Default none.
 	Capability string `yaml:"capability" kind:"capability"`
-	// Tenant of its callers, which need no credential. Default none, and callers need a credential if there are tenants.
+	// Tenant of its callers, which need no credential. Default none, and callers need a credential if there are
+	// tenants.
 	Tenant string `yaml:"tenant" kind:"tenant"`
 	// User on whose behalf all its calls are made. Default none.
 	User string `yaml:"user" kind:"identifier"`
@@ -42,8 +43,8 @@ type Listener struct {
 	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m"`
 	// TLS at this address. Default cleartext.
 	TLS ServerTLS `yaml:"tls" restart:"switch"`
-	// true: callers without a credential may come from other machines. Every program that reaches the address is then its
-	// tenant.
+	// true: callers without a credential may come from other machines. Every program that reaches the address is then
+	// its tenant.
 	Open bool `yaml:"open" default:"false"`
 	// Permissions of a unix socket, four octal digits. Default 0600: the gateway's own user.
 	Mode fs.FileMode `yaml:"mode" kind:"mode"`
@@ -113,8 +114,8 @@ func (c *Config) checkListeners(at strictyaml.At) {
 		c.checkListenerCapability(l, here)
 		switch anonymous := c.Anonymous(l); {
 		case anonymous && !l.IsLocal() && !l.Open:
-			here.Fail("address", "%s is not on loopback, and callers need no credential: every program that reaches it "+
-				"would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
+			here.Fail("address", "%s is not on loopback, and callers need no credential: every program that reaches "+
+				"it "+"would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
 		case !anonymous && l.Open:
 			here.Fail("open", "means nothing here: callers need a credential, as no tenant is named")
 		case !anonymous && l.Asserts != 0, !c.Multi && l.Asserts != 0:

@@ -45,7 +45,8 @@ listeners:
 func TestParseListenersErrors(t *testing.T) {
 	t.Parallel()
 	const tenants = "tenants: [{id: acme, capabilities: [weather]}]\n"
-	const open = "is not on loopback, and callers need no credential: every program that reaches it would be the tenant "
+	const open = "is not on loopback, and callers need no credential: every program that reaches it would be the " +
+		"tenant "
 	for _, test := range []struct{ more, listener, want string }{
 		{tenants, `address: ":1", tenant: acme`, `listeners[0].address: :1 ` + open + "acme; use 127.0.0.1"},
 		{tenants, `address: "10.0.0.1:1", tenant: acme`, open},
@@ -65,7 +66,8 @@ func TestParseListenersErrors(t *testing.T) {
 			"listeners[0].capability: tenant acme is not granted other by its capabilities"},
 		{tenants, `address: "127.0.0.1:8080"`, "listeners[0].address: 127.0.0.1:8080 is also that of listen"},
 		{tenants, `address: "127.0.0.1:8081"`, "listeners[0].address: 127.0.0.1:8081 is also that of admin"},
-		{tenants, `address: "127.0.0.1:1"}, {address: "127.0.0.1:1"`, "f:4: listeners[1].address: 127.0.0.1:1 is already at"},
+		{tenants, `address: "127.0.0.1:1"}, {address: "127.0.0.1:1"`,
+			"f:4: listeners[1].address: 127.0.0.1:1 is already at"},
 		{tenants, `address: "127.0.0.1:1"}, {address: ":1"`, "listeners[1].address: :1 is also that of listeners[0]"},
 		{tenants, `address: "unix:run/x"`, "is not the address of a socket; write unix: and an absolute path"},
 		{tenants, `address: "unix:///run/x"`, "is not the address of a socket"},
@@ -90,8 +92,9 @@ func TestParseListenersErrors(t *testing.T) {
 		{tenants, `capability: weather`, "listeners[0].address: required"},
 		{tenants, `address: "127.0.0.1:1", capabilty: weather`, "capabilty: unknown field"},
 	} {
-		_, err := config.Parse("f", []byte("listen: ':8080'\nfleets: [{capability: weather, backends: []}, {capability: "+
-			"other, backends: []}]\n"+test.more+"listeners: [{"+test.listener+"}]\n"))
+		_, err := config.Parse("f", []byte(
+			"listen: ':8080'\nfleets: [{capability: weather, backends: []}, {capability: "+"other, backends: []}]\n"+
+				test.more+"listeners: [{"+test.listener+"}]\n"))
 		line := "f:3: "
 		if test.more != "" {
 			line = "f:4: "

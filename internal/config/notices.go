@@ -118,7 +118,8 @@ func (n *Notice) checkURL(at strictyaml.At) {
 // Check checks the security of a connection, and that a password has its name.
 func (e *Email) Check(at strictyaml.At) {
 	if host, _, err := net.SplitHostPort(e.Server); err == nil && e.TLS == "off" && !loopbackHost(host) {
-		at.Fail("tls", "off is only for a server of this machine, such as 127.0.0.1:25: messages have arguments of calls")
+		at.Fail("tls", "off is only for a server of this machine, such as 127.0.0.1:25: messages have arguments of "+
+			"calls")
 	}
 	if at.Has("username") != at.Has("password_file") {
 		at.Fail("username", "username and password_file need each other")

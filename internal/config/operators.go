@@ -137,8 +137,8 @@ func (c *Config) Unguarded() string {
 	if o := &c.Operators; o.Given || o.Insecure || c.IsAdminLocal() {
 		return ""
 	}
-	return "admin: serve does not start: " + c.Admin + " is not on loopback, and there is no operators block that says who " +
-		"may use the admin API"
+	return "admin: serve does not start: " + c.Admin +
+		" is not on loopback, and there is no operators block that says who may use the admin API"
 }
 
 // Warnings returns what is unusual about the operators.
@@ -177,8 +177,8 @@ func (c *Config) checkOperators(at strictyaml.At) {
 	for i := range o.Keys {
 		here := at.Field("keys").Item(i)
 		if o.Keys[i].Hash.Peppered() && c.PepperFile == "" {
-			here.Fail("hash", "was made with a pepper, and there is no pepper_file; name the file with which the key was "+
-				"created")
+			here.Fail("hash", "was made with a pepper, and there is no pepper_file; name the file with which the key "+
+				"was "+"created")
 		}
 		c.checkRoles(here, o.Keys[i].Roles, o.Keys[i].Tenant)
 	}

@@ -21,7 +21,8 @@ func TestOperatorsErrors(t *testing.T) {
 		file string
 		want []string
 	}{
-		"unknown field": {"operators: {keyz: []}\n", []string{`f:1: operators.keyz: unknown field; did you mean "keys"?`}},
+		"unknown field": {"operators: {keyz: []}\n",
+			[]string{`f:1: operators.keyz: unknown field; did you mean "keys"?`}},
 		"a key without a hash": {"operators: {keys: [{id: " + id + "}]}\n",
 			[]string{`f:1: operators.keys[0].hash: required`}},
 		"a key with two hashes": {"operators: {keys: [{id: " + id + ", " + hash + ", hash_file: h}]}\n",
@@ -98,17 +99,22 @@ func TestWhoMayUseTheAdminAPI(t *testing.T) {
 		asks     bool
 		warnings []string
 	}{
-		"nothing":                {"", false, nil},
-		"on loopback":            {"operators: {}\n", false, nil},
-		"on loopback, tenants":   {"operators: {}\ntenants: []\n", true, nil},
-		"a key":                  {"operators: {" + key + "}\n", true, nil},
-		"insecure on loopback":   {"operators: {insecure: true}\n", false, []string{"the admin API needs no credential: every"}},
-		"insecure":               {public + "operators: {insecure: true}\n", false, []string{"the admin API needs no credential"}},
-		"insecure with tenants":  {"operators: {insecure: true}\ntenants: []\n", false, []string{"the admin API needs no credential"}},
-		"public, no operators":   {public, false, nil}, // Unguarded
-		"public, cleartext":      {public + "operators: {" + key + "}\n", true, []string{"operators send their credentials in cleartext"}},
-		"public, TLS":            {public + "operators: {" + key + ", " + tls + "}\n", true, nil},
-		"public, TLS and nobody": {public + "operators: {" + tls + "}\n", true, []string{"nobody may use the admin API but its probes"}},
+		"nothing":              {"", false, nil},
+		"on loopback":          {"operators: {}\n", false, nil},
+		"on loopback, tenants": {"operators: {}\ntenants: []\n", true, nil},
+		"a key":                {"operators: {" + key + "}\n", true, nil},
+		"insecure on loopback": {"operators: {insecure: true}\n", false,
+			[]string{"the admin API needs no credential: every"}},
+		"insecure": {public + "operators: {insecure: true}\n", false,
+			[]string{"the admin API needs no credential"}},
+		"insecure with tenants": {"operators: {insecure: true}\ntenants: []\n", false,
+			[]string{"the admin API needs no credential"}},
+		"public, no operators": {public, false, nil}, // Unguarded
+		"public, cleartext": {public + "operators: {" + key + "}\n", true,
+			[]string{"operators send their credentials in cleartext"}},
+		"public, TLS": {public + "operators: {" + key + ", " + tls + "}\n", true, nil},
+		"public, TLS and nobody": {public + "operators: {" + tls + "}\n", true,
+			[]string{"nobody may use the admin API but its probes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

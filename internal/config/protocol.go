@@ -18,7 +18,8 @@ type Protocol struct {
 	URLs    bool                   // backends are URLs, as in https://host/mcp, instead of host:port
 	Tools   bool                   // backends list tools, which are called like those of a capability
 	Needs   string                 // what Field has, if the fleet must have it; "": it may be absent
-	Sole    string                 // noun, with its article, for a backend that only one fleet may have; "": several may
+	// noun, with its article, for a backend that only one fleet may have; "": several may
+	Sole string
 
 	// Fleet sets the fields that are fixed by the protocol. given reports whether the file has a field of the fleet.
 	Fleet func(f *Fleet, given func(field string) bool)
@@ -79,7 +80,8 @@ func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
 		here := at.Field("backends").Item(i)
 		switch {
 		case urls && !isURL(f.Backends[i].Addr):
-			here.Fail("", "is not a URL, which protocol: %s needs; write https://host/mcp or http://host:port/mcp", its.Name)
+			here.Fail("", "is not a URL, which protocol: %s needs; write https://host/mcp or http://host:port/mcp",
+				its.Name)
 		case urls && f.TLS.Enabled && !strings.EqualFold(scheme, "https"):
 			here.Fail("", "is reached without TLS, so the fleet's tls has no effect; write https:// or remove tls")
 		case !urls && has && isURL(f.Backends[i].Addr):

@@ -2,10 +2,10 @@ package config
 
 // removed says what to write in place of fields that earlier versions had.
 var removed = map[string]string{
-	"approvals.notices[].attempts":        "leave it out: an event is a dead letter after 10 requests",
-	"approvals.notices[].timeout":         "leave it out: a request has 10s",
-	"approvals.webhook":                   "write approvals.notices: [{name: webhook, …}] with its fields, but timeout and attempts",
-	"artifacts.public_url":                "signed URLs begin with public_url",
+	"approvals.notices[].attempts": "leave it out: an event is a dead letter after 10 requests",
+	"approvals.notices[].timeout":  "leave it out: a request has 10s",
+	"approvals.webhook": "write approvals.notices: [{name: webhook, …}] with its fields, but " +
+		"timeout and attempts", "artifacts.public_url": "signed URLs begin with public_url",
 	"audit.queue":                         "leave it out: 8192 records may wait",
 	"client_limits.connection_open_calls": leaveLimits,
 	"client_limits.network_connections":   leaveLimits,

@@ -28,7 +28,8 @@ shields:
 	want := []config.Shield{
 		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond, Cache: 10_000},
 		{
-			Name: "other", URL: "https://shield.example/evaluate?x=1", TLS: config.BackendTLS{Enabled: true, CAFile: "/ca.pem"},
+			Name: "other", URL: "https://shield.example/evaluate?x=1",
+			TLS:     config.BackendTLS{Enabled: true, CAFile: "/ca.pem"},
 			Timeout: 2 * time.Second, OnFailure: call.Ask, Qualified: true,
 		},
 	}

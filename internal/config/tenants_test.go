@@ -32,8 +32,9 @@ tenants:
 	want := []config.Tenant{
 		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []config.Key{
 			{
-				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy, Asserts: tenant.User | tenant.Agent,
-				Name: "Ann's", Expires: got.Tenants[0].Keys[0].Expires,
+				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy,
+				Asserts: tenant.User | tenant.Agent,
+				Name:    "Ann's", Expires: got.Tenants[0].Keys[0].Expires,
 			},
 			{ID: "bbcdefghijklmnop", HashFile: "/hash", Scopes: tenant.Invoke | tenant.Read},
 		}},

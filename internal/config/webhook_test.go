@@ -12,9 +12,10 @@ import (
 // TestWebhookValues: each problem of a webhook has its line and field, and none repeats a secret.
 func TestWebhookValues(t *testing.T) {
 	t.Parallel()
-	_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n  - name: n\n"+
-		"    url: 'http://u:secret@h/'\n    secret_file: s\n    events: [asked, made, asked]\n    proxy: 'http://p'\n"+
-		"    token: x\n"))
+	_, err := config.Parse("f", []byte(
+		"fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n  - name: n\n"+
+			"    url: 'http://u:secret@h/'\n    secret_file: s\n    events: [asked, made, asked]\n    proxy: "+
+			"'http://p'\n"+"    token: x\n"))
 	if err == nil || strings.Contains(err.Error(), "secret@") {
 		t.Fatal(err)
 	}
@@ -47,13 +48,15 @@ approvals:
 	mail := url(config.Webhook{Format: "generic"})
 	defaultTLS := config.Email{TLS: "starttls"}
 	want := []config.Notice{
-		{Name: "ops", Tenants: []string{"acme"}, Webhook: url(config.Webhook{URL: "https://t/x?sig=y", Format: "teams"}),
+		{Name: "ops", Tenants: []string{"acme"}, Webhook: url(
+			config.Webhook{URL: "https://t/x?sig=y", Format: "teams"}),
 			Email: defaultTLS},
 		{Name: "dev", Webhook: url(config.Webhook{URL: "http://127.0.0.1:1/x", Format: "slack"}, "escalated"),
 			Email: defaultTLS},
-		{Name: "log", Webhook: url(config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s"}), Email: defaultTLS},
-		{Name: "mail", Webhook: mail, Email: config.Email{On: true, Server: "localhost:25", TLS: "off", From: "A <a@b.c>",
-			To: []string{"d@e.f"}}},
+		{Name: "log", Webhook: url(config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s"}),
+			Email: defaultTLS},
+		{Name: "mail", Webhook: mail, Email: config.Email{On: true, Server: "localhost:25", TLS: "off",
+			From: "A <a@b.c>", To: []string{"d@e.f"}}},
 	}
 	if !reflect.DeepEqual(got.Approvals.Notices, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Approvals.Notices, want)
@@ -67,22 +70,25 @@ func TestWrongNotices(t *testing.T) {
 	for entry, want := range map[string]string{
 		"{name: a}":                  ".url: required",
 		"{name: a, url: 'http://h'}": ".secret_file: required",
-		"{name: a, url_file: u, url: 'http://h', secret_file: s}":                           ".url_file: url is there, too",
-		"{name: a, format: slack, url_file: u, secret_file: s}":                             ".secret_file: is only for the format generic",
-		"{name: a, format: slack, url: 'http://hidden.example/hidden'}":                     ".url: must begin with https",
-		"{name: a, format: teams, url: 'ftp://hidden.example/hidden'}":                      ".url: is not an HTTP URL",
-		"{name: a, format: irc, url_file: u}":                                               `.format: "irc" is not possible`,
-		"{name: a, url_file: u, secret_file: s, tenants: ['a b']}":                          `.tenants[0]: "a b" is not a tenant`,
-		"{name: a, url_file: u, secret_file: s, events: [asked, asked]}":                    ".events[1]: asked is already at",
-		"{name: a, email: {" + mail + ", tls: off}}":                                        ".email.tls: off is only for a server of this machine",
-		"{name: a, email: {" + mail + ", username: u}}":                                     ".email.username: username and password_file need",
-		"{name: a, email: {" + mail + "}, format: slack}":                                   ".format: is of a webhook, and email is there",
-		"{name: a, email: {" + mail + "}, url_file: u}":                                     ".url_file: is of a webhook",
-		"{name: a, email: {server: 'h:587', from: a@b.c, to: []}}":                          ".email.to: required",
-		"{name: a, email: {server: 'h:587', from: 'a', to: [d@e.f]}}":                       ".email.from: is not an address",
-		"{name: a, email: {server: 'h:587', from: a@b.c, to: [\"d@e.f\\r\\nBcc: x@y.z\"]}}": ".email.to[0]: is not an address",
-		"{name: a, email: {server: 'h:587', from: a@b.c, to: ['d@é.f']}}":                   ".email.to[0]: is not an address",
-		"{name: a, email: {server: 'smtp://h', from: a@b.c, to: [d@e.f]}}":                  ".email.server: write host:port",
+		"{name: a, url_file: u, url: 'http://h', secret_file: s}": ".url_file: url is there, too",
+		"{name: a, format: slack, url_file: u, secret_file: s}": ".secret_file: is only " +
+			"for the format generic", "{name: a, format: slack, url: " +
+			"'http://hidden.example/hidden'}": ".url: must begin with https",
+		"{name: a, format: teams, url: 'ftp://hidden.example/hidden'}": ".url: is not an HTTP URL",
+		"{name: a, format: irc, url_file: u}":                          `.format: "irc" is not possible`,
+		"{name: a, url_file: u, secret_file: s, tenants: ['a b']}":     `.tenants[0]: "a b" is not a tenant`,
+		"{name: a, url_file: u, secret_file: s, events: [asked, asked]}": ".events[1]: asked is " +
+			"already at", "{name: a, email: {" + mail +
+			", tls: off}}": ".email.tls: off is only for a server of this machine",
+		"{name: a, email: {" + mail + ", username: u}}":            ".email.username: username and password_file need",
+		"{name: a, email: {" + mail + "}, format: slack}":          ".format: is of a webhook, and email is there",
+		"{name: a, email: {" + mail + "}, url_file: u}":            ".url_file: is of a webhook",
+		"{name: a, email: {server: 'h:587', from: a@b.c, to: []}}": ".email.to: required",
+		"{name: a, email: {server: 'h:587', from: 'a', to: [d@e.f]}}": ".email.from: is not an " +
+			"address", "{name: a, email: {server: 'h:587', from: a@b.c, to: [\"d@e.f\\r\\nBcc: " +
+			"x@y.z\"]}}": ".email.to[0]: is not an address",
+		"{name: a, email: {server: 'h:587', from: a@b.c, to: ['d@é.f']}}":  ".email.to[0]: is not an address",
+		"{name: a, email: {server: 'smtp://h', from: a@b.c, to: [d@e.f]}}": ".email.server: write host:port",
 	} {
 		_, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1']}]\napprovals:\n  notices:\n  - "+
 			entry+"\n"))

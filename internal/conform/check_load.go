@@ -41,8 +41,8 @@ func checkLarge(ctx context.Context, r *run) error {
 		return nil
 	}
 	if err := r.large(ctx, largerMessage); err != nil {
-		return note(err.Error() + "; callers that send more than 4 MiB need a larger limit of received messages in the " +
-			"server, and Selu's orchestrator sends up to 16 MiB")
+		return note(err.Error() + "; callers that send more than 4 MiB need a larger limit of received messages in " +
+			"the server, and Selu's orchestrator sends up to 16 MiB")
 	}
 	return nil
 }

@@ -93,7 +93,9 @@ func TestEveryRuleFindsWhatBreaksIt(t *testing.T) {
 					k.Harmless = conform.Call{}
 				case "legacy":
 					k.Target.Addr = gatewaytest.Serve(t,
-						func(s *grpc.Server) { legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name}) }).Addr
+						func(s *grpc.Server) {
+							legacypb.RegisterCapabilityServiceServer(s, brokenLegacy{rule: rule.Name})
+						}).Addr
 				}
 				switch rule.Name {
 				case "health": // the kit waits for it
@@ -348,7 +350,8 @@ func TestTheHarmlessCallIsFound(t *testing.T) {
 			}
 			k.Compose = true
 			report, _ = runKit(t, k)
-			if !strings.Contains(lines(report), test.want) || (looked.Load() > 0) != strings.HasPrefix(test.want, "pass") {
+			if !strings.Contains(lines(report), test.want) ||
+				(looked.Load() > 0) != strings.HasPrefix(test.want, "pass") {
 				t.Errorf("%d calls, no %q in\n%s", looked.Load(), test.want, lines(report))
 			}
 		})

@@ -101,7 +101,8 @@ func (t Target) Reach(ctx context.Context) error {
 	case bytes.HasPrefix(first, []byte("HTTP/1")):
 		return &Problem{Kind: NotHTTP2, Words: t.Addr + " speaks HTTP/1 and not HTTP/2, which gRPC needs"}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not answer in HTTP/2 in time", Err: err}
+		return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not answer in HTTP/2 in time",
+			Err: err}
 	}
 	return &Problem{Kind: NotHTTP2, Words: t.Addr + " takes connections and does not speak HTTP/2", Err: err}
 }
@@ -220,7 +221,8 @@ func (t Target) Dial() (*grpc.ClientConn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}),
 		grpc.WithUserAgent("capgate-conform"),
-		grpc.WithStaticStreamWindowSize(aheadOfReader), grpc.WithStaticConnWindowSize(64*aheadOfReader), // or it would grow
+		// or it would grow
+		grpc.WithStaticStreamWindowSize(aheadOfReader), grpc.WithStaticConnWindowSize(64*aheadOfReader),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
 }

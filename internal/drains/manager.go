@@ -155,7 +155,10 @@ func (k *Manager) exchange(ctx context.Context) error {
 	}
 	k.view = view
 	if view.Written {
-		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool { was, ok := reported[key]; return ok && was == drained })
+		maps.DeleteFunc(k.pending, func(key Key, drained bool) bool {
+			was, ok := reported[key]
+			return ok && was == drained
+		})
 	}
 	next := make(map[Key]Drain, len(view.Drains))
 	for _, d := range view.Drains {

@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 )
 
-// manifests holds the manifests that registered backends announce. At most one for each capability is in effect: the most
-// frequent one. A tool that only another manifest has is not considered removed, because the most frequent manifest may
-// change several times while backends are replaced.
+// manifests holds the manifests that registered backends announce. At most one for each capability is in effect: the
+// most frequent one. A tool that only another manifest has is not considered removed, because the most frequent
+// manifest may change several times while backends are replaced.
 type manifests struct {
 	known, next map[registry.Sum]*manifest.Manifest // of the last plan, and of the one that is being made
 	inEffect    map[string]registry.Sum             // by capability

@@ -52,8 +52,8 @@ func TestOnlyTheSettingsSpeakForTheCaller(t *testing.T) {
 	}
 	for name := range got {
 		switch name {
-		case "authorization", "x-capability-id", "x-session-id", ":authority", "x-request-id", "traceparent", "content-type",
-			"user-agent", "grpc-accept-encoding":
+		case "authorization", "x-capability-id", "x-session-id", ":authority", "x-request-id", "traceparent",
+			"content-type", "user-agent", "grpc-accept-encoding":
 		default:
 			t.Errorf("the gateway got %s: %q", name, got.Get(name))
 		}
@@ -76,10 +76,12 @@ func TestEveryMethod(t *testing.T) {
 		connections <- from.Addr.String()
 	}
 	b := c.Serve(t, call.Live, grpc.Creds(credentials.NewServerTLSFromCert(&cert)),
-		grpc.UnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+		grpc.UnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any,
+			error) {
 			record(ctx)
 			return h(ctx, q)
-		}), grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+		}), grpc.StreamInterceptor(func(s any, ss grpc.ServerStream, _ *grpc.StreamServerInfo,
+			h grpc.StreamHandler) error {
 			record(ss.Context())
 			return h(s, ss)
 		}))
@@ -127,7 +129,8 @@ func TestOnlyGRPC(t *testing.T) {
 	check.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(string(body), "takes gRPC") {
+	if err != nil || resp.StatusCode != http.StatusUnsupportedMediaType ||
+		!strings.Contains(string(body), "takes gRPC") {
 		t.Errorf("%s %s %v", resp.Status, body, err)
 	}
 }

@@ -56,7 +56,8 @@ func Listen(s Settings, log *slog.Logger) (*Forwarder, error) {
 	}
 	ln, err := net.Listen("tcp", s.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program; set another address by --listen or %s", s.Listen, EnvListen)
+		return nil, fmt.Errorf("%s is in use by another program; set another address by --listen or %s", s.Listen,
+			EnvListen)
 	}
 	if err != nil {
 		return nil, wrong(EnvListen, "%v", err)
@@ -92,8 +93,8 @@ func (f *Forwarder) Addr() net.Addr { return f.ln.Addr() }
 
 // Run forwards calls until ctx ends, and then lets calls finish for a time. It returns nil if all have.
 func (f *Forwarder) Run(ctx context.Context) error {
-	f.log.Info("serving", "listen", f.ln.Addr().String(), "gateway", f.settings.URL, "capability", f.settings.Capability,
-		"session", f.settings.Session)
+	f.log.Info("serving", "listen", f.ln.Addr().String(), "gateway", f.settings.URL, "capability",
+		f.settings.Capability, "session", f.settings.Session)
 	var running sync.WaitGroup
 	following, stop := context.WithCancel(context.Background())
 	running.Go(func() { f.handler.key.follow(following, f.log, keyInterval) })

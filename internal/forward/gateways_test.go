@@ -36,7 +36,8 @@ func TestNoGateway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := run(t, forward.Settings{URL: url, Wait: 300 * time.Millisecond})
-			if _, err := w.client.Healthcheck(t.Context(), &livepb.HealthRequest{}); text(err) != notStarted || !mayRepeat(err) {
+			if _, err := w.client.Healthcheck(t.Context(), &livepb.HealthRequest{}); text(err) != notStarted ||
+				!mayRepeat(err) {
 				t.Errorf("Healthcheck: %v", err)
 			}
 			wantNotStarted(t, w.invoke(t.Context(), gatewaytest.Echo), "GATEWAY_UNREACHABLE")
@@ -178,7 +179,8 @@ func TestLostCallIsNotMadeAgain(t *testing.T) {
 	second.Release()
 	b.Stop()
 	err := check.Received(t, called, "the end of the call")
-	if text(err) != "Unavailable: the gateway was lost during the call; the call may have been carried out" || mayRepeat(err) {
+	if text(err) != "Unavailable: the gateway was lost during the call; the call may have been carried out" ||
+		mayRepeat(err) {
 		t.Errorf("got %v", err)
 	}
 	if err := check.Received(t, fetched, "the end of the fetch"); err != nil || len(second.Seen()) != 1 {

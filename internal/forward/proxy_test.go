@@ -114,7 +114,8 @@ func TestProxy(t *testing.T) {
 		_, backend, _ := gateway(t)
 		e := newEgress(t, backend.Addr)
 		w := run(t, environment(map[string]string{"CAPGATE_PROXY": "environment",
-			"http_proxy": "http://selu:" + proxyToken + "@" + e.ln.Addr().String(), "CAPGATE_URL": "http://gateway.test:80"}))
+			"http_proxy":  "http://selu:" + proxyToken + "@" + e.ln.Addr().String(),
+			"CAPGATE_URL": "http://gateway.test:80"}))
 		w.ok(t, gatewaytest.Echo)
 		long := []byte(`"` + strings.Repeat("a", 64<<10) + `"`)
 		resp, err := w.client.Invoke(t.Context(), &livepb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: long})

@@ -30,6 +30,7 @@ func (f *refusals) tell(h *handler, method string, code uint32) {
 	}
 	now, next := time.Now().UnixNano(), f.next.Load()
 	if now >= next && f.next.CompareAndSwap(next, now+int64(refusalEvery)) {
-		h.log.Warn("call refused", "method", method, "capability", h.settings.Capability, "code", code, "hint", hints[code])
+		h.log.Warn("call refused", "method", method, "capability", h.settings.Capability, "code", code, "hint",
+			hints[code])
 	}
 }

@@ -26,7 +26,8 @@ func TestRefusals(t *testing.T) {
 	})
 	w := run(t, forward.Settings{URL: "http://" + b.Addr})
 	for range 5 {
-		if _, err := w.client.Healthcheck(t.Context(), &livepb.HealthRequest{}); status.Code(err) != codes.Unimplemented {
+		if _, err := w.client.Healthcheck(t.Context(),
+			&livepb.HealthRequest{}); status.Code(err) != codes.Unimplemented {
 			t.Errorf("%v", err)
 		}
 	}

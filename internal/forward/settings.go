@@ -134,11 +134,12 @@ func (s Settings) endpoints() (all []endpoint, err error) {
 		}
 		e, ok := parseURL(text)
 		if !ok {
-			return nil, wrong(EnvURL, "%.128q: want http://HOST:PORT or https://HOST:PORT, or several with commas between them",
-				text)
+			return nil, wrong(EnvURL, "%.128q: want http://HOST:PORT or https://HOST:PORT, or several with commas "+
+				"between them", text)
 		}
 		if !e.secure && (s.CAFile != "" || s.CertFile != "") {
-			return nil, wrong(EnvURL, "%s is cleartext, and a certificate is set; write https://%s", text, e.authority())
+			return nil, wrong(EnvURL, "%s is cleartext, and a certificate is set; write https://%s", text,
+				e.authority())
 		}
 		all = append(all, e)
 	}

@@ -96,7 +96,8 @@ func TestACallPanics(t *testing.T) {
 		k := service(t, m, idempotency.Options{})
 		expect(t, k, "the first", request("{}"), func(context.Context) ([]byte, idempotency.Outcome) { panic("a bug") },
 			"IDEMPOTENCY_OUTCOME_UNKNOWN")
-		expect(t, service(t, m, idempotency.Options{}), "a repeat", request("{}"), never(t), "IDEMPOTENCY_OUTCOME_UNKNOWN")
+		expect(t, service(t, m, idempotency.Options{}), "a repeat", request("{}"), never(t),
+			"IDEMPOTENCY_OUTCOME_UNKNOWN")
 		if n := k.Stats().Running; n != 0 {
 			t.Errorf("%d calls run", n)
 		}
@@ -293,7 +294,8 @@ func TestNewKeysWhileCallsWait(t *testing.T) {
 				got = "again: b"
 			}
 			for _, keys := range [][][]byte{before, after} {
-				expect(t, service(t, m, idempotency.Options{Keys: keys}), name+", a repeat", request("{}"), never(t), got)
+				expect(t, service(t, m, idempotency.Options{Keys: keys}), name+", a repeat", request("{}"), never(t),
+					got)
 			}
 		})
 	}

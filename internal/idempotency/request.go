@@ -33,7 +33,9 @@ const maxKey = 255
 
 // Valid reports whether a text can be a key.
 func Valid(key string) bool {
-	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
+	return key != "" && len(key) <= maxKey && !strings.ContainsFunc(key, func(r rune) bool {
+		return r < ' ' || r > '~'
+	})
 }
 
 // id returns the name of a key in the store. It does not depend on the encryption keys.

@@ -51,7 +51,8 @@ func TestWhatARepeatGets(t *testing.T) {
 			"as much as may be kept", strings.Repeat("x", 10), idempotency.Executed, strings.Repeat("x", 10),
 			"again: " + strings.Repeat("x", 10),
 		},
-		{"more", strings.Repeat("x", 11), idempotency.Executed, strings.Repeat("x", 11), "IDEMPOTENCY_ANSWER_TOO_LARGE"},
+		{"more", strings.Repeat("x", 11), idempotency.Executed, strings.Repeat("x", 11),
+			"IDEMPOTENCY_ANSWER_TOO_LARGE"},
 		{"doubt", "lost", idempotency.InDoubt, "lost", "IDEMPOTENCY_OUTCOME_UNKNOWN"},
 		{"another try", "no backend", idempotency.NotStarted, "no backend", "second"},
 	} {
@@ -60,8 +61,8 @@ func TestWhatARepeatGets(t *testing.T) {
 			m := newMemory()
 			k := service(t, m, idempotency.Options{MaxAnswer: 10})
 			expect(t, k, "the first", request("{}"), says(tt.answer, tt.how), tt.first)
-			expect(t, service(t, m, idempotency.Options{}), "a repeat", request("{}"), says("second", idempotency.Executed),
-				tt.second)
+			expect(t, service(t, m, idempotency.Options{}), "a repeat", request("{}"),
+				says("second", idempotency.Executed), tt.second)
 		})
 	}
 }
@@ -96,8 +97,8 @@ func TestWhatBindsAKey(t *testing.T) {
 	}
 	expect(t, service(t, m, idempotency.Options{Keys: [][]byte{key(3), key(1)}}), "after a new key", request("{}"),
 		never(t), "again: first")
-	expect(t, service(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"), never(t),
-		"IDEMPOTENCY_UNAVAILABLE")
+	expect(t, service(t, m, idempotency.Options{Keys: [][]byte{key(3)}}), "without the old one", request("{}"),
+		never(t), "IDEMPOTENCY_UNAVAILABLE")
 	m.set(func(m *memory) {
 		for id, f := range m.all {
 			if len(f.Sealed) > 0 {

@@ -87,7 +87,8 @@ func listed(answer []byte) (list []discovered, _ error) {
 			into = new(json.RawMessage)
 		}
 		if d.Decode(into) != nil {
-			return nil, errors.New("the answer is not a JSON array of tools with a name, a description and an input_schema")
+			return nil, errors.New("the answer is not a JSON array of tools with a name, a description and an " +
+				"input_schema")
 		}
 		if count < MaxTools {
 			list = append(list, one)

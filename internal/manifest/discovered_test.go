@@ -23,7 +23,8 @@ func TestDiscoveredTools(t *testing.T) {
 	for _, tool := range tools {
 		got = append(got, fmt.Sprint(tool.Name, " ", tool.Recommended, " ", tool.TerminalOnSuccess))
 	}
-	if want := "read_file ask false, list block false, stop allow true, ask ask false"; strings.Join(got, ", ") != want {
+	if want := "read_file ask false, list block false, stop allow true, ask ask false"; strings.Join(got,
+		", ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if tools, err := manifest.ParseTools([]byte("[]")); err != nil || len(tools) != 0 {
@@ -42,13 +43,14 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		`[` + good:                    "is not JSON from byte",
 		`[` + good + `] []`:           "more than one JSON value",
 		`[` + good + `,` + good + `]`: `tool 2, "a": is given twice`,
-		`[{"description":"d","input_schema":{}}]`:                              `tool 1, "": "" is not a tool's name`,
-		`[{"name":"a","input_schema":{}}]`:                                     `tool 1, "a": has no description`,
-		`[{"name":"a","description":"d"}]`:                                     `tool 1, "a": input_schema is not JSON`,
-		`[{"name":"a","description":"d","input_schema":"{}"}]`:                 `input_schema must be an object`,
-		`[{"name":"a","name":"b","description":"d"}]`:                          "has a name twice in one object",
-		`[{"name":"a","description":7,"input_schema":{}}]`:                     "is not a JSON array of tools with",
-		`[` + strings.Repeat(good+",", 1000) + good + `]`:                      "has 1001 tools; a capability may have at most 1000",
+		`[{"description":"d","input_schema":{}}]`:              `tool 1, "": "" is not a tool's name`,
+		`[{"name":"a","input_schema":{}}]`:                     `tool 1, "a": has no description`,
+		`[{"name":"a","description":"d"}]`:                     `tool 1, "a": input_schema is not JSON`,
+		`[{"name":"a","description":"d","input_schema":"{}"}]`: `input_schema must be an object`,
+		`[{"name":"a","name":"b","description":"d"}]`:          "has a name twice in one object",
+		`[{"name":"a","description":7,"input_schema":{}}]`:     "is not a JSON array of tools with",
+		`[` + strings.Repeat(good+",", 1000) + good +
+			`]`: "has 1001 tools; a capability may have at most 1000",
 		`[{"name":"a","description":"d","input_schema":{},"output_schema":7}]`: `output_schema must be an object`,
 		`["` + strings.Repeat("a", manifest.MaxBytes) + `"]`:                   "are allowed",
 		`[{"name":"a","description":"d","input_schema":` + "[]}]":              "must be an object",

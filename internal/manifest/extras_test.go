@@ -23,9 +23,9 @@ func TestExtras(t *testing.T) {
 	t.Parallel()
 	const icons = `[{"src":"a","mimeType":"m","sizes":["any"],"theme":"dark","x":1}]`
 	for extras, want := range map[string]string{
-		`{"title":"T","icons":` + icons + `,"annotations":{"readOnlyHint":true,"x":[]},"_meta":{"n":9007199254740993}}`: `` +
-			`{"_meta":{"n":9007199254740993},"annotations":{"readOnlyHint":true,"x":[]},"icons":[{"mimeType":"m","sizes":["any"],` +
-			`"src":"a","theme":"dark","x":1}],"title":"T"}`,
+		`{"title":"T","icons":` + icons +
+			`,"annotations":{"readOnlyHint":true,"x":[]},"_meta":{"n":9007199254740993}}`: `` +
+			`{"_meta":{"n":9007199254740993},"annotations":{"readOnlyHint":true,"x":[]},"icons":[{"mimeType":"m","sizes":["any"],` + `"src":"a","theme":"dark","x":1}],"title":"T"}`,
 		`{"title":"","annotations":{}}`:                               `{"annotations":{},"title":""}`,
 		`{"title":7,"icons":{},"annotations":[],"_meta":"m"}`:         "",
 		`{"title":null,"icons":null,"annotations":null,"_meta":null}`: "",

@@ -71,12 +71,14 @@ func TestRoles(t *testing.T) {
 // TestNames: what authenticated an operator names it; what a request says of itself counts where nothing did.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	none, insecure := t.Context(), operator.NewContext(t.Context(), &operator.Identity{Name: "x", Via: operator.ViaInsecure})
+	none, insecure := t.Context(), operator.NewContext(t.Context(), &operator.Identity{Name: "x",
+		Via: operator.ViaInsecure})
 	ann := operator.NewContext(t.Context(), &operator.Identity{Name: "ann", Via: operator.ViaKey})
 	for _, test := range []struct {
 		ctx               context.Context
 		said, want, known string
-	}{{none, "", "operator", ""}, {none, "bob", "bob", ""}, {insecure, "bob", "bob", ""}, {insecure, "", "operator", ""},
+	}{{none, "", "operator", ""}, {none, "bob", "bob", ""}, {insecure, "bob", "bob", ""},
+		{insecure, "", "operator", ""},
 		{ann, "bob", "ann", "ann"}} {
 		if got, known := operator.NameOf(test.ctx, test.said), operator.Authenticated(test.ctx); got != test.want ||
 			known != test.known {
@@ -120,8 +122,8 @@ func TestTenantsOfARole(t *testing.T) {
 		if got != test.narrow {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got, err := test.who.Select(test.named); !slices.Equal(got, test.some) || (got == nil) != (test.some == nil) ||
-			(err != nil) != (test.narrow == "OPERATOR_TENANT") {
+		if got, err := test.who.Select(test.named); !slices.Equal(got, test.some) ||
+			(got == nil) != (test.some == nil) || (err != nil) != (test.narrow == "OPERATOR_TENANT") {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}

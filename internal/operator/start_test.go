@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestFileOfTheStartToken: programs of the same user find the token of an address in a file that no other user can read,
-// until the process ends. A file that others may read, or a link, is no such file.
+// TestFileOfTheStartToken: programs of the same user find the token of an address in a file that no other user can
+// read, until the process ends. A file that others may read, or a link, is no such file.
 func TestFileOfTheStartToken(t *testing.T) {
 	t.Parallel()
 	const admin = "localhost:8080"

@@ -35,8 +35,8 @@ func (m *machine) spend(wall, ran, waited time.Duration) {
 	for i := range m.threads {
 		m.threads[i][0] += ran
 		m.threads[i][1] += waited
-		m.write(fmt.Sprintf("proc/self/task/%d/schedstat", 100+i), fmt.Sprintf("%d %d 7\n", m.threads[i][0].Nanoseconds(),
-			m.threads[i][1].Nanoseconds()))
+		m.write(fmt.Sprintf("proc/self/task/%d/schedstat", 100+i),
+			fmt.Sprintf("%d %d 7\n", m.threads[i][0].Nanoseconds(), m.threads[i][1].Nanoseconds()))
 	}
 }
 

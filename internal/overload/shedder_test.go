@@ -218,7 +218,8 @@ func TestWhoHoldsTheMemory(t *testing.T) {
 	for _, used := range []int64{1050, 1010, 950} { // the last is not yet enough
 		c.Tick(overload.Signals{Memory: used})
 		if heavy, light := c.bring("heavy", 10), c.bring("light", 1); heavy != 0 || light != 1 {
-			t.Errorf("short of memory, %d calls of the heavy tenant are admitted, %d of 1 of the light one", heavy, light)
+			t.Errorf("short of memory, %d calls of the heavy tenant are admitted, %d of 1 of the light one", heavy,
+				light)
 		}
 		if heavy, light := body("heavy"), body("light"); heavy != overload.OverShare || light != overload.Admitted {
 			t.Errorf("short of memory, bodies: %v and %v", heavy, light)

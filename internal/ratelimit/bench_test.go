@@ -20,10 +20,11 @@ func warm(b *testing.B, l tenant.Limits) (*ratelimit.Limiter, *tenant.Settings) 
 func BenchmarkTake(b *testing.B) {
 	whole := tenant.Bounds{CallsPerSecond: tenant.MaxCalls, Concurrent: 1_000_000, PerDay: tenant.MaxCalls}
 	for name, l := range map[string]tenant.Limits{
-		"unlimited":     {},
-		"tenant":        {Bounds: whole},
-		"tenant+user":   {Bounds: whole, Each: []tenant.Limit{{Per: "user", Bounds: whole}}},
-		"tenant+others": {Bounds: whole, Each: []tenant.Limit{{Capability: "weather", Tool: "forecast", Bounds: whole}}},
+		"unlimited":   {},
+		"tenant":      {Bounds: whole},
+		"tenant+user": {Bounds: whole, Each: []tenant.Limit{{Per: "user", Bounds: whole}}},
+		"tenant+others": {Bounds: whole, Each: []tenant.Limit{{Capability: "weather", Tool: "forecast",
+			Bounds: whole}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			of, s := warm(b, l)

@@ -143,7 +143,8 @@ func TestBudgetsWithoutTheStore(t *testing.T) {
 					ok[i], _ = made(l, s, call.Call{}, 900)
 				}
 				// 597 are left when the store becomes unavailable; the first two also have a lease of 14 at most
-				if share := 597 / 3; ok[0] < share || ok[0] > share+14 || ok[1] < share || ok[1] > share+14 || ok[2] != 30 {
+				if share := 597 / 3; ok[0] < share || ok[0] > share+14 || ok[1] < share || ok[1] > share+14 ||
+					ok[2] != 30 {
 					t.Errorf("%v calls, want %d of each that knows the rest, and 30", ok, share)
 				}
 				toMonth(time.Second)

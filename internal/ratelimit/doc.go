@@ -6,8 +6,8 @@
 //	                                          │ permits  leased, each for one call at a time
 //	                                     exchange ─► Store, shared by all replicas
 //
-// A call takes from memory what its replica has leased. Before that is used up the replica requests more from the store in
-// the background: as much as it recently used in half a second, but at most a quarter of a second of the limit, or a
+// A call takes from memory what its replica has leased. Before that is used up the replica requests more from the store
+// in the background: as much as it recently used in half a second, but at most a quarter of a second of the limit, or a
 // 64th of a budget. A call waits for the store only if nothing is left and the store has not just denied more.
 //
 // Leased calls are gone from the store until they are returned. So all replicas together admit, in any time T, at

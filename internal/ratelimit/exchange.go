@@ -181,7 +181,8 @@ func (a *tenantState) settle(scopes []*scope, demands []Demand, grants []Grant, 
 		s.observe(got, now, l.replicas.Load())
 		if late { // the grant covers calls that were admitted provisionally
 			covered := min(s.provisional, got.Calls)
-			got.Calls, demands[i].Want, s.unreported = got.Calls-covered, demands[i].Want-covered, max(s.unreported-covered, 0)
+			got.Calls, demands[i].Want, s.unreported = got.Calls-covered, demands[i].Want-covered,
+				max(s.unreported-covered, 0)
 			demands[i].Retain, demands[i].Need = s.held, max(demands[i].Retain+demands[i].Need-s.held, 0)
 		}
 		s.provisional = 0

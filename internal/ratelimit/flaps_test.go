@@ -21,7 +21,8 @@ type flapping struct {
 }
 
 // Exchange implements ratelimit.Store.
-func (f flapping) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant, error) {
+func (f flapping) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand) ([]ratelimit.Grant,
+	error) {
 	if f.away(time.Since(f.from)) {
 		return nil, errUnavailable
 	}
@@ -52,7 +53,8 @@ func TestNeverMoreThanTheBoundWhileTheStoreFlaps(t *testing.T) {
 		"one away for 2 of 4 s":    {away: every(4*time.Second, 2*time.Second), one: 2 * time.Second},
 		"one away for 100 of 2000": {away: every(2*time.Second, 100*time.Millisecond), one: 100 * time.Millisecond},
 	} {
-		for _, b := range []tenant.Bounds{{CallsPerSecond: rate, Burst: rate}, {CallsPerSecond: rate, Burst: rate / 10}} {
+		for _, b := range []tenant.Bounds{{CallsPerSecond: rate, Burst: rate},
+			{CallsPerSecond: rate, Burst: rate / 10}} {
 			for _, replicas := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s, burst %d, replicas %d", name, b.Burst, replicas), func(t *testing.T) {
 					t.Parallel()
@@ -77,7 +79,8 @@ func TestNeverMoreThanTheBoundWhileTheStoreFlaps(t *testing.T) {
 						w.live(rand.New(rand.NewPCG(1, 32)), d)
 						most := float64(max(rate/4, 1)*replicas) + rate/float64(replicas)*tt.one.Seconds()
 						over := inWindows(w.admitted, float64(b.Burst), rate)
-						t.Logf("%.1f calls per second, %.1f beyond burst and rate", float64(len(w.admitted))/d.Seconds(), over)
+						t.Logf("%.1f calls per second, %.1f beyond burst and rate",
+							float64(len(w.admitted))/d.Seconds(), over)
 						if over > most {
 							t.Errorf("%v calls beyond burst and rate, want %v at most; %.1f per second", over, most,
 								float64(len(w.admitted))/d.Seconds())

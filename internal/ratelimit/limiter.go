@@ -18,8 +18,9 @@ type Meter interface {
 
 // Config configures a Limiter. Store is required.
 type Config struct {
-	Store    Store                     // shared by replicas
-	Budgets  Budgets                   // for Usage; nil: budgets of tenants that do not call this replica count as unused
+	Store Store // shared by replicas
+	// for Usage; nil: budgets of tenants that do not call this replica count as unused
+	Budgets  Budgets
 	Replicas func() int                // number of replicas, 0: unknown; must not block; default unknown
 	Meter    func(tenant string) Meter // default none
 	// Jitter returns a random duration below its argument; default rand.N.

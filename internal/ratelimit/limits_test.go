@@ -160,8 +160,8 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		m := newModel()
-		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}), ratelimit.New(ratelimit.Config{Store: replica{m,
-			"b"}})
+		a, b := ratelimit.New(ratelimit.Config{Store: replica{m, "a"}}),
+			ratelimit.New(ratelimit.Config{Store: replica{m, "b"}})
 		defer run(a)()
 		defer run(b)()
 		s := settings(tenant.Bounds{PerDay: 1000})

@@ -41,7 +41,8 @@ func TestARejectedCallReturnsItsPermitOnce(t *testing.T) {
 // TestALimitOfOneTool counts the calls of that tool of that capability.
 func TestALimitOfOneTool(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
-		s := settings(tenant.Bounds{}, tenant.Limit{Capability: "weather", Tool: "get", Bounds: tenant.Bounds{PerDay: 2}})
+		s := settings(tenant.Bounds{}, tenant.Limit{Capability: "weather", Tool: "get",
+			Bounds: tenant.Bounds{PerDay: 2}})
 		for _, of := range []struct {
 			capability, tool string
 			want             int

@@ -68,7 +68,8 @@ func (w *world) call(i int, l *ratelimit.Limiter, takes time.Duration) {
 // inWindows returns the greatest excess of the calls of any interval over the calls allowed in it.
 func inWindows(at []time.Duration, burst, rate float64) (worst float64) {
 	slices.Sort(at)
-	// The calls from i to j are j-i+1, and there may be burst + rate·(at[j]-at[i]): the largest difference, in one pass.
+	// The calls from i to j are j-i+1, and there may be burst + rate·(at[j]-at[i]): the largest difference, in one
+	// pass.
 	best := 0.0
 	for j, t := range at {
 		level := float64(j) - rate*t.Seconds()
@@ -121,9 +122,11 @@ func TestNeverMoreThanTheBound(t *testing.T) {
 			defer stop()
 			const d = 10 * time.Second
 			w.live(rng, d)
-			rate, burst, lease := float64(b.CallsPerSecond), float64(b.Burst), float64(max(b.CallsPerSecond/4, 1)*replicas)
+			rate, burst, lease := float64(b.CallsPerSecond), float64(b.Burst),
+				float64(max(b.CallsPerSecond/4, 1)*replicas)
 			if over := inWindows(w.admitted, burst, rate); over > lease {
-				t.Errorf("seed %d: %v beyond burst and rate, leases of %d replicas are %v: %+v", seed, over, replicas, lease, b)
+				t.Errorf("seed %d: %v beyond burst and rate, leases of %d replicas are %v: %+v", seed, over, replicas,
+					lease, b)
 			}
 			demand := 0.0
 			for _, each := range w.demand {
@@ -134,7 +137,8 @@ func TestNeverMoreThanTheBound(t *testing.T) {
 			}
 			for i, n := range w.by {
 				if n == 0 {
-					t.Errorf("seed %d: replica %d admitted none of %v calls per second, the others %v", seed, i, w.demand[i], w.by)
+					t.Errorf("seed %d: replica %d admitted none of %v calls per second, the others %v", seed, i,
+						w.demand[i], w.by)
 				}
 			}
 		})

@@ -230,6 +230,6 @@ func (s *scope) tick(now time.Duration) (quiet bool) {
 	if s.held > 0 || s.returned > 0 || s.unreported > 0 || s.yielded.Load() > 0 {
 		s.of.schedule(s)
 	}
-	return s.quiet >= idleTicks && s.held == 0 && s.returned == 0 && s.unreported == 0 && s.need == 0 && s.wanting == 0 &&
-		!s.due.Load()
+	return s.quiet >= idleTicks && s.held == 0 && s.returned == 0 && s.unreported == 0 && s.need == 0 &&
+		s.wanting == 0 && !s.due.Load()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestUsageCountsCallsOfTheLastSecond: calls a microsecond apart are not shown as millions a second, and calls that have
-// been rejected are not counted.
+// TestUsageCountsCallsOfTheLastSecond: calls a microsecond apart are not shown as millions a second, and calls that
+// have been rejected are not counted.
 func TestUsageCountsCallsOfTheLastSecond(t *testing.T) {
 	alone(t, func(t *testing.T, l *ratelimit.Limiter, _ *model) {
 		s := settings(tenant.Bounds{CallsPerSecond: 8, Burst: 8})
@@ -38,7 +38,8 @@ func TestUsageCountsCallsOfTheLastSecond(t *testing.T) {
 // spentOf has the budgets of a store, by the tool of a limit.
 type spentOf map[string]ratelimit.Spent
 
-func (s spentOf) Spent(_ context.Context, of ratelimit.Owner, names []ratelimit.Name) (all []ratelimit.Spent, err error) {
+func (s spentOf) Spent(_ context.Context, of ratelimit.Owner, names []ratelimit.Name) (all []ratelimit.Spent,
+	err error) {
 	for _, n := range names {
 		if of.ID != "acme" || n.Per != "" {
 			return nil, fmt.Errorf("%v %v is not stored", of, n)

@@ -22,7 +22,8 @@ func TestWhatOthersWriteIsBounded(t *testing.T) {
 	if !c.Bound() || len(c.Tool)+len(c.User)+len(c.Trace) > 3*128 {
 		t.Errorf("%d bytes of a tool, %d of a user", len(c.Tool), len(c.User))
 	}
-	for _, c := range []recent.Call{{Code: "OK", Ended: time.Now()}, {ID: "1", Ended: time.Now()}, {ID: "1", Code: "OK"}} {
+	for _, c := range []recent.Call{{Code: "OK", Ended: time.Now()}, {ID: "1", Ended: time.Now()},
+		{ID: "1", Code: "OK"}} {
 		if c.Bound() {
 			t.Errorf("%+v is a call", c)
 		}
@@ -180,8 +181,8 @@ func (f *feed) Watch(ctx context.Context, told func([]recent.Call), connected fu
 	<-ctx.Done()
 }
 
-// TestAWatchResumes: after the last seen call it has those that its filter selects, each once; it says so where calls may
-// be missing: where the last seen call is no longer kept, and where the store was away.
+// TestAWatchResumes: after the last seen call it has those that its filter selects, each once; it says so where calls
+// may be missing: where the last seen call is no longer kept, and where the store was away.
 func TestAWatchResumes(t *testing.T) {
 	t.Parallel()
 	call := func(id, tenant string, at int64) recent.Call {

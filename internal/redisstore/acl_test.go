@@ -97,8 +97,8 @@ func (u users) mayAdminister(s *redisstore.Store) {
 	if err := s.Tenants().CreateTenant(u.Context(), &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}); err != nil {
 		u.Error(err)
 	}
-	if err := s.Policies().Set(u.Context(), policy.Rule{Tenant: "acme", Name: policy.Name{Capability: "caps", Tool: "x"},
-		Verdict: call.Allow}); err != nil {
+	if err := s.Policies().Set(u.Context(), policy.Rule{Tenant: "acme",
+		Name: policy.Name{Capability: "caps", Tool: "x"}, Verdict: call.Allow}); err != nil {
 		u.Error(err)
 	}
 }

@@ -87,7 +87,8 @@ func (t *Tenants) RotateKey(ctx context.Context, id string, next *tenant.Key, gr
 		return err // the key may have been rotated, so next stays
 	}
 	if reply == 1 {
-		return errors.Join(t.publishChange(ctx, tenant.Change{Key: id}), t.publishChange(ctx, tenant.Change{Key: next.ID}))
+		return errors.Join(t.publishChange(ctx, tenant.Change{Key: id}),
+			t.publishChange(ctx, tenant.Change{Key: next.ID}))
 	}
 	if err := t.dropKey(ctx, next.Tenant, next.UID, next.ID); err != nil {
 		return err

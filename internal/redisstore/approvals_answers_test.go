@@ -42,8 +42,8 @@ func TestAnAnswerForASession(t *testing.T) {
 		a := ask(t, one, request("1"))
 		approve(t, two, a, approvals.Answer{Remember: approvals.ThisSession})
 		for _, k := range []*approvals.Service{one, two} {
-			if got, granted, refusal := k.Create(t.Context(), request("2")); !granted || refusal != nil || got.ID != a.ID ||
-				got.State != approvals.Approved {
+			if got, granted, refusal := k.Create(t.Context(), request("2")); !granted || refusal != nil ||
+				got.ID != a.ID || got.State != approvals.Approved {
 				t.Errorf("granted %v, %v, %+v", granted, refusal, got)
 			}
 		}
@@ -88,12 +88,14 @@ func TestADenialForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(),
 			approvals.Options{SessionTTL: 50 * time.Millisecond, MaxArgs: 10})
-		a, b := ask(t, one, request("1")), ask(t, two, request(`"too long to be approved"`)) // so that no approval covers it
+		// so that no approval covers it
+		a, b := ask(t, one, request("1")), ask(t, two, request(`"too long to be approved"`))
 		approve(t, one, a, approvals.Answer{Remember: approvals.ThisSession})
 		if _, granted, refusal := one.Create(t.Context(), request("3")); !granted {
 			t.Fatal(refusal)
 		}
-		if _, err := two.Deny(t.Context(), b.Tenant, b.ID, approvals.Answer{Remember: approvals.ThisSession}); err != nil {
+		if _, err := two.Deny(t.Context(), b.Tenant, b.ID,
+			approvals.Answer{Remember: approvals.ThisSession}); err != nil {
 			t.Fatal(err)
 		}
 		check.Holds(t, "the other replica to hear that it is denied, or that the denial is over", func() bool {
@@ -150,7 +152,8 @@ func TestAnAnswerBecomesARule(t *testing.T) {
 		a := ask(t, k, request("{}"))
 		approve(t, k, a, approvals.Answer{By: "eve", Remember: approvals.Always})
 		name := policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
-		if got := find(t, other.Policies(), a.Tenant, name); got[0] != (policy.Found{Present: true, Verdict: call.Allow}) {
+		if got := find(t, other.Policies(), a.Tenant, name); got[0] != (policy.Found{Present: true,
+			Verdict: call.Allow}) {
 			t.Errorf("%+v", got)
 		}
 	})

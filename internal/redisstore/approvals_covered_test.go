@@ -88,7 +88,8 @@ func TestAnAnswerCoversOnce(t *testing.T) {
 		answered := make(chan int, 2)
 		for i, k := range []*approvals.Service{one, two} {
 			go func() {
-				a, err := k.Approve(t.Context(), all[i].Tenant, all[i].ID, approvals.Answer{Remember: approvals.ThisSession})
+				a, err := k.Approve(t.Context(), all[i].Tenant, all[i].ID,
+					approvals.Answer{Remember: approvals.ThisSession})
 				if err != nil { // the other answer covered it
 					answered <- 0
 					return
@@ -123,7 +124,8 @@ func TestAnAnswerOfSeveralCovers(t *testing.T) {
 		}
 		session.Who = person("dan")
 		got, err := k.Approve(t.Context(), first.Tenant, first.ID, session)
-		if err != nil || got.Covered == nil || len(got.Covered.Approvals) != 1 || got.Covered.Approvals[0].ID != later.ID {
+		if err != nil || got.Covered == nil || len(got.Covered.Approvals) != 1 ||
+			got.Covered.Approvals[0].ID != later.ID {
 			t.Fatalf("%v, %+v", err, got.Covered)
 		}
 		if now, _ := k.Get(t.Context(), half.Tenant, half.ID); now.State != approvals.Pending {

@@ -43,7 +43,8 @@ return answer()
 `)
 
 // Due implements approvals.DueStore.
-func (a *ApprovalStore) Due(ctx context.Context, tenant string) (due []approvals.Record, next time.Duration, err error) {
+func (a *ApprovalStore) Due(ctx context.Context, tenant string) (due []approvals.Record, next time.Duration,
+	err error) {
 	reply, err := a.exec(ctx, dueScript, tenant)
 	if err != nil {
 		return nil, 0, err

@@ -32,8 +32,9 @@ type givenText struct {
 }
 
 func encodeGiven(g *approvals.GivenAnswer, seal string) (string, error) {
-	text, err := json.Marshal(givenText{Person: g.Person, Names: g.Names, Makers: g.Makers, By: g.By, User: g.User, Answer: g.State.String(),
-		Comment: g.Comment, Remember: g.Remember.String(), Valid: g.ValidFor.Milliseconds(), Seal: seal})
+	text, err := json.Marshal(givenText{Person: g.Person, Names: g.Names, Makers: g.Makers, By: g.By, User: g.User,
+		Answer: g.State.String(), Comment: g.Comment, Remember: g.Remember.String(), Valid: g.ValidFor.Milliseconds(),
+		Seal: seal})
 	return string(text), err
 }
 
@@ -90,8 +91,8 @@ func (a *ApprovalStore) addGiven(r *approvals.Record, f map[string]string) {
 		return
 	}
 	if len(r.Answers) == 0 {
-		r.Answers = []approvals.GivenAnswer{{By: r.By, State: answeredState(f), Comment: r.Comment, Remember: r.Remember,
-			Time: r.Answered}}
+		r.Answers = []approvals.GivenAnswer{{By: r.By, State: answeredState(f), Comment: r.Comment,
+			Remember: r.Remember, Time: r.Answered}}
 		return
 	}
 	for _, g := range r.Answers {
@@ -147,8 +148,8 @@ func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *a
 	if r.Checked {
 		before = len(r.Before)
 	}
-	args := []any{id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected, with.expires,
-		final, r.Given.Person, given, before}
+	args := []any{id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected,
+		with.expires, final, r.Given.Person, given, before}
 	for _, person := range r.Before {
 		args = append(args, person)
 	}

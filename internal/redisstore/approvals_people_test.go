@@ -28,7 +28,8 @@ func anyCall(r approvals.AnswerRule) []approvals.AnswerRule {
 // transition happens. The user of the call is an eleventh, and never counts.
 func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		replicas := []*approvals.Service{service(t, open(), approvals.Options{}), service(t, open(), approvals.Options{})}
+		replicas := []*approvals.Service{service(t, open(), approvals.Options{}),
+			service(t, open(), approvals.Options{})}
 		for _, k := range replicas {
 			k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 3}))
 		}
@@ -75,7 +76,8 @@ func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 func TestWhoMayAnswer(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})
-		k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2, Groups: []string{"sec"}, Reason: approvals.ReasonAlways}))
+		k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2, Groups: []string{"sec"},
+			Reason: approvals.ReasonAlways}))
 		a := ask(t, k, request("1"))
 		for _, test := range []struct {
 			who     approvals.Approver
@@ -92,7 +94,8 @@ func TestWhoMayAnswer(t *testing.T) {
 			}
 		}
 		k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2}))
-		if _, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); refusedFor(err) != "APPROVER_REQUIRED" {
+		if _, err := k.Approve(t.Context(), a.Tenant, a.ID,
+			approvals.Answer{}); refusedFor(err) != "APPROVER_REQUIRED" {
 			t.Errorf("an unknown approver: %v", err)
 		}
 		// The rules in force decide: one answer is enough now, which bob has given.
@@ -152,7 +155,8 @@ func TestTheNarrowestAnswerIsRemembered(t *testing.T) {
 func TestEscalationIsToldOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
-		rule := approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Second, EscalateGroups: []string{"leads"}}
+		rule := approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Second,
+			EscalateGroups: []string{"leads"}}
 		tenants := func(context.Context, string, int) ([]string, string, error) {
 			return []string{request("1").Tenant}, "", nil
 		}

@@ -133,8 +133,8 @@ func TestAnswersRace(t *testing.T) {
 				want = approvals.Used
 			}
 			if approved.Load() == denied.Load() || err != nil || got.State != want || used.Load() && denied.Load() {
-				t.Fatalf("round %d: approved %v, denied %v, used %v, %+v, %v", round, approved.Load(), denied.Load(), used.Load(),
-					got, err)
+				t.Fatalf("round %d: approved %v, denied %v, used %v, %+v, %v", round, approved.Load(), denied.Load(),
+					used.Load(), got, err)
 			}
 		}
 	})

@@ -86,7 +86,8 @@ func (a *ApprovalStore) List(
 		state = f.State.String()
 	}
 	var wanted []any
-	for _, w := range [][2]string{{"user", f.User}, {"agent", f.Agent}, {"capability", f.Capability}, {"tool", f.Tool}} {
+	for _, w := range [][2]string{{"user", f.User}, {"agent", f.Agent}, {"capability", f.Capability},
+		{"tool", f.Tool}} {
 		if w[1] != "" {
 			wanted = append(wanted, w[0], w[1])
 		}

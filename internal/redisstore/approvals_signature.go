@@ -29,7 +29,8 @@ func (a *ApprovalStore) recordKey(tenant, id string) string {
 func (a *ApprovalStore) signRecord(tenant, id, call, grant string, fields []any) []any {
 	all := fieldsOf(fields)
 	all["call"], all["grant"] = call, grant
-	if seal := a.sign(ApprovalRecord, a.recordKey(tenant, id), sortedFields(all, unsignedApprovalFields)...); seal != "" {
+	if seal := a.sign(ApprovalRecord, a.recordKey(tenant, id),
+		sortedFields(all, unsignedApprovalFields)...); seal != "" {
 		fields = append(fields, "seal", seal)
 	}
 	return fields
@@ -44,7 +45,8 @@ func (a *ApprovalStore) signed(tenant, id string, f map[string]string) bool {
 	}
 	switch f["state"] {
 	case approvals.Approved.String(), approvals.Used.String():
-		return a.verify(ApprovalAnswer, key, f["answer_seal"], answerParts(f, approvals.Approved.String(), f["expires"])...)
+		return a.verify(ApprovalAnswer, key, f["answer_seal"],
+			answerParts(f, approvals.Approved.String(), f["expires"])...)
 	}
 	return true
 }

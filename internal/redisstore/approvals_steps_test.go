@@ -25,14 +25,15 @@ func TestStepsTakenTwice(t *testing.T) {
 		d.ID, d.Tenant, d.Tool = "apr_1", "acme", "send"
 		d.Trace = "00-trace"
 		for range 2 {
-			if got, err := st.Create(t.Context(), d); err != nil || got.ID != "apr_1" || got.State != approvals.Pending {
+			if got, err := st.Create(t.Context(), d); err != nil || got.ID != "apr_1" ||
+				got.State != approvals.Pending {
 				t.Fatalf("ask: %+v, %v", got, err)
 			}
 		}
 		for range 2 {
 			reply := &approvals.StoredAnswer{State: approvals.Approved, Token: "t", TTL: time.Minute}
-			if got, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); ok != approvals.AnswerGiven || err != nil ||
-				got.State != approvals.Approved {
+			if got, ok, err := st.Answer(t.Context(), "acme", "apr_1", reply); ok != approvals.AnswerGiven ||
+				err != nil || got.State != approvals.Approved {
 				t.Fatalf("answer: %+v, %v, %v", got, ok, err)
 			}
 		}
@@ -88,8 +89,10 @@ func TestArgumentsAreNowhere(t *testing.T) {
 	t.Parallel()
 	const planted = "canary-in-the-arguments"
 	log := &lines{}
-	s := open(t, redisstore.Config{Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	k, st := service(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, approvals.KeyBytes)}}), s.Approvals()
+	s := open(t, redisstore.Config{
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	k, st := service(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, approvals.KeyBytes)}}),
+		s.Approvals()
 	r := request(`{"to":"` + planted + `"}`)
 	a := ask(t, k, r)
 	if !strings.Contains(a.Preview, planted) {

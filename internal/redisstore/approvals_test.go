@@ -31,8 +31,8 @@ func service(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.
 func request(args string) *approvals.Request {
 	return &approvals.Request{
 		Tenant: "ac:{me}%", User: "ann:{1}\xff", Agent: "a\nb", Capability: "mail", Tool: "send", Session: "s 1",
-		Description: "Sends a letter.", Schema: toolschema.Hash{1, 2}, Args: []byte(args), RequestID: "r1", Level: "tenant",
-		Why: "it is far",
+		Description: "Sends a letter.", Schema: toolschema.Hash{1, 2}, Args: []byte(args), RequestID: "r1",
+		Level: "tenant", Why: "it is far",
 	}
 }
 
@@ -71,7 +71,8 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 			a.Why != "it is far" {
 			t.Errorf("asked: %+v", a)
 		}
-		if a.Expires.Sub(a.Created) != 10*time.Minute || time.Since(a.Created).Abs() > time.Hour || !a.Answered.IsZero() {
+		if a.Expires.Sub(a.Created) != 10*time.Minute || time.Since(a.Created).Abs() > time.Hour ||
+			!a.Answered.IsZero() {
 			t.Errorf("times: %+v", a)
 		}
 		if a.Preview != "{\n  \"n\": 1.0,\n  \"to\": \"bob\"\n}" {
@@ -154,7 +155,8 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 		other.Tenant = "other"
 		_, refusal := k.Redeem(t.Context(), a.ID, &other)
 		wantRefusal(t, "tenant", refusal, "APPROVAL_UNKNOWN")
-		for _, id := range []string{"", "apr_", a.ID + "A", strings.ToLower(a.ID), "apr_" + strings.Repeat("A", 26), "}:x"} {
+		for _, id := range []string{"", "apr_", a.ID + "A", strings.ToLower(a.ID), "apr_" + strings.Repeat("A", 26),
+			"}:x"} {
 			_, refusal := k.Redeem(t.Context(), id, r)
 			wantRefusal(t, id, refusal, "APPROVAL_UNKNOWN")
 		}
@@ -301,13 +303,14 @@ func TestApprovalsAreListed(t *testing.T) {
 		}
 		got := map[string]bool{}
 		for after, pages := "", 0; ; pages++ {
-			page, next, err := k.List(t.Context(), "ac:{me}%", approvals.Filter{User: "user-1", State: approvals.Pending},
-				after, 5)
+			page, next, err := k.List(t.Context(), "ac:{me}%",
+				approvals.Filter{User: "user-1", State: approvals.Pending}, after, 5)
 			if err != nil || len(page) > 5 || pages > 4 {
 				t.Fatalf("page %d: %d, %v", pages, len(page), err)
 			}
 			for i, a := range page {
-				if got[a.ID] = true; a.User != "user-1" || a.Preview == "" || i > 0 && a.Created.After(page[i-1].Created) {
+				if got[a.ID] = true; a.User != "user-1" || a.Preview == "" ||
+					i > 0 && a.Created.After(page[i-1].Created) {
 					t.Errorf("%+v", a)
 				}
 			}
@@ -324,7 +327,8 @@ func TestApprovalsAreListed(t *testing.T) {
 			}
 		}
 		for _, f := range []approvals.Filter{{State: approvals.Used}, {Agent: "x"}, {Capability: "x"}, {Tool: "x"}} {
-			if page, next, err := k.List(t.Context(), "ac:{me}%", f, "", 5); len(page) != 0 || next != "" || err != nil {
+			if page, next, err := k.List(t.Context(), "ac:{me}%", f, "", 5); len(page) != 0 || next != "" ||
+				err != nil {
 				t.Errorf("%+v: %d, %q, %v", f, len(page), next, err)
 			}
 		}
@@ -351,7 +355,8 @@ func TestAMalformedApprovalIsNone(t *testing.T) {
 		s := open()
 		k, st := service(t, s, approvals.Options{}), s.Approvals()
 		for i, spoil := range [][]any{
-			{"state", "Approved"}, {"state", ""}, {"expires", "soon"}, {"expires", ""}, {"expires", "-1"}, {"expires", "1e99"},
+			{"state", "Approved"}, {"state", ""}, {"expires", "soon"}, {"expires", ""}, {"expires", "-1"},
+			{"expires", "1e99"},
 			{"schema", "00"}, {"arguments", "zz"}, {"user", "eve"}, {"id", ""},
 		} {
 			r := request(fmt.Sprint(i))
@@ -371,7 +376,8 @@ func TestAMalformedApprovalIsNone(t *testing.T) {
 			if got, err := k.Get(t.Context(), r.Tenant, a.ID); err == nil && spoil[0] != "user" {
 				t.Errorf("%v: %+v", spoil, got)
 			}
-			if err := st.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error { // a string where a hash should be
+			// a string where a hash should be
+			if err := st.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 				return errors.Join(c.Del(ctx, key).Err(), c.Set(ctx, key, "approved", time.Hour).Err())
 			}); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,8 @@ func TestWithdrawn(t *testing.T) {
 		first := ask(t, k, elsewhere)
 		var refusal *call.Refusal
 		_, err := k.Approve(t.Context(), elsewhere.Tenant, first.ID, approvals.Answer{By: "eve"})
-		if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" || refusal.Kind != call.FailedPrecondition {
+		if !errors.As(err, &refusal) || refusal.Reason != "APPROVAL_ELSEWHERE" ||
+			refusal.Kind != call.FailedPrecondition {
 			t.Errorf("answered: %v; refusal %+v", err, refusal)
 		}
 		answered := ask(t, k, request("2"))

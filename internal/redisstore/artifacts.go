@@ -58,8 +58,8 @@ func (s *Sessions) claimArtifacts(ctx context.Context, holdings []affinity.Locat
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, h := range holdings {
 				if kept[i] = !h.OwnedOnly || h.Authoritative; h.OwnedOnly {
-					firsts[i] = claimArtifactScript.lua.Eval(ctx, pipe, []string{s.artifactOwnerKey(h.Artifact)}, h.Artifact.Tenant,
-						h.TTL.Milliseconds())
+					firsts[i] = claimArtifactScript.lua.Eval(ctx, pipe, []string{s.artifactOwnerKey(h.Artifact)},
+						h.Artifact.Tenant, h.TTL.Milliseconds())
 				}
 			}
 			return nil

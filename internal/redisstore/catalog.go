@@ -66,7 +66,8 @@ func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news cat
 	}
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10), Stop: "+inf",
+			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10),
+			Stop: "+inf",
 		}).Result()
 		return err
 	})

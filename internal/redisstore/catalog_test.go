@@ -79,8 +79,8 @@ func TestToolsAreShared(t *testing.T) {
 		}
 		write(t, a, catalog.Change{Capability: "weather", Removed: []string{"y"}})
 		both := map[string]toolschema.Hash{"x": hashB, "y": hashA}
-		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || !reflect.DeepEqual(got.Removed,
-			map[string]bool{"y": true}) {
+		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) ||
+			!reflect.DeepEqual(got.Removed, map[string]bool{"y": true}) {
 			t.Errorf("what was accepted of a tool that is gone: %+v", got)
 		}
 		before := changed(t, b, mark)
@@ -96,7 +96,8 @@ func TestToolsAreShared(t *testing.T) {
 		if got := readOne(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 0 {
 			t.Errorf("back again: %+v", got)
 		}
-		for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1}, {Epoch: news.Now.Epoch, Version: 1 << 60}} {
+		for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1},
+			{Epoch: news.Now.Epoch, Version: 1 << 60}} {
 			if news := changed(t, b, mark); !news.Everything {
 				t.Errorf("%+v leads to %+v", mark, news)
 			}
@@ -183,7 +184,8 @@ func TestOneDiscoversAtATime(t *testing.T) {
 				t.Errorf("%+v", turn)
 			}
 		}
-		if other, err := stores[1].AcquireLease(t.Context(), "mail", time.Minute, time.Hour); err != nil || other.ID == "" {
+		if other, err := stores[1].AcquireLease(t.Context(), "mail", time.Minute, time.Hour); err != nil ||
+			other.ID == "" {
 			t.Errorf("another capability: %+v, %v", other, err)
 		}
 		if err := stores[1].Write(t.Context(), catalog.Change{Capability: "weather", Lease: "forged", Sum: "s",

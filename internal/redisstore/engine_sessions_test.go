@@ -34,7 +34,8 @@ func TestEngineSessions(t *testing.T) {
 			at                    *redisstore.EngineSessions
 			session, tenant, want string
 		}{
-			{e, "s", "acme", "acme new"}, {e, "s", "acme", "acme"}, {other, "s", "globex", "acme"}, {e, "s", "acme", "acme"},
+			{e, "s", "acme", "acme new"}, {e, "s", "acme", "acme"}, {other, "s", "globex", "acme"},
+			{e, "s", "acme", "acme"},
 			{other, "s:{}", "globex", "globex new"}, {e, "s:{}", "acme", "globex"}, {e, "", "acme", "acme new"},
 			{e, "t", "te:na}nt", "te:na}nt new"},
 		} {
@@ -143,10 +144,12 @@ func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 		claims(t, e, "s2", "globex")
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
-		if got := claims(t, e, "s1", "acme") + claims(t, e, "s1", "globex") + claims(t, e, "s2", "acme"); got != "globex" {
+		if got := claims(t, e, "s1", "acme") + claims(t, e, "s1", "globex") +
+			claims(t, e, "s2", "acme"); got != "globex" {
 			t.Errorf("sessions of the deleted tenant, for its successor and for another, and another tenant's: %q", got)
 		}
-		if got, err := e.Owners(ctx, "engine-1", []string{"s1", "s2"}); err != nil || strings.Join(got, ",") != ",globex" {
+		if got, err := e.Owners(ctx, "engine-1", []string{"s1", "s2"}); err != nil ||
+			strings.Join(got, ",") != ",globex" {
 			t.Errorf("owners: %q, %v", got, err)
 		}
 	})

@@ -93,7 +93,8 @@ func (s *EngineTurns) agentKeys(c *turns.LeaseRequest) []string {
 
 // Acquire implements turns.Store.
 func (s *EngineTurns) Acquire(ctx context.Context, c *turns.LeaseRequest) (bool, error) {
-	return s.run(ctx, seizeScript, s.agentKeys(c), s.channel("turns"), c.ID, c.Who, ms(c.Lease), flag(c.Takeover)).Bool()
+	return s.run(ctx, seizeScript, s.agentKeys(c), s.channel("turns"), c.ID, c.Who, ms(c.Lease),
+		flag(c.Takeover)).Bool()
 }
 
 // Release implements turns.Store.

@@ -190,7 +190,8 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	c := &crowd{t: t, look: open(t, redisstore.Config{URL: server.URL()}).EngineTurns(), had: map[string][]int{}}
 	var all []*turns.Manager
 	for range 3 {
-		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}), turns.Options{Lease: time.Minute}))
+		all = append(all, turnTaker(t, open(t, redisstore.Config{URL: server.URL()}),
+			turns.Options{Lease: time.Minute}))
 	}
 	first := c.taken(all[0])
 	for n := 1; n <= 20; n++ {

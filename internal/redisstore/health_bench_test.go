@@ -25,7 +25,9 @@ func BenchmarkHealth(b *testing.B) {
 	b.Run("100 posts of 1 at once to 200", func(b *testing.B) { benchPost(b, 100, 1, 200) })
 	for _, watchers := range []int{0, 200} {
 		for _, votes := range []int{1, 101} {
-			b.Run(fmt.Sprintf("post of %d to %d", votes, watchers), func(b *testing.B) { benchPost(b, 1, votes, watchers) })
+			b.Run(fmt.Sprintf("post of %d to %d", votes, watchers), func(b *testing.B) {
+				benchPost(b, 1, votes, watchers)
+			})
 		}
 	}
 	b.Run("version of a page", func(b *testing.B) { benchPage(b, 10, false) })
@@ -75,7 +77,8 @@ func benchBeat(b *testing.B, replicas int) {
 		board := open()
 		heartbeat := func(i int) error {
 			_, err := board.Heartbeat(b.Context(), health.Heartbeat{
-				Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60}, Dead: time.Hour,
+				Replica: fmt.Sprintf("gateway-%d", i%replicas), Digest: health.Digest{Probes: 500, Sum: 1 << 60},
+				Dead: time.Hour,
 			})
 			return err
 		}
@@ -93,7 +96,8 @@ func votes(n int) []health.Report {
 		reports = append(reports, health.Report{
 			Key: health.Key{Capability: "capability-1000", Addr: fmt.Sprintf("10.0.%d.%d:50051", i>>8, i&255)},
 			Observation: &health.Observation{
-				State: health.Down, Refused: true, Episode: 1 << 30, By: "gateway-100", Reason: "Unavailable: connection refused",
+				State: health.Down, Refused: true, Episode: 1 << 30, By: "gateway-100",
+				Reason: "Unavailable: connection refused",
 			},
 		})
 	}

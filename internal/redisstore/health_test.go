@@ -168,8 +168,8 @@ func TestHealthMalformed(t *testing.T) {
 		}
 		check.Must(t, b.Publish(t.Context(), []health.Report{good}))
 		raw(func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, b.ShardKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none", "c d:1 7",
-				"1 1 1 0 0 0 r ok").Err()
+			return r.HSet(ctx, b.ShardKey(n), "c b:1 0", "gibberish", "what", "1 1 1 0 0 0 r ok", "v", "none",
+				"c d:1 7", "1 1 1 0 0 0 r ok").Err()
 		})
 		raw(func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, b.MembershipKeys()[1], "r", "gibberish").Err()
@@ -200,7 +200,8 @@ func TestHealthMalformed(t *testing.T) {
 func TestHealthOfThreeReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		sicken := make([]func(), 3)
-		fleet := health.Fleet{Capability: "c", Config: health.Config{Interval: 50 * time.Millisecond, Timeout: patience}}
+		fleet := health.Fleet{Capability: "c", Config: health.Config{Interval: 50 * time.Millisecond,
+			Timeout: patience}}
 		for i := range sicken {
 			var addr string
 			addr, sicken[i] = standard(t)

@@ -46,7 +46,8 @@ func TestOneOfManyRuns(t *testing.T) {
 				}
 			})
 			if runs.Load() != 1 || firsts.Load() != 1 || repeats.Load() != 99 {
-				t.Fatalf("round %d: %d ran, %d were the first, %d repeats", round, runs.Load(), firsts.Load(), repeats.Load())
+				t.Fatalf("round %d: %d ran, %d were the first, %d repeats", round, runs.Load(), firsts.Load(),
+					repeats.Load())
 			}
 		}
 	})

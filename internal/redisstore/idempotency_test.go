@@ -66,7 +66,8 @@ func TestAKeyHasOneOwner(t *testing.T) {
 		check.Must(t, other.Renew(ctx, theirs))
 		expect("an answer, later", s, only, idempotency.Answered, "a\x00\xffz")
 
-		for id, state := range map[string]idempotency.State{"large": idempotency.TooLarge, "doubt": idempotency.Unknown} {
+		for id, state := range map[string]idempotency.State{"large": idempotency.TooLarge,
+			"doubt": idempotency.Unknown} {
 			c := aClaim(id, "mine")
 			stands(t, s, c)
 			check.Must(t, s.End(ctx, c, state, nil))
@@ -110,7 +111,8 @@ func TestKeysAreForgotten(t *testing.T) {
 		check.Must(t, s.End(t.Context(), c, idempotency.Answered, []byte("a")))
 		next := aClaim("next", "mine")
 		next.Limit = 1
-		if got := stands(t, s, next); got.State != idempotency.Full && stands(t, s, repeat).State == idempotency.Answered {
+		if got := stands(t, s, next); got.State != idempotency.Full &&
+			stands(t, s, repeat).State == idempotency.Answered {
 			t.Errorf("one too many: %+v", got)
 		}
 		elsewhere := *next
@@ -131,7 +133,9 @@ func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Idempotency()
 		for what, spoil := range map[string]func(context.Context, redis.Cmdable, string) error{
-			"type": func(ctx context.Context, r redis.Cmdable, key string) error { return r.Set(ctx, key, "x", 0).Err() },
+			"type": func(ctx context.Context, r redis.Cmdable, key string) error {
+				return r.Set(ctx, key, "x", 0).Err()
+			},
 			"state": func(ctx context.Context, r redis.Cmdable, key string) error {
 				return r.HSet(ctx, key, "state", "x").Err()
 			},

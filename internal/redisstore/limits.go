@@ -62,8 +62,8 @@ func (l *TenantLimits) Exchange(
 		return nil, errOvertaken
 	}
 	if len(n) != limitNumbers*len(asks)+2 {
-		return nil, fmt.Errorf("exchange permits of tenant limits: the script returned %d numbers for %d demands", len(n),
-			len(asks))
+		return nil, fmt.Errorf("exchange permits of tenant limits: the script returned %d numbers for %d demands",
+			len(n), len(asks))
 	}
 	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
 	answers := make([]ratelimit.Grant, len(asks))
@@ -80,7 +80,8 @@ func (l *TenantLimits) Exchange(
 }
 
 // Spent implements ratelimit.Budgets. The keys of former periods have expired.
-func (l *TenantLimits) Spent(ctx context.Context, of ratelimit.Owner, names []ratelimit.Name) ([]ratelimit.Spent, error) {
+func (l *TenantLimits) Spent(ctx context.Context, of ratelimit.Owner, names []ratelimit.Name) ([]ratelimit.Spent,
+	error) {
 	counts := make([]*redis.StringCmd, 0, 2*len(names))
 	_ = l.do(ctx, func(ctx context.Context, r redis.Cmdable) error { // each command has its own error
 		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {

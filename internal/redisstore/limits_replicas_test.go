@@ -31,7 +31,9 @@ func TestThreeReplicasKeepToALimit(t *testing.T) {
 	begun := time.Now()
 	for i, workers := range []int{12, 3, 1} {
 		store := open(t, redisstore.Config{URL: url})
-		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int { return 3 }})
+		l := ratelimit.New(ratelimit.Config{Store: store.Limits(string(rune('a' + i))), Replicas: func() int {
+			return 3
+		}})
 		running.Go(func() { l.Run(ctx) })
 		for range workers {
 			callers.Go(func() {

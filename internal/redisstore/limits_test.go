@@ -41,7 +41,8 @@ func TestCallsPerSecondAreOfAllReplicas(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		got := b("acme", ratelimit.Demand{Bounds: rate, Want: 6})
-		if got.Calls < 4 || got.Calls > 5 || got.Short != call.CallsPerSecond || got.Wait <= 0 || got.Wait > time.Second {
+		if got.Calls < 4 || got.Calls > 5 || got.Short != call.CallsPerSecond || got.Wait <= 0 ||
+			got.Wait > time.Second {
 			t.Errorf("%+v", got)
 		}
 		if got := b("globex", ratelimit.Demand{Bounds: rate, Want: 6}); got.Calls != 6 {
@@ -83,7 +84,8 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 		}
 		redisstore.SetAhead(l, noon(2028, 2, 29))
 		if got = ask("acme", ratelimit.Demand{Bounds: budget, Returned: 2, Want: 10, Day: got.Day,
-			Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth || got.Wait.Round(time.Hour) != 12*time.Hour {
+			Month: got.Month}); got.Calls != 9 || got.Short != call.PerMonth ||
+			got.Wait.Round(time.Hour) != 12*time.Hour {
 			t.Errorf("the 29th: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 3, 1))
@@ -91,7 +93,8 @@ func TestBudgetsEndWithTheirPeriod(t *testing.T) {
 			got.MonthEnds.Round(time.Hour) != (30*24+12)*time.Hour {
 			t.Errorf("the 1st of March: %+v", got)
 		}
-		if got = ask("acme", ratelimit.Demand{Bounds: budget, Unleased: 5, Want: 1}); got.Calls != 0 || got.Day.Calls != 15 {
+		if got = ask("acme", ratelimit.Demand{Bounds: budget, Unleased: 5, Want: 1}); got.Calls != 0 ||
+			got.Day.Calls != 15 {
 			t.Errorf("calls without a lease: %+v", got)
 		}
 		redisstore.SetAhead(l, noon(2028, 12, 31))
@@ -115,7 +118,8 @@ func TestAClockThatIsBehindEndsNoBudget(t *testing.T) {
 		if got := ask("acme", ratelimit.Demand{Bounds: budget, Want: 1}); got.Calls != 1 || got.Day.Calls != 8 {
 			t.Errorf("of a replica that knows of no calls: %+v", got)
 		}
-		behind := ask("acme", ratelimit.Demand{Bounds: budget, Returned: 2, Want: 9, Day: first.Day, Month: first.Month})
+		behind := ask("acme", ratelimit.Demand{Bounds: budget, Returned: 2, Want: 9, Day: first.Day,
+			Month: first.Month})
 		day, month := first.Day, first.Month
 		day.Calls, month.Calls = 10, 10
 		if behind.Calls != 4 || behind.Short == 0 || behind.Day != day || behind.Month != month {
@@ -140,7 +144,8 @@ func TestAnEmptyRedisIsTold(t *testing.T) {
 		ask := asking(t, l)
 		known := ask("acme", ratelimit.Demand{Bounds: tenant.Bounds{PerDay: 10}, Want: 1}).Day
 		known.Calls = 9
-		if got := ask("globex", ratelimit.Demand{Bounds: tenant.Bounds{PerDay: 10}, Want: 5, Day: known}); got.Calls != 1 {
+		if got := ask("globex", ratelimit.Demand{Bounds: tenant.Bounds{PerDay: 10}, Want: 5,
+			Day: known}); got.Calls != 1 {
 			t.Errorf("%+v", got)
 		}
 		// A replica that gets nothing tells it to the others, too.
@@ -258,8 +263,8 @@ func TestManyAsksAreOneCommand(t *testing.T) {
 		var asks []ratelimit.Demand
 		for i := range ratelimit.MaxDemands {
 			asks = append(asks, ratelimit.Demand{Name: ratelimit.Name{Per: "user", Value: fmt.Sprintf("u:%d{}", i)},
-				Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3), Need: 1,
-				Seq: int64(i)})
+				Bounds: tenant.Bounds{CallsPerSecond: 10, Burst: 10, PerDay: 5, Concurrent: 3}, Want: int64(i % 3),
+				Need: 1, Seq: int64(i)})
 		}
 		// Redis knows the script from now on
 		if _, err := l.Exchange(context.Background(), ratelimit.Owner{ID: "acme"}, asks[:2]); err != nil {

@@ -128,7 +128,8 @@ func TestRegistrationsManifestsFull(t *testing.T) {
 			registry.ErrManifests) {
 			t.Error(err)
 		}
-		if err := r.Register(t.Context(), bringing("10.0.0.5:1", "l", strings.Repeat("a", quarter)), false, 9); err != nil {
+		if err := r.Register(t.Context(), bringing("10.0.0.5:1", "l", strings.Repeat("a", quarter)), false,
+			9); err != nil {
 			t.Error("one that is there: ", err)
 		}
 		if err := r.Register(t.Context(), registration("10.0.0.2:1", "l"), true, 9); err != nil {

@@ -44,7 +44,8 @@ func (p *PermitStore) Exchange(ctx context.Context, capability string, wants []r
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range wants {
-				sent[i] = permitScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+				sent[i] = permitScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]),
+					p.args(capability, &wants[i])...)
 			}
 			return nil
 		})

@@ -277,8 +277,8 @@ func (p *Policies) Watch(ctx context.Context, changed func(uint64, policy.Change
 	p.subscribe(ctx, channel, func(message string) {
 		if all, ok := splitWords(message, 6); ok {
 			if version, err := strconv.ParseUint(all[0], 10, 64); err == nil {
-				changed(version, policy.Change{Tenant: all[1], Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4],
-					Tool: all[5]}})
+				changed(version, policy.Change{Tenant: all[1],
+					Name: policy.Name{User: all[2], Agent: all[3], Capability: all[4], Tool: all[5]}})
 				return
 			}
 		}

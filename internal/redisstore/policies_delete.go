@@ -55,7 +55,8 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 	for _, tenant := range tenants {
 		for _, set := range []*Policies{p, p.Candidates()} {
 			for left := 1; left > 0; {
-				if left, err = p.run(ctx, deleteToolScript, set.ruleKeys(tenant, n), deleteToolBatch).Int(); err != nil {
+				if left, err = p.run(ctx, deleteToolScript, set.ruleKeys(tenant, n),
+					deleteToolBatch).Int(); err != nil {
 					return err
 				}
 			}

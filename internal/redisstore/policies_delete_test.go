@@ -17,7 +17,8 @@ func TestRulesOfAToolAreDeleted(t *testing.T) {
 		gone := []policy.Rule{
 			rule("", policy.Name{Capability: "weather", Tool: "forecast"}, call.Allow),
 			rule("acme", policy.Name{Capability: "weather", Tool: "forecast"}, call.Ask),
-			rule("acme", policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: "forecast"}, call.Allow),
+			rule("acme", policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: "forecast"},
+				call.Allow),
 			rule("{acme}:", policy.Name{Agent: "bot", Capability: "weather", Tool: "forecast"}, call.Block),
 		}
 		stay := []policy.Rule{
@@ -73,7 +74,8 @@ func TestManyRulesAreDeleted(t *testing.T) {
 	p := open(t, redisstore.Config{}).Policies()
 	var last policy.Rule
 	for i := range 2100 {
-		last = rule("acme", policy.Name{User: fmt.Sprint("user-", i), Capability: "weather", Tool: "forecast"}, call.Allow)
+		last = rule("acme", policy.Name{User: fmt.Sprint("user-", i), Capability: "weather", Tool: "forecast"},
+			call.Allow)
 		set(t, p, last)
 	}
 	check.Must(t, p.DeleteTool(t.Context(), "weather", "forecast"))

@@ -91,7 +91,8 @@ func TestRulesAreListed(t *testing.T) {
 			}
 			for _, r := range rules {
 				got = append(got, r.User)
-				if r.Verdict != call.Ask || r.By != `an "admin"` || r.Tenant != "acme" || time.Since(r.At).Abs() > time.Hour {
+				if r.Verdict != call.Ask || r.By != `an "admin"` || r.Tenant != "acme" ||
+					time.Since(r.At).Abs() > time.Hour {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -149,7 +150,8 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 			t.Errorf("deleted and set: %+v", r)
 		}
 		if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, p.Key("acme"), "::weather:forecast", `{"verdict":"allow","by":"x,\"at\":7}","at":1000}`).Err()
+			return r.HSet(ctx, p.Key("acme"), "::weather:forecast",
+				`{"verdict":"allow","by":"x,\"at\":7}","at":1000}`).Err()
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -169,8 +171,8 @@ func TestAMalformedRuleBlocks(t *testing.T) {
 		s := open()
 		p := s.Policies()
 		n := policy.Name{Capability: "weather", Tool: "forecast"}
-		for i, text := range []string{"", "allow", "{}", `{"verdict":"ALLOW"}`, `{"verdict":"allow"`, `{"verdict":2}`, "[]",
-			"\xff"} {
+		for i, text := range []string{"", "allow", "{}", `{"verdict":"ALLOW"}`, `{"verdict":"allow"`, `{"verdict":2}`,
+			"[]", "\xff"} {
 			set(t, p, rule("acme", n, call.Allow))
 			if err := s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				return r.HSet(ctx, p.Key("acme"), "::weather:forecast", text).Err()

@@ -58,7 +58,8 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 	}
 	register := func(sum, text string) (string, error) {
 		return r.run(ctx, registerScript, r.keys(), r.channel("registry"), r.epoch,
-			fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most, sum, text, registry.MaxManifests).Text()
+			fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most, sum, text,
+			registry.MaxManifests).Text()
 	}
 	sum := sumOf(g)
 	answer, err := register(sum, "")
@@ -103,7 +104,8 @@ func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease st
 
 // Read implements registry.Leases.
 func (r *Registrations) Read(ctx context.Context, since string) (registry.Reading, error) {
-	answer, err := r.run(ctx, readScript, r.keys(), r.channel("registry"), r.epoch, since, silence.Milliseconds()).Slice()
+	answer, err := r.run(ctx, readScript, r.keys(), r.channel("registry"), r.epoch, since,
+		silence.Milliseconds()).Slice()
 	if err != nil {
 		return registry.Reading{}, err
 	}
@@ -200,8 +202,8 @@ func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
 	return registry.Registration{
 		Capability: key.Capability, Addr: key.Addr, Pinned: rest.Pinned, Weight: rest.Weight, Zone: rest.Zone,
 		Session: rest.Session, Tenant: rest.Tenant,
-		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings, TTL: time.Duration(ttl) * time.Millisecond,
-		Lease: lines[0],
+		Dialect: dialect, MaxConcurrent: rest.MaxConcurrent, Manifest: brings,
+		TTL: time.Duration(ttl) * time.Millisecond, Lease: lines[0],
 	}, ok
 }
 

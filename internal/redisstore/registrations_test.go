@@ -49,7 +49,8 @@ func TestRegistrations(t *testing.T) {
 		for _, g := range []*registry.Registration{first, second} {
 			check.Must(t, a.Register(t.Context(), g, false, 2))
 		}
-		if err := a.Register(t.Context(), registration("10.0.0.9:1", "l3"), false, 2); !errors.Is(err, registry.ErrFull) {
+		if err := a.Register(t.Context(), registration("10.0.0.9:1", "l3"), false, 2); !errors.Is(err,
+			registry.ErrFull) {
 			t.Error(err)
 		}
 		got := reading(t, b, "")
@@ -164,12 +165,13 @@ func TestRegistrationsMalformed(t *testing.T) {
 		keys := r.Keys()
 		err := r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) error {
 			return errors.Join(
-				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1", "l\n1\n[]",
-					"weather d:1", "l\n-1\n{}",
-					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1", "l\n1000\n{\"pinned\":[\"10.0.0.7\"]}",
-					"weather g:1", "\x00\xff",
+				c.HSet(ctx, keys[0], "x", "", "weather a:1", "l\n1", "weather b:1", "l\nx\n{}", "weather c:1",
+					"l\n1\n[]", "weather d:1", "l\n-1\n{}",
+					"weather e:1", "l\n1000\n{\"dialect\":\"klingon\"}", "weather f:1",
+					"l\n1000\n{\"pinned\":[\"10.0.0.7\"]}", "weather g:1", "\x00\xff",
 					"weather h:1", "l\n1000\n{\"manifest\":\"0\"}").Err(),
-				c.HIncrBy(ctx, keys[3], "version", 1).Err(), c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
+				c.HIncrBy(ctx, keys[3], "version", 1).Err(),
+				c.ZAdd(ctx, keys[2], redis.Z{Score: 9e15, Member: "nonsense"}).Err())
 		})
 		check.Must(t, err)
 		got := reading(t, r, before.Version)

@@ -124,8 +124,8 @@ func (s *Store) countReplicas(ctx context.Context) {
 		return
 	}
 	if r.replicas == 0 && most > 0 && s.cfg.WaitReplicas == 0 {
-		s.cfg.Log.Warn("redis has replicas and wait_replicas is not set: after a failover an approval may be used twice",
-			"replicas", most)
+		s.cfg.Log.Warn("redis has replicas and wait_replicas is not set: after a failover an approval may be used "+
+			"twice", "replicas", most)
 	}
 	r.replicas = most
 }

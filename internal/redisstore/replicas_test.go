@@ -82,7 +82,8 @@ func TestAnApprovalRunsOnceAcrossAFailover(t *testing.T) {
 			t.Errorf("%s ran %d times", id, ran[id])
 		}
 	}
-	if found, err := again.Idempotency().Begin(t.Context(), claimed("f")); err != nil || found.State != idempotency.Mine {
+	if found, err := again.Idempotency().Begin(t.Context(), claimed("f")); err != nil ||
+		found.State != idempotency.Mine {
 		t.Errorf("a key whose call never ran: %+v, %v", found, err)
 	}
 }
@@ -141,7 +142,8 @@ func TestUsesWaitOnEveryRedis(t *testing.T) {
 					timeout = never
 				}
 				st := open(t, redisstore.Config{
-					URL: url(), Prefix: fmt.Sprintf("cg:test-%d:", servers.tests.Add(1)), WaitReplicas: wait, WaitTimeout: timeout,
+					URL: url(), Prefix: fmt.Sprintf("cg:test-%d:", servers.tests.Add(1)), WaitReplicas: wait,
+					WaitTimeout: timeout,
 				}).Approvals()
 				w := approved(t, st, "apr_1")
 				if got := runs(t, st, w, "apr_1", "a"); got != want {

@@ -169,7 +169,8 @@ func (s *Sessions) decodePin(key string, answer *redis.Cmd) (affinity.BindResult
 		s.malformed(key)
 	}
 	return affinity.BindResult{
-		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1", Age: time.Duration(age) * time.Millisecond,
+		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1",
+		Age:   time.Duration(age) * time.Millisecond,
 		Users: map[string]affinity.Users{"none": affinity.NoGateway, "this": affinity.ThisGateway}[words[5]],
 	}, nil
 }

@@ -88,7 +88,8 @@ func TestBindMany(t *testing.T) {
 		a, b := open().Sessions(), open().Sessions()
 		var all []affinity.Binding
 		for i := range 200 {
-			all = append(all, binding(affinity.Session{Tenant: "default", Capability: "caps", ID: fmt.Sprint(i)}, "a:1", 0))
+			all = append(all, binding(affinity.Session{Tenant: "default", Capability: "caps", ID: fmt.Sprint(i)}, "a:1",
+				0))
 		}
 		bind(t, b, binding(all[7].Session, "b:1", 3))
 		got, err := a.Bind(t.Context(), all)
@@ -118,7 +119,8 @@ func TestUsersOfPins(t *testing.T) {
 				t.Errorf("%s: %+v", what, got)
 			}
 		}
-		move := func(s *redisstore.Sessions, addr string, moves uint64, from affinity.Pin, idle bool) affinity.BindResult {
+		move := func(s *redisstore.Sessions, addr string, moves uint64, from affinity.Pin,
+			idle bool) affinity.BindResult {
 			to := binding(mine, addr, moves)
 			to.Unused = idle
 			got, err := s.Move(t.Context(), to, from)
@@ -139,11 +141,13 @@ func TestUsersOfPins(t *testing.T) {
 		expect("a moves it, and tells of the loss", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
 		expect("a asks that again", move(a, "b:1", 1, first, true), true, affinity.OtherGateways)
 		second := affinity.Pin{Addr: "b:1", Moves: 1}
-		expect("b comes too late, and is told of the new one", move(b, "c:1", 1, first, true), false, affinity.NoGateway)
+		expect("b comes too late, and is told of the new one", move(b, "c:1", 1, first, true), false,
+			affinity.NoGateway)
 		expect("a moves what b was told of", move(a, "c:1", 2, second, false), true, affinity.OtherGateways)
 		third := affinity.Pin{Addr: "c:1", Moves: 2}
 		expect("b moves what a uses", move(b, "", 3, third, true), true, affinity.OtherGateways)
-		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true, affinity.NoGateway)
+		expect("nobody uses what is nowhere", move(a, "d:1", 4, affinity.Pin{Moves: 3}, false), true,
+			affinity.NoGateway)
 		expect("its only user moves it", move(a, "e:1", 5, affinity.Pin{Addr: "d:1", Moves: 4}, false), true,
 			affinity.ThisGateway)
 	})
@@ -212,7 +216,9 @@ func TestMovesAreTold(t *testing.T) {
 		moves, missed, ended := make(chan move, 10), make(chan struct{}, 10), make(chan struct{})
 		go func() {
 			defer close(ended)
-			a.Watch(ctx, func(s affinity.Session, p affinity.Pin) { moves <- move{s, p} }, func() { missed <- struct{}{} })
+			a.Watch(ctx, func(s affinity.Session, p affinity.Pin) {
+				moves <- move{s, p}
+			}, func() { missed <- struct{}{} })
 		}()
 		check.Received(t, missed, "the subscription")
 		session := affinity.Session{Tenant: "t", Capability: "caps", ID: "ü\"1"}
@@ -301,18 +307,18 @@ func TestArtifacts(t *testing.T) {
 			}
 		}
 		holds("1", "")
-		remember(affinity.Location{Artifact: file("1"), Addr: "a:1"}, affinity.Location{Artifact: file("2"), Addr: "b:1",
-			Authoritative: true})
+		remember(affinity.Location{Artifact: file("1"), Addr: "a:1"},
+			affinity.Location{Artifact: file("2"), Addr: "b:1", Authoritative: true})
 		holds("1", "a:1")
 		holds("2", "b:1")
-		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"}, affinity.Location{Artifact: file("2"), Addr: "c:1",
-			Authoritative: true},
+		remember(affinity.Location{Artifact: file("1"), Addr: "c:1"},
+			affinity.Location{Artifact: file("2"), Addr: "c:1", Authoritative: true},
 			affinity.Location{Artifact: file("3"), Addr: "c:1"})
 		holds("1", "a:1") // an earlier location
 		holds("2", "c:1") // an authoritative one
 		holds("3", "c:1")
-		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps", ID: "1"}); got != "" ||
-			err != nil {
+		if got, err := b.Locate(t.Context(), affinity.Artifact{Tenant: "other", Capability: "caps",
+			ID: "1"}); got != "" || err != nil {
 			t.Errorf("another tenant's: %q, %v", got, err)
 		}
 		if err := p.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
@@ -341,8 +347,8 @@ func TestBoundArtifacts(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Sessions()
 		holding := func(tenant, id string, sure bool) affinity.Location {
-			return affinity.Location{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id}, Addr: "a:1",
-				Authoritative: sure, OwnedOnly: true, TTL: time.Minute}
+			return affinity.Location{Artifact: affinity.Artifact{Tenant: tenant, Capability: "caps", ID: id},
+				Addr: "a:1", Authoritative: sure, OwnedOnly: true, TTL: time.Minute}
 		}
 		for i, step := range []struct {
 			told []affinity.Location
@@ -360,7 +366,8 @@ func TestBoundArtifacts(t *testing.T) {
 				t.Errorf("%d: %v, want %v: %v", i, kept, step.want, err)
 			}
 		}
-		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"}, {"a", "2", "a:1"},
+		for _, test := range []struct{ tenant, id, want string }{{"a", "1", "a:1"}, {"b", "1", "a:1"},
+			{"a", "2", "a:1"},
 			{"b", "2", ""}, {"b", "3", "a:1"}, {"a", "3", ""}} {
 			if got, err := s.Locate(t.Context(), holding(test.tenant, test.id, false).Artifact); got != test.want ||
 				err != nil {

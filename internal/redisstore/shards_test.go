@@ -51,8 +51,9 @@ func TestAShardIsLost(t *testing.T) {
 				n := 0
 				claim := func(node int) error {
 					n++
-					_, err := s.Idempotency().Begin(t.Context(), &idempotency.Claim{Tenant: tenants[node], ID: fmt.Sprint(n),
-						Token: "t", Fingerprint: "p", Lease: time.Hour, TTL: time.Hour, Limit: 10_000})
+					_, err := s.Idempotency().Begin(t.Context(),
+						&idempotency.Claim{Tenant: tenants[node], ID: fmt.Sprint(n), Token: "t", Fingerprint: "p",
+							Lease: time.Hour, TTL: time.Hour, Limit: 10_000})
 					return err
 				}
 				for node := range 3 {
@@ -157,7 +158,8 @@ func (c *onceCutConn) Write(p []byte) (int, error) {
 
 func (c *onceCutConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if err != nil || !c.asks.Load() || bytes.HasPrefix(p[:n], []byte("-NOSCRIPT")) || !c.armed.CompareAndSwap(true, false) {
+	if err != nil || !c.asks.Load() || bytes.HasPrefix(p[:n], []byte("-NOSCRIPT")) ||
+		!c.armed.CompareAndSwap(true, false) {
 		return n, err
 	}
 	_ = c.Close()

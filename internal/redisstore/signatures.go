@@ -72,7 +72,8 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 	}
 	s.rejected[kind].Add(1)
 	now := time.Now().UnixNano()
-	if last := s.lastLogged[kind].Load(); now-last > int64(time.Second) && s.lastLogged[kind].CompareAndSwap(last, now) {
+	if last := s.lastLogged[kind].Load(); now-last > int64(time.Second) &&
+		s.lastLogged[kind].CompareAndSwap(last, now) {
 		c.store.cfg.Log.Warn("a record in redis is not signed by a key of store_key_file; it counts as absent", "kind",
 			kind.String(), "key", key)
 	}

@@ -128,8 +128,8 @@ func TestForgedRules(t *testing.T) {
 			t.Errorf("%s: %+v", tool, found[i])
 		}
 	}
-	if list, _, err := rules.List(t.Context(), "acme", "", 100); err != nil || len(list) != 1 || list[0].Tool != "good" ||
-		list[0].By != "ann" {
+	if list, _, err := rules.List(t.Context(), "acme", "", 100); err != nil || len(list) != 1 ||
+		list[0].Tool != "good" || list[0].By != "ann" {
 		t.Errorf("listed are %+v, %v", list, err)
 	}
 	f.rejected(redisstore.RuleRecord, 5)
@@ -215,7 +215,8 @@ func TestForgedAnswersOfSessions(t *testing.T) {
 	st := f.store.Approvals()
 	ask := func(id string, session byte) approvals.CreateResult {
 		t.Helper()
-		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour, MaxOpen: 9}
+		d := &approvals.Draft{CallSum: approvals.Sum{id[4]}, SessionSum: &approvals.Sum{session}, TTL: time.Hour,
+			MaxOpen: 9}
 		d.ID, d.Tenant, d.Tool = id, "acme", "send"
 		got, err := st.Create(t.Context(), d)
 		check.Must(t, err)

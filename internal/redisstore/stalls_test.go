@@ -56,8 +56,9 @@ func TestRepliesThatWaitInTheProcess(t *testing.T) {
 	server := redistest.Start(t)
 	var reads, writes atomic.Bool
 	log := &lines{}
-	s := open(t, redisstore.Config{URL: server.URL(), Timeout: time.Second, Log: slog.New(slog.NewTextHandler(log, nil)),
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	s := open(t, redisstore.Config{URL: server.URL(), Timeout: time.Second,
+		Log: slog.New(slog.NewTextHandler(log, nil)), Dialer: func(ctx context.Context, network, addr string) (net.Conn,
+			error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 			return &starved{Conn: conn, reads: &reads, writes: &writes}, err
 		}})
@@ -99,11 +100,12 @@ func TestTimeoutsOfABusyProcess(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			var sum atomic.Int64
-			s := open(t, redisstore.Config{URL: server.URL(), Timeout: timeout, Jitter: func(d time.Duration) time.Duration {
-				return d - 1
-			}, Stalled: func() time.Duration {
-				return time.Duration(sum.Add(int64(test.stalls)))
-			}})
+			s := open(t, redisstore.Config{URL: server.URL(), Timeout: timeout,
+				Jitter: func(d time.Duration) time.Duration {
+					return d - 1
+				}, Stalled: func() time.Duration {
+					return time.Duration(sum.Add(int64(test.stalls)))
+				}})
 			p := s.Probe()
 			check.Holds(t, "a first command", func() bool { return p.Set(t.Context(), p.Key("a"), "1") == nil })
 			server.BlackHole()

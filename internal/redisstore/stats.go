@@ -33,8 +33,8 @@ func (p Purpose) String() string {
 
 // Purposes lists all purposes.
 func Purposes() []Purpose {
-	return []Purpose{Watch, Listen, Health, Registry, Session, Permits, Policy, Approvals, Identity, Limits, Idempotency,
-		Engines, RecentCalls}
+	return []Purpose{Watch, Listen, Health, Registry, Session, Permits, Policy, Approvals, Identity, Limits,
+		Idempotency, Engines, RecentCalls}
 }
 
 // Stats count the work of a Store. The counters only grow.
@@ -60,7 +60,8 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	stats := Stats{
-		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(), Malformed: s.counts.malformed.Load(),
+		Commands: make(map[Purpose]int64, purposes), Errors: s.counts.errors.Load(),
+		Malformed:    s.counts.malformed.Load(),
 		Unreplicated: s.counts.unreplicated.Load(),
 		Unavailable:  unavailable, UnavailableSince: since, Embedded: s.server != nil,
 	}

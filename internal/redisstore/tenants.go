@@ -231,8 +231,8 @@ func (t *Tenants) page(ctx context.Context, key, after string, most int) (page [
 		from = "(" + after
 	}
 	err = t.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		page, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, ByLex: true, Start: from, Stop: "+", Count: int64(most) +
-			1}).Result()
+		page, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, ByLex: true, Start: from, Stop: "+",
+			Count: int64(most) + 1}).Result()
 		return err
 	})
 	if len(page) > most {

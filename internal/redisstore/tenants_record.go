@@ -39,8 +39,8 @@ func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
 		r.Limits = new(tenant.Limits)
 		*r.Limits, wrong[3] = tenant.ParseLimits([]byte(text))
 	}
-	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 && parseMillis(&r.Created, f["created"]) &&
-		parseMillis(&r.Updated, f["updated"])
+	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 &&
+		parseMillis(&r.Created, f["created"]) && parseMillis(&r.Updated, f["updated"])
 }
 
 // keyFields are the fields of a new key.

@@ -258,7 +258,8 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 		t.Fatal(k, r)
 	}
 	for field, of := range map[string]string{
-		"tenant": "key", "hash": "key", "scopes": "key", "asserts": "key", "expires": "key", "ends": "key", "revoked": "key",
+		"tenant": "key", "hash": "key", "scopes": "key", "asserts": "key", "expires": "key", "ends": "key",
+		"revoked": "key",
 		"created": "both",
 		"uid":     "tenant", "updated": "tenant", "version": "tenant", "disabled": "tenant", "capabilities": "tenant",
 		"limits": "tenant",

@@ -165,7 +165,8 @@ func (w *Webhooks) Lease(
 			var e webhook.Event
 			if e, ok = eventOf(textAt(list, i), all); ok {
 				tries, _ := list[i+2].(int64)
-				taken = append(taken, webhook.Entry{Event: e, Attempts: int(max(tries, -tries)), Retried: tries < 0, Lease: token})
+				taken = append(taken, webhook.Entry{Event: e, Attempts: int(max(tries, -tries)), Retried: tries < 0,
+					Lease: token})
 			}
 		}
 		if !ok {

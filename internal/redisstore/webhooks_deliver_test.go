@@ -146,15 +146,16 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		})
 		d.stop()
 		e.stop()
-		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+a.Skipped+
-			b.Skipped != 0 {
+		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+
+			a.Skipped+b.Skipped != 0 {
 			t.Errorf("told: %+v, %+v", a, b)
 		}
 		ids := map[string]bool{}
 		for _, got := range r.all {
 			if ids[got.id] = true; got.body.Type != "approval.asked" || !asked[got.body.Data.ID] ||
 				got.body.Data.State != "pending" ||
-				!strings.Contains(got.body.Data.Arguments, `"n"`) || strings.Contains(got.body.Data.Arguments, "hunter2") {
+				!strings.Contains(got.body.Data.Arguments, `"n"`) ||
+				strings.Contains(got.body.Data.Arguments, "hunter2") {
 				t.Errorf("told: %+v", got)
 			}
 		}
@@ -320,7 +321,8 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 		})
 		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
-		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" || r.all[0].body.Data.State != "expired" {
+		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" ||
+			r.all[0].body.Data.State != "expired" {
 			t.Errorf("told: %+v", r.all)
 		}
 	})

@@ -58,8 +58,8 @@ func TestNoTenantFillsTheOutbox(t *testing.T) {
 		put := func(tenant string, n int) (dropped int) {
 			var events []webhook.Event
 			for i := range n {
-				events = append(events, webhook.Event{ID: tenant + cursor[tenant] + "." + strconv.Itoa(i), Tenant: tenant,
-					Approval: "a", Kind: approvals.EventCreated, At: time.Now()})
+				events = append(events, webhook.Event{ID: tenant + cursor[tenant] + "." + strconv.Itoa(i),
+					Tenant: tenant, Approval: "a", Kind: approvals.EventCreated, At: time.Now()})
 			}
 			next := cursor[tenant] + "1"
 			dropped, err := w.Put(t.Context(), tenant, cursor[tenant], next, events, 1000)

@@ -52,9 +52,9 @@ return dropped
 `)
 
 // leaseDueScript leases entries that are due. Where more are due than it may lease, tenants take turns: the next entry
-// is the oldest one of a tenant of which the fewest are leased, among the first 2,000 that are due. It returns the number of entries, of dead letters and of malformed
-// entries, ms until the next entry is due or -1, and for each leased entry its id, text and attempts, which are negative
-// for one that was a dead letter.
+// is the oldest one of a tenant of which the fewest are leased, among the first 2,000 that are due. It returns the
+// number of entries, of dead letters and of malformed entries, ms until the next entry is due or -1, and for each
+// leased entry its id, text and attempts, which are negative for one that was a dead letter.
 //
 // ARGV: lease, maximum, duration of the lease in ms.
 var leaseDueScript = newScript(luaWebhooks + `

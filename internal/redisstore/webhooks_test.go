@@ -61,11 +61,13 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 			e.At.Sub(a.Created).Abs() > time.Second {
 			t.Errorf("read %+v of %+v", e, a)
 		}
-		if again, _, err := two.Notices("ops").Read(t.Context(), r.Tenant, "", 10); err != nil || !slices.Equal(again, events) {
+		if again, _, err := two.Notices("ops").Read(t.Context(), r.Tenant, "", 10); err != nil ||
+			!slices.Equal(again, events) {
 			t.Errorf("another reads %+v, %v", again, err)
 		}
 		for i, want := range []error{nil, webhook.ErrMoved} {
-			if dropped, err := w.Put(t.Context(), r.Tenant, "", next, events, 10); dropped != 0 || !errors.Is(err, want) {
+			if dropped, err := w.Put(t.Context(), r.Tenant, "", next, events, 10); dropped != 0 ||
+				!errors.Is(err, want) {
 				t.Errorf("put %d: %d, %v", i, dropped, err)
 			}
 		}
@@ -73,7 +75,8 @@ func TestEventsAreGatheredOnce(t *testing.T) {
 		if err != nil || len(cursors) != 1 || cursors[r.Tenant] != next {
 			t.Errorf("cursors %q, %v", cursors, err)
 		}
-		if events, again, err := w.Read(t.Context(), r.Tenant, next, 10); err != nil || len(events) != 0 || again != next {
+		if events, again, err := w.Read(t.Context(), r.Tenant, next, 10); err != nil || len(events) != 0 ||
+			again != next {
 			t.Errorf("read %+v, %q, %v", events, again, err)
 		}
 		if events, next, err := w.Read(t.Context(), "nobody", "", 10); err != nil || len(events) != 0 || next == "" {

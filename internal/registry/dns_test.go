@@ -210,7 +210,8 @@ func TestDNSSRV(t *testing.T) {
 			[]dnsmessage.SRVResource{
 				dnstest.SRV(1, 0, 7, "a.test."), dnstest.SRV(1, 0, 8, "b.test."),
 			}, 50, []string{
-				"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns", "c 192.0.2.3:8 50 weather.test dns",
+				"c 192.0.2.1:7 50 weather.test dns", "c 192.0.2.2:8 50 weather.test dns",
+				"c 192.0.2.3:8 50 weather.test dns",
 			},
 		},
 		"weight 0 in the file": {
@@ -220,7 +221,8 @@ func TestDNSSRV(t *testing.T) {
 			[]dnsmessage.SRVResource{
 				dnstest.SRV(1, 65535, 7, "a.test."), dnstest.SRV(1, 6553, 8, "b.test."),
 			}, 100, []string{
-				"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns", "c 192.0.2.3:8 999 weather.test dns",
+				"c 192.0.2.1:7 10000 weather.test dns", "c 192.0.2.2:8 999 weather.test dns",
+				"c 192.0.2.3:8 999 weather.test dns",
 			},
 		},
 		"lowest priority only": {

@@ -121,8 +121,8 @@ func TestManifestsRefused(t *testing.T) {
 			}
 		}
 		trust(false)
-		if _, err := w.Register(t.Context(), brings("10.0.0.8:1", "weather: 1")); reason(t, err) != "MANIFEST_FORBIDDEN" ||
-			!strings.Contains(err.Error(), "registration.manifests") {
+		if _, err := w.Register(t.Context(), brings("10.0.0.8:1", "weather: 1")); reason(t,
+			err) != "MANIFEST_FORBIDDEN" || !strings.Contains(err.Error(), "registration.manifests") {
 			t.Error(err)
 		}
 		w.sees(t, seven)
@@ -168,7 +168,8 @@ func TestParseSum(t *testing.T) {
 		t.Error(got, ok)
 	}
 	for _, text := range []string{
-		"", "00", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("0", 66), strings.ToUpper(sum.String()),
+		"", "00", strings.Repeat("0", 63), strings.Repeat("0", 65), strings.Repeat("0", 66),
+		strings.ToUpper(sum.String()),
 		strings.Repeat("x", 64),
 	} {
 		if got, ok := registry.ParseSum(text); ok {

@@ -41,6 +41,6 @@ type Member struct {
 // compare orders members by capability, then address, then source.
 func compare(a, b Member) int {
 	return cmp.Or(strings.Compare(a.Capability, b.Capability), strings.Compare(a.Addr, b.Addr),
-		cmp.Compare(a.Source, b.Source), strings.Compare(a.ServerName, b.ServerName), strings.Compare(a.Session, b.Session),
-		strings.Compare(a.Tenant, b.Tenant))
+		cmp.Compare(a.Source, b.Source), strings.Compare(a.ServerName, b.ServerName),
+		strings.Compare(a.Session, b.Session), strings.Compare(a.Tenant, b.Tenant))
 }

@@ -43,7 +43,8 @@ func ParseName(entry string) (Name, error) {
 	}
 	host, port, err := net.SplitHostPort(name)
 	if err != nil {
-		return Name{}, fmt.Errorf("%q has no port; write dns:///host:port, or dns:///_grpc._tcp.host for SRV records", name)
+		return Name{}, fmt.Errorf("%q has no port; write dns:///host:port, or dns:///_grpc._tcp.host for SRV records",
+			name)
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return Name{}, fmt.Errorf("%s is an address already; write it without dns:///", host)
@@ -64,8 +65,8 @@ func parseSRV(name string) (Name, error) {
 	if len(service) < 2 || len(proto) < 2 || proto[0] != '_' || !call.IsHostName(service[1:]) ||
 		!call.IsHostName(proto[1:]) || !call.IsHostName(host) {
 		return Name{}, fmt.Errorf(
-			"%q is not a name of SRV records; write dns:///_service._proto.host, as in dns:///_grpc._tcp.weather.tools.svc",
-			name)
+			"%q is not a name of SRV records; write dns:///_service._proto.host, as in "+
+				"dns:///_grpc._tcp.weather.tools.svc", name)
 	}
 	return Name{Host: name}, nil
 }

@@ -295,7 +295,8 @@ func FuzzRegister(f *testing.F) {
 		}
 		for _, p := range g.Pinned {
 			a := p.Addr()
-			if a.Is4In6() || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || p.Port() == 0 {
+			if a.Is4In6() || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() ||
+				p.Port() == 0 {
 				t.Errorf("%q is pinned to %s", addr, p)
 			}
 		}

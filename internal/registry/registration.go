@@ -63,8 +63,8 @@ func (g *Registration) members(to []Member, manifest Sum) []Member {
 		to = append(to, Member{
 			Capability: g.Capability, Addr: addr.String(), ServerName: strings.TrimSuffix(host, "."), Weight: g.Weight,
 			Zone:    g.Zone,
-			Session: g.Session, Tenant: g.Tenant, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent, Manifest: manifest,
-			Source: Lease,
+			Session: g.Session, Tenant: g.Tenant, Dialect: g.Dialect, MaxConcurrent: g.MaxConcurrent,
+			Manifest: manifest, Source: Lease,
 		})
 	}
 	return to
@@ -97,10 +97,12 @@ func (r *Rules) serves(capability string) bool {
 func (r *Rules) check(g *Registration) *call.Refusal {
 	switch {
 	case !call.IsLabel(g.Capability):
-		return invalid("capability", "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end")
+		return invalid("capability", "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either "+
+			"end")
 	case !r.serves(g.Capability):
 		return &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
-			Message:  fmt.Sprintf("no fleet is configured for %s, and registration.capabilities allows none", g.Capability),
+			Message: fmt.Sprintf("no fleet is configured for %s, and registration.capabilities allows none",
+				g.Capability),
 			Metadata: map[string]string{"capability": g.Capability}}
 	case g.TTL < r.MinTTL || g.TTL > r.MaxTTL:
 		return invalid("ttl", fmt.Sprintf("it must be from %s to %s", r.MinTTL, r.MaxTTL))

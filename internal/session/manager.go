@@ -120,8 +120,8 @@ func (m *Manager) Issue(ctx context.Context, kind Kind, s *Session) (cookie stri
 	if err != nil {
 		return "", refusedTooLong
 	}
-	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, KeyName: s.KeyName, Tenant: s.Tenant,
-		Via: s.Via, Issued: s.Issued, Expires: s.Expires}
+	r := Record{ID: s.ID, Kind: kind, Name: s.Name(), User: s.User, Issuer: s.Issuer, Key: s.Key, KeyName: s.KeyName,
+		Tenant: s.Tenant, Via: s.Via, Issued: s.Issued, Expires: s.Expires}
 	if err = m.store.Add(ctx, r); err != nil { // only the list lacks it
 		m.log.Warn("a session is not on the list of sessions", "name", r.Name, "error", err)
 	}
@@ -244,7 +244,8 @@ var (
 	refusedUnrevoked = &call.Refusal{Kind: call.Unavailable, Reason: "SESSIONS_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "the gateway does not reach Redis: the session has ended at this replica alone; try again later"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIONS_UNAVAILABLE",
-		Message: "too many sessions were revoked in a short time; replace operators.session.key_file to end all sessions"}
+		Message: "too many sessions were revoked in a short time; replace operators.session.key_file to end all " +
+			"sessions"}
 	refusedSession = &call.Refusal{Kind: call.Unauthenticated, Reason: "SESSION_INVALID",
 		Message: "the session has ended; sign in again"}
 	refusedTooLong = &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGN_IN_FAILED",

@@ -23,8 +23,8 @@ func parse(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// TestOverrides: the command line and the environment change fields of the file, unless their value is empty. They do not
-// open an admin API that the file closes.
+// TestOverrides: the command line and the environment change fields of the file, unless their value is empty. They do
+// not open an admin API that the file closes.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	const operators = "tenants: []\noperators: {}\n"
@@ -40,11 +40,16 @@ func TestOverrides(t *testing.T) {
 			func(c *config.Config) bool { return c.Listen == listen && c.Admin == "127.0.0.1:8081" }},
 		"redis": {"", settings.Overrides{Redis: &redis, Level: &empty}, "",
 			func(c *config.Config) bool { return c.Redis.URL == redis }},
-		"level":     {"", settings.Overrides{Level: &level}, "", func(c *config.Config) bool { return c.Log.Level < 0 }},
-		"insecure":  {"", settings.Overrides{Insecure: &yes}, "", func(c *config.Config) bool { return c.Operators.Insecure }},
-		"operators": {operators, settings.Overrides{Insecure: &yes}, "admin-insecure: operators in the configuration", nil},
-		"no redis":  {"", settings.Overrides{Redis: &bad}, "redis: the address has an unknown scheme", nil},
-		"no level":  {"", settings.Overrides{Level: &bad}, "log-level", nil},
+		"level": {"", settings.Overrides{Level: &level}, "", func(c *config.Config) bool {
+			return c.Log.Level < 0
+		}},
+		"insecure": {"", settings.Overrides{Insecure: &yes}, "", func(c *config.Config) bool {
+			return c.Operators.Insecure
+		}},
+		"operators": {operators, settings.Overrides{Insecure: &yes}, "admin-insecure: operators in the configuration",
+			nil},
+		"no redis": {"", settings.Overrides{Redis: &bad}, "redis: the address has an unknown scheme", nil},
+		"no level": {"", settings.Overrides{Level: &bad}, "log-level", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,11 +94,13 @@ func TestPeppers(t *testing.T) {
 	dir := t.TempDir()
 	short, hash := filepath.Join(dir, "pepper"), filepath.Join(dir, "hash")
 	check.Must(t, os.WriteFile(short, []byte(strings.Repeat("a", tenant.MinPepper-1)+"\n"), 0o600))
-	if _, err := settings.ReadPepper(short, settings.Files{}); err == nil || !strings.Contains(err.Error(), "has fewer than") {
+	if _, err := settings.ReadPepper(short, settings.Files{}); err == nil ||
+		!strings.Contains(err.Error(), "has fewer than") {
 		t.Error(err)
 	}
 	check.Must(t, os.WriteFile(hash, []byte("hmac-sha256:"+strings.Repeat("0", 64)+"\n"), 0o600))
-	cfg := parse(t, "tenants: [{id: acme, capabilities: ['*'], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: '"+hash+"'}]}]\n")
+	cfg := parse(t, "tenants: [{id: acme, capabilities: ['*'], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: '"+hash+
+		"'}]}]\n")
 	_, err := settings.WithFiles(cfg, settings.Files{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "was made with a pepper, but pepper_file is not set") {
 		t.Error(err)
@@ -147,7 +154,8 @@ func TestHeaderFiles(t *testing.T) {
 	for text, ok := range map[string]bool{"# a comment\n\nAuthorization: Bearer secret\n": true,
 		"grpc-timeout: secret\n": false, "secret\n": false, "a b: secret\n": false} {
 		check.Must(t, os.WriteFile(file, []byte(text), 0o600))
-		s, err := settings.WithFiles(parse(t, "traces: {endpoint: 'h:1', headers_file: '"+file+"'}\n"), settings.Files{}, nil)
+		s, err := settings.WithFiles(parse(t, "traces: {endpoint: 'h:1', headers_file: '"+file+"'}\n"),
+			settings.Files{}, nil)
 		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -123,7 +123,9 @@ func TestLineEqualsSlog(t *testing.T) {
 			*r = telemetry.Record{Call: &call.Call{Tenant: "default", Method: call.Invoke, Capability: "no-such"},
 				Code: 5, Reason: "UNKNOWN_CAPABILITY", Started: r.Started}
 		}, slog.LevelInfo, "NOT_FOUND"},
-		{"traced", func(r *telemetry.Record) { r.Trace = telemetry.TraceID{0x4b, 0xf9, 15: 0x36} }, slog.LevelInfo, "OK"},
+		{"traced", func(r *telemetry.Record) {
+			r.Trace = telemetry.TraceID{0x4b, 0xf9, 15: 0x36}
+		}, slog.LevelInfo, "OK"},
 		{"lost", func(r *telemetry.Record) { r.Code, r.Failure = 14, "UPSTREAM_LOST" }, slog.LevelWarn, "UNAVAILABLE"},
 		{"cancelled", func(r *telemetry.Record) { r.Code, r.Failure = 1, "CLIENT_GONE" }, slog.LevelInfo, "CANCELLED"},
 		{"cut off", func(r *telemetry.Record) { r.Outcome = telemetry.CutOff }, slog.LevelWarn, "OK"},

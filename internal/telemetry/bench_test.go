@@ -109,9 +109,10 @@ func BenchmarkSlog(b *testing.B) {
 		logger.LogAttrs(b.Context(), slog.LevelInfo, "call",
 			slog.String("method", rec.Call.Method.String()), slog.String("dialect", rec.Call.Dialect.String()),
 			slog.String("capability", rec.Call.Capability), slog.String("tool", rec.Call.Tool),
-			slog.String("backend", rec.Backend), slog.String("code", "OK"), slog.String("outcome", rec.Outcome.String()),
-			slog.Int64("bytes_in", rec.BytesIn), slog.Int64("bytes_out", rec.BytesOut),
-			slog.Float64("duration_ms", rec.Ended.Seconds()*1000), slog.Float64("forwarded_ms", rec.Forwarded.Seconds()*1000),
+			slog.String("backend", rec.Backend), slog.String("code", "OK"),
+			slog.String("outcome", rec.Outcome.String()), slog.Int64("bytes_in", rec.BytesIn),
+			slog.Int64("bytes_out", rec.BytesOut), slog.Float64("duration_ms", rec.Ended.Seconds()*1000),
+			slog.Float64("forwarded_ms", rec.Forwarded.Seconds()*1000),
 			slog.Float64("first_byte_ms", rec.FirstByte.Seconds()*1000), slog.String("tenant", rec.Call.Tenant))
 	}
 }

@@ -15,7 +15,8 @@ func (m *Metrics) Add(sources ...metric.Source) error {
 	var failed []error
 	for _, s := range sources {
 		set := s.Metrics()
-		c := &source{set: set, since: m.since, metrics: metrics{}, descs: make(map[*metric.Desc]*prometheus.Desc, len(set.Descs))}
+		c := &source{set: set, since: m.since, metrics: metrics{},
+			descs: make(map[*metric.Desc]*prometheus.Desc, len(set.Descs))}
 		for _, d := range set.Descs {
 			c.descs[d] = c.add(d.Name, d.Help, d.Labels...)
 		}

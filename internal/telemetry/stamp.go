@@ -28,7 +28,8 @@ type stamp struct {
 func (c *clock) at(t time.Time) stamp {
 	s := c.now.Load()
 	if s == nil || s.unix != t.Unix() || s.zone != t.Location() {
-		s = &second{unix: t.Unix(), zone: t.Location(), prefix: t.Format("2006-01-02T15:04:05"), suffix: t.Format("Z07:00")}
+		s = &second{unix: t.Unix(), zone: t.Location(), prefix: t.Format("2006-01-02T15:04:05"),
+			suffix: t.Format("Z07:00")}
 		c.now.Store(s)
 	}
 	return stamp{s, uint32(t.Nanosecond())}

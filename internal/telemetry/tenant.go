@@ -199,11 +199,12 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 		"tenant", "direction")
 	m.shed = m.add("shed_total", "Calls of a tenant that were rejected because of overload."+other,
 		"tenant")
-	m.shedBy = m.add("tenant_shed_total", "Calls of a tenant that were rejected because of overload, by the limit that "+
-		"rejected them."+other, "tenant", "limit")
+	m.shedBy = m.add("tenant_shed_total",
+		"Calls of a tenant that were rejected because of overload, by the limit that "+"rejected them."+other, "tenant",
+		"limit")
 	m.limited = m.add("tenant_limited_total",
-		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant", "limit",
-		"mode")
+		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant",
+		"limit", "mode")
 	return m
 }
 

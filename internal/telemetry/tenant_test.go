@@ -111,8 +111,8 @@ func TestATenantNamedOther(t *testing.T) {
 	}
 }
 
-// TestRejectionsOfTenants: calls that overload or a limit rejects are counted by the limit; a shadow limit has series of
-// its own.
+// TestRejectionsOfTenants: calls that overload or a limit rejects are counted by the limit; a shadow limit has series
+// of its own.
 func TestRejectionsOfTenants(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(t, telemetry.MetricsConfig{Tenants: 1})
@@ -130,7 +130,8 @@ func TestRejectionsOfTenants(t *testing.T) {
 			t.Errorf("%s = %q, want %s", series, got[series], want)
 		}
 	}
-	if n, ok := got[`capgate_tenant_limited_total{limit="`+call.CallsPerSecond.String()+`",mode="enforced",tenant="acme"}`]; ok {
+	if n, ok := got[`capgate_tenant_limited_total{limit="`+call.CallsPerSecond.String()+
+		`",mode="enforced",tenant="acme"}`]; ok {
 		t.Errorf("a shadow limit has rejected %s calls", n)
 	}
 }

@@ -133,7 +133,8 @@ func TestCertificates(t *testing.T) {
 		}
 		who, refusal := certificates.Authenticate(t.Context(), claim)
 		who.Validity = nil
-		if test.known && (who != test.want || reasonOf(refusal) != test.reason) || !test.known && who.Tenant != "remote" {
+		if test.known && (who != test.want || reasonOf(refusal) != test.reason) ||
+			!test.known && who.Tenant != "remote" {
 			t.Errorf("%s: asked: %+v, %v", name, who, refusal)
 		}
 	}

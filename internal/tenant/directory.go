@@ -33,7 +33,9 @@ func (d *Directory) Replace(all map[string]*Settings) { d.file.Store(&all) }
 
 // File returns the tenants of the configuration in the order of their ids.
 func (d *Directory) File() []*Settings {
-	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int { return strings.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(*d.file.Load()), func(a, b *Settings) int {
+		return strings.Compare(a.ID, b.ID)
+	})
 }
 
 // InFile returns the settings of a tenant of the configuration, or nil.

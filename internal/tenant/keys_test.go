@@ -64,7 +64,8 @@ func TestIdentify(t *testing.T) {
 					tenant.Identity{Tenant: "globex", User: "ann", Agent: "bot", Key: both.ID,
 						Scopes: tenant.Read | tenant.Admin, Asserts: tenant.User | tenant.Agent}, ""},
 				"asserts the agent": {tenant.Credentials{Credential: ofAgent, User: "ann", Agent: "bot"},
-					tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke, Asserts: tenant.Agent}, ""},
+					tenant.Identity{Tenant: "globex", Agent: "bot", Key: agent.ID, Scopes: tenant.Invoke,
+						Asserts: tenant.Agent}, ""},
 				"asserts too much": {tenant.Credentials{Credential: ofBoth, User: long, Agent: ""},
 					tenant.Identity{Tenant: "globex", Key: both.ID}, "IDENTITY_INVALID"},
 				"expired": {tenant.Credentials{Credential: ofLate, User: "", Agent: ""},
@@ -75,7 +76,8 @@ func TestIdentify(t *testing.T) {
 					tenant.Identity{Tenant: "acme", Key: old.ID, Scopes: tenant.Invoke}, ""},
 			} {
 				for range 2 { // first by its hash, then from the cache
-					if got, _, refusal := keys.Lookup(test.claim); got != test.want || reasonOf(refusal) != test.reason {
+					if got, _, refusal := keys.Lookup(test.claim); got != test.want ||
+						reasonOf(refusal) != test.reason {
 						t.Errorf("%s: %+v, %v", what, got, refusal)
 					}
 				}
@@ -100,30 +102,32 @@ func TestForgedKeys(t *testing.T) {
 	forged := []string{
 		"", "cg_", "cg_" + id, "cg_" + id + "_", good[:len(good)-1], good + "a", " " + good, good +
 			"\n", strings.ToUpper(good), "CG" + good[2:],
-		"xx" + good[2:], good[3:], string(flipped), tenant.Credential(id, othersSecret), tenant.Credential(stranger, secret),
-		tenant.Credential(stranger, itsSecret), tenant.Credential(id, strings.Repeat("a", 32)),
-		tenant.Credential(id, strings.Repeat("\x00", 32)),
+		"xx" + good[2:], good[3:], string(flipped), tenant.Credential(id, othersSecret),
+		tenant.Credential(stranger, secret), tenant.Credential(stranger, itsSecret),
+		tenant.Credential(id, strings.Repeat("a", 32)), tenant.Credential(id, strings.Repeat("\x00", 32)),
 		strings.Replace(good, "_", "-", 2), tenant.Credential(id, key.Hash.String()),
 		tenant.Credential(id, key.Hash.String()[7:39]),
 		strings.Repeat("cg_", 1000), "\xff" + good[1:], "Bearer " + good,
 	}
 	for round := range 2 {
 		for _, f := range forged {
-			if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: f}); reasonOf(refusal) != "CREDENTIAL_INVALID" ||
-				who != (tenant.Identity{}) {
+			if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: f}); reasonOf(
+				refusal) != "CREDENTIAL_INVALID" || who != (tenant.Identity{}) {
 				t.Errorf("round %d: %q: %+v, %v", round, f, who, refusal)
 			} else if strings.Contains(refusal.Message, secret) {
 				t.Errorf("the refusal tells the secret")
 			}
 		}
-		if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: good}); refusal != nil || who.Tenant != "acme" {
+		if who, _, refusal := keys.Lookup(tenant.Credentials{Credential: good}); refusal != nil ||
+			who.Tenant != "acme" {
 			t.Errorf("the real one: %+v, %v", who, refusal)
 		}
 	}
 	for n := range 4096 { // some of these have a digest that begins like that of the real one, which is remembered
 		digits := fmt.Sprintf("%032b", n)
 		guess := tenant.Credential(id, strings.NewReplacer("0", "a", "1", "b").Replace(digits))
-		if _, _, refusal := keys.Lookup(tenant.Credentials{Credential: guess}); reasonOf(refusal) != "CREDENTIAL_INVALID" {
+		if _, _, refusal := keys.Lookup(tenant.Credentials{Credential: guess}); reasonOf(
+			refusal) != "CREDENTIAL_INVALID" {
 			t.Fatalf("%q: %v", guess, refusal)
 		}
 	}
@@ -163,7 +167,10 @@ func TestReplacedKeys(t *testing.T) {
 // TestAKnownKeyCostsNothing: cached keys and malformed ones cause no allocation.
 func TestAKnownKeyCostsNothing(t *testing.T) {
 	for name, pepper := range peppers {
-		key, good := issue("acme", pepper, func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = epoch.Add(time.Hour) })
+		key, good := issue("acme", pepper, func(k *tenant.Key) {
+			k.Asserts = tenant.User
+			k.Expires = epoch.Add(time.Hour)
+		})
 		keys := keysOf(pepper, key)
 		for _, credential := range []string{good, "garbled"} {
 			if n := testing.AllocsPerRun(100,

@@ -160,7 +160,8 @@ func (l *Limit) Check(before []Limit) error {
 	case l.Per != "" && l.Per != "user" && l.Per != "agent" && l.Per != "capability":
 		return errors.New("per must be user, agent or capability")
 	case l.Per == "" && anyName(l.Capability) && anyName(l.Tool):
-		return errors.New("it must name a capability or a tool, or set per; limits for all calls belong outside of each")
+		return errors.New("it must name a capability or a tool, or set per; limits for all calls belong outside of " +
+			"each")
 	case len(l.Capability) > 63 || len(l.Tool) > 128:
 		return errors.New("the name of a capability has at most 63 bytes, that of a tool 128")
 	case l.Empty():

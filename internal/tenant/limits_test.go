@@ -26,7 +26,8 @@ func TestLimitsOfNothing(t *testing.T) {
 // TestLimitsThatAreThere: stored limits are accepted although they could not be set any more.
 func TestLimitsThatAreThere(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{`{"per_day":5,"per_month":4}`, `{"each":[{"per":"user","per_day":5,"per_month":4}]}`} {
+	for _, text := range []string{`{"per_day":5,"per_month":4}`,
+		`{"each":[{"per":"user","per_day":5,"per_month":4}]}`} {
 		l, err := tenant.ParseLimits([]byte(text))
 		if err != nil || l.CheckNew() == nil {
 			t.Errorf("%s: %v; set now: %v", text, err, l.CheckNew())
@@ -41,8 +42,8 @@ func TestLimitsThatAreThere(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500, "2 GB": 2e9,
-		"1TiB": 1 << 40} {
+	for text, want := range map[string]int64{"0": 0, "4096": 4096, "1B": 1, "10MiB": 10 << 20, "1.5kB": 1500,
+		"2 GB": 2e9, "1TiB": 1 << 40} {
 		if got, ok := tenant.ParseSize(text); !ok || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, ok, want)
 		}

@@ -107,8 +107,9 @@ var conflicts = [...]*call.Refusal{
 	AgentPart:  conflict("agent", "of one agent, and the credential or x-agent-id names another"),
 	SessionPart: conflict("session",
 		"of one session, and the message, x-session-id or the signed URL names another"),
-	DialectPart: conflictOf("dialect", "of one dialect, and this one is of another, or of none; the JSON API and capgate "+
-		"invoke use the doc dialect: call in that of the listener, or call the public port"),
+	DialectPart: conflictOf("dialect",
+		"of one dialect, and this one is of another, or of none; the JSON API and capgate "+
+			"invoke use the doc dialect: call in that of the listener, or call the public port"),
 }
 
 // conflict returns the refusal of a call that names another value than its listener, and could name none.

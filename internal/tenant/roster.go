@@ -106,9 +106,10 @@ func (r *Roster) Check(ctx context.Context, name string) error {
 		return nil
 	}
 	names, _, _ := r.Page(ctx, "", rosterNames) // without names the error is less helpful
-	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Metadata: map[string]string{"tenant": clip(name)},
-		Message: fmt.Sprintf("there is no tenant %q%s; this gateway has %s", clip(name),
-			nearest.Hint(name, names), r.some(ctx))}
+	return &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN",
+		Metadata: map[string]string{"tenant": clip(name)},
+		Message: fmt.Sprintf("there is no tenant %q%s; this gateway has %s", clip(name), nearest.Hint(name, names),
+			r.some(ctx))}
 }
 
 // some names the first tenants, and tells how to list all.

@@ -111,7 +111,8 @@ func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 	key, _ := storedKey("acme", nil)
 	s := newStore(key)
 	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
-		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}), &sharedKeys{}
+		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}),
+			&sharedKeys{}
 		signatures := tenant.NewSignatures(stored.Directory(), all, shared, nil)
 		token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
 		s.set(func() { s.unavailable = true })

@@ -324,7 +324,10 @@ func TestIdentities(t *testing.T) {
 
 func knownOf(tb testing.TB) (*tenant.Authenticators, string) {
 	tb.Helper()
-	key, good := storedKey("acme", func(k *tenant.Key) { k.Asserts = tenant.User; k.Expires = time.Now().Add(time.Hour) })
+	key, good := storedKey("acme", func(k *tenant.Key) {
+		k.Asserts = tenant.User
+		k.Expires = time.Now().Add(time.Hour)
+	})
 	stored := tenant.NewStored(newStore(key), tenant.Options{})
 	all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 	if _, refusal := all.Authenticate(tb.Context(), tenant.Credentials{Credential: good}); refusal != nil {
@@ -337,7 +340,8 @@ func knownOf(tb testing.TB) (*tenant.Authenticators, string) {
 func TestAKnownStoredKeyCostsNothing(t *testing.T) {
 	all, good := knownOf(t)
 	if n := testing.AllocsPerRun(100, func() {
-		if _, known, refusal := all.Lookup(tenant.Credentials{Credential: good, User: "ann"}); !known || refusal != nil {
+		if _, known, refusal := all.Lookup(tenant.Credentials{Credential: good, User: "ann"}); !known ||
+			refusal != nil {
 			t.Error(known, refusal)
 		}
 	}); n != 0 {

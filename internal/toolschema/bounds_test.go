@@ -48,10 +48,11 @@ func TestCostlySchemas(t *testing.T) {
 		"at most": {`{"pattern":"` + strings.Repeat("(a{0,1000})", 6) + `"}`, "a pattern repeats too much"},
 		"classes": {`{"pattern":"(\\pL{500}){1}"}`, "a pattern repeats too much"},
 		"long":    {`{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "a pattern has 5000 bytes"},
-		"names":   {`{"patternProperties":{"` + strings.Repeat("(a{1000})", 6) + `":true}}`, "a pattern repeats too much"},
-		"number":  {`{"minimum":1e999999}`, "out of the range of a double"},
-		"digits":  {`{"maximum":` + strings.Repeat("9", 10_000) + `}`, "512 digits"},
-		"values":  {`{"enum":[` + strings.Repeat("0,", 125_000) + `0]}`, ""},
+		"names": {`{"patternProperties":{"` + strings.Repeat("(a{1000})", 6) + `":true}}`,
+			"a pattern repeats too much"},
+		"number": {`{"minimum":1e999999}`, "out of the range of a double"},
+		"digits": {`{"maximum":` + strings.Repeat("9", 10_000) + `}`, "512 digits"},
+		"values": {`{"enum":[` + strings.Repeat("0,", 125_000) + `0]}`, ""},
 		"dynamic": {`{"$dynamicRef":"#a","items":{"$ref":"b"},
 			"$defs":{"a":{"$dynamicAnchor":"a"},"b":{"$id":"b","$dynamicAnchor":"a"}}}`,
 			"$dynamicRef or $recursiveRef and more than one $id"},
@@ -60,7 +61,8 @@ func TestCostlySchemas(t *testing.T) {
 		"many kinds":          {`{"oneOf":[` + strings.Repeat(`{"required":["a"]},`, 1000) + `true]}`, ""},
 	} {
 		_, err := toolschema.Compile([]byte(test.text))
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(),
+			test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -98,7 +100,8 @@ func TestCostlyArguments(t *testing.T) {
 		"long but cheap": {unique, `["` + strings.Repeat("x", 8<<20) + `"]`, ""},
 	} {
 		err := test.schema.Check(t.Context(), []byte(test.args))
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(),
+			test.want)) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -210,8 +213,8 @@ func BenchmarkCostliest(b *testing.B) {
 			`[` + strings.Repeat("{},", 5000) + `{}]`},
 		"pattern": {`{"items":{"pattern":"(x+x+)+y"}}`, `["` + strings.Repeat("x", 1<<20) + `"]`},
 		"numbers": {`{"items":{"multipleOf":0.7}}`, `[` + strings.Repeat(strings.Repeat("7", 300)+",", 10_000) + `7]`},
-		"unique": {`{"uniqueItems":true}`, `[` + strings.Repeat("1111111111111111111111,", 1) + strings.Repeat("[1],[2],",
-			30_000) + `7]`},
+		"unique": {`{"uniqueItems":true}`, `[` + strings.Repeat("1111111111111111111111,", 1) +
+			strings.Repeat("[1],[2],", 30_000) + `7]`},
 	} {
 		s := compile(b, test.schema)
 		b.Run(name, func(b *testing.B) {

@@ -70,7 +70,8 @@ func (c *checker) undeclared(s *jsonschema.Schema, name []byte) bool {
 	}
 	c.path = append(c.path, segment{name: []byte(text)})
 	c.found = append(c.found, Violation{Pointer: c.pointer(),
-		Reason: short("is not a property that is allowed" + nearest.Hint(text, slices.Sorted(maps.Keys(s.Properties))))})
+		Reason: short("is not a property that is allowed" +
+			nearest.Hint(text, slices.Sorted(maps.Keys(s.Properties))))})
 	c.path = c.path[:len(c.path)-1]
 	return false
 }

@@ -32,8 +32,8 @@ func (m maker) value(depth int) any {
 		}
 		return a
 	}
-	return m.pick(nil, true, false, 0, 1, json.Number("1.0"), 2, 2.5, -1, json.Number("1e2"), json.Number("100"), "", "a",
-		"ab", "é", "2020-01-01",
+	return m.pick(nil, true, false, 0, 1, json.Number("1.0"), 2, 2.5, -1, json.Number("1e2"), json.Number("100"), "",
+		"a", "ab", "é", "2020-01-01",
 		json.Number("123456789012345678901234567890"))
 }
 
@@ -74,8 +74,8 @@ func (m maker) schema(depth int) any {
 func (m maker) assertion(s map[string]any) {
 	switch m.IntN(14) {
 	case 0, 1:
-		s["type"] = m.pick("object", "array", "string", "number", "integer", "null", "boolean", []any{"integer", "string"},
-			[]any{"object", "array"})
+		s["type"] = m.pick("object", "array", "string", "number", "integer", "null", "boolean",
+			[]any{"integer", "string"}, []any{"object", "array"})
 	case 2:
 		s["enum"] = []any{m.value(1), m.value(1), m.value(2)}
 	case 3:
@@ -85,7 +85,8 @@ func (m maker) assertion(s map[string]any) {
 	case 5:
 		s["multipleOf"] = m.pick(1, 2, 0.5)
 	case 6:
-		s[m.pick("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties").(string)] = m.IntN(3)
+		s[m.pick("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties").(string)] = m.IntN(
+			3)
 	case 7:
 		s["pattern"] = m.pick("^a", "b$", "^.$")
 	case 8:

@@ -55,7 +55,8 @@ func compilePattern(text string) (*pattern, error) {
 }
 
 // unicodeEscape is one of ECMA-262: a code unit of UTF-16, or a pair of them.
-var unicodeEscape = regexp.MustCompile(`\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\u\{`)
+var unicodeEscape = regexp.MustCompile(
+	`\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\u\{`)
 
 var halfOfPair = regexp.MustCompile(`^[dD][89a-fA-F]`)
 

@@ -55,14 +55,16 @@ func TestSecretsOfServers(t *testing.T) {
 		s, err := toolschema.CompileLenient([]byte(test.text))
 		check.Must(t, err)
 		begin := time.Now()
-		if top := s.Secrets(); !top.Member(test.secret).Secret() || test.other != "" && top.Member(test.other).Secret() {
+		if top := s.Secrets(); !top.Member(test.secret).Secret() ||
+			test.other != "" && top.Member(test.other).Secret() {
 			t.Errorf("%s: %s is shown, or %s is not", name, test.secret, test.other)
 		}
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
-	s, err := toolschema.CompileLenient([]byte(`{"items":[{},{"writeOnly":true}],"additionalItems":{"format":"password"}}`))
+	s, err := toolschema.CompileLenient(
+		[]byte(`{"items":[{},{"writeOnly":true}],"additionalItems":{"format":"password"}}`))
 	check.Must(t, err)
 	if of := s.Secrets(); of.Item(0).Secret() || !of.Item(1).Secret() || !of.Item(2).Secret() {
 		t.Errorf("a tuple: %v %v %v", of.Item(0).Secret(), of.Item(1).Secret(), of.Item(2).Secret())

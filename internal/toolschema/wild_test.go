@@ -30,15 +30,22 @@ func TestSchemasInTheWild(t *testing.T) {
 		"a pair":       {`{"properties":{"s":{"pattern":"^\\ud83d\\ude00$"}}}`, "", `{"s":"😀"}`, `{"s":"a"}`},
 		"a code point": {`{"properties":{"s":{"pattern":"^\\u{1F600}$"}}}`, "", `{"s":"😀"}`, `{"s":"a"}`},
 		"no escape":    {`{"properties":{"s":{"pattern":"^\\\\u0041$"}}}`, "", `{"s":"\\u0041"}`, `{"s":"A"}`},
-		"lookahead": {`{"properties":{"s":{"pattern":"^(?!x).*$","maxLength":3}}}`, `the pattern "^(?!x).*$" is not checked`,
-			`{"s":"x"}`, `{"s":"abcd"}`},
-		"lookbehind":          {`{"properties":{"s":{"pattern":"(?<!a)b","type":"string"}}}`, "is not checked", `{"s":"ab"}`, `{"s":1}`},
-		"a reference":         {`{"properties":{"s":{"pattern":"^(a)\\1$","type":"string"}}}`, "is not checked", `{"s":"ab"}`, `{"s":1}`},
-		"many repeats":        {`{"properties":{"s":{"pattern":"^.{1,4096}$","type":"string"}}}`, "is not checked", `{"s":"ab"}`, `{"s":1}`},
-		"half a pair":         {`{"properties":{"s":{"pattern":"^[\\ud800-\\udfff]$","type":"string"}}}`, "is not checked", `{"s":"x"}`, `{"s":1}`},
-		"a class of all":      {`{"properties":{"s":{"pattern":"^[^]*$","type":"string"}}}`, "is not checked", `{"s":"ab"}`, `{"s":1}`},
-		"a loose range":       {`{"properties":{"s":{"pattern":"^[\\w-.]+$","type":"string"}}}`, "", `{"s":"a-"}`, `{"s":"!"}`},
-		"a pattern below not": {`{"properties":{"s":{"not":{"pattern":"^(?!x)"}}}}`, "is not checked", `{"s":"a"} {"s":"x"}`, ``},
+		"lookahead": {`{"properties":{"s":{"pattern":"^(?!x).*$","maxLength":3}}}`,
+			`the pattern "^(?!x).*$" is not checked`, `{"s":"x"}`, `{"s":"abcd"}`},
+		"lookbehind": {`{"properties":{"s":{"pattern":"(?<!a)b","type":"string"}}}`, "is not checked",
+			`{"s":"ab"}`, `{"s":1}`},
+		"a reference": {`{"properties":{"s":{"pattern":"^(a)\\1$","type":"string"}}}`, "is not checked",
+			`{"s":"ab"}`, `{"s":1}`},
+		"many repeats": {`{"properties":{"s":{"pattern":"^.{1,4096}$","type":"string"}}}`, "is not checked",
+			`{"s":"ab"}`, `{"s":1}`},
+		"half a pair": {`{"properties":{"s":{"pattern":"^[\\ud800-\\udfff]$","type":"string"}}}`,
+			"is not checked", `{"s":"x"}`, `{"s":1}`},
+		"a class of all": {`{"properties":{"s":{"pattern":"^[^]*$","type":"string"}}}`, "is not checked",
+			`{"s":"ab"}`, `{"s":1}`},
+		"a loose range": {`{"properties":{"s":{"pattern":"^[\\w-.]+$","type":"string"}}}`, "", `{"s":"a-"}`,
+			`{"s":"!"}`},
+		"a pattern below not": {`{"properties":{"s":{"not":{"pattern":"^(?!x)"}}}}`, "is not checked",
+			`{"s":"a"} {"s":"x"}`, ``},
 		"one of two": {`{"properties":{"s":{"oneOf":[{"pattern":"^(?!x)"},{"pattern":"^(?=x)"}]}}}`, "is not checked",
 			`{"s":"a"} {"s":"x"}`, ``},
 		"a condition": {`{"properties":{"s":{"if":{"pattern":"^(?!x)"},"then":{"minLength":3},"else":{"maxLength":1}}}}`,
@@ -49,24 +56,26 @@ func TestSchemasInTheWild(t *testing.T) {
 			"is not checked", `{"a":1,"x":2}`, `{"x":"a"}`},
 		"at most one": {`{"properties":{"l":{"contains":{"pattern":"^(?!x)"},"maxContains":1}}}`, "is not checked",
 			`{"l":["a","xb"]}`, `{"l":[]}`},
-		"names below not": {`{"not":{"patternProperties":{"^(?!x)":{"type":"string"}},"minProperties":1}}`, "is not checked",
-			`{"x":1} {}`, ``},
+		"names below not": {`{"not":{"patternProperties":{"^(?!x)":{"type":"string"}},"minProperties":1}}`,
+			"is not checked", `{"x":1} {}`, ``},
 		"names of one of two": {`{"oneOf":[{"patternProperties":{"^(?!x)":{}},"additionalProperties":false},{"required":["x"]}]}`,
 			"is not checked", `{"x":1} {"a":1}`, ``},
-		"a tuple and a later rule": {`{"properties":{"p":{"items":[{}]}},"dependentRequired":{"a":["b"]}}`, "is not a JSON Schema",
-			`{"a":1}`, ``},
+		"a tuple and a later rule": {`{"properties":{"p":{"items":[{}]}},"dependentRequired":{"a":["b"]}}`,
+			"is not a JSON Schema", `{"a":1}`, ``},
 		"another document": {`{"properties":{"a":{"$ref":"https://example.com/a.json"}}}`, "refers to another document",
 			`{"a":1}`, ``},
 		"no schema":      {`{"type":"objekt"}`, "is not a JSON Schema", `{"a":1}`, ``},
 		"without an end": {`{"$ref":"#"}`, "too costly to check", `{"a":1}`, ``},
-		"too costly":     {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "too costly to check", `{"a":1}`, ``},
+		"too costly": {`{"pattern":"` + strings.Repeat("(a{1000})", 6) + `"}`, "too costly to check", `{"a":1}`,
+			``},
 	} {
 		s, err := toolschema.CompileLenient([]byte(test.schema))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if notes := strings.Join(s.Unchecked(), "; "); (notes == "") != (test.unchecked == "") || !strings.Contains(notes, test.unchecked) {
+		if notes := strings.Join(s.Unchecked(), "; "); (notes == "") != (test.unchecked == "") ||
+			!strings.Contains(notes, test.unchecked) {
 			t.Errorf("%s: unchecked: %q, want %q", name, notes, test.unchecked)
 		}
 		for args := range strings.FieldsSeq(test.good) {
@@ -125,14 +134,16 @@ func TestRulesThatOlderDraftsIgnore(t *testing.T) {
 		"below a name":     `{"definitions":{"a":{"minContains":1}},"properties":{` + tuple + `}}`,
 		"below contains":   `{"properties":{"a":{"contains":{"prefixItems":[]}},` + tuple + `}}`,
 	} {
-		if _, err := toolschema.Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), "is not a JSON Schema") {
+		if _, err := toolschema.Compile([]byte(text)); err == nil ||
+			!strings.Contains(err.Error(), "is not a JSON Schema") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, text := range map[string]string{
 		"properties": `{"properties":{"const":{},"prefixItems":{"type":"string"},"n":{"minimum":1,"exclusiveMinimum":true}}}`,
 		"values":     `{"default":{"const":1},"enum":[{"if":1}],"properties":{"n":{"minimum":1,"exclusiveMinimum":true}}}`,
-		"draft 7":    `{"properties":{"a":{"const":{"prefixItems":1}},` + tuple + `},"if":{},"propertyNames":{"maxLength":3}}`,
+		"draft 7": `{"properties":{"a":{"const":{"prefixItems":1}},` + tuple +
+			`},"if":{},"propertyNames":{"maxLength":3}}`,
 	} {
 		if s, err := toolschema.Compile([]byte(text)); err != nil || len(s.Unchecked()) > 0 {
 			t.Errorf("%s: %v %v", name, err, s.Unchecked())
@@ -150,7 +161,8 @@ func TestMistakesInPatterns(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{`\\p{Foo}`, "[[:foo:]]", "a{2,2000}", "a{2000}", "a{2000,}"} {
-		if s, err := toolschema.Compile([]byte(`{"pattern":"` + pattern + `"}`)); err != nil || len(s.Unchecked()) != 1 {
+		if s, err := toolschema.Compile([]byte(`{"pattern":"` + pattern + `"}`)); err != nil ||
+			len(s.Unchecked()) != 1 {
 			t.Errorf("%s: %v %v", pattern, err, s.Unchecked())
 		}
 	}

@@ -42,7 +42,8 @@ func (v *verifier) get(ctx context.Context, id string) (*capgatepb.Approval, err
 	defer cancel()
 	r, err := v.Approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: v.Call.Tenant, ApprovalId: id})
 	if err != nil {
-		return nil, fmt.Errorf("the approval cannot be read: %w", status.Error(status.Code(err), status.Convert(err).Message()))
+		return nil, fmt.Errorf("the approval cannot be read: %w",
+			status.Error(status.Code(err), status.Convert(err).Message()))
 	}
 	return r.GetApproval(), nil
 }

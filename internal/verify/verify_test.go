@@ -68,8 +68,9 @@ func (s *standIn) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.
 		return ""
 	}
 	call := &stored{args: req.GetArgsJson(), Approval: &capgatepb.Approval{User: said("x-user-id"),
-		Agent: said("x-agent-id"), Session: req.GetSessionId(), Capability: req.GetCapabilityId(), Tool: req.GetToolName(),
-		State: "pending", ExpireTime: timestamppb.New(time.Now().Add(ttl(req.GetSessionId(), "pending")))}}
+		Agent: said("x-agent-id"), Session: req.GetSessionId(), Capability: req.GetCapabilityId(),
+		Tool: req.GetToolName(), State: "pending", ExpireTime: timestamppb.New(time.Now().Add(ttl(req.GetSessionId(),
+			"pending")))}}
 	id := said("x-approval-id")
 	if id == "" {
 		if s.broken == "asked" {
@@ -337,7 +338,8 @@ func TestInterrupted(t *testing.T) {
 			return ctx
 		}
 		report, err := verify.Run(ctx, cfg)
-		if !errors.Is(err, context.Canceled) || report.Left != nil || report.Approvals != len(s.all) || len(s.all) == 0 {
+		if !errors.Is(err, context.Canceled) || report.Left != nil || report.Approvals != len(s.all) ||
+			len(s.all) == 0 {
 			t.Errorf("call %d: %v, %d approvals of %d, left %v", last, err, report.Approvals, len(s.all), report.Left)
 		}
 		for _, a := range s.all {

@@ -61,8 +61,8 @@ func merge(doc, proto object) {
 // one message is.
 func eventStream() object {
 	return object{"200": object{
-		"description": "Server-sent events, until the client closes the stream. `event` is the kind of change, `id` is for " +
-			"Last-Event-ID, `data` is the call or the approval as JSON.",
+		"description": "Server-sent events, until the client closes the stream. `event` is the kind of change, `id` " +
+			"is for Last-Event-ID, `data` is the call or the approval as JSON.",
 		"content": object{"text/event-stream": object{"schema": object{"type": "string"}}},
 	}}
 }
@@ -216,7 +216,8 @@ func identifier(message string) string {
 // openStruct allows any property in a google.protobuf.Struct, as the type does. A generated client would have an object
 // without properties otherwise.
 func openStruct(schema any) {
-	if s, ok := schema.(object); ok && s["type"] == "object" && s["properties"] == nil && s["additionalProperties"] == nil {
+	if s, ok := schema.(object); ok && s["type"] == "object" && s["properties"] == nil &&
+		s["additionalProperties"] == nil {
 		s["additionalProperties"] = true
 	}
 }

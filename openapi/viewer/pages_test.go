@@ -43,8 +43,8 @@ func TestHeadUnpacksNothing(t *testing.T) {
 // TestPagesAreUnpacked: a client that refuses gzip gets a page without it.
 func TestPagesAreUnpacked(t *testing.T) {
 	t.Parallel()
-	for accept, want := range map[string]string{"": "", "gzip, br": "gzip", "gzip;q=0": "", "*;q=0": "", "x-gzip": "gzip",
-		"gzip;q=0, *": "", "*": "gzip"} {
+	for accept, want := range map[string]string{"": "", "gzip, br": "gzip", "gzip;q=0": "", "*;q=0": "",
+		"x-gzip": "gzip", "gzip;q=0, *": "", "*": "gzip"} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/swagger-ui-bundle.js", nil)
 		r.Header.Set("Accept-Encoding", accept)
@@ -63,7 +63,8 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 		w := httptest.NewRecorder()
 		serve(w, httptest.NewRequestWithContext(t.Context(), http.MethodHead, path, nil))
 		head := w.Header()
-		if policy := head.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") {
+		if policy := head.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
+			"default-src 'none'; script-src 'self';") {
 			t.Errorf("%s: the policy %q", path, policy)
 		}
 		packed := strings.Contains(path, "swagger-ui")

@@ -135,8 +135,8 @@ func (k *Service) permit(was *Approval, s State, answer *Answer) error {
 // storedAnswer combines an answer with earlier ones. With several people, the answer is remembered for the narrowest
 // scope and the shortest time that they chose.
 func (k *Service) storedAnswer(was *Approval, s State, answer *Answer, token string) *StoredAnswer {
-	mine := GivenAnswer{Person: answer.Who.person(), Names: answer.Who.Names, Makers: answer.Who.Makers, By: answer.By, User: answer.Who.User, State: s,
-		Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}
+	mine := GivenAnswer{Person: answer.Who.person(), Names: answer.Who.Names, Makers: answer.Who.Makers, By: answer.By,
+		User: answer.Who.User, State: s, Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}
 	r := &StoredAnswer{State: s, Given: mine, Token: token, TTL: k.opts.TTL, By: answer.By, Comment: answer.Comment,
 		Remember: answer.Remember, ValidFor: answer.ValidFor}
 	need := 1
@@ -237,13 +237,15 @@ func (k *Service) checkRule(a *Approval, s State) error {
 	}
 	switch n := ruleName(a); {
 	case byBackend(a.Level):
-		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this gateway")
+		return refusedRemember("no answer can hold always: the backend itself asks, which heeds no rules of this " +
+			"gateway")
 	case n.User == "":
 		return refusedRemember("the answer cannot be remembered always: the call names no user for the rule")
 	case n.Capability == policy.Any || n.Tool == policy.Any || n.Capability == "" || n.Tool == "":
 		return refusedRemember("the answer cannot be remembered always: the rule would apply to more than one tool")
 	case s == Approved && k.opts.Current != nil && k.opts.Current(a.Capability, a.Tool) != a.Schema:
-		return refusedRemember("the answer cannot be remembered always: the tool has changed or was removed since the call")
+		return refusedRemember("the answer cannot be remembered always: the tool has changed or was removed since " +
+			"the call")
 	}
 	return nil
 }

@@ -65,7 +65,9 @@ func (k *Service) MayAnswer(a *Approval, who *Approver) *call.Refusal {
 
 // mayAnswer judges the approver by the terms. Users may deny their own calls.
 func mayAnswer(a *Approval, t *Terms, who *Approver, s State) *call.Refusal {
-	if len(t.Groups) > 0 && !slices.ContainsFunc(who.Groups, func(g string) bool { return slices.Contains(t.Groups, g) }) {
+	if len(t.Groups) > 0 && !slices.ContainsFunc(who.Groups, func(g string) bool {
+		return slices.Contains(t.Groups, g)
+	}) {
 		return refusedGroup(a.ID, t.Groups, who)
 	}
 	if s != Approved {
@@ -192,15 +194,17 @@ func refusedAgain(id string) *call.Refusal {
 }
 
 func refusedRelated(id string) *call.Refusal {
-	r := refused("CREDENTIAL_COUNTED", "this credential, or one that made it or that it has made, has already answered; "+
-		"a person with another credential has to approve the call, too", id)
+	r := refused("CREDENTIAL_COUNTED",
+		"this credential, or one that made it or that it has made, has already answered; "+
+			"a person with another credential has to approve the call, too", id)
 	r.Kind = call.FailedPrecondition
 	return r
 }
 
 func refusedNew(id string) *call.Refusal {
-	r := refused("CREDENTIAL_TOO_NEW", "several people have to approve the call, and an API key that was made after the "+
-		"call does not count; answer with one that is older", id)
+	r := refused("CREDENTIAL_TOO_NEW",
+		"several people have to approve the call, and an API key that was made after the "+
+			"call does not count; answer with one that is older", id)
 	r.Kind = call.FailedPrecondition
 	return r
 }

@@ -27,8 +27,8 @@ type arguments struct {
 //
 // The hash is the SHA-256 of their canonical form (RFC 8785). That form writes numbers as doubles, which merges
 // neighbouring long integers, 0 and -0, and 1 and 1.0, which some decoders tell apart. So the text of each number in
-// another form is hashed too. Where names of one object differ in case alone, their order counts: some decoders take the
-// last of them for both.
+// another form is hashed too. Where names of one object differ in case alone, their order counts: some decoders take
+// the last of them for both.
 func readArguments(text []byte) (a arguments, err error) {
 	if a.text = bytes.TrimSpace(text); len(a.text) == 0 {
 		a.text = []byte("{}")

@@ -20,13 +20,15 @@ func TestRelatedCredentials(t *testing.T) {
 		second approvals.Approver
 		want   string
 	}{
-		"unrelated":          {key("b", "user op"), ""},
-		"the same":           {key("a"), "ALREADY_ANSWERED"},
-		"another name of it": {approvals.Approver{User: "u", Names: []string{"credential key a"}}, "CREDENTIAL_COUNTED"},
-		"made by it":         {key("b", "user op", "credential key a"), "CREDENTIAL_COUNTED"},
-		"its maker":          {approvals.Approver{User: "eve", Issuer: "corp", Names: []string{"user eve"}}, "CREDENTIAL_COUNTED"},
-		"made by anyone":     {key("b", "*"), "CREDENTIAL_COUNTED"},
-		"made later":         {late, "CREDENTIAL_TOO_NEW"},
+		"unrelated": {key("b", "user op"), ""},
+		"the same":  {key("a"), "ALREADY_ANSWERED"},
+		"another name of it": {approvals.Approver{User: "u", Names: []string{"credential key a"}},
+			"CREDENTIAL_COUNTED"},
+		"made by it": {key("b", "user op", "credential key a"), "CREDENTIAL_COUNTED"},
+		"its maker": {approvals.Approver{User: "eve", Issuer: "corp", Names: []string{"user eve"}},
+			"CREDENTIAL_COUNTED"},
+		"made by anyone": {key("b", "*"), "CREDENTIAL_COUNTED"},
+		"made later":     {late, "CREDENTIAL_TOO_NEW"},
 	} {
 		k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 2})
 		a := ask(t, k, request("{}"))

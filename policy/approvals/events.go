@@ -34,7 +34,9 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 	defer leave()
 	for began := false; ; {
 		begin := after
-		events, last, err := fd.read(ctx, after, func() ([]Event, string, error) { return k.readEvents(ctx, tenant, after) })
+		events, last, err := fd.read(ctx, after, func() ([]Event, string, error) {
+			return k.readEvents(ctx, tenant, after)
+		})
 		if err == nil {
 			after = last
 		}

@@ -18,7 +18,8 @@ type counting struct {
 	pages, records atomic.Int32
 }
 
-func (c *counting) Events(ctx context.Context, tenant, after string, most int) ([]approvals.RecordEvent, string, error) {
+func (c *counting) Events(ctx context.Context, tenant, after string, most int) ([]approvals.RecordEvent, string,
+	error) {
 	events, last, err := c.memory.Events(ctx, tenant, after, most)
 	if len(events) > 0 {
 		c.pages.Add(1)

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestApproversCanSeeTheWholeCall: the view of one approval has all arguments, also those inside JSON in a text, with and
-// without a key; a list has an excerpt, and says so.
+// TestApproversCanSeeTheWholeCall: the view of one approval has all arguments, also those inside JSON in a text, with
+// and without a key; a list has an excerpt, and says so.
 func TestApproversCanSeeTheWholeCall(t *testing.T) {
 	t.Parallel()
 	const last = "PS: the account is DE00 1234"
@@ -34,15 +34,16 @@ func TestApproversCanSeeTheWholeCall(t *testing.T) {
 			check.Must(t, err)
 			a := ask(t, k, request(string(args)))
 			got, err := k.Get(t.Context(), a.Tenant, a.ID)
-			if err != nil || !strings.Contains(got.Preview, last) || !strings.Contains(got.Value, last) || got.Excerpt ||
-				!got.Seen() || !json.Valid([]byte(got.Value)) {
+			if err != nil || !strings.Contains(got.Preview, last) || !strings.Contains(got.Value, last) ||
+				got.Excerpt || !got.Seen() || !json.Valid([]byte(got.Value)) {
 				t.Errorf("%s: %v, %d bytes, excerpt %v, seen %v", name, err, len(got.Preview), got.Excerpt, got.Seen())
 			}
 			page, _, err := k.List(t.Context(), a.Tenant, approvals.Filter{}, "", 10)
 			check.Must(t, err)
 			if listed := page[0]; len(listed.Preview) > 9<<10 || !listed.Seen() ||
 				listed.Excerpt == strings.Contains(listed.Preview, last) {
-				t.Errorf("%s: a list has %d bytes, excerpt %v, seen %v", name, len(listed.Preview), listed.Excerpt, listed.Seen())
+				t.Errorf("%s: a list has %d bytes, excerpt %v, seen %v", name, len(listed.Preview), listed.Excerpt,
+					listed.Seen())
 			}
 			if _, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -79,7 +80,8 @@ func TestUnseenCallsAreNotApproved(t *testing.T) {
 				t.Errorf("%s, remember %v: %v", name, remember, err)
 			}
 		}
-		if got, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{}); err != nil || got.State != approvals.Denied {
+		if got, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{}); err != nil ||
+			got.State != approvals.Denied {
 			t.Errorf("%s: denied %v, %v", name, got.State, err)
 		}
 	}

@@ -29,8 +29,8 @@ func TestPreview(t *testing.T) {
 		`"a\u202eb\u200b\u0007\n\"\\\u007f\ud83d\ude00\ud83d\udc69\u200d"`: `"a\u202eb\u200b\u0007\n\"\\\u007f😀👩\u200d"`,
 		`{"password":null,"max_tokens":true}`: "{\n  \"max_tokens\": true,\n  " +
 			"\"password\": null\n}",
-		`{"author":"ann","keyboard":"qwerty","path":"a/b","key":"k"}`: "{\n  \"author\": \"ann\",\n  \"key\": \"k\",\n  " +
-			"\"keyboard\": \"qwerty\",\n  \"path\": \"a/b\"\n}",
+		`{"author":"ann","keyboard":"qwerty","path":"a/b","key":"k"}`: "{\n  \"author\": \"ann\",\n  \"key\": " +
+			"\"k\",\n  \"keyboard\": \"qwerty\",\n  \"path\": \"a/b\"\n}",
 	} {
 		if got := preview(t, args); got != want {
 			t.Errorf("%s:\n%s\nand not\n%s", args, got, want)
@@ -52,8 +52,8 @@ func TestAPreviewHidesSecrets(t *testing.T) {
 		`["curl","--token=%s"]`, `["--api-key %s"]`,
 		`["DB_PWD","%s"]`, `["userPwd","%s"]`, `["mypwd","%s"]`, `["--pwd","%s"]`, `{"name":"jwt","value":"%s"}`,
 		`["pwdHash","%s"]`, `["x-jwt-assertion","%s"]`,
-		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`, `"see ghp_%s."`,
-		`"xoxb-%s"`,
+		`"Bearer %s"`, `"authorization: Basic %s"`, `"x\nCookie: a=b; c=%s\n"`, `"sk-%s"`, `"sk_live_%s"`,
+		`"see ghp_%s."`, `"xoxb-%s"`,
 		`"-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----"`, `"-----BEGIN RSA PRIVATE KEY-----\n%s"`,
 		`"a eyJhbGciOiJIUzI1NiJ9.%s.x"`,
 		`"postgres://ann:%s@db/x"`, `"password=%s&x=1"`, `"my password is %s"`, `"PASSWORD: '%s'"`, `"api_key=\"%s\""`,
@@ -121,8 +121,8 @@ func (p *planter) pick(of ...string) string { return of[p.random.IntN(len(of))] 
 // name returns a possible name of a secret, in some spelling.
 func (p *planter) name() string {
 	var b strings.Builder
-	for _, r := range p.pick("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential",
-		"private_key", "access_key", "cookie", "session") {
+	for _, r := range p.pick("password", "passwd", "secret", "token", "api_key", "apikey", "authorization",
+		"credential", "private_key", "access_key", "cookie", "session") {
 		if p.random.IntN(2) == 0 {
 			r = unicode.ToUpper(r)
 		}

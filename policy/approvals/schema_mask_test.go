@@ -17,12 +17,13 @@ func TestTheSchemaSaysWhatIsMasked(t *testing.T) {
 		"deep":{"properties":{"key":{"format":"password","type":"string"}}},"password":{"type":"string"}}}`))
 	check.Must(t, err)
 	for encrypted, keys := range map[string][][]byte{"stored": nil, "encrypted": {[]byte(strings.Repeat("k", 32))}} {
-		k := newKeeper(t, &memory{}, approvals.Options{Keys: keys, Secrets: func(_, tool string, _ toolschema.Hash) *toolschema.Secrets {
-			if tool != "send" {
-				return nil
-			}
-			return s.Secrets()
-		}})
+		k := newKeeper(t, &memory{}, approvals.Options{Keys: keys,
+			Secrets: func(_, tool string, _ toolschema.Hash) *toolschema.Secrets {
+				if tool != "send" {
+					return nil
+				}
+				return s.Secrets()
+			}})
 		for _, c := range []struct{ args, want string }{
 			{`{"pin":1234}`, `"pin": [masked: 1 to 8 characters, by the tool's schema, a number]`},
 			{`{"pin":{"a":["rm -rf /"]}}`, `[masked: 1 to 8 characters, with spaces, by the tool's schema]`},

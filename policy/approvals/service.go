@@ -24,11 +24,12 @@ type Rules interface {
 type Options struct {
 	Rules Rules // nil: none, and no answer can apply always
 	// of 32 bytes; the first one encrypts arguments, all decrypt; none: only a preview is stored
-	Keys            [][]byte
-	TTL             time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
-	SessionTTL      time.Duration // lifetime of an answer for a session; default 1 h
-	MaxOpen         int           // open approvals of a tenant; default 10,000
-	MaxArgs         int           // bytes of arguments that are stored whole; a call with longer ones cannot be approved; default 1 MiB
+	Keys       [][]byte
+	TTL        time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
+	SessionTTL time.Duration // lifetime of an answer for a session; default 1 h
+	MaxOpen    int           // open approvals of a tenant; default 10,000
+	// bytes of arguments that are stored whole; a call with longer ones cannot be approved; default 1 MiB
+	MaxArgs         int
 	Sessions        int           // cached answers for sessions; default 10,000
 	SessionCacheTTL time.Duration // lifetime of a cached answer; default 30 s
 	MaxWaiting      int           // concurrent waits, watched approvals and readers of events; default 10,000
@@ -96,8 +97,8 @@ func New(store Store, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer, sessions: newSessions(o.Sessions, o.Now),
-		waiters: newWaiters(o.MaxWaiting),
+	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer,
+		sessions: newSessions(o.Sessions, o.Now), waiters: newWaiters(o.MaxWaiting),
 		watches: watches{all: map[waitKey]*watch{}}, settingsKeys: settingsKeys{own: derived(o.Keys)}}, nil
 }
 
@@ -169,7 +170,8 @@ func (k *Service) Create(ctx context.Context, r *Request) (a Approval, granted b
 // sessionResult applies the answer for a session to a call.
 func (k *Service) sessionResult(r *Request, held sessionAnswer) (a Approval, granted bool, refusal *call.Refusal) {
 	if held.state != Approved {
-		return a, false, k.count(refusedDenied("calls of this tool were denied for this session", held.id, held.comment))
+		return a, false, k.count(refusedDenied("calls of this tool were denied for this session", held.id,
+			held.comment))
 	}
 	k.counters.granted.Add(1)
 	return Approval{ID: held.id, Binding: newBinding(r, nil), State: Approved}, true, nil

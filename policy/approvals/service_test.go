@@ -33,7 +33,8 @@ func TestTheHashOfArguments(t *testing.T) {
 		{`1e21`}, {`1e+21`}, {`1000000000000000000000`}, {`1000000000000000000001`}, {`0.1`}, {`1e-1`}, {`0.10`},
 		{`0.1000000000000000055`}, {`0`}, {`-0`}, {`0.0`}, {`-0.0`}, {`0e0`}, {`1.0`}, {`1e0`}, {`1E0`}, {`{"a":-0}`},
 		{`{"a":0}`}, {`{"b":[1.0,2]}`}, {`{"b":[1,2.0]}`}, {`{"b":[1,2]}`},
-		{`{"a":1,"A":2}`, `{"a" :1, "A": 2}`}, {`{"A":2,"a":1}`}, {`{"x":[{"k":1,"\u212a":2}]}`}, {`{"x":[{"\u212a":2,"k":1}]}`},
+		{`{"a":1,"A":2}`, `{"a" :1, "A": 2}`}, {`{"A":2,"a":1}`}, {`{"x":[{"k":1,"\u212a":2}]}`},
+		{`{"x":[{"\u212a":2,"k":1}]}`},
 		{`12345678901234567890`},
 		{`0.30000000000000004`}, {`3.0000000000000004e-1`}, {`-5`}, {`5`}, {`true`}, {`"true"`},
 	} {
@@ -110,8 +111,8 @@ func TestTheStoreIsUnavailable(t *testing.T) {
 		"release": k.Release(t.Context(), use),
 	} {
 		var r *call.Refusal
-		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable || r.RetryAfter == 0 ||
-			strings.Contains(r.Message, "canary") {
+		if !errors.As(err, &r) || r.Reason != "APPROVALS_UNAVAILABLE" || r.Kind != call.Unavailable ||
+			r.RetryAfter == 0 || strings.Contains(r.Message, "canary") {
 			t.Errorf("%s: %v; r %+v", what, err, r)
 		}
 	}

@@ -57,7 +57,8 @@ func TestArgumentsForATable(t *testing.T) {
 			t.Errorf("%s: got %s, want %v, %v", name, a.Value, test.want, err)
 		}
 	}
-	for _, args := range []string{`{"a":1,"a":2}`, `{"n":1` + strings.Repeat("0", 600) + `}`} { // there is nothing to show
+	// there is nothing to show
+	for _, args := range []string{`{"a":1,"a":2}`, `{"n":1` + strings.Repeat("0", 600) + `}`} {
 		_, _, refusal := newKeeper(t, &memory{}, approvals.Options{}).Create(t.Context(), request(args))
 		if refusal == nil || refusal.Reason != "AMBIGUOUS_ARGUMENTS" {
 			t.Errorf("%.20s: %v", args, refusal)

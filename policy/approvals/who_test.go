@@ -103,7 +103,8 @@ func TestSeveralAnswers(t *testing.T) {
 		"one person always":     {[]approvals.Answer{always}, approvals.Always, time.Hour},
 	} {
 		set := &rules{}
-		k := ruled(t, approvals.Options{Rules: set}, approvals.AnswerRule{Answers: len(test.answers), MaxValidity: time.Hour})
+		k := ruled(t, approvals.Options{Rules: set}, approvals.AnswerRule{Answers: len(test.answers),
+			MaxValidity: time.Hour})
 		a := ask(t, k, request("{}"))
 		var last approvals.Approval
 		for i, answer := range test.answers {

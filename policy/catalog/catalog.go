@@ -76,7 +76,8 @@ func New(o Options) *Catalog {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	c := &Catalog{opts: o, wake: make(chan struct{}, 1), published: make(chan struct{}, 1), entries: map[string]*entry{}}
+	c := &Catalog{opts: o, wake: make(chan struct{}, 1), published: make(chan struct{}, 1),
+		entries: map[string]*entry{}}
 	c.snapshot.Store(&map[string]*capability{})
 	c.ids.Store(new([]string))
 	return c

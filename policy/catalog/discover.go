@@ -241,7 +241,8 @@ func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *
 		}
 		e.accepted, e.removed = known, shared[0].Removed
 	}
-	withRules, removed, accepted := e.withRules(found.tools), e.removedAccepted(found.tools), e.mergeAccepted(found.tools)
+	withRules, removed, accepted := e.withRules(found.tools), e.removedAccepted(found.tools),
+		e.mergeAccepted(found.tools)
 	before := e.tools
 	c.mu.Unlock()
 

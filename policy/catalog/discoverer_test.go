@@ -196,7 +196,8 @@ func TestADiscoveryWithoutTheStore(t *testing.T) {
 	d := catalog.NewDiscoverer(c, func(context.Context, catalog.DiscoveryCall) (catalog.Answer, error) {
 		return catalog.Answer{Tools: []byte(answer)}, nil
 	})
-	const x, y = `{"name":"x","description":"one","input_schema":{}}`, `{"name":"y","description":"one","input_schema":{}}`
+	const x, y = `{"name":"x","description":"one","input_schema":{}}`,
+		`{"name":"y","description":"one","input_schema":{}}`
 	for _, step := range []struct {
 		answer      string
 		unavailable bool

@@ -205,7 +205,8 @@ func tool(t testing.TB, name, description, property string) manifest.Tool {
 	schema, err := toolschema.Compile(
 		[]byte(`{"type": "object", "properties": {"` + property + `": {"type": "integer"}}}`))
 	check.Must(t, err)
-	return manifest.Tool{Name: name, Description: description, Schema: schema, Recommends: true, Recommended: call.Allow}
+	return manifest.Tool{Name: name, Description: description, Schema: schema, Recommends: true,
+		Recommended: call.Allow}
 }
 
 func static(tools ...manifest.Tool) map[string]catalog.Declaration {

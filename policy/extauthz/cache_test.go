@@ -102,7 +102,8 @@ func TestTimesInMilliseconds(t *testing.T) {
 		ln := listen(t)
 		g := grpc.NewServer()
 		openparallaxv1.RegisterShieldServiceServer(g, raw{verdict: &openparallaxv1.Verdict{
-			Decision: openparallaxv1.VerdictDecision_ALLOW, EvaluatedAt: unit(began), ExpiresAt: unit(began.Add(time.Minute)),
+			Decision: openparallaxv1.VerdictDecision_ALLOW, EvaluatedAt: unit(began),
+			ExpiresAt: unit(began.Add(time.Minute)),
 		}})
 		go func() { _ = g.Serve(ln) }()
 		t.Cleanup(g.Stop)
@@ -134,10 +135,13 @@ func TestWhatAVerdictIsKeptUnder(t *testing.T) {
 		first := forecast()
 		judge(t, s, first, `{"a":1}`)
 		for name, change := range map[string]func(*call.Call) string{
-			"tenant":     func(c *call.Call) string { c.Tenant = "acm"; return `{"a":1}` },
-			"capability": func(c *call.Call) string { c.Capability, c.Tool = "weathe", "rGet_Forecast"; return `{"a":1}` },
-			"tool":       func(c *call.Call) string { c.Tool = "get_Forecast"; return `{"a":1}` },
-			"arguments":  func(*call.Call) string { return `{"a": 1}` },
+			"tenant": func(c *call.Call) string { c.Tenant = "acm"; return `{"a":1}` },
+			"capability": func(c *call.Call) string {
+				c.Capability, c.Tool = "weathe", "rGet_Forecast"
+				return `{"a":1}`
+			},
+			"tool":      func(c *call.Call) string { c.Tool = "get_Forecast"; return `{"a":1}` },
+			"arguments": func(*call.Call) string { return `{"a": 1}` },
 		} {
 			c := *first
 			if args := change(&c); judge(t, s, &c, args) {

@@ -35,7 +35,8 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("calls of %s are judged: %t", capability, !want)
 			}
 		}
-		for decision, want := range map[string]call.Verdict{"ALLOW": call.Allow, "ESCALATE": call.Ask, "BLOCK": call.Block} {
+		for decision, want := range map[string]call.Verdict{"ALLOW": call.Allow, "ESCALATE": call.Ask,
+			"BLOCK": call.Block} {
 			a, refusal := s.Check(check.Context(t), forecast(), fmt.Appendf(nil, `{"say":%q}`, decision))
 			if (a != extauthz.Answer{Verdict: want, Reason: "as you said", ActionHash: "sha256:1"}) {
 				t.Errorf("%s: %+v", decision, a)
@@ -74,7 +75,8 @@ func TestWhatIsSent(t *testing.T) {
 			{forecast(), "", "get_forecast", "weather__Get_Forecast", "{}"},
 			{other, "{}", "tool_call", "weather__", "{}"},
 		} {
-			if a, refusal := s.Check(check.Context(t), c.call, []byte(c.args)); a.Verdict != call.Allow || refusal != nil {
+			if a, refusal := s.Check(check.Context(t), c.call, []byte(c.args)); a.Verdict != call.Allow ||
+				refusal != nil {
 				t.Fatalf("%+v, %v", a, refusal)
 			}
 			asked := srv.questions()
@@ -116,8 +118,9 @@ func TestArgumentsThatCannotBeJudged(t *testing.T) {
 		for _, tool := range []string{"\xff", strings.Repeat("x", 513)} {
 			c := forecast()
 			c.Tool = tool
-			if _, refusal := s.Check(check.Context(t), c, nil); refusal == nil || refusal.Reason != "ARGUMENTS_INVALID" ||
-				!utf8.ValidString(fmt.Sprint(refusal.Message, refusal.Metadata)) {
+			if _, refusal := s.Check(check.Context(t), c, nil); refusal == nil ||
+				refusal.Reason != "ARGUMENTS_INVALID" || !utf8.ValidString(fmt.Sprint(refusal.Message,
+				refusal.Metadata)) {
 				t.Errorf("the tool %.5q: %v", tool, refusal)
 			}
 		}
@@ -204,7 +207,8 @@ func TestQualifiedActions(t *testing.T) {
 				t.Errorf("weather: %+v, %v", a, refusal)
 			}
 			for _, blocked := range []*call.Call{other, nameless} {
-				if _, refusal := s.Check(check.Context(t), blocked, nil); refusal == nil || refusal.Reason != "SHIELD_BLOCKED" {
+				if _, refusal := s.Check(check.Context(t), blocked, nil); refusal == nil ||
+					refusal.Reason != "SHIELD_BLOCKED" {
 					t.Errorf("%s %q: %v", blocked.Capability, blocked.Tool, refusal)
 				}
 			}
@@ -213,7 +217,8 @@ func TestQualifiedActions(t *testing.T) {
 		for _, q := range srv.questions() {
 			kinds = append(kinds, q.kind)
 		}
-		if want := []string{"weather.get_forecast", "almanac.get_forecast", "weather.tool_call"}; !slices.Equal(kinds, want) {
+		if want := []string{"weather.get_forecast", "almanac.get_forecast", "weather.tool_call"}; !slices.Equal(kinds,
+			want) {
 			t.Errorf("asked about %q, want %q", kinds, want)
 		}
 	})

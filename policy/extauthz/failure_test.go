@@ -137,7 +137,9 @@ func TestHostileHTTP(t *testing.T) {
 			_, _ = io.WriteString(w, `{"decision":"BLOCK","decision":"ALLOW"}`)
 		},
 		"two verdicts": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, allowed+allowed) },
-		"a hidden one": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"verdict":`+allowed+`}`) },
+		"a hidden one": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"verdict":`+allowed+`}`)
+		},
 		"status": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
 			_, _ = io.WriteString(w, allowed)
@@ -158,7 +160,9 @@ func TestHostileHTTP(t *testing.T) {
 			t.Parallel()
 			mux := http.NewServeMux()
 			mux.HandleFunc("/evaluate", reply)
-			mux.HandleFunc("/allowed", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, allowed) })
+			mux.HandleFunc("/allowed", func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, allowed)
+			})
 			hs := httptest.NewServer(mux)
 			t.Cleanup(hs.Close)
 			expectFailure(t, extauthz.Config{Name: "main", URL: hs.URL + "/evaluate", Timeout: check.Patience}, true)
@@ -193,8 +197,8 @@ func TestGarbage(t *testing.T) {
 				{Address: ln.Addr().String()}, {URL: "http://" + ln.Addr().String() + "/evaluate"},
 			} {
 				c.Name, c.Timeout = "main", 200*time.Millisecond
-				if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(), nil); refusal == nil ||
-					!a.Failed {
+				if a, refusal := judges(t, c, extauthz.Options{}).Check(check.Context(t), forecast(),
+					nil); refusal == nil || !a.Failed {
 					t.Errorf("%+v, %v", a, refusal)
 				}
 			}

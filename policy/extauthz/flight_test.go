@@ -27,7 +27,8 @@ func (f *flights) aboard(t *testing.T, n int) {
 }
 
 func newFlights() (*flights, *lease) {
-	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}}, &lease{onEnd: func() {}}
+	return &flights{ctx: context.Background(), timeout: time.Minute, byHash: map[hash]*flight{}},
+		&lease{onEnd: func() {}}
 }
 
 // A caller that leaves does not end the request for the others; all of them get the same response, also an error.

@@ -61,7 +61,9 @@ func TestReplace(t *testing.T) {
 	go func() { _ = g.Serve(ln) }()
 	t.Cleanup(g.Stop)
 	first := extauthz.Config{Name: "old", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 10}
-	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) { return allow(), nil }}, nil)
+	second := serveGRPC(t, &server{answer: func(context.Context, question) (answer, error) {
+		return allow(), nil
+	}}, nil)
 
 	s := judges(t, first, extauthz.Options{})
 	judge(t, s, forecast(), "")
@@ -181,7 +183,8 @@ func TestReplaceWhileCalled(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Ask || a.Failed || refusal != nil {
+					if a, refusal := s.Check(t.Context(), forecast(), nil); a.Verdict != call.Ask || a.Failed ||
+						refusal != nil {
 						t.Errorf("%+v, %v", a, refusal)
 						return
 					}

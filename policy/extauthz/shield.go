@@ -76,7 +76,9 @@ func (s *shield) check(ctx context.Context, c *call.Call, args []byte) (Answer, 
 		return Answer{}, refusal
 	}
 	a.tenant = strings.Clone(c.Tenant)
-	v, err := s.flights.do(ctx, a.hash, &s.lease, func(ctx context.Context) (verdict, error) { return s.request(ctx, a) })
+	v, err := s.flights.do(ctx, a.hash, &s.lease, func(ctx context.Context) (verdict, error) {
+		return s.request(ctx, a)
+	})
 	switch {
 	case err == nil:
 		return s.answer(c, v, false)

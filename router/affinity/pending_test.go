@@ -51,7 +51,8 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 	learn := func(tenant string, n int) {
 		for i := range n {
 			r.Learn(affinity.Mention{
-				Fleet: fleet, Tenant: tenant, ID: fmt.Sprint(tenant, i), Backend: fleet.Backend("a:1"), Authoritative: true,
+				Fleet: fleet, Tenant: tenant, ID: fmt.Sprint(tenant, i), Backend: fleet.Backend("a:1"),
+				Authoritative: true,
 			})
 		}
 	}
@@ -85,7 +86,8 @@ func TestLastArtifactsAreStored(t *testing.T) {
 	fleet := table.Fleet("mail")
 	store := noteStore{told: make(chan []affinity.Location, 10)}
 	r := affinity.New(affinity.Config{}, store)
-	r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "f-1", Backend: fleet.Backend("a:1"), Authoritative: true})
+	r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "f-1", Backend: fleet.Backend("a:1"),
+		Authoritative: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.Run(ctx)
@@ -264,8 +266,8 @@ func TestStoreThatFails(t *testing.T) {
 func mail(t *testing.T) *router.Fleet {
 	t.Helper()
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
-		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Sessions: true, SessionTTL: time.Hour,
-			Artifacts: true, ArtifactTTL: time.Hour},
+		Capability: "mail", Backends: router.Addrs("a:1"), Affinity: router.Affinity{Sessions: true,
+			SessionTTL: time.Hour, Artifacts: true, ArtifactTTL: time.Hour},
 	}}}, nil)
 	check.Must(t, err)
 	return table.Fleet("mail")

@@ -9,15 +9,16 @@ import (
 
 // Pinned is a session in memory with its pin. Resolver.mu guards all fields but used.
 type Pinned struct {
-	session      Session
-	pin          Pin
-	fleet        *router.Fleet   // of the last call
-	backend      *router.Backend // of the pin; nil if the fleet no longer has it
-	incarnation  uint32          // the backend's incarnation when the pin was made
-	confirmedAt  time.Time       // time of the store's last confirmation; zero: never
-	renewing     bool            // for renewal
-	unregistered bool            // the store has not registered this gateway as a user yet: a call has to query it first
-	used         atomic.Bool     // a call may have reached the backend
+	session     Session
+	pin         Pin
+	fleet       *router.Fleet   // of the last call
+	backend     *router.Backend // of the pin; nil if the fleet no longer has it
+	incarnation uint32          // the backend's incarnation when the pin was made
+	confirmedAt time.Time       // time of the store's last confirmation; zero: never
+	renewing    bool            // for renewal
+	// the store has not registered this gateway as a user yet: a call has to query it first
+	unregistered bool
+	used         atomic.Bool // a call may have reached the backend
 }
 
 // MarkUsed records that a call of the session may have reached its backend, and left state there.

@@ -96,12 +96,14 @@ func (r *Resolver) queryStore(ctx context.Context, q *Query, p *Pinned, st trans
 		if st.none || st.to.Addr == "" && st.from == nil {
 			return outcome{pin: st.to, unused: st.from == nil}, nil
 		}
-		bound, err := r.bindOrMove(ctx, Binding{q.session(), st.to, q.Fleet.Affinity().SessionTTL, st.tellLost}, st.from)
+		bound, err := r.bindOrMove(ctx, Binding{q.session(), st.to, q.Fleet.Affinity().SessionTTL, st.tellLost},
+			st.from)
 		if err != nil {
 			return outcome{}, err
 		}
 		if bound.New && bound.Pin == st.to {
-			return outcome{pin: st.to, unused: true, lost: st.tellLost || bound.Users == OtherGateways && st.losesState()}, nil
+			return outcome{pin: st.to, unused: true, lost: st.tellLost ||
+				bound.Users == OtherGateways && st.losesState()}, nil
 		}
 		found := &Pinned{pin: bound.Pin}
 		found.used.Store(p.usedBy(bound))

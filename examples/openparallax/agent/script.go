@@ -33,8 +33,8 @@ func (a *agent) process(m *openparallaxv1.ProcessRequest) error {
 	answer, err := t.think()
 	var failed failure
 	if errors.As(err, &failed) {
-		report := &openparallaxv1.AgentError{SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Code: failed.code,
-			Message: failed.text, Recoverable: true}
+		report := &openparallaxv1.AgentError{SessionId: m.GetSessionId(), MessageId: m.GetMessageId(),
+			Code: failed.code, Message: failed.text, Recoverable: true}
 		return a.send(&openparallaxv1.AgentEvent{Event: &openparallaxv1.AgentEvent_AgentError{AgentError: report}})
 	}
 	if err != nil {
@@ -42,7 +42,8 @@ func (a *agent) process(m *openparallaxv1.ProcessRequest) error {
 	}
 	complete := &openparallaxv1.AgentEvent_ResponseComplete{ResponseComplete: &openparallaxv1.AgentResponseComplete{
 		SessionId: m.GetSessionId(), MessageId: m.GetMessageId(), Content: answer, Thoughts: t.thoughts,
-		Usage: &openparallaxv1.TokenUsage{InputTokens: int32(len(strings.Fields(m.GetContent()))), OutputTokens: t.tokens},
+		Usage: &openparallaxv1.TokenUsage{InputTokens: int32(len(strings.Fields(m.GetContent()))),
+			OutputTokens: t.tokens},
 	}}
 	return a.send(&openparallaxv1.AgentEvent{Event: complete})
 }
@@ -101,7 +102,8 @@ func (t *turn) answerWith(answer string, err error) (string, error) {
 
 func (t *turn) say(token string) error {
 	t.tokens++
-	emitted := &openparallaxv1.LLMTokenEmitted{SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), Text: token}
+	emitted := &openparallaxv1.LLMTokenEmitted{SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(),
+		Text: token}
 	return t.send(&openparallaxv1.AgentEvent{
 		Event: &openparallaxv1.AgentEvent_LlmTokenEmitted{LlmTokenEmitted: emitted},
 	})
@@ -112,7 +114,8 @@ func (t *turn) tool(name, args string) (string, error) {
 	id := rand.Text()
 	err := t.send(&openparallaxv1.AgentEvent{
 		Event: &openparallaxv1.AgentEvent_ToolProposal{ToolProposal: &openparallaxv1.ToolCallProposed{
-			SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), CallId: id, ToolName: name, ArgumentsJson: args,
+			SessionId: t.m.GetSessionId(), MessageId: t.m.GetMessageId(), CallId: id, ToolName: name,
+			ArgumentsJson: args,
 		}},
 	})
 	if err != nil {

@@ -67,8 +67,9 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 	case *openparallaxv1.AgentEvent_LlmTokenEmitted:
 		t := event.LlmTokenEmitted
 		e.readers.broadcast(&openparallaxv1.PipelineEvent{
-			SessionId: t.GetSessionId(), MessageId: t.GetMessageId(), EventType: openparallaxv1.PipelineEventType_LLM_TOKEN,
-			LlmToken: &openparallaxv1.LLMToken{Text: t.GetText()},
+			SessionId: t.GetSessionId(), MessageId: t.GetMessageId(),
+			EventType: openparallaxv1.PipelineEventType_LLM_TOKEN,
+			LlmToken:  &openparallaxv1.LLMToken{Text: t.GetText()},
 		})
 	case *openparallaxv1.AgentEvent_ToolProposal:
 		p := event.ToolProposal
@@ -97,7 +98,8 @@ func (e *Engine) hear(stream openparallaxv1.AgentService_RunSessionServer, event
 		})
 	case *openparallaxv1.AgentEvent_AgentError:
 		a := event.AgentError
-		e.readers.broadcast(failure(a.GetSessionId(), a.GetMessageId(), a.GetCode(), a.GetMessage(), a.GetRecoverable()))
+		e.readers.broadcast(failure(a.GetSessionId(), a.GetMessageId(), a.GetCode(), a.GetMessage(),
+			a.GetRecoverable()))
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func (h *history) add(session, id, role, content string, mode openparallaxv1.Ses
 	if id == "" {
 		id = rand.Text()
 	}
-	m := &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content, Timestamp: h.now().Unix()}
+	m := &openparallaxv1.ChatMessage{Id: id, SessionId: session, Role: role, Content: content,
+		Timestamp: h.now().Unix()}
 	h.insert(m, mode)
 	h.disk.write(m, mode)
 }

@@ -162,8 +162,8 @@ func TestApprovals(t *testing.T) {
 	e.attend(t, agent.Config{})
 	c := e.client(t)
 	for approved, want := range map[bool]string{true: "ran ls", false: "denied by human review"} {
-		stream, err := c.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "s", Content: "approve: ls",
-			Mode: normal})
+		stream, err := c.SendMessage(within(t), &openparallaxv1.ClientMessageRequest{SessionId: "s",
+			Content: "approve: ls", Mode: normal})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +173,8 @@ func TestApprovals(t *testing.T) {
 			asked.GetShieldAssessment().GetDecision() != openparallaxv1.VerdictDecision_ESCALATE {
 			t.Errorf("%v", asked)
 		}
-		response := &openparallaxv1.ApprovalResponse{ApprovalId: asked.GetApprovalId(), SessionId: "s", Approved: approved}
+		response := &openparallaxv1.ApprovalResponse{ApprovalId: asked.GetApprovalId(), SessionId: "s",
+			Approved: approved}
 		if reply, err := c.ResolveApproval(within(t), response); err != nil || !reply.GetReceived() {
 			t.Errorf("%v, %v", reply, err)
 		}
@@ -262,7 +263,8 @@ func TestSessionsOnDisk(t *testing.T) {
 			if said := recorded(t, c, "s"); len(said) != want {
 				t.Errorf("it has %q", said)
 			}
-			if heard, err := say(within(t), c, "s", "hello", normal); err != nil || heard.answer() != "You said: hello" {
+			if heard, err := say(within(t), c, "s", "hello", normal); err != nil ||
+				heard.answer() != "You said: hello" {
 				t.Errorf("%v, %v", heard, err)
 			}
 		})

@@ -16,12 +16,13 @@ func (e *Engine) RegisterSubAgent(_ context.Context,
 		return nil, errors.New("invalid sub-agent token")
 	}
 	reply := &openparallaxv1.SubAgentRegisterResponse{
-		Name: a.name, Task: a.task, SystemPrompt: "You work on one task: " + a.task, Model: "scripted", Provider: "example",
+		Name: a.name, Task: a.task, SystemPrompt: "You work on one task: " + a.task, Model: "scripted",
+		Provider:    "example",
 		MaxLlmCalls: 25,
 	}
 	for _, t := range toolsOf([]string{"files", "shell"}) {
-		reply.Tools = append(reply.Tools, &openparallaxv1.SubAgentToolDef{Name: t.GetName(), Description: t.GetDescription(),
-			ParametersJson: t.GetParametersJson()})
+		reply.Tools = append(reply.Tools, &openparallaxv1.SubAgentToolDef{Name: t.GetName(),
+			Description: t.GetDescription(), ParametersJson: t.GetParametersJson()})
 	}
 	return reply, nil
 }

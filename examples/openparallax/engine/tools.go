@@ -70,8 +70,8 @@ func initialTools() []*openparallaxv1.ToolDef {
 func toolsOf(groups []string) (defs []*openparallaxv1.ToolDef) {
 	for _, t := range tools() {
 		if slices.Contains(groups, t.group) {
-			defs = append(defs, &openparallaxv1.ToolDef{Name: t.name, Description: t.description, ParametersJson: t.schema,
-				Group: t.group})
+			defs = append(defs, &openparallaxv1.ToolDef{Name: t.name, Description: t.description,
+				ParametersJson: t.schema, Group: t.group})
 		}
 	}
 	return defs

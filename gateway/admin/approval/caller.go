@@ -173,8 +173,9 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 func mayAnswer(who *tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
 
 var (
-	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN", Message: "the approval does not exist"}
-	refusedAnswer  = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
+	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN",
+		Message: "the approval does not exist"}
+	refusedAnswer = &call.Refusal{Kind: call.PermissionDenied, Reason: "APPROVER_REQUIRED",
 		Message: "answer approvals at the admin API, or with an API key that has the scope approve"}
 	refusedAlways = &call.Refusal{Kind: call.PermissionDenied, Reason: "SCOPE_MISSING",
 		Metadata: map[string]string{"scope": tenant.Policy.String()},

@@ -118,7 +118,8 @@ func TestPublicEvents(t *testing.T) {
 	for path, want := range map[string]int{"?last_event_id=x": 400, "?tenant=acme": 404} {
 		resp, err := client.Get(g.URL("/v1/approvals/events" + path))
 		check.Must(t, err)
-		if _ = resp.Body.Close(); resp.StatusCode != want || resp.Header.Get("Content-Type") != "application/problem+json" {
+		if _ = resp.Body.Close(); resp.StatusCode != want ||
+			resp.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %v", path, resp.StatusCode, resp.Header)
 		}
 	}

@@ -41,13 +41,14 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	}
 	for i := range a.Answers {
 		g := &a.Answers[i]
-		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User), Answer: g.State.String(),
-			Comment: g.Comment, Time: restjson.Time(g.Time), Remember: g.Remember.String()})
+		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User),
+			Answer: g.State.String(), Comment: g.Comment, Time: restjson.Time(g.Time), Remember: g.Remember.String()})
 	}
 	if t := a.Terms; t != nil && a.ID != "" && a.State != 0 {
 		p.RequiredAnswers, p.Groups = int32(t.Answers), t.Groups
 		p.EscalateTime, p.EscalateGroups = restjson.Time(t.Escalates), t.EscalateGroups
-		p.ReasonRequired, p.ReasonRequiredToApprove = t.Reason != approvals.ReasonNever, t.Reason == approvals.ReasonAlways
+		p.ReasonRequired, p.ReasonRequiredToApprove = t.Reason != approvals.ReasonNever,
+			t.Reason == approvals.ReasonAlways
 		if t.MaxValidity > 0 {
 			p.MaxValidity = durationpb.New(t.MaxValidity)
 		}

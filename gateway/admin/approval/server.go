@@ -142,7 +142,8 @@ func (s *server) ListApprovals(ctx context.Context,
 
 // filterOf parses the filter of a list.
 func filterOf(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, err error) {
-	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(), Tool: req.GetTool()}
+	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(),
+		Tool: req.GetTool()}
 	if name := req.GetState(); name != "" {
 		var ok bool
 		if f.State, ok = approvals.ParseState(name); !ok {

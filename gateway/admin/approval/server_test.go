@@ -176,20 +176,23 @@ func TestApprovalsByJSON(t *testing.T) {
 		{"GET", "/" + one.ID, "", 200, []string{`"id":"` + one.ID + `"`,
 			`"name":"tenants/default/approvals/` + one.ID + `"`, `"update_time":"20`, `"user":"ann"`,
 			`"agent":"bot"`, `"tool":"send"`, `"description":"Sendsaletter."`,
-			`"tool_change":"ithaschanged:\n+new"`, `"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`, `"request_id":"r1"`,
-			`"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`, `"expire_time":"20`}},
+			`"tool_change":"ithaschanged:\n+new"`, `"session":"s1"`, `"level":"tenant"`, `"why":"thetoolhaschanged"`,
+			`"request_id":"r1"`, `"state":"pending"`, `\"to\":\"bob\"`, `[masked:1to8characters,byitsname]`,
+			`"expire_time":"20`}},
 		{"GET", "/" + other.ID, "", 404, []string{"APPROVAL_UNKNOWN"}},
 		{"GET", "/" + other.ID + "?tenant=acme", "", 200, []string{`"state":"pending"`}},
 		{"GET", "/nothing", "", 404, []string{"APPROVAL_UNKNOWN"}},
 		{"POST", "/" + one.ID + "/approve", `{"by":"eve","comment":"fine"}`, 200,
-			[]string{`"state":"approved"`, `"answered_by":"eve"`, `"comment":"fine"`, `"remember":"call"`, `"answer_time"`}},
+			[]string{`"state":"approved"`, `"answered_by":"eve"`, `"comment":"fine"`, `"remember":"call"`,
+				`"answer_time"`}},
 		{"POST", "/" + one.ID + "/deny", "", 400,
 			[]string{"APPROVAL_NOT_PENDING", `"state":"approved"`, "FAILED_PRECONDITION"}},
 		{"POST", "/" + two.ID + "/deny", "", 200, []string{`"state":"denied"`, `"answered_by":"operator"`}},
 		{"POST", "/" + two.ID + "/approve", `{"tenant":"acme"}`, 404, []string{"APPROVAL_UNKNOWN"}},
 		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"session"}`, 400,
 			[]string{"APPROVAL_NOT_REMEMBERED"}},
-		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"always"}`, 200, []string{`"remember":"always"`}},
+		{"POST", "/" + other.ID + "/approve", `{"tenant":"acme","remember":"always"}`, 200,
+			[]string{`"remember":"always"`}},
 	} {
 		code, body := p.Ask(t, step.method, "/v1/approvals"+step.path, step.body)
 		if code != step.status {
@@ -227,7 +230,8 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	if code, body := p.Ask(t, "GET", "/v1/approvals?page_size=x", ""); code != 400 ||
-		!strings.Contains(body, "INVALID_QUERY") || !strings.Contains(body, "the value of page_size has the wrong type") {
+		!strings.Contains(body, "INVALID_QUERY") ||
+		!strings.Contains(body, "the value of page_size has the wrong type") {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, body := p.Ask(t, "GET", "/v1/approvals/events?last_event_id=x", ""); code != 400 ||
@@ -240,7 +244,8 @@ func TestBadRequests(t *testing.T) {
 		`{`: "INVALID_BODY", `{"commend":"x"}`: "INVALID_BODY", `[]`: "INVALID_BODY",
 	} {
 		for _, way := range []string{"/approve", "/deny"} {
-			if code, text := p.Ask(t, "POST", "/v1/approvals/"+a.ID+way, body); code != 400 || !strings.Contains(text, want) {
+			if code, text := p.Ask(t, "POST", "/v1/approvals/"+a.ID+way, body); code != 400 ||
+				!strings.Contains(text, want) {
 				t.Errorf("%s %.40s: %d %s", way, body, code, text)
 			}
 		}

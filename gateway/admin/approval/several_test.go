@@ -102,7 +102,9 @@ func TestCallersOfSeveralTenants(t *testing.T) {
 			lists = []string{reasonOf(err)}
 		}
 		for name := range ids {
-			if slices.ContainsFunc(resp.GetApprovals(), func(a *capgatepb.Approval) bool { return a.GetId() == ids[name] }) {
+			if slices.ContainsFunc(resp.GetApprovals(), func(a *capgatepb.Approval) bool {
+				return a.GetId() == ids[name]
+			}) {
 				lists = append(lists, name)
 			}
 			if _, err := p.callers.GetApproval(ctx, &capgatepb.GetApprovalRequest{Tenant: test.tenant,
@@ -120,7 +122,8 @@ func TestCallersOfSeveralTenants(t *testing.T) {
 				} else if reason := reasonOf(err); reason != unknown && reason != refused && reason != noRule {
 					t.Errorf("%s of %s: %v", test.who, name, err)
 				}
-				if now := p.stateOf(t, name, how.id); (err == nil) != (now.State == approvals.Denied) || now.By == "eve" {
+				if now := p.stateOf(t, name, how.id); (err == nil) != (now.State == approvals.Denied) ||
+					now.By == "eve" {
 					t.Errorf("%s of %s: %v by %q after %v", test.who, name, now.State, now.By, err)
 				}
 			}
@@ -218,7 +221,8 @@ func TestOperatorOfTwoTenants(t *testing.T) {
 		{"POST", "/" + ids["acme"] + ":approve", "{}", 200, "approved", ""},
 	} {
 		status, body := web.Ask(t, test.method, "/v1/approvals"+test.path, test.body, "Authorization", "Bearer mixed")
-		if status != test.status || !strings.Contains(body, test.has) || test.not != "" && strings.Contains(body, test.not) {
+		if status != test.status || !strings.Contains(body, test.has) ||
+			test.not != "" && strings.Contains(body, test.not) {
 			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, status, body)
 		}
 	}
@@ -241,7 +245,9 @@ func TestWatchEndsWithItsCredential(t *testing.T) {
 			}
 			return ctx, cancel
 		}
-		cfg.StillValid = func(_ context.Context, who *tenant.Identity) bool { return who.Key == "k1" && !revoked.Load() }
+		cfg.StillValid = func(_ context.Context, who *tenant.Identity) bool {
+			return who.Key == "k1" && !revoked.Load()
+		}
 	})
 	stream, err := p.callers.WatchApprovals(as(t.Context(), "key"), &capgatepb.WatchApprovalsRequest{})
 	if err == nil {

@@ -104,7 +104,8 @@ func TestWatchersAreBounded(t *testing.T) {
 	p := serve(t)
 	var streams []capgatepb.Approvals_WatchApprovalsClient
 	for range 257 {
-		stream, err := p.callers.WatchApprovals(caller(t.Context(), tenant.Default, ""), &capgatepb.WatchApprovalsRequest{})
+		stream, err := p.callers.WatchApprovals(caller(t.Context(), tenant.Default, ""),
+			&capgatepb.WatchApprovalsRequest{})
 		check.Must(t, err)
 		if _, err = stream.Recv(); err == nil {
 			streams = append(streams, stream)

@@ -41,7 +41,8 @@ func TestRolesAnswerOverHTTP(t *testing.T) {
 	t.Parallel()
 	p := serve(t)
 	web := p.guarded(t, known{"val": {Roles: operator.View}, "ops": {Roles: operator.Operate},
-		"app": {Roles: operator.Approve}, "acme's": {Tenants: []operator.TenantRoles{{Tenant: "acme", Roles: operator.Approve}}},
+		"app": {Roles: operator.Approve}, "acme's": {Tenants: []operator.TenantRoles{{Tenant: "acme",
+			Roles: operator.Approve}}},
 		"adm": {Roles: operator.Admin}})
 	for _, test := range []struct {
 		who, verb, body string
@@ -70,7 +71,8 @@ func TestRolesAnswerOverHTTP(t *testing.T) {
 		}
 		if status != test.status || !strings.Contains(body, test.want) || err != nil || now.State.String() != state ||
 			now.By != by {
-			t.Errorf("%s %s %s: %d %s; then %v by %q, %v", test.who, test.verb, test.body, status, body, now.State, now.By, err)
+			t.Errorf("%s %s %s: %d %s; then %v by %q, %v", test.who, test.verb, test.body, status, body, now.State,
+				now.By, err)
 		}
 	}
 }
@@ -104,7 +106,8 @@ func TestWhoMayAnswerIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, who := range []string{"app", "key"} {
-		if may, why := p.told(t, web, who, done.ID); may || why != "the approval is denied, and can no longer be answered" {
+		if may, why := p.told(t, web, who, done.ID); may ||
+			why != "the approval is denied, and can no longer be answered" {
 			t.Errorf("%s, denied: %v %q", who, may, why)
 		}
 	}

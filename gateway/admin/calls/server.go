@@ -109,7 +109,8 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	}
 	all, partial := s.Recent.Calls(ctx)
 	listed, next := paging.SliceDescending(page, all, position, f.Matches)
-	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(), NextPageToken: paging.Token(next)}
+	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(),
+		NextPageToken: paging.Token(next)}
 	for _, c := range listed {
 		resp.Calls = append(resp.Calls, s.message(c))
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // GetBackend implements capgatepb.FleetsServer.
-func (s *server) GetBackend(_ context.Context, req *capgatepb.GetBackendRequest) (*capgatepb.GetBackendResponse, error) {
+func (s *server) GetBackend(_ context.Context, req *capgatepb.GetBackendRequest) (*capgatepb.GetBackendResponse,
+	error) {
 	fleets := s.having(req.GetAddr(), req.GetCapability())
 	if len(fleets) == 0 {
 		return nil, refusedBackend(req.GetAddr(), req.GetCapability())
@@ -38,7 +39,8 @@ func (s *server) UndrainBackend(ctx context.Context,
 }
 
 // set begins or ends the drain of a backend.
-func (s *server) set(ctx context.Context, addr, capability string, drained, force bool) (*capgatepb.BackendState, error) {
+func (s *server) set(ctx context.Context, addr, capability string, drained, force bool) (*capgatepb.BackendState,
+	error) {
 	fleets := s.having(addr, capability)
 	if len(fleets) == 0 {
 		return nil, refusedBackend(addr, capability)
@@ -52,8 +54,9 @@ func (s *server) set(ctx context.Context, addr, capability string, drained, forc
 		}
 	}
 	if !force && len(bare) > 0 {
-		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "LAST_BACKEND", Message: "no other backend could " +
-			"take the calls of " + strings.Join(bare, ", ") + ": they would be refused; set force to drain it all the same"}
+		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "LAST_BACKEND",
+			Message: "no other backend could " + "take the calls of " + strings.Join(bare, ", ") +
+				": they would be refused; set force to drain it all the same"}
 	}
 	before := s.backend(addr, fleets)
 	shared, err := s.Drains.Set(ctx, keys, drained, operator.Authenticated(ctx))
@@ -96,8 +99,8 @@ func (s *server) backend(addr string, fleets []*router.Fleet) *capgatepb.Backend
 	state := &capgatepb.BackendState{Addr: addr, Shared: true}
 	for _, f := range fleets {
 		left := s.Drains.Remaining(drains.Key{Capability: f.Capability, Addr: addr})
-		d := &capgatepb.DrainState{Capability: f.Capability, Drained: left.Drained, InFlight: restjson.Int32(left.Calls),
-			Replicas: restjson.Int32(left.Replicas)}
+		d := &capgatepb.DrainState{Capability: f.Capability, Drained: left.Drained,
+			InFlight: restjson.Int32(left.Calls), Replicas: restjson.Int32(left.Replicas)}
 		if left.Drained {
 			d.Since, d.By, d.Unheard = seconds(left.Since), left.By, restjson.Int32(left.Unacknowledged)
 		}

@@ -27,7 +27,8 @@ const MaxPage = 1000
 var pages = paging.Bounds{Standard: 100, Most: MaxPage}
 
 // ListFleets implements capgatepb.FleetsServer.
-func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest) (*capgatepb.ListFleetsResponse, error) {
+func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest) (*capgatepb.ListFleetsResponse,
+	error) {
 	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
@@ -40,8 +41,9 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 		}
 		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
 		if len(fleets) == 0 {
-			return nil, &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN", Message: "no fleet serves this " +
-				"capability" + nearest.Hint(name, known) + "; the fleets are " + nearest.List(known, maxNamedFleets)}
+			return nil, &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
+				Message: "no fleet serves this " + "capability" + nearest.Hint(name, known) + "; the fleets are " +
+					nearest.List(known, maxNamedFleets)}
 		}
 	}
 	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })

@@ -84,8 +84,10 @@ func start(t *testing.T, more ...router.FleetConfig) (url string, k *kept, routi
 	k = &kept{routing: routing, all: map[drains.Key]router.Drain{}}
 	service := fleets.New(fleets.Config{
 		Router: routing, Drains: k,
-		Gateway: func() *capgatepb.RespondingReplica { return &capgatepb.RespondingReplica{Replica: "me", Redis: "ok"} },
-		Source:  func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
+		Gateway: func() *capgatepb.RespondingReplica {
+			return &capgatepb.RespondingReplica{Replica: "me", Redis: "ok"}
+		},
+		Source: func(_, addr string) string { return map[string]string{addr1: "config"}[addr] },
 	})
 	return gatewaytest.ServeOperators(t, service).URL, k, routing
 }
@@ -183,7 +185,8 @@ func TestPagesHaveEachFleetOnce(t *testing.T) {
 	}
 	for query, reason := range map[string]string{"page_size=-1": "INVALID_PAGE_SIZE",
 		"page_size=x": "INVALID_PAGE_SIZE", "page_token=!": "INVALID_PAGE_TOKEN"} {
-		if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 || p.Reason != reason {
+		if status, p := ask[problem.Problem](t, "GET", url+"/v1/fleets?"+query, ""); status != 400 ||
+			p.Reason != reason {
 			t.Errorf("%s: %d %+v", query, status, p)
 		}
 	}
@@ -198,7 +201,8 @@ func TestDrainAndBack(t *testing.T) {
 		t.Fatalf("%d %+v", status, b)
 	}
 	f := fleet(t, url, "weather")
-	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Why != "drained by an operator" || f.Backends[0].Usable || !f.Backends[1].Usable {
+	if f.Usable != 1 || f.Backends[0].State != "draining" || f.Backends[0].Why != "drained by an operator" ||
+		f.Backends[0].Usable || !f.Backends[1].Usable {
 		t.Errorf("%+v", f)
 	}
 	status, b = ask[capgatepb.BackendState](t, "GET", url+"/v1/backends/"+addr1, "")

@@ -22,7 +22,8 @@ func rightsOf(by guard.Authenticator, credential string, leaf *x509.Certificate)
 		r.Header.Set("Authorization", "Bearer "+credential)
 	}
 	if leaf != nil {
-		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf}}}
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
+			VerifiedChains: [][]*x509.Certificate{{leaf}}}
 	}
 	switch who, known, refusal := by.Authenticate(r); {
 	case !known:
@@ -51,7 +52,8 @@ func TestKeysGiveTheirOwnRights(t *testing.T) {
 	_, foreign := tenant.NewCredential()
 	otherID, other := tenant.NewCredential()
 	for credential, want := range map[string]string{ofAll: "admin", ofOne: "; acme: approver", ofEnds: "viewer",
-		tenant.Credential(allID, foreign): "CREDENTIAL_INVALID", tenant.Credential(otherID, other): "unknown", "": "unknown"} {
+		tenant.Credential(allID, foreign): "CREDENTIAL_INVALID", tenant.Credential(otherID, other): "unknown",
+		"": "unknown"} {
 		if got := rightsOf(keys, credential, nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -91,7 +93,8 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("beside another credential: %q", got)
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{of("ops.example.org")}} // of an unknown authority
+	// of an unknown authority
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{of("ops.example.org")}}
 	if _, known, _ := c.Authenticate(r); known {
 		t.Error("a certificate that nobody has verified is accepted")
 	}
@@ -145,12 +148,14 @@ func (v verifier) Operator(_ context.Context, raw string) (tenant.Identity, *cal
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	of := func(user, at string, scopes tenant.Scopes, groups ...string) tenant.Identity {
-		return tenant.Identity{User: user, Key: "corp", Tenant: at, Scopes: scopes, Person: &tenant.Person{Groups: groups}}
+		return tenant.Identity{User: user, Key: "corp", Tenant: at, Scopes: scopes,
+			Person: &tenant.Person{Groups: groups}}
 	}
 	known := verifier{
 		"a.viewer.token": of("ann", "", 0), "a.forged.scope": of("ann", "", tenant.RoleAdmin),
 		"a.scope.ofacme": of("ann", "acme", tenant.RoleApprover), "a.group.member": of("bob", "", 0, "ops"),
-		"a.tenants.person": of("cid", "acme", tenant.RoleViewer), "a.strange.tenant": of("cid", "globex", tenant.RoleAdmin),
+		"a.tenants.person": of("cid", "acme", tenant.RoleViewer),
+		"a.strange.tenant": of("cid", "globex", tenant.RoleAdmin),
 		"a.person.unknown": of("eve", "acme", tenant.RoleAdmin),
 	}
 	tokens := guard.NewTokens(known)

@@ -10,5 +10,6 @@
 // operators of one tenant narrows its answer with operator.Tenant.
 //
 // Each Authenticator knows one kind of credential: Keys (operators' keys), StartToken, Tokens (of the issuers'
-// people), Tenants (keys and tokens of tenants with roles), Certificates, and cookie sessions, which package people has.
+// people), Tenants (keys and tokens of tenants with roles), Certificates, and cookie sessions, which package people
+// has.
 package guard

@@ -97,8 +97,8 @@ func some() people {
 	acme.Grant("acme", operator.Admin)
 	mixed := &operator.Identity{Roles: operator.View}
 	mixed.Grant("acme", operator.Operate)
-	return people{"viewer": {Roles: operator.View}, "operator": {Roles: operator.Operate}, "admin": {Roles: operator.Admin},
-		"acme": acme, "mixed": mixed, "nobody": {}}
+	return people{"viewer": {Roles: operator.View}, "operator": {Roles: operator.Operate},
+		"admin": {Roles: operator.Admin}, "acme": acme, "mixed": mixed, "nobody": {}}
 }
 
 // TestRoutes: each route asks for its role, and for all tenants if it names none.
@@ -152,7 +152,8 @@ func TestRoutes(t *testing.T) {
 	} {
 		w := request(h, test.line, test.who, elsewhere, test.header...)
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.says) {
-			t.Errorf("%s as %q with %q: %d %s, want %d %s", test.line, test.who, test.header, w.Code, w.Body, test.status, test.says)
+			t.Errorf("%s as %q with %q: %d %s, want %d %s", test.line, test.who, test.header, w.Code, w.Body,
+				test.status, test.says)
 		}
 	}
 	g.OpenMetrics(true)
@@ -257,7 +258,8 @@ func TestStartTokenInTheAddress(t *testing.T) {
 	t.Parallel()
 	issued, start := new(sessions), operator.NewStartToken()
 	token := guard.NewStartToken(start)
-	_, h := newGuard(t, guard.Config{Authenticators: []guard.Authenticator{token, some()}, Start: token, Sessions: issued})
+	_, h := newGuard(t, guard.Config{Authenticators: []guard.Authenticator{token, some()}, Start: token,
+		Sessions: issued})
 	for line, want := range map[string]string{
 		"GET /?token=" + start:               "/",
 		"GET /docs?x=1&token=" + start:       "/docs?x=1",
@@ -284,7 +286,8 @@ func TestStartTokenInTheAddress(t *testing.T) {
 	for range 20 { // failures of others at the same address do not keep the owner of the token out
 		request(h, "GET /?token=guess", "", elsewhere)
 	}
-	if w := request(h, "GET /?token="+start, "", elsewhere); w.Code != http.StatusSeeOther || issued.of != "start token" {
+	if w := request(h, "GET /?token="+start, "", elsewhere); w.Code != http.StatusSeeOther ||
+		issued.of != "start token" {
 		t.Errorf("after wrong tokens: %d; issued %+v", w.Code, issued)
 	}
 	const browser = "192.0.2.77:1"

@@ -91,8 +91,8 @@ func (s server) ListSessions(ctx context.Context,
 		func(*session.Record) bool { return true })
 	resp := &capgatepb.ListSessionsResponse{NextPageToken: next}
 	for _, r := range listed {
-		resp.Sessions = append(resp.Sessions, &capgatepb.Session{Id: r.ID, Kind: string(r.Kind), Name: r.Name, User: r.User,
-			Issuer: r.Issuer, Key: r.Key, KeyName: r.KeyName, Tenant: r.Tenant, Via: r.Via,
+		resp.Sessions = append(resp.Sessions, &capgatepb.Session{Id: r.ID, Kind: string(r.Kind), Name: r.Name,
+			User: r.User, Issuer: r.Issuer, Key: r.Key, KeyName: r.KeyName, Tenant: r.Tenant, Via: r.Via,
 			CreateTime: timestamppb.New(r.Issued), ExpireTime: timestamppb.New(r.Expires)})
 	}
 	return resp, nil
@@ -105,7 +105,8 @@ func position(r *session.Record) string { return fmt.Sprintf("%020d-%s", r.Issue
 // replicas.
 func (s server) RevokeSessions(ctx context.Context,
 	req *capgatepb.RevokeSessionsRequest) (*capgatepb.RevokeSessionsResponse, error) {
-	if (req.GetSession() == "") == (req.GetName() == "") || len(req.GetSession()) > maxID || len(req.GetName()) > maxBody {
+	if (req.GetSession() == "") == (req.GetName() == "") || len(req.GetSession()) > maxID ||
+		len(req.GetName()) > maxBody {
 		return nil, refusedBody
 	}
 	ended, refusal := req.GetSession(), (*call.Refusal)(nil)

@@ -208,8 +208,8 @@ func (p *People) person(ctx context.Context, s *session.Session) (*operator.Iden
 func refusedRole(name string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
 		Metadata: map[string]string{"role": operator.View.String()},
-		Message: call.Quote(name) + " has no role here; an operator gives one under operators.people, or a key has it " +
-			"among its roles or scopes"}
+		Message: call.Quote(name) + " has no role here; an operator gives one under operators.people, or a key has " +
+			"it among its roles or scopes"}
 }
 
 var refusedKey = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",

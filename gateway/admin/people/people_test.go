@@ -70,7 +70,8 @@ func newRig(t *testing.T, start string) *rig {
 		SignIn: signin.Config{Sessions: r.sessions, URL: func() string { return "" },
 			Issuers: func() []signin.Issuer { return []signin.Issuer{{Client: token.Client{Issuer: "corp"}}} }}})
 	r.Replace(operator.People{{Issuer: "corp", User: "ann", Roles: operator.View},
-		{Issuer: "corp", Group: "ops", Tenant: "acme", Roles: operator.Operate}, {Issuer: "gone", User: "ann", Roles: operator.Admin}})
+		{Issuer: "corp", Group: "ops", Tenant: "acme", Roles: operator.Operate},
+		{Issuer: "gone", User: "ann", Roles: operator.Admin}})
 	return r
 }
 
@@ -80,7 +81,8 @@ func TestRightsOfASession(t *testing.T) {
 	start := operator.NewStartToken()
 	r, other := newRig(t, start), newRig(t, operator.NewStartToken())
 	person := func(user, issuer, at string, scopes []string, groups ...string) *session.Session {
-		return &session.Session{Via: session.ViaPerson, User: user, Issuer: issuer, Tenant: at, Scopes: scopes, Groups: groups}
+		return &session.Session{Via: session.ViaPerson, User: user, Issuer: issuer, Tenant: at, Scopes: scopes,
+			Groups: groups}
 	}
 	admin := []string{"role.admin", "unknown"}
 	begun, refusal := r.Key(t.Context(), start)
@@ -91,12 +93,13 @@ func TestRightsOfASession(t *testing.T) {
 		of   *session.Session
 		want string // in capitals: a refusal
 	}{
-		"the start token":             {begun, "admin"},
-		"no start token":              {&session.Session{Via: session.ViaStart}, "SESSION_INVALID"},
-		"a key":                       {&session.Session{Via: session.ViaKey, Key: r.ids["operator"]}, "operator"},
-		"a key of a tenant":           {&session.Session{Via: session.ViaKey, Key: r.ids["acme"]}, "; acme: admin"},
-		"a key without a role":        {&session.Session{Via: session.ViaKey, Key: r.ids["caller"]}, "ROLE_MISSING"},
-		"a key that was revoked":      {&session.Session{Via: session.ViaKey, Key: other.ids["acme"]}, "CREDENTIAL_INVALID"},
+		"the start token":      {begun, "admin"},
+		"no start token":       {&session.Session{Via: session.ViaStart}, "SESSION_INVALID"},
+		"a key":                {&session.Session{Via: session.ViaKey, Key: r.ids["operator"]}, "operator"},
+		"a key of a tenant":    {&session.Session{Via: session.ViaKey, Key: r.ids["acme"]}, "; acme: admin"},
+		"a key without a role": {&session.Session{Via: session.ViaKey, Key: r.ids["caller"]}, "ROLE_MISSING"},
+		"a key that was revoked": {&session.Session{Via: session.ViaKey, Key: other.ids["acme"]},
+			"CREDENTIAL_INVALID"},
 		"a person":                    {person("ann", "corp", "", nil), "viewer"},
 		"a group":                     {person("bob", "corp", "", nil, "ops"), "; acme: operator"},
 		"nobody":                      {person("bob", "corp", "", nil), "ROLE_MISSING"},
@@ -191,7 +194,8 @@ func TestCookiesAndCredentials(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, operator.NewStartToken())
 	issue := func(kind session.Kind) string {
-		text, refusal := r.sessions.Issue(t.Context(), kind, &session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp"})
+		text, refusal := r.sessions.Issue(t.Context(), kind,
+			&session.Session{Via: session.ViaPerson, User: "ann", Issuer: "corp"})
 		if refusal != nil {
 			t.Fatal(refusal)
 		}

@@ -77,8 +77,9 @@ func readInvocation(r *http.Request) (*callAs, error) {
 	case errors.As(err, &strict):
 		return nil, invocation.Invalid("the body " + strict.Error())
 	case err != nil:
-		return nil, invocation.Invalid("the body must be a JSON object with tenant, user, agent, session, capability, " +
-			"tool, arguments, approval_id and wait, each once")
+		return nil, invocation.Invalid(
+			"the body must be a JSON object with tenant, user, agent, session, capability, tool, arguments, " +
+				"approval_id and wait, each once")
 	}
 	return in, in.check()
 }

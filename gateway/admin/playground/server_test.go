@@ -41,8 +41,8 @@ func service(t *testing.T) admin.Service {
 		"weather-eu": {Fleet: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
-	return playground.New(playground.Config{Tools: tools, Decider: decider, Tenants: &tenant.Roster{Directory: directory},
-		Settings: directory.Settings,
+	return playground.New(playground.Config{Tools: tools, Decider: decider,
+		Tenants: &tenant.Roster{Directory: directory}, Settings: directory.Settings,
 		Serve: func(w http.ResponseWriter, _ *http.Request, who tenant.Identity, _ string) {
 			_, _ = w.Write([]byte("called for " + who.Tenant + " by " + who.Key))
 		},
@@ -114,9 +114,11 @@ func TestInvokeTool(t *testing.T) {
 		change func(*request)
 		code   codes.Code
 	}{
-		"good":                         {func(*request) {}, codes.Aborted},
-		"no tool":                      {func(r *request) { r.Tool = "" }, codes.InvalidArgument},
-		"a long capability":            {func(r *request) { r.Capability = strings.Repeat("a", 257) }, codes.InvalidArgument},
+		"good":    {func(*request) {}, codes.Aborted},
+		"no tool": {func(r *request) { r.Tool = "" }, codes.InvalidArgument},
+		"a long capability": {func(r *request) {
+			r.Capability = strings.Repeat("a", 257)
+		}, codes.InvalidArgument},
 		"an approval with a line feed": {func(r *request) { r.ApprovalId = "a\nb" }, codes.InvalidArgument},
 		"arguments that are a list":    {func(r *request) { r.Arguments = "[]" }, codes.InvalidArgument},
 		"arguments of two readings":    {func(r *request) { r.Arguments = `{"a":1,"a":2}` }, codes.InvalidArgument},

@@ -66,7 +66,8 @@ func TestRegisterRenewWithdraw(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	if code, body := p.Ask(t, http.MethodPost, "/v1/registrations:withdraw",
-		`{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 || body != "{}" {
+		`{"capability": "weather", "addr": "10.0.0.7:1", "lease": "`+resp.GetLease()+`"}`); code != 200 ||
+		body != "{}" {
 		t.Errorf("%d %s; code %+v", code, body, code)
 	}
 	if all := p.registry.Registrations(); len(all) > 0 {
@@ -80,7 +81,8 @@ func TestRefusals(t *testing.T) {
 	const register, withdraw = "/v1/registrations", "/v1/registrations:withdraw"
 	p := serve(t)
 	for _, addr := range []string{"10.0.0.1:1", "10.0.0.2:1"} {
-		if code, body := p.Ask(t, http.MethodPost, register, `{"capability": "weather", "addr": "`+addr+`"}`); code != 200 {
+		if code, body := p.Ask(t, http.MethodPost, register, `{"capability": "weather", "addr": "`+addr+
+			`"}`); code != 200 {
 			t.Fatal(code, body)
 		}
 	}
@@ -93,7 +95,8 @@ func TestRefusals(t *testing.T) {
 		{register, `{"capability": "Weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "capability: "},
 		{register, `{"capability": "nothing", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "CAPABILITY_UNKNOWN",
 			"no fleet is configured for nothing"},
-		{register, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "addr: write host:port"},
+		{register, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID",
+			"addr: write host:port"},
 		{register, `{"capability": "weather", "addr": "10.0.0.7"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID",
 			"addr: write host:port"},
 		{register, `{"capability": "weather", "addr": "10.0.0.7:0"}`, 400, "INVALID_ARGUMENT",
@@ -124,7 +127,8 @@ func TestRefusals(t *testing.T) {
 			"LEASE_SUPERSEDED", "another process"},
 		{withdraw, `{"capability": "weather", "addr": "10.0.0.7:1"}`, 404, "NOT_FOUND", "REGISTRATION_UNKNOWN",
 			"is not registered"},
-		{withdraw, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID", "addr: write host:port"},
+		{withdraw, `{"capability": "weather"}`, 400, "INVALID_ARGUMENT", "REGISTRATION_INVALID",
+			"addr: write host:port"},
 	} {
 		var problem struct {
 			Code, Reason, Detail string
@@ -177,9 +181,11 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/registrations", `{"capability": "weather", "adr": "10.0.0.7:1"}`, nil, 400},
 		{"/v1/registrations", `{"ttl": "soon"}`, nil, 400},
 		{"/v1/registrations:withdraw", `{"addr": "` + strings.Repeat("z", 20<<10) + `"}`, nil, 400},
-		{"/v1/registrations", good, []string{"Sec-Fetch-Site", "cross-site"}, 403}, // another page in an operator's browser
+		// another page in an operator's browser
+		{"/v1/registrations", good, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"/v1/registrations:renew", good, nil, 404},
-		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 415}, // over HTTP/1.1
+		// over HTTP/1.1
+		{"/capgate.v1.Registry/RegisterBackend", good, []string{"Content-Type", "application/grpc"}, 415},
 	} {
 		if code, body := p.Ask(t, http.MethodPost, test.path, test.body, test.header...); code != test.status ||
 			code == 400 && !strings.Contains(body, "INVALID_BODY") {

@@ -34,8 +34,9 @@ func (s *server) RegisterBackend(ctx context.Context,
 		return nil, call.InvalidField("REGISTRATION_INVALID", "dialect", "must be auto, doc, live or legacy")
 	}
 	g := registry.Registration{
-		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL, Weight: defaultWeight,
-		Zone: req.GetZone(), Session: req.GetSession(), Tenant: req.GetTenant(), Dialect: dialect,
+		Capability: req.GetCapability(), Addr: req.GetAddr(), Lease: req.GetLease(), TTL: defaultTTL,
+		Weight: defaultWeight,
+		Zone:   req.GetZone(), Session: req.GetSession(), Tenant: req.GetTenant(), Dialect: dialect,
 		MaxConcurrent: int(req.GetMaxConcurrent()),
 		Manifest:      registry.NewManifest(req.GetManifest()),
 	}

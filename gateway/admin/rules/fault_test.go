@@ -24,7 +24,8 @@ func TestAfterAFault(t *testing.T) {
 		decider, err := policy.New(policy.Options{Store: b})
 		check.Must(t, err)
 		decider.Synced()
-		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book), Decider: decider}))
+		services := gatewaytest.ServeOperators(t, rules.New(rules.Config{Rules: b, Candidates: new(book),
+			Decider: decider}))
 		of := &call.Call{Tenant: "default", Capability: "weather", Tool: "x"}
 		if got, refusal := decider.Fetch(t.Context(), of); refusal != nil || got.Verdict != call.Allow {
 			t.Fatalf("%+v, %v", got, refusal)

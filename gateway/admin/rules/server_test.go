@@ -123,15 +123,18 @@ func TestRulesByJSON(t *testing.T) {
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"ask","user":"ann"}`, 200,
 			`"tenant":"default", "user":"ann"`},
 		{"PUT", "/v1/policies", `{"capability":"weather","tool":"*","policy":"allow","user":"ann","name":"tenants/acme/policies/x"}`, 200, `"policy":"allow"`},
-		{"PUT", "/v1/policies", `{"capability":"*","tool":"zap","policy":"block","global":true}`, 200, `{"global":true`},
+		{"PUT", "/v1/policies", `{"capability":"*","tool":"zap","policy":"block","global":true}`, 200,
+			`{"global":true`},
 		{"GET", "/v1/policies?tenant=default", "", 200,
 			`"user":"ann", "capability":"weather", "tool":"*", "policy":"allow", "name":"tenants/default/policies/capability=weather&tool=*&user=ann"`},
 		{"GET", "/v1/policies?global=true", "", 200, `"name":"policies/capability=*&tool=zap"`},
-		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=zap", "", 200, `"policy":"allow", "level":"user"`},
+		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=zap", "", 200,
+			`"policy":"allow", "level":"user"`},
 		{"GET", "/v1/policies:explain?capability=weather&tool=zap", "", 200, `"policy":"block", "level":"global"`},
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 200, `{}`},
 		{"DELETE", "/v1/policies?user=ann&capability=weather&tool=*", "", 404, `POLICY_UNKNOWN`},
-		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200, `"policy":"block", "level":"default"`},
+		{"GET", "/v1/policies:explain?user=ann&capability=weather&tool=x", "", 200,
+			`"policy":"block", "level":"default"`},
 
 		{"GET", "/v1/policies:explain?capability=weather&tool=x&candidate=true", "", 200,
 			`"policy":"block", "level":"default"`},
@@ -189,7 +192,8 @@ type oneTool struct{}
 func (oneTool) Capabilities() []string { return []string{"weather"} }
 
 func (oneTool) Inspect(id string) (catalog.Listing, bool) {
-	return catalog.Listing{Capability: id, Known: true, Tools: []catalog.Tool{{Tool: manifest.Tool{Name: "forecast"}}}}, id == "weather"
+	return catalog.Listing{Capability: id, Known: true, Tools: []catalog.Tool{{Tool: manifest.Tool{Name: "forecast"}}}},
+		id == "weather"
 }
 
 // TestExplainsUnknownTools: an explanation of a call that the catalog does not know says so, where it is not refused.
@@ -206,7 +210,8 @@ func TestExplainsUnknownTools(t *testing.T) {
 		"capability=weather&tool=forecast&force=1&": `"looks":[`,
 	} {
 		_, body := services.Ask(t, "GET", "/v1/policies:explain?"+query, "")
-		if !strings.Contains(plain(body), plain(want)) || !strings.Contains(want, "unknown") && strings.Contains(body, `"unknown"`) {
+		if !strings.Contains(plain(body), plain(want)) || !strings.Contains(want, "unknown") &&
+			strings.Contains(body, `"unknown"`) {
 			t.Errorf("%s: %s", query, body)
 		}
 	}
@@ -326,8 +331,10 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		{"GET /v1/policies?global=true", "", 403, "OPERATOR_TENANT"},
 		{"GET /v1/policies:explain?capability=weather&tool=x", "", 200, `"policy":"ask","level":"tenant"`},
 		{"GET /v1/policies:explain?capability=weather&tool=x&tenant=other", "", 403, "OPERATOR_TENANT"},
-		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","global":true}`, 403, "OPERATOR_TENANT"},
-		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","tenant":"other"}`, 403, "OPERATOR_TENANT"},
+		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","global":true}`, 403,
+			"OPERATOR_TENANT"},
+		{"PUT /v1/policies", `{"capability":"weather","tool":"x","policy":"allow","tenant":"other"}`, 403,
+			"OPERATOR_TENANT"},
 		{"DELETE /v1/policies?capability=weather&tool=x&global=true", "", 403, "OPERATOR_TENANT"},
 		{"DELETE /v1/policies?capability=weather&tool=x&tenant=other", "", 403, "OPERATOR_TENANT"},
 	} {

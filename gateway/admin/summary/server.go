@@ -75,7 +75,8 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 			Calls: restjson.Int32(m.Calls), Refusals: restjson.Int32(m.Refusals), Errors: restjson.Int32(m.Errors),
 			Asked: restjson.Int32(m.Asked), ToolErrors: restjson.Int32(m.ToolErrors)})
 		t := resp.GetTotals()
-		t.Calls, t.Refusals = restjson.Int32(int64(t.GetCalls())+m.Calls), restjson.Int32(int64(t.GetRefusals())+m.Refusals)
+		t.Calls, t.Refusals = restjson.Int32(int64(t.GetCalls())+m.Calls),
+			restjson.Int32(int64(t.GetRefusals())+m.Refusals)
 		t.Errors, t.Asked = restjson.Int32(int64(t.GetErrors())+m.Errors), restjson.Int32(int64(t.GetAsked())+m.Asked)
 		t.ToolErrors = restjson.Int32(int64(t.GetToolErrors()) + m.ToolErrors)
 	}

@@ -67,7 +67,8 @@ func TestATenantsOwnKeys(t *testing.T) {
 	expect(t, "all tenants", err, codes.PermissionDenied, "OPERATORS_ONLY")
 
 	// It may revoke any key of its tenant; a caller without the scope admin may revoke none.
-	if _, err := r.caller.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "-", KeyId: strong.GetId()}); err != nil {
+	if _, err := r.caller.RevokeKey(ctx, &capgatepb.RevokeKeyRequest{TenantId: "-",
+		KeyId: strong.GetId()}); err != nil {
 		t.Error(err)
 	}
 	_, err = r.caller.GetTenant(showing(t, ofStrong), &capgatepb.GetTenantRequest{TenantId: "-"})
@@ -86,7 +87,9 @@ func TestATenantsOwnKeys(t *testing.T) {
 			"create": func() (proto.Message, error) {
 				return r.caller.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: of})
 			},
-			"list": func() (proto.Message, error) { return r.caller.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: of}) },
+			"list": func() (proto.Message, error) {
+				return r.caller.ListKeys(ctx, &capgatepb.ListKeysRequest{TenantId: of})
+			},
 			"rotate": func() (proto.Message, error) {
 				return r.caller.RotateKey(ctx, &capgatepb.RotateKeyRequest{TenantId: of, KeyId: theirs.GetId()})
 			},

@@ -30,7 +30,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	}
 	key, credential := r.key(t, "acme")
 	if key.GetState() != "active" || key.GetCreatedBy() != "operator" ||
-		!slices.Equal(key.GetScopes(), []string{"invoke", "read"}) || !strings.HasPrefix(credential, "cg_"+key.GetId()+"_") {
+		!slices.Equal(key.GetScopes(), []string{"invoke", "read"}) ||
+		!strings.HasPrefix(credential, "cg_"+key.GetId()+"_") {
 		t.Errorf("%v", key)
 	}
 	step := func(what, want string, credentials ...string) {
@@ -45,7 +46,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 		t.Helper()
 		to.Id = "acme"
 		if _, err := r.operator.UpdateTenant(ctx,
-			&capgatepb.UpdateTenantRequest{Tenant: to, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}}); err != nil {
+			&capgatepb.UpdateTenantRequest{Tenant: to,
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{mask}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +89,8 @@ func TestAKeyFromItsMakingToItsEnd(t *testing.T) {
 	expect(t, "one that is revoked", err, codes.FailedPrecondition, "KEY_OVER")
 	_, err = r.operator.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "acme"})
 	expect(t, "with keys", err, codes.FailedPrecondition, "TENANT_HAS_KEYS")
-	if _, err = r.operator.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "acme", Force: true}); err != nil {
+	if _, err = r.operator.DeleteTenant(ctx, &capgatepb.DeleteTenantRequest{TenantId: "acme",
+		Force: true}); err != nil {
 		t.Error(err)
 	}
 	step("no tenant", "CREDENTIAL_INVALID", second.GetCredential())

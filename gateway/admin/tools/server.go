@@ -132,8 +132,8 @@ func entryOf(l *catalog.Listing, tools bool) *capgatepb.CatalogEntry {
 	e := &capgatepb.CatalogEntry{
 		Name: paging.Name("capabilities", l.Capability), Capability: l.Capability, Source: string(l.Source),
 		Known: l.Known, ToolCount: int32(len(l.Tools)), DriftGuard: l.Guarded,
-		LastSuccess: restjson.Time(l.Last.Succeeded), LastFailure: restjson.Time(l.Last.Failed), LastError: l.Last.Error,
-		Pending: l.Pending, LeftOut: l.Last.LeftOut,
+		LastSuccess: restjson.Time(l.Last.Succeeded), LastFailure: restjson.Time(l.Last.Failed),
+		LastError: l.Last.Error, Pending: l.Pending, LeftOut: l.Last.LeftOut,
 	}
 	for i := range l.Tools {
 		t := &l.Tools[i]

@@ -126,9 +126,12 @@ func TestCatalogByJSON(t *testing.T) {
 		{"POST", path, `{"hash":"` + other.Hash.String() + `"}`, 400, "TOOL_CHANGED"},
 		{"POST", path, `{"hash":"12"}`, 400, "CATALOG_INVALID"},
 		{"POST", path, `{}`, 400, "CATALOG_INVALID"},
-		{"POST", "/v1/capabilities/weather/tools/none:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404, "TOOL_UNKNOWN"},
-		{"POST", "/v1/capabilities/none/tools/x:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404, "CAPABILITY_UNKNOWN"},
-		{"POST", path, `{"hash":"` + tool.Hash.String() + `"}`, 200, `"hash":"` + tool.Hash.String() + `","input_schema"`},
+		{"POST", "/v1/capabilities/weather/tools/none:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404,
+			"TOOL_UNKNOWN"},
+		{"POST", "/v1/capabilities/none/tools/x:accept", `{"hash":"` + tool.Hash.String() + `"}`, 404,
+			"CAPABILITY_UNKNOWN"},
+		{"POST", path, `{"hash":"` + tool.Hash.String() + `"}`, 200, `"hash":"` + tool.Hash.String() +
+			`","input_schema"`},
 		{"GET", "/v1/capabilities", "", 200,
 			`{"capability":"weather","source":"manifest","known":true,"tool_count":2,"drift_guard":true,"tools":[],` +
 				`"name":"capabilities/weather"}`},

@@ -119,8 +119,9 @@ func usageOf(u *ratelimit.Usage) *capgatepb.TenantInUse {
 	t := &capgatepb.TenantInUse{Tenant: u.Tenant, Shadow: u.Shadow}
 	for _, l := range u.Limits {
 		t.Limits = append(t.Limits, &capgatepb.LimitInUse{Limit: l.Limit.String(), Per: l.Name.Per,
-			Capability: l.Name.Capability, Tool: l.Name.Tool, Max: restjson.Int32(l.Most), Burst: restjson.Int32(l.Burst), Used: l.Used,
-			Held: restjson.Int32(l.Held), Apart: restjson.Int32(int64(l.Apart))})
+			Capability: l.Name.Capability, Tool: l.Name.Tool, Max: restjson.Int32(l.Most),
+			Burst: restjson.Int32(l.Burst), Used: l.Used, Held: restjson.Int32(l.Held),
+			Apart: restjson.Int32(int64(l.Apart))})
 	}
 	return t
 }

@@ -26,7 +26,8 @@ type Letters interface {
 // New returns the service. Destinations returns the names of all that the configuration has. The log has the
 // deliveries; nil means none.
 func New(letters Letters, destinations func() []string, log *audit.Log) admin.Service {
-	service := admin.NewService[capgatepb.WebhooksServer](&server{letters: letters, destinations: destinations, audit: log},
+	service := admin.NewService[capgatepb.WebhooksServer](&server{letters: letters, destinations: destinations,
+		audit: log},
 		capgatepb.RegisterWebhooksServer, capgatepb.RegisterWebhooksHandlerServer)
 	service.Unreadable = paging.Unreadable
 	return service
@@ -87,7 +88,8 @@ func (s *server) RetryDeadLetter(ctx context.Context,
 var (
 	refusedToken = &call.Refusal{Kind: call.InvalidArgument, Reason: "LETTER_INVALID",
 		Message: "page_token: it must be the next_page_token of a response"}
-	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "LETTER_UNKNOWN", Message: "the dead letter does not exist"}
-	refusedAway    = &call.Refusal{Kind: call.Unavailable, Reason: "WEBHOOKS_UNAVAILABLE",
+	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "LETTER_UNKNOWN",
+		Message: "the dead letter does not exist"}
+	refusedAway = &call.Refusal{Kind: call.Unavailable, Reason: "WEBHOOKS_UNAVAILABLE",
 		Message: "dead letters cannot be read or written at the moment"}
 )

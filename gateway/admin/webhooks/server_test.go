@@ -44,7 +44,9 @@ func (n lettersOf) Retry(_ context.Context, id string) (bool, error) {
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	ask := func(n lettersOf, method, path string) (int, string) {
-		p := gatewaytest.ServeOperators(t, webhooks.New(n, func() []string { return []string{"ops", "webhook"}[:max(n, 0)&2] },
+		p := gatewaytest.ServeOperators(t, webhooks.New(n, func() []string {
+			return []string{"ops", "webhook"}[:max(n, 0)&2]
+		},
 			nil))
 		return p.Ask(t, method, path, "")
 	}
@@ -70,7 +72,8 @@ func TestDeadLetters(t *testing.T) {
 		{1, "POST", dead + "/msg_0", 404, "NO_SUCH_PATH"},
 		{-1, "POST", dead + "/msg_0:retry", 503, "WEBHOOKS_UNAVAILABLE"},
 	} {
-		if code, body := ask(test.letters, test.method, test.path); code != test.code || !strings.Contains(body, test.body) {
+		if code, body := ask(test.letters, test.method, test.path); code != test.code ||
+			!strings.Contains(body, test.body) {
 			t.Errorf("%s %s: %d %s", test.method, test.path, code, body)
 		}
 	}

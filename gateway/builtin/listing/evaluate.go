@@ -38,12 +38,12 @@ const (
 func (e emptiness) explain() (reason, notice string) {
 	switch e {
 	case unknown:
-		return "TOOLS_UNKNOWN", "the tools are not known: the capability has no manifest, or has not listed its tools " +
-			"yet; calls by name are possible"
+		return "TOOLS_UNKNOWN", "the tools are not known: the capability has no manifest, or has not listed its " +
+			"tools yet; calls by name are possible"
 	case noPolicy:
-		return "NO_POLICY", "all tools are blocked: the capability has no manifest, or has not listed its tools yet, and " +
-			"neither the policy of its fleet nor a rule allows calls; give the fleet a manifest or a policy, or set a rule " +
-			"with capgate policy set"
+		return "NO_POLICY", "all tools are blocked: the capability has no manifest, or has not listed its tools yet, " +
+			"and neither the policy of its fleet nor a rule allows calls; give the fleet a manifest or a policy, or " +
+			"set a rule with capgate policy set"
 	case unsaid:
 	}
 	return "", ""

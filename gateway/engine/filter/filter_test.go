@@ -197,7 +197,8 @@ func TestGuard(t *testing.T) {
 		if !want {
 			continue
 		}
-		if v := answer.Served; v.Call != c.Info || v.Caller.Tenant != "acme" || v.Fleet != f || v.Endpoint != f.Backends[0] {
+		if v := answer.Served; v.Call != c.Info || v.Caller.Tenant != "acme" || v.Fleet != f ||
+			v.Endpoint != f.Backends[0] {
 			t.Errorf("%s: the guard gets %+v", path, v)
 		}
 	}

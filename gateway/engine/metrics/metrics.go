@@ -105,11 +105,13 @@ func (m *Metrics) Metrics() *metric.Set {
 	running := set.Add("engine_messages_running",
 		"Messages of this replica that engines work on, also if their callers have left.", "capability")
 	agents := set.Add("engine_agents", "Agents that are connected to engines by way of this replica.", "capability")
-	turns := set.Add("engine_turns_total", "Messages by how waiting for their turn ended: came, full: too many waited, "+
-		"left: the caller did, unknown: Redis was unavailable.", "capability", "result")
+	turns := set.Add("engine_turns_total",
+		"Messages by how waiting for their turn ended: came, full: too many waited, "+
+			"left: the caller did, unknown: Redis was unavailable.", "capability", "result")
 	waited := set.Add("engine_turn_wait_seconds", "Time that messages waited whose turn came.", "capability")
-	cutOff := set.Add("engine_cut_off_total", "Callers that did not get all events: reader_slow: they were too far behind, "+
-		"stream_lost: the engine's stream broke.", "capability", "reason")
+	cutOff := set.Add("engine_cut_off_total",
+		"Callers that did not get all events: reader_slow: they were too far behind, "+
+			"stream_lost: the engine's stream broke.", "capability", "reason")
 	ofTenant := set.Add("tenant_engine_turns_total", "Messages of a tenant to engines, by how waiting for their turn "+
 		"ended; see capgate_engine_turns_total. Tenants without a label of their own are other.", "tenant", "result")
 	set.Read = func(w metric.Writer) {

@@ -157,7 +157,8 @@ func TestFirstProbe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := first(t, health.Fleet{Capability: "c", Backends: []string{listen(t, test.services...)}, Asks: test.asks})
+			b := first(t, health.Fleet{Capability: "c", Backends: []string{listen(t, test.services...)},
+				Asks: test.asks})
 			if b.State != test.state || b.Dialect != call.Auto || !strings.Contains(b.Reason, test.reason) ||
 				len(b.Reason) > 300 {
 				t.Errorf("%+v, want %v, %q", b, test.state, test.reason)

@@ -104,8 +104,8 @@ func (t *turn) verdict() error {
 		return rest.Unprocessable("ENGINE_ERROR", said.GetMessage(),
 			map[string]string{"code": said.GetCode(), "recoverable": strconv.FormatBool(said.GetRecoverable())})
 	case !t.complete:
-		return rest.CutOff("the engine ended its answer before it was complete; see the history of the session for the " +
-			"stored part")
+		return rest.CutOff("the engine ended its answer before it was complete; see the history of the session for " +
+			"the stored part")
 	}
 	return nil
 }

@@ -72,8 +72,8 @@ func TestEventsAreWritten(t *testing.T) {
 	lines.WriteString(`{"event":"done","id":"5"}` + "\n")
 	for accept, want := range map[string]string{"*/*": sse.String(), resttest.EventStream: sse.String(),
 		resttest.JSONLines: lines.String()} {
-		got := ask("POST", "/messages", `{"content":"hi","session_id":"s","mode":"OTR","source":"web"}`, "Accept", accept,
-			"X-Capability-Id", "another", "X-Session-Modes", "seed")
+		got := ask("POST", "/messages", `{"content":"hi","session_id":"s","mode":"OTR","source":"web"}`, "Accept",
+			accept, "X-Capability-Id", "another", "X-Session-Modes", "seed")
 		if got.Status != 200 || got.Body != want || got.Header.Get("Cache-Control") != "no-cache, no-transform" ||
 			got.Header.Get("Vary") != "Accept" {
 			t.Errorf("%s: %d %v\n%s\nwant\n%s", accept, got.Status, got.Header, got.Body, want)
@@ -86,7 +86,8 @@ func TestEventsAreWritten(t *testing.T) {
 		}
 	}
 	_, before, _ := e.last()
-	if got := ask("POST", "/messages", `{"content":"c"}`, "Accept", "application/json;q=0, image/*"); got.Status != 406 {
+	if got := ask("POST", "/messages", `{"content":"c"}`, "Accept",
+		"application/json;q=0, image/*"); got.Status != 406 {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	if got := ask("POST", "/messages", `{"content":"c"}`, "Last-Event-ID", "4"); got.Status != 204 || got.Body != "" {
@@ -118,12 +119,13 @@ func TestModesHaveNames(t *testing.T) {
 	for _, body := range []string{
 		`{"content":"c","mode":"otr"}`, `{"content":"c","mode":"SESSION_MODE_UNSPECIFIED"}`,
 		`{"content":"c","mode":"SESSION_MODE_OTR"}`, `{"content":"c","mode":2}`, `{"content":"c","mode":"2"}`,
-		`{"content":"c","mode":" OTR"}`, `{"content":"c","mode":["OTR"]}`, `{"content":"c","mode":"NORMAL","mode":"OTR"}`,
-		`{"content":"c","Mode":"OTR"}`,
+		`{"content":"c","mode":" OTR"}`, `{"content":"c","mode":["OTR"]}`,
+		`{"content":"c","mode":"NORMAL","mode":"OTR"}`, `{"content":"c","Mode":"OTR"}`,
 		``, `{}`, `{"content":""}`, `{"content":1}`, `[]`, `{"content":"c","otr":true}`,
 		`{"content":"c","engine":"engine-2"}`, `{"content":"c"} x`, "{\"content\":\"\xff\"}",
 	} {
-		if got := ask("POST", "/messages", body); got.Status != 400 || resttest.ProblemOf(t, got).Reason != "INVALID_BODY" ||
+		if got := ask("POST", "/messages", body); got.Status != 400 ||
+			resttest.ProblemOf(t, got).Reason != "INVALID_BODY" ||
 			resttest.ProblemOf(t, got).Code != "INVALID_ARGUMENT" {
 			t.Errorf("%s: %d %s", body, got.Status, got.Body)
 		}
@@ -151,9 +153,11 @@ func TestTurnThatFails(t *testing.T) {
 		{"refused", nil, lost.Err(), 503, "UNAVAILABLE", "UPSTREAM_LOST"},
 		{"cut off", []*openparallaxv1.PipelineEvent{token("a")}, nil, 502, "DATA_LOSS", "ANSWER_CUT_OFF"},
 		{"lost", []*openparallaxv1.PipelineEvent{token("a")}, lost.Err(), 503, "UNAVAILABLE", "UPSTREAM_LOST"},
-		{"lost after its end", []*openparallaxv1.PipelineEvent{complete()}, lost.Err(), 503, "UNAVAILABLE", "UPSTREAM_LOST"},
+		{"lost after its end", []*openparallaxv1.PipelineEvent{complete()}, lost.Err(), 503, "UNAVAILABLE",
+			"UPSTREAM_LOST"},
 		{"failed", []*openparallaxv1.PipelineEvent{token("a"), fault()}, nil, 422, "UNKNOWN", "ENGINE_ERROR"},
-		{"failed after its end", []*openparallaxv1.PipelineEvent{complete(), fault()}, nil, 422, "UNKNOWN", "ENGINE_ERROR"},
+		{"failed after its end", []*openparallaxv1.PipelineEvent{complete(), fault()}, nil, 422, "UNKNOWN",
+			"ENGINE_ERROR"},
 		{"failed and went on", []*openparallaxv1.PipelineEvent{fault(), token("a"), complete()}, nil, 0, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,7 +165,8 @@ func TestTurnThatFails(t *testing.T) {
 			ask := (&engine{says: tells(tt.err, tt.events...)}).door(t, rest.Config{})
 			got := ask("POST", "/messages", `{"content":"c"}`, "Accept", resttest.JSONLines)
 			if len(tt.events) == 0 {
-				if p := resttest.ProblemOf(t, got); got.Status != tt.status || p.Code != tt.code || p.Reason != tt.reason {
+				if p := resttest.ProblemOf(t, got); got.Status != tt.status || p.Code != tt.code ||
+					p.Reason != tt.reason {
 					t.Errorf("%d %s", got.Status, got.Body)
 				}
 				return

@@ -118,7 +118,8 @@ func (e *engines) ListEngineHistory(ctx context.Context,
 func (e *engines) ApproveEngineAction(ctx context.Context,
 	req *capgatepb.ApproveEngineActionRequest) (*capgatepb.ApproveEngineActionResponse, error) {
 	ack, err := ask(ctx, req.GetEngine(), e.clients.ResolveApproval,
-		&openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId(), Approved: true})
+		&openparallaxv1.ApprovalResponse{ApprovalId: req.GetApprovalId(), SessionId: req.GetSessionId(),
+			Approved: true})
 	return &capgatepb.ApproveEngineActionResponse{Received: ack.GetReceived()}, err
 }
 

@@ -155,8 +155,10 @@ func TestEnginesHavePages(t *testing.T) {
 				t.Errorf("%s by %s: %s, want %s", path, size, text, want)
 			}
 		}
-		for _, query := range []string{"page_size=201", "page_size=-1", "page_token=!", "page_token=eA", "page_token=MCBh"} {
-			if got := ask("GET", path+"?"+query, ""); got.Status != 400 || resttest.ProblemOf(t, got).Reason != "LIST_INVALID" ||
+		for _, query := range []string{"page_size=201", "page_size=-1", "page_token=!", "page_token=eA",
+			"page_token=MCBh"} {
+			if got := ask("GET", path+"?"+query, ""); got.Status != 400 ||
+				resttest.ProblemOf(t, got).Reason != "LIST_INVALID" ||
 				!strings.Contains(got.Body, `"metadata":{"field":"page_`) {
 				t.Errorf("%s?%s: %d %s", path, query, got.Status, got.Body)
 			}
@@ -220,7 +222,8 @@ func TestEngineApprovals(t *testing.T) {
 	_, before, _ := e.last()
 	for _, body := range []string{`{"session_id":"s","session_id":"t"}`, `{"session_id":"s"`, `{} {}`} {
 		if got := ask("POST", "/approvals/a/approve", body); got.Status != 400 || // as the body of a call is rejected
-			!regexp.MustCompile("^the body (has|is not JSON) .*byte [0-9]+").MatchString(resttest.ProblemOf(t, got).Detail) {
+			!regexp.MustCompile("^the body (has|is not JSON) .*byte [0-9]+").MatchString(
+				resttest.ProblemOf(t, got).Detail) {
 			t.Errorf("%s: %d %s", body, got.Status, got.Body)
 		}
 	}

@@ -86,8 +86,8 @@ func TestRecord(t *testing.T) {
 		if err != nil || len(access) != 1 || len(audited) != 1 {
 			t.Fatalf("%d lines, %d in the audit log, %v", len(access), len(audited), err)
 		}
-		for _, part := range []string{outcome, `"backend":"a:1"`, `"tool":"forecast"`, `"request_id":"r-1"`, `"bytes_in":3`,
-			`"bytes_out":5`,
+		for _, part := range []string{outcome, `"backend":"a:1"`, `"tool":"forecast"`, `"request_id":"r-1"`,
+			`"bytes_in":3`, `"bytes_out":5`,
 			`"forwarded_ms":2`, `"first_byte_ms":4`, `"duration_ms":6`} {
 			if !strings.Contains(access[0], part) {
 				t.Errorf("no %s in %s", part, access[0])
@@ -109,7 +109,9 @@ func TestQuiet(t *testing.T) {
 	t.Parallel()
 	l, err := newLogs()
 	check.Must(t, err)
-	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
+	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool {
+		return true
+	}})
 	for _, reserved := range []bool{false, true} {
 		c, result := ended(8)
 		c.Shed = true
@@ -129,7 +131,9 @@ func TestPlaces(t *testing.T) {
 	l.audit.Close()
 	l.audit, err = audit.Open(audit.Config{Out: &l.trail, Required: true, Queue: 2})
 	check.Must(t, err)
-	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool { return true }})
+	f := accesslog.New(accesslog.Config{Recorder: l.recorder, Audit: l.audit, Quiet: func(time.Time) bool {
+		return true
+	}})
 	for i := range 3 {
 		c, result := ended(8)
 		c.Shed = true

@@ -51,8 +51,8 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 			Call: rec.Call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.cfg.Gateway,
 			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level,
 			Approval: rec.Decision.Approval,
-			Code:     telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure, Outcome: rec.Outcome.String(),
-			Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
+			Code:     telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure,
+			Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
 		}, reserved)
 	case reserved:
 		log.Release()
@@ -64,8 +64,8 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
 		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,
 		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
-		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed, ShedBy: c.ShedBy,
-		Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
+		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
+		ShedBy: c.ShedBy, Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
 		Held: c.Held(),

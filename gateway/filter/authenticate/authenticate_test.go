@@ -89,7 +89,8 @@ func TestCredentials(t *testing.T) {
 		f := newFilter(t, &store{cached: true}, func(*relay.Peer) { told++ })
 		c, stream := filtertest.NewCall(test.headers...)
 		step := f.Admit(c, &authenticate.State{})
-		if good := test.reason == ""; reason(c) != test.reason || good != (step == filter.Continue) || good != (told == 1) {
+		if good := test.reason == ""; reason(c) != test.reason || good != (step == filter.Continue) ||
+			good != (told == 1) {
 			t.Errorf("%s: step %d, %q, %d times told", name, step, reason(c), told)
 		}
 		if test.reason == "" && (c.Info.Tenant != "acme" || c.Info.User != "ann" || c.Info.Key != "k1" ||
@@ -142,7 +143,8 @@ func TestArrival(t *testing.T) {
 		t.Errorf("step %d, %+v", step, c.Info)
 	}
 	c, _ = filtertest.NewCall()
-	if f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Refusal: unknown}}); reason(c) != unknown.Reason {
+	if f.Admit(c, &authenticate.State{Inherited: &authenticate.Inherited{Refusal: unknown}}); reason(
+		c) != unknown.Reason {
 		t.Errorf("%q", reason(c))
 	}
 }

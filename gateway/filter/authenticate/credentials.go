@@ -104,8 +104,8 @@ func credentialOf(s Headers) (string, *call.Refusal) {
 
 var (
 	rejectedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
-		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the credential, " +
-			"or alone as x-api-key"}
+		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the " +
+			"credential, or alone as x-api-key"}
 	rejectedForeign = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "x-api-key is neither an API key of this gateway, which begins with cg_, nor a token"}
 	rejectedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
@@ -113,6 +113,6 @@ var (
 	rejectedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the call shows an empty credential, or a scheme other than Bearer; at this listener it needs none"}
 	rejectedNoCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the call shows an empty credential, or a scheme other than Bearer: send the key or token as metadata " +
-			"or header authorization, after Bearer and a space, or alone as x-api-key"}
+		Message: "the call shows an empty credential, or a scheme other than Bearer: send the key or token as " +
+			"metadata or header authorization, after Bearer and a space, or alone as x-api-key"}
 )

@@ -130,8 +130,8 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 		return
 	}
 	if m.approval.asked != nil && refusal.Reason == call.ApprovalPending {
-		o.asked = &approvals.Approval{ID: id, Binding: approvals.Binding{Tenant: m.call.Tenant}, State: approvals.Pending,
-			Link: refusal.Metadata["approval_link"]}
+		o.asked = &approvals.Approval{ID: id, Binding: approvals.Binding{Tenant: m.call.Tenant},
+			State: approvals.Pending, Link: refusal.Metadata["approval_link"]}
 	}
 }
 

@@ -201,7 +201,8 @@ func TestUsedApprovalOfAKey(t *testing.T) {
 		f, _ := newFilter(decider{call.Ask, true, nil}, &approver{used: true})
 		c, stream := toolCall("x-approval-id", "a1")
 		c.Keyed = keyed
-		if step, _ := pass(t, f, c, stream); keyed != (step == filter.Continue) || keyed != (c.Decision.Redeemed != nil) {
+		if step, _ := pass(t, f, c, stream); keyed != (step == filter.Continue) ||
+			keyed != (c.Decision.Redeemed != nil) {
 			t.Errorf("keyed %t: step %d, %+v", keyed, step, c.Decision)
 		}
 		f.Close()

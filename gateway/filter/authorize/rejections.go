@@ -17,13 +17,13 @@ var (
 	rejectedApproval = &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID",
 		Message: "metadata x-approval-id may be there once, and x-approval-wait once, a number of seconds"}
 	rejectedUnapprovable = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_IMPOSSIBLE",
-		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can be " +
-			"approved"}
+		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can " +
+			"be approved"}
 	rejectedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "what the call brings has to be looked at since a moment ago, and was not"}
 	rejectedUncheckable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
-		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, can " +
-			"be judged"}
+		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, " +
+			"can be judged"}
 )
 
 // forbidden returns the end of a call that policy does not allow.
@@ -38,8 +38,8 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 		r.Reason = call.ApprovalRequired
 		r.Message = "this tool may only run after a person has approved the call"
 	case d.Level == policy.Default:
-		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet; an operator can allow it " +
-			"with capgate policy set, or with policy: allow in the fleet's configuration"
+		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet; an operator can " +
+			"allow it with capgate policy set, or with policy: allow in the fleet's configuration"
 	}
 	return r
 }
@@ -50,7 +50,8 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
 	r.Metadata["approval"] = o.asked.ID
 	if o.asked.State == approvals.Approved {
-		r.Message = "a person has approved this call; make it with the approval's id, as metadata or header x-approval-id"
+		r.Message = "a person has approved this call; make it with the approval's id, as metadata or header " +
+			"x-approval-id"
 	}
 	r.Metadata["expires"] = o.asked.Expires.UTC().Format(time.RFC3339)
 	if o.asked.Link != "" {
@@ -65,8 +66,8 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 func schemaUnknown(c *call.Call) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
-		Message:  "the arguments cannot be checked: it is not known that the capability has this tool, nor what it takes",
-		Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+		Message: "the arguments cannot be checked: it is not known that the capability has this tool, nor what it " +
+			"takes", Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
 }
 

@@ -27,10 +27,14 @@ func TestWellFormed(t *testing.T) {
 		reason string
 		always bool // also where messages may have any encoding
 	}{
-		"good":              {func(*filter.Call, *filtertest.Stream) {}, "", true},
-		"no method":         {func(c *filter.Call, _ *filtertest.Stream) { c.Info.Service = "" }, "METHOD_UNKNOWN", true},
+		"good": {func(*filter.Call, *filtertest.Stream) {}, "", true},
+		"no method": {func(c *filter.Call, _ *filtertest.Stream) {
+			c.Info.Service = ""
+		}, "METHOD_UNKNOWN", true},
 		"a repeated header": {func(_ *filter.Call, s *filtertest.Stream) { s.Twice = "te" }, "AMBIGUOUS_HEADERS", true},
-		"another encoding": {func(_ *filter.Call, s *filtertest.Stream) { s.Protobuf = false }, "CONTENT_TYPE_UNSUPPORTED",
+		"another encoding": {func(_ *filter.Call, s *filtertest.Stream) {
+			s.Protobuf = false
+		}, "CONTENT_TYPE_UNSUPPORTED",
 			false},
 		"two capabilities": {func(_ *filter.Call, s *filtertest.Stream) {
 			s.Fields[filter.CapabilityHeader] = []string{"a", "b"}

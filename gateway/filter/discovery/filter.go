@@ -17,8 +17,8 @@ import (
 
 // Config is for a Filter. All of it is required, except Lists and Tools.
 type Config struct {
-	// Lists reports whether a tool is the one that lists the others of a capability, from memory. If it is nil, all calls
-	// pass.
+	// Lists reports whether a tool is the one that lists the others of a capability, from memory. If it is nil, all
+	// calls pass.
 	Lists func(capability, tool string) bool
 	// Tools returns the tools that a caller may use, as the tool that lists them does. The error is a *call.Refusal, or
 	// that of ctx.

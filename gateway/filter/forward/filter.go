@@ -156,6 +156,7 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 func (f Filter) learn(c *filter.Call, id string) {
 	if !slices.Contains(c.Artifacts.IDs, id) {
 		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,
-			Backend: c.Endpoint, Authoritative: c.Info.Method == call.UploadInputArtifact, OwnedOnly: c.Principal.Bound()})
+			Backend: c.Endpoint, Authoritative: c.Info.Method == call.UploadInputArtifact,
+			OwnedOnly: c.Principal.Bound()})
 	}
 }

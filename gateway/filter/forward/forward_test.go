@@ -123,8 +123,10 @@ func TestTenantOfLocalUpstreams(t *testing.T) {
 	r := relay.New(relay.Config{}, nil, http.NotFoundHandler())
 	check.Cleanup(t, r.Close)
 	for want, upstream := range map[string]*relay.Upstream{
-		"acme": r.NewUpstream(relay.UpstreamConfig{Serve: func(*relay.ServerStream) relay.Status { return relay.Status{} }}),
-		"":     r.NewUpstream(relay.UpstreamConfig{Addr: "a:1"}),
+		"acme": r.NewUpstream(relay.UpstreamConfig{Serve: func(*relay.ServerStream) relay.Status {
+			return relay.Status{}
+		}}),
+		"": r.NewUpstream(relay.UpstreamConfig{Addr: "a:1"}),
 	} {
 		c, stream := picked(call.Invoke, call.Doc)
 		c.Info.Tenant, c.Endpoint.Attached = "acme", upstream

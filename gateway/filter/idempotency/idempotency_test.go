@@ -56,8 +56,9 @@ func TestWhichCallsAreKeyed(t *testing.T) {
 			reason: "IDEMPOTENCY_KEY_INVALID"},
 		"too long": {method: call.Invoke, given: []string{strings.Repeat("k", 256)},
 			reason: "IDEMPOTENCY_KEY_INVALID"},
-		"of a stream":           {method: call.StreamInvoke, given: []string{"k"}, reason: "IDEMPOTENCY_UNSUPPORTED"},
-		"of an upload":          {method: call.UploadInputArtifact, given: []string{"k"}, reason: "IDEMPOTENCY_UNSUPPORTED"},
+		"of a stream": {method: call.StreamInvoke, given: []string{"k"}, reason: "IDEMPOTENCY_UNSUPPORTED"},
+		"of an upload": {method: call.UploadInputArtifact, given: []string{"k"},
+			reason: "IDEMPOTENCY_UNSUPPORTED"},
 		"of another call":       {method: call.Healthcheck, given: []string{"k"}},
 		"where nothing is kept": {method: call.Invoke, off: true, given: []string{"k"}, reason: "IDEMPOTENCY_OFF"},
 	} {

@@ -114,4 +114,5 @@ func count[K comparable](of map[K]int, key K, n int) {
 }
 
 var rejectedOpen = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OPEN_CALLS_FULL", RetryAfter: time.Second,
-	Message: "too many calls that need no credential are open already, of this connection, address or gateway: end some"}
+	Message: "too many calls that need no credential are open already, of this connection, address or gateway: end " +
+		"some"}

@@ -131,10 +131,11 @@ func (r *Reader) Close() { r.running.Wait() }
 
 var (
 	rejectedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
-		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, or " +
-			"send it plain"}
-	rejectedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED", RetryAfter: time.Second,
-		Message: "too many compressed requests at once that name no capability by metadata x-capability-id"}
+		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, " +
+			"or send it plain"}
+	rejectedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED",
+		RetryAfter: time.Second, Message: "too many compressed requests at once that name no capability by metadata " +
+			"x-capability-id"}
 	rejectedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the request is longer than the gateway accepts"}
 )

@@ -201,8 +201,8 @@ func TestCallsThatCannotEndInTime(t *testing.T) {
 			s := &pick.State{}
 			step := f.Admit(c, s)
 			return func() {
-				f.Done(c, s, &filter.Result{Final: true, Result: &relay.Result{Upstream: true, Forwarded: time.Millisecond,
-					FirstByte: 2 * time.Millisecond, Ended: 2 * time.Second}})
+				f.Done(c, s, &filter.Result{Final: true, Result: &relay.Result{Upstream: true,
+					Forwarded: time.Millisecond, FirstByte: 2 * time.Millisecond, Ended: 2 * time.Second}})
 			}, step, c.Answer().Refusal
 		}
 		end, _, _ := begin(call.Invoke, time.Minute)

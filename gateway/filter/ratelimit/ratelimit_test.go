@@ -126,7 +126,8 @@ func TestNoMemory(t *testing.T) {
 	t.Parallel()
 	f := ratelimitfilter.New(&limiter{unknown: 1}, memory(1))
 	c, _ := filtertest.NewCall()
-	if step := f.Admit(c, peeked(c, "{}")); step != filter.Stop || !c.Shed || c.Answer().Refusal.Reason != "OVERLOADED" {
+	if step := f.Admit(c, peeked(c, "{}")); step != filter.Stop || !c.Shed ||
+		c.Answer().Refusal.Reason != "OVERLOADED" {
 		t.Errorf("step %d, %+v", step, c.Answer().Refusal)
 	}
 }

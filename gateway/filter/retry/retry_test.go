@@ -70,20 +70,24 @@ func TestAnswers(t *testing.T) {
 		want   bool
 		wait   time.Duration
 	}{
-		"without a wish":                 {answer: answer(), want: true},
-		"without a wish or another":      {answer: answer(), alone: true},
-		"after a pushback":               {answer: answer(pushback, "200"), want: true, wait: 200 * time.Millisecond},
-		"after a pushback, alone":        {answer: answer(pushback, "200"), alone: true, want: true, wait: 200 * time.Millisecond},
-		"a pushback of a second":         {answer: answer(pushback, "1000"), want: true, wait: time.Second},
-		"a pushback of more":             {answer: answer(pushback, "1001")},
-		"a pushback up to the deadline":  {answer: answer(pushback, "500"), left: 500 * time.Millisecond},
-		"a pushback before the deadline": {answer: answer(pushback, "499"), left: 500 * time.Millisecond, want: true, wait: 499 * time.Millisecond},
-		"a pushback for ever":            {answer: answer(pushback, "-1")},
-		"a pushback that is no number":   {answer: answer(pushback, "soon")},
-		"a delay in the details":         {answer: answer("grpc-status-details-bin", delay(t, 300*time.Millisecond)), want: true, wait: 300 * time.Millisecond},
-		"a long delay in the details":    {answer: answer("grpc-status-details-bin", delay(t, time.Minute), pushback, "1")},
-		"details that are none":          {answer: answer("grpc-status-details-bin", "?"), want: true},
-		"the budget is spent":            {answer: answer(), spent: true},
+		"without a wish":            {answer: answer(), want: true},
+		"without a wish or another": {answer: answer(), alone: true},
+		"after a pushback":          {answer: answer(pushback, "200"), want: true, wait: 200 * time.Millisecond},
+		"after a pushback, alone": {answer: answer(pushback, "200"), alone: true, want: true,
+			wait: 200 * time.Millisecond},
+		"a pushback of a second":        {answer: answer(pushback, "1000"), want: true, wait: time.Second},
+		"a pushback of more":            {answer: answer(pushback, "1001")},
+		"a pushback up to the deadline": {answer: answer(pushback, "500"), left: 500 * time.Millisecond},
+		"a pushback before the deadline": {answer: answer(pushback, "499"), left: 500 * time.Millisecond, want: true,
+			wait: 499 * time.Millisecond},
+		"a pushback for ever":          {answer: answer(pushback, "-1")},
+		"a pushback that is no number": {answer: answer(pushback, "soon")},
+		"a delay in the details": {answer: answer("grpc-status-details-bin", delay(t, 300*time.Millisecond)),
+			want: true, wait: 300 * time.Millisecond},
+		"a long delay in the details": {answer: answer("grpc-status-details-bin", delay(t, time.Minute), pushback,
+			"1")},
+		"details that are none": {answer: answer("grpc-status-details-bin", "?"), want: true},
+		"the budget is spent":   {answer: answer(), spent: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,10 +187,12 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	c, _ := attempted()
 	s := &retry.State{}
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal != nil || !c.Attempt.Tried.Has(c.Endpoint) {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal != nil ||
+		!c.Attempt.Tried.Has(c.Endpoint) {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil || refusal.Reason != "BACKEND_UNREACHABLE" {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil ||
+		refusal.Reason != "BACKEND_UNREACHABLE" {
 		t.Errorf("a third attempt: %+v", refusal)
 	}
 	c, _ = attempted()
@@ -196,7 +202,8 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("%+v, %+v", refusal, c.Attempt)
 	}
 	c.Endpoint = c.Fleet.Backends[1]
-	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil || !c.Attempt.Tried.Has(c.Endpoint) {
+	if refusal := retry.Repeat(c, s, retry.MaxAttempts, syscall.ECONNREFUSED); refusal == nil ||
+		!c.Attempt.Tried.Has(c.Endpoint) {
 		t.Errorf("after the second attempt, which was not sent: %+v, %+v", refusal, c.Attempt)
 	}
 }

@@ -77,7 +77,8 @@ func send(pool *bodybudget.Budget, who *owner, size, expected int64, within func
 func TestRoomForOthers(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int64{-1, 384 * kib} {
-		pool, heavy, light := newPool(1000*kib), &owner{tenant: "heavy", is: "heavy"}, &owner{tenant: "light", is: "light"}
+		pool, heavy, light := newPool(1000*kib), &owner{tenant: "heavy", is: "heavy"},
+			&owner{tenant: "light", is: "light"}
 		err := send(pool, heavy, 384*kib, length, func(*bodybudget.Reservation) {
 			err := send(pool, heavy, 384*kib, length, func(*bodybudget.Reservation) {
 				if err := send(pool, heavy, 384*kib, length, nil); !errors.Is(err, errTooMuch) {

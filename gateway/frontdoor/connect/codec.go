@@ -88,7 +88,8 @@ func (t *target) decode(m *message) error {
 	if err := strictjson.Check(m.data); err != nil {
 		return refused("REQUEST_MALFORMED", call.InvalidArgument, "the message %v", err)
 	}
-	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: strictjson.MaxDepth} // a client may be newer
+	// a client may be newer
+	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: strictjson.MaxDepth}
 	if err := options.Unmarshal(m.data, in); err != nil {
 		return refused("REQUEST_MALFORMED", call.InvalidArgument,
 			"the message is not a %s in JSON%s", t.schema.Input().FullName(), placeOf(err))
@@ -128,7 +129,8 @@ func (t *target) encode(ctx context.Context, m *message) error {
 func empty(d protoreflect.MessageDescriptor) (proto.Message, error) {
 	typ, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
 	if err != nil {
-		return nil, refused("JSON_UNSUPPORTED", call.Unimplemented, "the gateway has no type for messages of %s", d.FullName())
+		return nil, refused("JSON_UNSUPPORTED", call.Unimplemented, "the gateway has no type for messages of %s",
+			d.FullName())
 	}
 	return typ.New().Interface(), nil
 }

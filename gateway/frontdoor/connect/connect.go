@@ -46,8 +46,9 @@ type Handler struct {
 func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
 	h := &Handler{cfg: cfg.withDefaults(), conn: conn}
 	options := connect.WithHandlerOptions(
-		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")), connect.WithCodec(codec("json; charset=utf-8")),
-		connect.WithReadMaxBytes(h.cfg.MaxMessage), connect.WithCompressMinBytes(compressFrom))
+		connect.WithCodec(codec("proto")), connect.WithCodec(codec("json")),
+		connect.WithCodec(codec("json; charset=utf-8")), connect.WithReadMaxBytes(h.cfg.MaxMessage),
+		connect.WithCompressMinBytes(compressFrom))
 	h.errors = connect.NewErrorWriter(options)
 	h.unary = connect.NewUnaryHandler("", h.passUnary, options)
 	h.stream = connect.NewBidiStreamHandler("", h.passStream, options)

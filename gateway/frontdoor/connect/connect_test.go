@@ -70,7 +70,8 @@ func TestWhoSendsNothingIsCutOff(t *testing.T) {
 	t.Parallel()
 	conn, client := serve(t)
 	if _, err := io.WriteString(client,
-		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\n\r\n\x00"); err != nil {
+		"POST /a.B/C HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: "+
+			"5\r\n\r\n\x00"); err != nil {
 		t.Fatal(err)
 	}
 	check.Received(t, conn.over, "the end of the call")

@@ -90,7 +90,8 @@ func TestOneReading(t *testing.T) {
 		`{"toolName":`:                    "the message is not JSON from byte 12 on",
 		"\ufeff{}":                        "the message begins with a byte order mark",
 	} {
-		resp, err := http.Post(srv.URL+docpb.Capability_Invoke_FullMethodName, "application/json", strings.NewReader(text))
+		resp, err := http.Post(srv.URL+docpb.Capability_Invoke_FullMethodName, "application/json",
+			strings.NewReader(text))
 		check.Must(t, err)
 		got, err := io.ReadAll(resp.Body)
 		check.Must(t, err)

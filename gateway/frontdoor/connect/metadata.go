@@ -66,7 +66,8 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 func appendTo(md metadata.MD, name, value string) error {
 	if !strings.HasSuffix(name, binary) {
 		if !header.IsASCII(value) {
-			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may hold printable ASCII only", name)
+			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may hold printable ASCII only",
+				name)
 		}
 		md.Append(name, value)
 		return nil

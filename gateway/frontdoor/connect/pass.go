@@ -48,7 +48,8 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	}
 	ctx, cancel := context.WithCancel(out) // ends the call however this does
 	defer cancel()
-	stream, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path, t.options()...)
+	stream, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path,
+		t.options()...)
 	if err != nil {
 		return errorOf(err)
 	}
@@ -83,7 +84,8 @@ func (t *target) ask(client *connect.BidiStream[message, message], stream grpc.C
 }
 
 // answer sends the response to the client.
-func (t *target) answer(ctx context.Context, client *connect.BidiStream[message, message], stream grpc.ClientStream) error {
+func (t *target) answer(ctx context.Context, client *connect.BidiStream[message, message],
+	stream grpc.ClientStream) error {
 	if header, err := stream.Header(); err == nil && len(header) > 0 {
 		addTo(client.ResponseHeader(), header)
 		if err := client.Send(nil); err != nil { // clients get them before the first message

@@ -28,7 +28,10 @@ func (t *target) unread(code connect.Code) error {
 
 // checkHeader validates the headers that connect-go would answer by itself.
 func checkHeader(r *http.Request, p protocol) error {
-	coding, timeout, valid := "Grpc-Encoding", "Grpc-Timeout", func(v string) bool { _, ok := relay.ParseTimeout(v); return ok }
+	coding, timeout, valid := "Grpc-Encoding", "Grpc-Timeout", func(v string) bool {
+		_, ok := relay.ParseTimeout(v)
+		return ok
+	}
 	switch p {
 	case connectUnary, connectStream:
 		coding, timeout, valid = "Connect-Content-Encoding", "Connect-Timeout-Ms", isMilliseconds

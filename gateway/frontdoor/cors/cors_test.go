@@ -79,7 +79,8 @@ func TestPreflight(t *testing.T) {
 		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") ||
 		!strings.HasSuffix(h.Get("Access-Control-Allow-Headers"), "X-More") ||
 		h.Get("Access-Control-Max-Age") != "60" ||
-		strings.Join(h.Values("Vary"), ", ") != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
+		strings.Join(h.Values("Vary"),
+			", ") != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
 		t.Errorf("%d %v", w.Code, h)
 	}
 	if w := ask(t, someOrigins, "OPTIONS", append(pre, "https://evil.test")...); w.Code != 204 ||

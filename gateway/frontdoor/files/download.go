@@ -106,7 +106,8 @@ func tellWhole(head http.Header, size int64, sum Sum) {
 func takesTrailers(header http.Header) bool {
 	for _, line := range header.Values("Te") {
 		for one := range strings.SplitSeq(line, ",") {
-			if name, _, _ := strings.Cut(strings.TrimSpace(one), ";"); strings.EqualFold(strings.TrimSpace(name), "trailers") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(one), ";"); strings.EqualFold(strings.TrimSpace(name),
+				"trailers") {
 				return true
 			}
 		}

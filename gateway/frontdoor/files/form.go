@@ -22,8 +22,8 @@ func boundaryOf(contentType string) (boundary string, isForm bool, refusal *call
 	case typ != formType && !strings.EqualFold(strings.TrimSpace(begin), formType):
 		return "", false, nil
 	case err != nil || params["boundary"] == "" || len(params["boundary"]) > 70: // RFC 2046 §5.1.1
-		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client write " +
-			"that header")
+		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client " +
+			"write that header")
 	}
 	return params["boundary"], true, nil
 }
@@ -50,7 +50,8 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 			break
 		}
 		if len(all.Files) == maxFiles || len(all.Fields) == maxFiles {
-			err = begun(badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read", maxFiles)))
+			err = begun(badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read",
+				maxFiles)))
 			break
 		}
 		var p formPart
@@ -132,8 +133,8 @@ func (p *formPart) decode(part *multipart.Part) {
 	case "base64":
 		p.content = base64Reader{base64.NewDecoder(base64.StdEncoding, p.content)}
 	default:
-		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " has a Content-Transfer-Encoding that is not " +
-			"known; send the file without one")
+		p.refusal = badForm("the part " + call.Quote(part.FormName()) +
+			" has a Content-Transfer-Encoding that is not known; send the file without one")
 	}
 }
 

@@ -62,8 +62,8 @@ func nameIn(r *http.Request) (string, *call.Refusal) {
 	}
 	name, _, readable := nameOf(said)
 	if !readable {
-		return "", badHeader("Content-Disposition", `cannot be read; it may be like attachment; filename="report.pdf", `+
-			"and filename* is in UTF-8")
+		return "", badHeader("Content-Disposition",
+			`cannot be read; it may be like attachment; filename="report.pdf", `+"and filename* is in UTF-8")
 	}
 	return cleanName(name), nil
 }
@@ -121,7 +121,8 @@ func extended(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
 		c := name[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$&+-.^_`|~", c) >= 0 {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("!#$&+-.^_`|~", c) >= 0 {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

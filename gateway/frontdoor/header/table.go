@@ -18,7 +18,7 @@ const (
 	ToPlayground                 // of a request of the playground: goes on to the JSON API
 	Ordinary                     // of a JSON request: asks nothing of the response; the call may take the direct path
 	NoMetadata                   // of a Connect request: about HTTP, the protocol or the browser, so no metadata
-	NoHeader                     // of a Connect response: would control browsers in the gateway's name, or is the protocol's
+	NoHeader                     // of a Connect response: controls browsers in the gateway's name, or is the protocol's
 	Stripped                     // of a call: no backend gets it (clientaddr.Reserved)
 	Sent                         // pages of other sites may send it
 	Read                         // pages of other sites may read it in responses
@@ -102,7 +102,8 @@ var fields = slices.Concat([]Field{
 	{Name: "X-Real-Ip", Uses: Ordinary | Stripped},
 },
 	// HTTP and browsers.
-	each(NoMetadata|NoHeader, "Cache-Control", "Date", "Keep-Alive", "Pragma", "Trailer", "Transfer-Encoding", "Upgrade"),
+	each(NoMetadata|NoHeader, "Cache-Control", "Date", "Keep-Alive", "Pragma", "Trailer", "Transfer-Encoding",
+		"Upgrade"),
 	each(NoMetadata, "Expect", "Host", "Priority", "Purpose", "Range", "Upgrade-Insecure-Requests", "X-Grpc-Web",
 		"X-User-Agent"),
 	each(NoHeader, "Age", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Expires", "Last-Modified", "Link", "Nel",

@@ -11,26 +11,28 @@ import (
 // that would control a browser.
 func TestConnect(t *testing.T) {
 	t.Parallel()
-	both := []string{"cache-control", "connection", "date", "keep-alive", "pragma", "te", "trailer", "transfer-encoding",
-		"upgrade", "accept-encoding", "connect-timeout-ms", "content-type", "grpc-timeout", "proxy-authorization",
-		"sec-fetch-site", ":path"}
+	both := []string{"cache-control", "connection", "date", "keep-alive", "pragma", "te", "trailer",
+		"transfer-encoding", "upgrade", "accept-encoding", "connect-timeout-ms", "content-type", "grpc-timeout",
+		"proxy-authorization", "sec-fetch-site", ":path"}
 	aside := []string{"accept", "cookie", "dnt", "expect", "forwarded", "host", "if-none-match", "origin", "priority",
 		"purpose", "range", "referer", "upgrade-insecure-requests", "user-agent", "x-capgate-outcome", "x-grpc-web",
 		"x-user-agent"}
 	withheld := []string{"access-control-allow-origin", "age", "allow", "alt-svc", "clear-site-data", "critical-ch",
 		"cross-origin-opener-policy", "digest", "etag", "expires", "last-modified", "link", "location", "nel",
 		"origin-agent-cluster", "permissions-policy", "referrer-policy", "refresh", "report-to", "reporting-endpoints",
-		"server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap", "speculation-rules",
-		"strict-transport-security", "supports-loading-mode", "timing-allow-origin", "trailer-x", "vary", "via",
-		"www-authenticate", "x-accel-redirect", "x-content-type-options", "x-dns-prefetch-control", "x-frame-options",
-		"x-permitted-cross-domain-policies", "x-sourcemap", "x-xss-protection"}
+		"server", "server-timing", "service-worker-allowed", "set-cookie", "set-cookie2", "sourcemap",
+		"speculation-rules", "strict-transport-security", "supports-loading-mode", "timing-allow-origin", "trailer-x",
+		"vary", "via", "www-authenticate", "x-accel-redirect", "x-content-type-options", "x-dns-prefetch-control",
+		"x-frame-options", "x-permitted-cross-domain-policies", "x-sourcemap", "x-xss-protection"}
 	neither := []string{"authorization", "baggage", "idempotency-key", "retry-after", "traceparent", "x-agent-id",
 		"x-api-key", "x-capability-id", "x-request-id", "x-session-id", "x-of-a-tool"}
 	for _, name := range slices.Concat(both, aside, withheld, neither) {
-		if got, want := header.Is(name, header.NoMetadata), slices.Contains(slices.Concat(both, aside), name); got != want {
+		if got, want := header.Is(name, header.NoMetadata), slices.Contains(slices.Concat(both, aside),
+			name); got != want {
 			t.Errorf("%s of a request is no metadata: %t", name, got)
 		}
-		if got, want := header.Is(name, header.NoHeader), slices.Contains(slices.Concat(both, withheld), name); got != want {
+		if got, want := header.Is(name, header.NoHeader), slices.Contains(slices.Concat(both, withheld),
+			name); got != want {
 			t.Errorf("%s of a backend is withheld: %t", name, got)
 		}
 	}

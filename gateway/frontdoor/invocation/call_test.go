@@ -32,12 +32,14 @@ func TestRead(t *testing.T) {
 		` `:                                                                                    "INVALID_BODY the body is empty",
 		`[]`:                                                                                   "INVALID_BODY the body must be a JSON object",
 		`{"tool_name":"\ud800"}`:                                                               "INVALID_BODY the body has a lone surrogate at byte 14",
-		`{"tool_name":"t","config":{"k":1e999}}`:                                               "AMBIGUOUS_ARGUMENTS the body has a number at byte 31",
-		`{"tool_name":"t","args":{"k":x}}`:                                                     "INVALID_BODY the body is not JSON from byte 29 on",
+		`{"tool_name":"t","config":{"k":1e999}}`: "AMBIGUOUS_ARGUMENTS " +
+			"the body has a number at byte 31",
+		`{"tool_name":"t","args":{"k":x}}`: "INVALID_BODY the body is not JSON from byte 29 on",
 	} {
 		r := strictjson.Get()
 		c, err := invocation.Read(r, []byte(text), "c")
-		got := strings.Join([]string{string(c.Tool), string(c.Args), string(c.Config), string(c.Session), string(c.Thread)}, " ")
+		got := strings.Join([]string{string(c.Tool), string(c.Args), string(c.Config), string(c.Session),
+			string(c.Thread)}, " ")
 		if err != nil {
 			got = textOf(t, err)
 		}

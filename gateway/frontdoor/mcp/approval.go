@@ -206,8 +206,8 @@ type inputRequired struct {
 
 // waiting returns the result of a call that nobody has approved in time.
 func (p pending) waiting(stateless bool) *callResult {
-	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments runs "+
-		"once it is approved.", stateless)
+	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments "+
+		"runs "+"once it is approved.", stateless)
 	// Structured content would have to match the schema of the tool's result.
 	r.Meta = sdk.Meta{metaApproval: map[string]string{"id": p.id, "link": p.link, "expire_time": p.expires}}
 	return r
@@ -221,8 +221,8 @@ func (i *invocation) digest() string {
 	if reader.Read(i.req.GetArgsJson(), strictjson.Options{Keep: true}) == nil {
 		args = reader.Root().Any()
 	}
-	text, _ := json.Marshal([]any{i.req.GetCapabilityId(), i.req.GetToolName(), i.req.GetSessionId(), i.req.GetThreadId(),
-		args})
+	text, _ := json.Marshal([]any{i.req.GetCapabilityId(), i.req.GetToolName(), i.req.GetSessionId(),
+		i.req.GetThreadId(), args})
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }

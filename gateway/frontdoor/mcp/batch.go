@@ -89,7 +89,8 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 		}
 		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // a text, or events
 			answer = &captured{ctx: r.Context(), header: http.Header{}}
-			h.refuse(answer, r, one, invalid("this message cannot be answered in a batch; send it in a request of its own"))
+			h.refuse(answer, r, one, invalid(
+				"this message cannot be answered in a batch; send it in a request of its own"))
 		}
 		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
 			all, size = append(all, body), size+len(body)

@@ -147,8 +147,8 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	i := &invocation{about: a, exchange: x, name: p.Name, tasks: h.takesTasks(x),
 		stateless: x.read.isStateless(), state: p.RequestState, answer: answerOf(p.InputResponses),
 		results: h.cfg.Catalog.Results(capability, tool),
-		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"), SessionId: cmp.Or(a.session, x.session.ID),
-			CapabilityId: capability, ThreadId: a.thread},
+		req: &docpb.InvokeRequest{ToolName: tool, ArgsJson: args, ConfigJson: []byte("{}"),
+			SessionId: cmp.Or(a.session, x.session.ID), CapabilityId: capability, ThreadId: a.thread},
 	}
 	if x.read.streams {
 		i.progress = x.read.meta.token

@@ -98,7 +98,8 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 			httpStatus = statusOf(rpc.Code)
 		}
 	default:
-		w.member("error", rpcError{Code: jsonrpc.CodeInternalError, Message: "the gateway failed to answer the message"})
+		w.member("error", rpcError{Code: jsonrpc.CodeInternalError,
+			Message: "the gateway failed to answer the message"})
 	}
 	if w.sent {
 		w.text = append(w.text, '}')

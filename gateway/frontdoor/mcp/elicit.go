@@ -111,7 +111,8 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 	var of question
 	var id string
 	if m.isStateless() || s.ID == "" || json.Unmarshal(m.id, &id) != nil ||
-		!h.sealsFor(r.Context(), r).open(sealedQuestion, id, &of) || of.Session != s.ID || time.Now().Unix() > of.Expires {
+		!h.sealsFor(r.Context(), r).open(sealedQuestion, id, &of) || of.Session != s.ID ||
+		time.Now().Unix() > of.Expires {
 		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
 			"the id of the response is not that of a request to this session, or it has expired")
 	}
@@ -150,8 +151,8 @@ const formSchema = `{"type":"object","properties":{"approve":{"type":"boolean","
 func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.ElicitParams {
 	got, err := h.approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: id})
 	a := got.GetApproval()
-	if err != nil || !a.GetMayAnswer() || a.GetUser() == "" || a.GetRequiredAnswers() > 1 || a.GetReasonRequiredToApprove() ||
-		a.GetMayNotApproveWhy() != "" {
+	if err != nil || !a.GetMayAnswer() || a.GetUser() == "" || a.GetRequiredAnswers() > 1 ||
+		a.GetReasonRequiredToApprove() || a.GetMayNotApproveWhy() != "" {
 		return nil
 	}
 	message := "Run " + i.req.GetToolName() + " of " + i.req.GetCapabilityId() + "?"

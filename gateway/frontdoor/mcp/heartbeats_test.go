@@ -54,17 +54,19 @@ func TestFormsOfLongCalls(t *testing.T) {
 	t.Parallel()
 	for header, form := range map[string]string{"": "application/json", "*/*": "application/json",
 		"application/json": "application/json", "application/json, text/event-stream;q=0": "application/json",
-		"application/*, text/*": "application/json", accepts: "text/event-stream", "text/event-stream": "text/event-stream",
-		"text/*": "text/event-stream", "application/json;q=1, text/event-stream;q=0.1": "text/event-stream"} {
+		"application/*, text/*": "application/json", accepts: "text/event-stream",
+		"text/event-stream": "text/event-stream", "text/*": "text/event-stream",
+		"application/json;q=1, text/event-stream;q=0.1": "text/event-stream"} {
 		for _, takes := range []time.Duration{0, time.Minute} {
 			check.Bubble(t, func(t *testing.T) {
 				a := newAsking(t)
-				a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Authenticate: allowed, Invokes: allowed, Lists: allowed,
-					Unary: func(_ context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
+				a.Handler = mcp.New(mcp.Config{Conn: a, Catalog: a, Authenticate: allowed, Invokes: allowed,
+					Lists: allowed, Unary: func(_ context.Context, _ *relay.Request, _ []byte, r *relay.Response) {
 						<-time.After(takes + time.Millisecond)
 						r.Message, _ = proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{}`)})
 					}})
-				w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Accept", header)
+				w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Accept",
+					header)
 				want := form
 				if takes == 0 && strings.Contains(header, "application/json") {
 					want = "application/json"
@@ -103,7 +105,8 @@ func TestChallengesPrecedeHeartbeats(t *testing.T) {
 			a := newAsking(t)
 			a.Handler = mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a, Authenticate: c.authenticate,
 				Invokes: c.invokes, Lists: allowed})
-			w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Accept", accepts)
+			w := a.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo"}}`, "Accept",
+				accepts)
 			if w.Code != c.status || !strings.HasPrefix(w.Body.String(), `{"jsonrpc":`) {
 				t.Errorf("%s: %d %s", name, w.Code, w.Body)
 			}

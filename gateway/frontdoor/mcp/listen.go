@@ -87,13 +87,16 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {
-		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged", sdk.SubscriptionsAcknowledgedParams{
-			Meta: meta, Notifications: sdk.NotificationSubscriptions{ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
+		return out.send(notification{"2.0", "notifications/subscriptions/acknowledged",
+			sdk.SubscriptionsAcknowledgedParams{
+				Meta: meta, Notifications: sdk.NotificationSubscriptions{
+					ToolsListChanged: req.Params.Notifications.ToolsListChanged}}})
 	}
 	var err error
 	if req.Params.Notifications.ToolsListChanged {
 		w := watching{h, x.r, begin, func() error {
-			return out.send(notification{"2.0", "notifications/tools/list_changed", sdk.ToolListChangedParams{Meta: meta}})
+			return out.send(notification{"2.0", "notifications/tools/list_changed",
+				sdk.ToolListChangedParams{Meta: meta}})
 		}}
 		err = w.run(ctx)
 	} else {

@@ -150,7 +150,9 @@ func New(cfg Config) *Handler {
 		h.addTasks(server)
 	}
 	serve := func(whole bool) http.Handler {
-		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
+			return server
+		}, &sdk.StreamableHTTPOptions{
 			Stateless: true, JSONResponse: whole, PropagateRequestCancellation: true,
 			MaxRequestBodyBytes: -1, DisableLocalhostProtection: true, // the gateway has checked both
 		})

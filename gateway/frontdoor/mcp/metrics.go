@@ -53,9 +53,10 @@ func (o *operations) observe(of operation, d time.Duration) {
 // Metrics implements metric.Source.
 func (h *Handler) Metrics() *metric.Set {
 	set, o := metric.New("mcp_server_"), &h.operations
-	took := set.Add("operation_duration_seconds", "Requests over MCP, by method, tool and error: tool_error, or a JSON-RPC "+
-		"code. Unknown tools have no name; tools without a series of their own are other.",
-		"mcp_method_name", "gen_ai_tool_name", "error_type")
+	took := set.Add("operation_duration_seconds",
+		"Requests over MCP, by method, tool and error: tool_error, or a JSON-RPC "+
+			"code. Unknown tools have no name; tools without a series of their own are other.", "mcp_method_name",
+		"gen_ai_tool_name", "error_type")
 	set.Read = func(w metric.Writer) {
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -24,7 +24,8 @@ func (v *tooled) Has(_ context.Context, capability, tool string) bool {
 func TestNamesCollide(t *testing.T) {
 	t.Parallel()
 	names := mcp.NewNames(map[string]string{"mail": "post", "a": "", "b": ""})
-	tools := map[string]bool{"a x": true, "b x": true, "b y": true, "post send": true, "mail send": true, "a post__send": true}
+	tools := map[string]bool{"a x": true, "b x": true, "b y": true, "post send": true, "mail send": true,
+		"a post__send": true}
 	view := &tooled{tools: tools}
 	for tool, want := range map[string]string{
 		"mail send": "post__send", "other send": "other__send", "a x": "x", "b y": "y", "other a__b": "other__a__b",
@@ -41,7 +42,8 @@ func TestNamesCollide(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"post__send": "mail send", "mail__send": "", "a__x": "", "x": "a x", "y": "b y", "z": "", "": "", "__x": "", "c__": "",
+		"post__send": "mail send", "mail__send": "", "a__x": "", "x": "a x", "y": "b y", "z": "", "": "", "__x": "",
+		"c__":    "",
 		"c____x": "c __x",
 	} {
 		capability, tool, ok := names.Resolve(t.Context(), name, view)
@@ -49,7 +51,8 @@ func TestNamesCollide(t *testing.T) {
 			t.Errorf("%q: %q, %t; want %q", name, got, ok, want)
 		}
 	}
-	if capability, _, ok := mcp.NewNames(map[string]string{"a": ""}).Resolve(t.Context(), "z", view); !ok || capability != "a" {
+	if capability, _, ok := mcp.NewNames(map[string]string{"a": ""}).Resolve(t.Context(), "z", view); !ok ||
+		capability != "a" {
 		t.Errorf("a tool that is not known yet, of the only capability without a prefix: %q, %t", capability, ok)
 	}
 }

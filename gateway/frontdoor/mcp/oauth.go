@@ -37,7 +37,8 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	of, server := h.settings.Load(), protectedResource{Resource: h.base(r) + Path, Methods: []string{"header"}, Name: "capgate"}
+	of, server := h.settings.Load(), protectedResource{Resource: h.base(r) + Path, Methods: []string{"header"},
+		Name: "capgate"}
 	server.Servers = of.Issuers
 	if h.cfg.Scopes != nil {
 		server.Scopes = h.cfg.Scopes(of.Issuers)

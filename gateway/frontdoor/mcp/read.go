@@ -145,7 +145,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) e
 
 func (h *Handler) tooLarge() error {
 	return refused(http.StatusRequestEntityTooLarge, jsonrpc.CodeInvalidRequest, "BODY_TOO_LARGE",
-		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)", h.cfg.MaxBody))
+		fmt.Sprintf("the message is larger than %d bytes; upload large inputs as files (docs/use/files.md)",
+			h.cfg.MaxBody))
 }
 
 // parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same params after that.
@@ -280,8 +281,8 @@ func (m *message) unknownMethod() error {
 	if m.isStateless() {
 		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
 	}
-	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN", "this server has tools alone; it does not "+
-		"have this method")
+	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN",
+		"this server has tools alone; it does not "+"have this method")
 }
 
 // usualAccept is the header Accept of the SDKs.

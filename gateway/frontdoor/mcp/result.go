@@ -130,8 +130,8 @@ const linkVersion = "2025-06-18"
 func (h *Handler) links(i *invocation, result []byte) (all []sdk.Content) {
 	ctx := i.exchange.r.Context() // without the idempotency key of the call
 	for _, id := range dialect.Named(result) {
-		signed, err := h.files.SignUrl(ctx, &capgatepb.SignUrlRequest{CapabilityId: i.req.GetCapabilityId(), ArtifactId: id,
-			SessionId: i.req.GetSessionId()})
+		signed, err := h.files.SignUrl(ctx, &capgatepb.SignUrlRequest{CapabilityId: i.req.GetCapabilityId(),
+			ArtifactId: id, SessionId: i.req.GetSessionId()})
 		if err != nil {
 			continue
 		}
@@ -144,7 +144,8 @@ func (h *Handler) links(i *invocation, result []byte) (all []sdk.Content) {
 			all = append(all, &sdk.TextContent{Text: "File " + id + ", " + until + ": " + address})
 			continue
 		}
-		all = append(all, &sdk.ResourceLink{URI: address, Name: id, Description: "A file of the result, " + until + "."})
+		all = append(all, &sdk.ResourceLink{URI: address, Name: id, Description: "A file of the result, " + until +
+			"."})
 	}
 	return all
 }

@@ -140,7 +140,8 @@ func (w *sdkResponse) withReason(text []byte) []byte {
 	end := bytes.LastIndexByte(text, '}') + 1
 	var answer response
 	var of errorData
-	if end < at || json.Unmarshal(text[at:end], &answer) != nil || answer.Error.Code == 0 && answer.Error.Message == "" {
+	if end < at || json.Unmarshal(text[at:end], &answer) != nil ||
+		answer.Error.Code == 0 && answer.Error.Message == "" {
 		return nil
 	}
 	if json.Unmarshal(answer.Error.Data, &of) == nil && of.Code != "" {
@@ -176,7 +177,8 @@ func ownError(e rpcError) error {
 		e.Code = jsonrpc.CodeInvalidParams // the SDK has no code for params that it cannot decode
 	}
 	if strings.HasPrefix(named, "io.") {
-		return refused(http.StatusBadRequest, e.Code, "INVALID_BODY", "the member "+named+" of _meta is missing or invalid")
+		return refused(http.StatusBadRequest, e.Code, "INVALID_BODY", "the member "+named+
+			" of _meta is missing or invalid")
 	}
 	return refused(http.StatusBadRequest, e.Code, "INVALID_BODY",
 		"the params are not those of the method: a member is missing, or has another type")

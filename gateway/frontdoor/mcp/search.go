@@ -38,8 +38,8 @@ func (h *Handler) searches(r *http.Request) bool {
 // searchList returns the two tools.
 func searchList() []*listedTool {
 	return []*listedTool{
-		{Name: searchTools, Description: "Finds tools by words of their names and descriptions. It returns their names, " +
-			"descriptions and input schemas. Call one of them with " + callTool + ".",
+		{Name: searchTools, Description: "Finds tools by words of their names and descriptions. It returns their " +
+			"names, descriptions and input schemas. Call one of them with " + callTool + ".",
 			Extras: manifest.Extras{Annotations: hintsOf(&Tool{ReadOnly: true, Idempotent: true})},
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","description":` +
 				`"words to look for"},"limit":{"type":"integer","minimum":1,"maximum":50,"default":10}},"required":["query"]}`)},
@@ -144,7 +144,9 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 
 // wordsOf returns the words of a text in lower case.
 func wordsOf(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
 }
 
 // scoreOf counts the words that a tool has. One in its name is worth more than one in its description.

@@ -118,7 +118,8 @@ func (a *asking) invoke(args, more string, header ...string) string {
 func (a *asking) state() string {
 	a.t.Helper()
 	var asked struct{ Result struct{ RequestState string } }
-	if text := a.invoke(`{"a":1,"b":2}`, ``); json.Unmarshal([]byte(text), &asked) != nil || asked.Result.RequestState == "" {
+	if text := a.invoke(`{"a":1,"b":2}`, ``); json.Unmarshal([]byte(text), &asked) != nil ||
+		asked.Result.RequestState == "" {
 		a.t.Fatal(text)
 	}
 	return asked.Result.RequestState
@@ -182,7 +183,8 @@ func TestStateIsBound(t *testing.T) {
 		"a state":           {"acme", state, false},
 	} {
 		a.caller = c.caller
-		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.session, "Mcp-Protocol-Version", "2025-11-25")
+		w := a.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.session, "Mcp-Protocol-Version",
+			"2025-11-25")
 		if known := w.Code == http.StatusOK; known != c.known || !known && (w.Code != http.StatusNotFound ||
 			!strings.Contains(w.Body.String(), "MCP_SESSION_UNKNOWN")) {
 			t.Errorf("a session, %s: %d %s; known %+v", name, w.Code, w.Body, known)
@@ -199,8 +201,8 @@ func TestStateIsBound(t *testing.T) {
 func TestNoCredentialReachesACall(t *testing.T) {
 	t.Parallel()
 	a := newAsking(t)
-	a.invoke(`{}`, ``, "Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "X-Capgate-Tenant", "other",
-		"X-User-Id", "ann", "X-Approval-Id", "apr_2", "X-Other", "x")
+	a.invoke(`{}`, ``, "Authorization", "Bearer secret", "X-Api-Key", "secret", "Cookie", "a=b", "X-Capgate-Tenant",
+		"other", "X-User-Id", "ann", "X-Approval-Id", "apr_2", "X-Other", "x")
 	if got := strings.Join(a.sent, ", "); got != "x-user-id: ann" || a.wait != time.Second {
 		t.Errorf("the call has %s, and waits %v", got, a.wait)
 	}

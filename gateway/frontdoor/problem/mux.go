@@ -47,7 +47,8 @@ func MethodNotAllowed() Problem {
 
 // CrossSite responds to a cross-site request of a browser.
 func CrossSite(w http.ResponseWriter, r *http.Request) {
-	Write(w, r, Own(http.StatusForbidden, codes.PermissionDenied, "CROSS_SITE", "cross-site requests are not permitted"))
+	Write(w, r, Own(http.StatusForbidden, codes.PermissionDenied, "CROSS_SITE",
+		"cross-site requests are not permitted"))
 }
 
 // verdict records the response of a mux to a request without a pattern.

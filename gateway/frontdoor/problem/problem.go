@@ -49,7 +49,8 @@ func (p *Problem) Error() string { return p.Detail }
 
 // Own returns an error of the gateway. The reason is one of docs/errors.md.
 func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
-	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(), Reason: reason}
+	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(),
+		Reason: reason}
 }
 
 // NotStarted returns p with the metadata of a call that no backend got.

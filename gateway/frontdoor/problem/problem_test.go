@@ -119,7 +119,8 @@ func TestWhoseReason(t *testing.T) {
 		"weather.example": {Status: 404},
 		"":                {Status: 404},
 	} {
-		st, err := grpcstatus.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN", Domain: domain})
+		st, err := grpcstatus.New(codes.NotFound, "").WithDetails(&errdetails.ErrorInfo{Reason: "HOST_UNKNOWN",
+			Domain: domain})
 		check.Must(t, err)
 		p := problem.Of(st.Err())
 		if p.Status != want.Status || p.Type != want.Type || p.Reason != "HOST_UNKNOWN" {
@@ -165,7 +166,8 @@ func TestPage(t *testing.T) {
 	w := ask(t, problem.Page(), "GET", problem.Path)
 	page := w.Body.String()
 	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
-		w.Header().Get("ETag") == "" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+		w.Header().Get("ETag") == "" || !strings.Contains(w.Header().Get("Content-Security-Policy"),
+		"default-src 'none'") {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	reasons := 0

@@ -16,8 +16,9 @@ var (
 	// long matches the part of a name in an error that is not shown.
 	long = regexp.MustCompile(`("[^"]{100})[^"]+"`)
 	// parameter matches an error of grpc-gateway about a parameter of the query or the path, which it names.
-	parameter = regexp.MustCompile(`^(?:parsing (?:field|list|map key|map value)|too many values for field|duplicate field|` +
-		`field already set for oneof|enum|more than one value provided for key "[^"]*" in map|type mismatch, parameter:) ?"?([a-z_]*)`)
+	parameter = regexp.MustCompile(
+		`^(?:parsing (?:field|list|map key|map value)|too many values for field|duplicate field|` +
+			`field already set for oneof|enum|more than one value provided for key "[^"]*" in map|type mismatch, parameter:) ?"?([a-z_]*)`)
 )
 
 // WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without

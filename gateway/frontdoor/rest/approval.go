@@ -15,8 +15,9 @@ const approvalWait = "X-Approval-Wait" // header and metadata: seconds
 
 // awaiting is the answer to a call that a person has to approve first.
 type awaiting struct {
-	Status   string  `json:"status"`
-	Approval awaited `json:"approval"` // only this response of a call has the field, so that typed clients know it by it
+	Status string `json:"status"`
+	// only this response of a call has the field, so that typed clients know it by it
+	Approval awaited `json:"approval"`
 	ID       string  `json:"approval_id"`
 	Expires  string  `json:"expire_time"` // RFC 3339; without an answer until then it is denied
 	Detail   string  `json:"detail"`

@@ -65,8 +65,9 @@ func TestCompressedAnswers(t *testing.T) {
 	for accept, want := range map[string]string{
 		"": "", "identity": "", "gzip": "gzip", "zstd": "zstd", "gzip, zstd": "zstd", "gzip, zstd;q=0.5": "gzip",
 		"gzip;q=0, *": "zstd", "*": "zstd",
-		"*;q=0": "", "gzip;q=0": "", "x-gzip;q=0, zstd;q=0, *": "", "zstd;q=0, *": "gzip", "br": "", "br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "",
-		"gzip;q=2": "", "x-gzip": "gzip", "gzip ; q=0.1": "gzip",
+		"*;q=0": "", "gzip;q=0": "", "x-gzip;q=0, zstd;q=0, *": "", "zstd;q=0, *": "gzip", "br": "",
+		"br, GZIP;Q=0.3": "gzip", "identity, gzip;q=0.5": "", "gzip;q=x": "", "gzip;q=2": "", "x-gzip": "gzip",
+		"gzip ; q=0.1": "gzip",
 	} {
 		got := resttest.Send(t, web, "POST", toolPath, long, "Accept-Encoding", accept)
 		if got.Status != 200 || got.Header.Get("Content-Encoding") != want || unpacked(t, want, got.Body) != long ||
@@ -145,14 +146,16 @@ func TestCompressedRequests(t *testing.T) {
 		{"cut off", "gzip", packed(t, "gzip", text)[:12], 400, "INVALID_BODY"},
 		{"much in little, gzip", "gzip", packed(t, "gzip", bomb), 413, "BODY_TOO_LARGE"},
 		{"much in little, zstd", "zstd", packed(t, "zstd", bomb), 413, "BODY_TOO_LARGE"},
-		{"a window of 16 MiB", "zstd", "\x28\xb5\x2f\xfd\x00\x70\x59\x00\x00" + text, 400, "INVALID_BODY"}, // RFC 8878 §3.1.1
+		// RFC 8878 §3.1.1
+		{"a window of 16 MiB", "zstd", "\x28\xb5\x2f\xfd\x00\x70\x59\x00\x00" + text, 400, "INVALID_BODY"},
 		{"two members", "gzip", packed(t, "gzip", text) + packed(t, "gzip", ""), 400, "INVALID_BODY"},
 		{"not JSON", "gzip", packed(t, "gzip", "{"), 400, "INVALID_BODY"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := resttest.Send(t, web, "POST", toolPath, tt.body, "Content-Encoding", tt.coding)
 			if got.Status != tt.status || tt.status == 200 && got.Body != text || tt.reason != "" &&
-				resttest.ProblemOf(t, got).Reason != tt.reason || (tt.status == 415) != (got.Header.Get("Accept-Encoding") != "") {
+				resttest.ProblemOf(t, got).Reason != tt.reason ||
+				(tt.status == 415) != (got.Header.Get("Accept-Encoding") != "") {
 				t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 			}
 		})

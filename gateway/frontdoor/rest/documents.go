@@ -42,7 +42,8 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	}
 	d := &documents{catalog: capgatepb.NewCatalogClient(conn), write: write,
 		open: write.WithoutKeys(), pace: newPace(), owner: h.cfg.Owner}
-	for path, form := range map[string]string{"/openapi.json": "application/json", "/openapi.yaml": "application/yaml"} {
+	for path, form := range map[string]string{"/openapi.json": "application/json",
+		"/openapi.yaml": "application/yaml"} {
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 				w = bodybudget.WriteTimeout(w, h.cfg.Stall)
@@ -137,7 +138,8 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 			if !c.GetToolsKnown() {
 				continue
 			}
-			if err := g.add(ctx, c.GetId()); err != nil && grpcstatus.Code(err) != codes.NotFound { // it may be gone since
+			// it may be gone since
+			if err := g.add(ctx, c.GetId()); err != nil && grpcstatus.Code(err) != codes.NotFound {
 				return err
 			}
 			if g.room < 0 {

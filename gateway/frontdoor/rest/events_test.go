@@ -32,7 +32,9 @@ func feed(t *testing.T, cfg rest.EventsConfig, f func(ctx context.Context, tell 
 		all <- err
 		return err
 	}, cfg)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events.Serve(w, r, nil) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		events.Serve(w, r, nil)
+	}))
 	check.Cleanup(t, web.Close)
 	return web.Listener.Addr().String(), all
 }

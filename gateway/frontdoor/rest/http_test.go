@@ -52,7 +52,8 @@ func TestMethods(t *testing.T) {
 	if req, _, _ := b.last(); req != nil {
 		t.Error("a HEAD made a call")
 	}
-	for _, path := range []string{health + "/", "/v1/capabilities/weather/invoke/", "/v1/nothing", "//v1/capabilities"} {
+	for _, path := range []string{health + "/", "/v1/capabilities/weather/invoke/", "/v1/nothing",
+		"//v1/capabilities"} {
 		if got := resttest.Send(t, web, "GET", path, ""); got.Status != 404 ||
 			resttest.ProblemOf(t, got).Reason != "NO_SUCH_PATH" {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)
@@ -64,8 +65,8 @@ func TestIdsInPaths(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
 	web := door(t, b, rest.Config{})
-	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü", "a+b": "a+b",
-		"a%3Fb": "a?b"} {
+	for path, want := range map[string]string{"a%20b": "a b", "a%25b": "a%b", "a%3Ab": "a:b", "%C3%BC": "ü",
+		"a+b": "a+b", "a%3Fb": "a?b"} {
 		got := resttest.Send(t, web, "POST", "/v1/capabilities/weather/tools/"+path, `{}`)
 		if req, _, _ := b.last(); got.Status != 200 || req.GetToolName() != want {
 			t.Errorf("%s: %d, %q, %s", path, got.Status, req.GetToolName(), got.Body)

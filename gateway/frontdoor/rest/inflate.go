@@ -41,7 +41,8 @@ func inflate(r *http.Request) *call.Refusal {
 		}
 	default:
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "UNSUPPORTED_ENCODING",
-			Message: "the body is compressed in a way that the gateway does not support; use gzip, zstd or no compression"}
+			Message: "the body is compressed in a way that the gateway does not support; use gzip, zstd or no " +
+				"compression"}
 	}
 	r.Body, r.ContentLength = in, -1
 	r.Header.Del("Content-Encoding")

@@ -174,5 +174,6 @@ func badHeader(name, want string) *call.Refusal {
 
 func tooLarge(limit int64) *call.Refusal {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "BODY_TOO_LARGE",
-		Message: fmt.Sprintf("the body is larger than %d bytes; upload large inputs as files (docs/use/files.md)", limit)}
+		Message: fmt.Sprintf("the body is larger than %d bytes; upload large inputs as files (docs/use/files.md)",
+			limit)}
 }

@@ -148,7 +148,9 @@ func TestBadHeaders(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	t.Parallel()
 	var next error
-	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, next }}
+	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+		return nil, next
+	}}
 	web := door(t, b, rest.Config{})
 	for c := codes.Canceled; c <= codes.Unauthenticated+1; c++ {
 		next = status.Error(c, "because ü")
@@ -183,10 +185,13 @@ func TestLimitsSayWhenTheyEnd(t *testing.T) {
 			Metadata: map[string]string{"limit": "calls_per_second", "max": "7"}},
 		&errdetails.QuotaFailure{}, &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
 	check.Must(t, err)
-	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) { return nil, st.Err() }}
+	b := &backend{invoke: func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
+		return nil, st.Err()
+	}}
 	got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`)
-	for name, want := range map[string]string{"RateLimit-Limit": "7", "RateLimit-Remaining": "0", "RateLimit-Reset": "2",
-		"RateLimit-Policy": `"calls_per_second";q=7;w=1`, "RateLimit": `"calls_per_second";r=0;t=2`, "Retry-After": "2"} {
+	for name, want := range map[string]string{"RateLimit-Limit": "7", "RateLimit-Remaining": "0",
+		"RateLimit-Reset": "2", "RateLimit-Policy": `"calls_per_second";q=7;w=1`,
+		"RateLimit": `"calls_per_second";r=0;t=2`, "Retry-After": "2"} {
 		if is := got.Header.Get(name); is != want {
 			t.Errorf("%s: %s, want %s", name, is, want)
 		}

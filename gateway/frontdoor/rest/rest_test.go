@@ -91,14 +91,15 @@ func TestInvoke(t *testing.T) {
 		{"plain", `{"tool_name":"t","args":{"location":"Berlin"}}`, "t", `{"location":"Berlin"}`, `{}`, "", ""},
 		{"untouched", `{"tool_name":"t","args":` + odd + `,"config":` + odd + "}\n ", "t", odd, odd, "", ""},
 		{"base64", `{"toolName":"t","args_json":"` + b64 + `","configJson":"` + b64 + `"}`, "t", odd, odd, "", ""},
-		{"base64 for URLs", `{"tool_name":"t","argsJson":"_-8","config_json":"/+8="}`, "t", "\xff\xef", "\xff\xef", "", ""},
+		{"base64 for URLs", `{"tool_name":"t","argsJson":"_-8","config_json":"/+8="}`, "t", "\xff\xef", "\xff\xef", "",
+			""},
 		{"every field", `{"capability_id":"weather","tool_name":"t","args":{},"config":{"k":"v"},"sessionId":"s","thread_id":"th"}`, "t", `{}`, `{"k":"v"}`, "s", "th"},
 		{"nulls", `{"tool_name":"t","args":null,"args_json":"","config":{},"config_json":null,"session_id":null,"capabilityId":null}`, "t", `{}`, `{}`, "", ""},
 		{"escaped names", `{"tool\u005fname":"\u0074"}`, "t", `{}`, `{}`, "", ""},
 		{"same names in different objects", `{"tool_name":"t","args":{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}}`, "t",
 			`{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1}}`, `{}`, "", ""},
-		{"a hundred levels", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}}`, "t",
-			`{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}`, `{}`, "", ""},
+		{"a hundred levels", `{"tool_name":"t","args":{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}}`,
+			"t", `{"a":` + strings.Repeat("[", 98) + strings.Repeat("]", 98) + `}`, `{}`, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,8 +109,9 @@ func TestInvoke(t *testing.T) {
 			if got.Status != 200 || req == nil {
 				t.Fatalf("%d %s; req %+v", got.Status, got.Body, req)
 			}
-			if req.GetCapabilityId() != "weather" || req.GetToolName() != tt.tool || string(req.GetArgsJson()) != tt.args ||
-				string(req.GetConfigJson()) != tt.config || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread {
+			if req.GetCapabilityId() != "weather" || req.GetToolName() != tt.tool ||
+				string(req.GetArgsJson()) != tt.args || string(req.GetConfigJson()) != tt.config ||
+				req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread {
 				t.Errorf("the backend got %v", req)
 			}
 			if json.Valid([]byte(tt.args)) && got.Body != `{"result":`+tt.args+"}\n" {
@@ -202,8 +204,8 @@ func TestHeadersGoAlong(t *testing.T) {
 	t.Parallel()
 	b := new(backend)
 	got := resttest.Send(t, door(t, b, rest.Config{}), "POST", invokePath, `{"tool_name":"t"}`,
-		"Authorization", "Bearer secret", "X-Request-Id", "r-1", "traceparent", "00-ab-cd-01", "X-Session-Id", "s-1", "Te",
-		"trailers",
+		"Authorization", "Bearer secret", "X-Request-Id", "r-1", "traceparent", "00-ab-cd-01", "X-Session-Id", "s-1",
+		"Te", "trailers",
 		"X-Capability-Id", "weather", "Cookie", "c=1", "X-Other", "o", "Grpc-Metadata-X-Evil", "e", "X-Forwarded-For",
 		"1.2.3.4", "Accept", "text/html")
 	if got.Status != 200 {
@@ -219,7 +221,8 @@ func TestHeadersGoAlong(t *testing.T) {
 		md.Delete(name)
 	}
 	for name, v := range md {
-		if !strings.HasPrefix(name, ":") && name != "content-type" && name != "user-agent" && name != "grpc-accept-encoding" {
+		if !strings.HasPrefix(name, ":") && name != "content-type" && name != "user-agent" &&
+			name != "grpc-accept-encoding" {
 			t.Errorf("%s: %q went along", name, v)
 		}
 	}

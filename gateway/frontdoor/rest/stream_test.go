@@ -58,19 +58,21 @@ func TestStreamIsWritten(t *testing.T) {
 		events, lines string
 	}{
 		{"JSON as it is", []*docpb.InvokeChunk{chunk(` {"n":1.10,"z":1e400} `), last(`[ 1 ]`, "")},
-			"id: 1\nevent: chunk\ndata: {\"data\":{\"n\":1.10,\"z\":1e400}}\n\nid: 2\nevent: chunk\ndata: {\"data\":[ 1 " +
-				"]}\n\nid: 3\nevent: done\ndata: {}\n\n",
-			`{"event":"chunk","id":"1","data":{"n":1.10,"z":1e400}}` + "\n" + `{"event":"chunk","id":"2","data":[ 1 ]}` + "\n" +
-				`{"event":"done","id":"3"}` + "\n"},
+			"id: 1\nevent: chunk\ndata: {\"data\":{\"n\":1.10,\"z\":1e400}}\n\nid: 2\nevent: chunk\ndata: " +
+				"{\"data\":[ 1 ]}\n\nid: 3\nevent: done\ndata: {}\n\n",
+			`{"event":"chunk","id":"1","data":{"n":1.10,"z":1e400}}` + "\n" +
+				`{"event":"chunk","id":"2","data":[ 1 ]}` + "\n" + `{"event":"done","id":"3"}` + "\n"},
 		{"on one line", []*docpb.InvokeChunk{chunk("{\n\t\"a\":\r\n 1\n}\n"), last("", "")},
 			"id: 1\nevent: chunk\ndata: {\"data\":{ \t\"a\":   1 }}\n\nid: 2\nevent: done\ndata: {}\n\n",
 			"{\"event\":\"chunk\",\"id\":\"1\",\"data\":{ \t\"a\":   1 }}\n{\"event\":\"done\",\"id\":\"2\"}\n"},
 		{"not JSON", []*docpb.InvokeChunk{chunk("hel"), chunk("\xff\n"), last(`"\xff"`, "")},
-			"id: 1\nevent: chunk\ndata: {\"data_base64\":\"aGVs\"}\n\nid: 2\nevent: chunk\ndata: {\"data_base64\":\"/wo=\"}\n\n" +
-				"id: 3\nevent: chunk\ndata: {\"data_base64\":\"Ilx4ZmYi\"}\n\nid: 4\nevent: done\ndata: {}\n\n", ""},
+			"id: 1\nevent: chunk\ndata: {\"data_base64\":\"aGVs\"}\n\nid: 2\nevent: chunk\ndata: " +
+				"{\"data_base64\":\"/wo=\"}\n\nid: 3\nevent: chunk\ndata: {\"data_base64\":\"Ilx4ZmYi\"}\n\nid: " +
+				"4\nevent: done\ndata: {}\n\n", ""},
 		{"a tool that fails", []*docpb.InvokeChunk{chunk("1"), chunk(""), last("", "no <such>\n\"city\"")},
-			"id: 1\nevent: chunk\ndata: {\"data\":1}\n\nid: 2\nevent: done\ndata: {\"error\":\"no <such>\\n\\\"city\\\"\"}\n\n",
-			`{"event":"chunk","id":"1","data":1}` + "\n" + `{"event":"done","id":"2","error":"no <such>\n\"city\""}` + "\n"},
+			"id: 1\nevent: chunk\ndata: {\"data\":1}\n\nid: 2\nevent: done\ndata: {\"error\":\"no " +
+				"<such>\\n\\\"city\\\"\"}\n\n", `{"event":"chunk","id":"1","data":1}` + "\n" +
+				`{"event":"done","id":"2","error":"no <such>\n\"city\""}` + "\n"},
 		{"an error ends it without done", []*docpb.InvokeChunk{{Error: "e"}},
 			"id: 1\nevent: done\ndata: {\"error\":\"e\"}\n\n", ""},
 		{"nothing", []*docpb.InvokeChunk{last("", "")}, "id: 1\nevent: done\ndata: {}\n\n", ""},
@@ -93,12 +95,13 @@ func TestStreamIsWritten(t *testing.T) {
 					header = []string{"Accept", way.accept}
 				}
 				got := resttest.Send(t, web, way.method, way.path, way.body, header...)
-				if got.Status != 200 || got.Header.Get("Content-Type") != way.typ || way.want != "" && got.Body != way.want {
+				if got.Status != 200 || got.Header.Get("Content-Type") != way.typ ||
+					way.want != "" && got.Body != way.want {
 					t.Errorf("%s %s, %s: %d %s %q; want %q", way.method, way.path, way.accept, got.Status,
 						got.Header.Get("Content-Type"), got.Body, way.want)
 				}
-				if got.Header.Get("Cache-Control") != "no-cache, no-transform" || got.Header.Get("X-Accel-Buffering") != "no" ||
-					got.Header.Get("Vary") != "Accept" {
+				if got.Header.Get("Cache-Control") != "no-cache, no-transform" ||
+					got.Header.Get("X-Accel-Buffering") != "no" || got.Header.Get("Vary") != "Accept" {
 					t.Errorf("%s %s: %v", way.method, way.path, got.Header)
 				}
 				if req, _, _ := b.last(); req.GetCapabilityId() != "weather" || req.GetToolName() != "t" ||
@@ -167,9 +170,10 @@ func TestStreamIsRefused(t *testing.T) {
 	}{
 		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "application/json"}, 406, "NOT_ACCEPTABLE"},
 		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0"}, 406, "NOT_ACCEPTABLE"},
-		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0, application/x-ndjson;q=0, */*"}, 406,
+		{"POST", streamPath, `{"tool_name":"t"}`,
+			[]string{"Accept", "text/event-stream;q=0, application/x-ndjson;q=0, */*"}, 406, "NOT_ACCEPTABLE"},
+		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0, text/*"}, 406,
 			"NOT_ACCEPTABLE"},
-		{"POST", streamPath, `{"tool_name":"t"}`, []string{"Accept", "text/event-stream;q=0, text/*"}, 406, "NOT_ACCEPTABLE"},
 		{"POST", streamPath, `{}`, nil, 400, "INVALID_BODY"},
 		{"POST", streamPath, `[`, nil, 400, "INVALID_BODY"},
 		{"POST", invokePath, `{"tool_name":7}`, []string{"Accept", resttest.EventStream}, 400, "INVALID_BODY"},
@@ -217,7 +221,8 @@ func TestStreamIsNotBegunAgain(t *testing.T) {
 		{"POST", toolPath + "/stream", ""}, {"POST", streamPath, resttest.JSONLines},
 		{"POST", invokePath, resttest.EventStream}, {"POST", toolPath, resttest.EventStream},
 	} {
-		got := resttest.Send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept", way.accept)
+		got := resttest.Send(t, web, way.method, way.path, `{"tool_name":"t"}`, "Last-Event-ID", "0", "Accept",
+			way.accept)
 		if got.Status != 204 || got.Body != "" {
 			t.Errorf("%s %s: %d %s", way.method, way.path, got.Status, got.Body)
 		}
@@ -230,7 +235,9 @@ func TestStreamIsNotBegunAgain(t *testing.T) {
 // TestToolsThatGETMayNotCall look to others as all else does that there is not.
 func TestToolsThatGETMayNotCall(t *testing.T) {
 	t.Parallel()
-	b := &backend{health: func(ctx context.Context) (*docpb.HealthResponse, error) { return &docpb.HealthResponse{}, nil }}
+	b := &backend{health: func(ctx context.Context) (*docpb.HealthResponse, error) {
+		return &docpb.HealthResponse{}, nil
+	}}
 	web := door(t, b, rest.Config{EventSource: func(c, tool string) bool { return c == "weather" && tool == "reads" }})
 	if got := resttest.Send(t, web, "GET", "/v1/capabilities/weather/tools/reads/stream", ""); got.Status != 200 {
 		t.Errorf("%d %s", got.Status, got.Body)

@@ -70,8 +70,8 @@ func TestToolIsCalled(t *testing.T) {
 				req, md, _ := b.last()
 				if got.Status != 200 || req.GetCapabilityId() != "weather" || req.GetToolName() != "t" ||
 					string(req.GetArgsJson()) != tt.args ||
-					string(req.GetConfigJson()) != "{}" || req.GetSessionId() != tt.session || req.GetThreadId() != tt.thread ||
-					len(md.Get("x-thread-id")) > 0 {
+					string(req.GetConfigJson()) != "{}" || req.GetSessionId() != tt.session ||
+					req.GetThreadId() != tt.thread || len(md.Get("x-thread-id")) > 0 {
 					t.Errorf("%d %s; %v, %v", got.Status, got.Body, req, md)
 				}
 			}

@@ -36,12 +36,18 @@ func TestForgedAnswers(t *testing.T) {
 		return v.String()
 	}
 	for name, forge := range map[string]func(b *browser) string{
-		"another state":   func(b *browser) string { return with(begun(b), "state", "x") },
-		"no state":        func(b *browser) string { return with(begun(b), "state") },
-		"two states":      func(b *browser) string { u := begun(b); return with(u, "state", u.Query().Get("state"), "x") },
-		"another code":    func(b *browser) string { return with(begun(b), "code", "x") },
-		"no code":         func(b *browser) string { return with(begun(b), "code") },
-		"two codes":       func(b *browser) string { u := begun(b); return with(u, "code", u.Query().Get("code"), "x") },
+		"another state": func(b *browser) string { return with(begun(b), "state", "x") },
+		"no state":      func(b *browser) string { return with(begun(b), "state") },
+		"two states": func(b *browser) string {
+			u := begun(b)
+			return with(u, "state", u.Query().Get("state"), "x")
+		},
+		"another code": func(b *browser) string { return with(begun(b), "code", "x") },
+		"no code":      func(b *browser) string { return with(begun(b), "code") },
+		"two codes": func(b *browser) string {
+			u := begun(b)
+			return with(u, "code", u.Query().Get("code"), "x")
+		},
 		"another issuer":  func(b *browser) string { return with(begun(b), "iss", "https://other.example.com") },
 		"no issuer":       func(b *browser) string { return with(begun(b), "iss") },
 		"two issuers":     func(b *browser) string { return with(begun(b), "iss", p.issuer.URL, p.issuer.URL) },
@@ -79,8 +85,10 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(l map[string]any){
-		"an answer that comes too late": func(l map[string]any) { l["At"] = time.Now().Add(-10*time.Minute - time.Second) },
-		"a sign-in as another client":   func(l map[string]any) { l["Client"] = "former" },
+		"an answer that comes too late": func(l map[string]any) {
+			l["At"] = time.Now().Add(-10*time.Minute - time.Second)
+		},
+		"a sign-in as another client": func(l map[string]any) { l["Client"] = "former" },
 	} {
 		b := p.browser(t)
 		back := begun(b)
@@ -170,11 +178,12 @@ func TestOpenRedirect(t *testing.T) {
 	b := p.browser(t)
 	for next, want := range map[string]string{
 		"/inbox": "/inbox", "/inbox/x?y=%2F%2Fevil": "/inbox/x?y=%2F%2Fevil", "/inbox#/acme/1": "/inbox#/acme/1",
-		"//evil.example": "", "///evil.example": "", `/\evil.example`: "", `\/evil.example`: "", "https://evil.example": "",
-		"https:evil.example": "", "javascript:alert(1)": "", "evil.example": "", "": "", "/": "", "/other": "", "/inboxes": "",
-		"/inbox/../other": "", "/inbox/%2e%2e/other": "", "/\t/evil.example": "", "/inbox\n/x": "", "/inbox/\x00": "",
-		"/%09/evil.example": "", "/%5cevil.example": "", "/inbox//x": "/inbox//x", " /inbox": "", "/inbox/ x": "",
-		"/inbox/signin": "", "/inbox/signout": "", "/inbox/\u202ex": "/inbox/%E2%80%AEx", "/inbox/" + strings.Repeat("x", 2000): "",
+		"//evil.example": "", "///evil.example": "", `/\evil.example`: "", `\/evil.example`: "",
+		"https://evil.example": "", "https:evil.example": "", "javascript:alert(1)": "", "evil.example": "", "": "",
+		"/": "", "/other": "", "/inboxes": "", "/inbox/../other": "", "/inbox/%2e%2e/other": "", "/\t/evil.example": "",
+		"/inbox\n/x": "", "/inbox/\x00": "", "/%09/evil.example": "", "/%5cevil.example": "", "/inbox//x": "/inbox//x",
+		" /inbox": "", "/inbox/ x": "", "/inbox/signin": "", "/inbox/signout": "",
+		"/inbox/\u202ex": "/inbox/%E2%80%AEx", "/inbox/" + strings.Repeat("x", 2000): "",
 		"http://evil.example/inbox": "", "//evil.example/inbox": "", "/inbox@evil.example": "", "/inbox/%zz": "",
 	} {
 		if want == "" {
@@ -191,7 +200,8 @@ func TestOpenRedirect(t *testing.T) {
 	}
 }
 
-// TestFixation: nobody who has set a browser's cookie has its session: each sign-in makes a new one, and ends the other.
+// TestFixation: nobody who has set a browser's cookie has its session: each sign-in makes a new one, and ends the
+// other.
 func TestFixation(t *testing.T) {
 	t.Parallel()
 	p := open(t, rig{})
@@ -223,7 +233,8 @@ func TestCSRF(t *testing.T) {
 	b, other := p.browser(t), p.browser(t)
 	b.signIn(p.URL, "/")
 	other.signIn(p.URL, "/")
-	token, foreign := field(t, b.get(p.URL+"/v1/me").body, "csrf_token"), field(t, other.get(p.URL+"/v1/me").body, "csrf_token")
+	token, foreign := field(t, b.get(p.URL+"/v1/me").body, "csrf_token"),
+		field(t, other.get(p.URL+"/v1/me").body, "csrf_token")
 	for name, test := range map[string]struct {
 		headers []string
 		status  int

@@ -65,8 +65,8 @@ func (h *Handler) safe(r *http.Request) *call.Refusal {
 }
 
 var refusedCleartext = &call.Refusal{Kind: call.FailedPrecondition, Reason: "SIGN_IN_CLEARTEXT",
-	Message: "a session would be sent in cleartext over the network: reach the gateway by https or as localhost, or set " +
-		"public_url or admin_url to the URL of the proxy that ends TLS"}
+	Message: "a session would be sent in cleartext over the network: reach the gateway by https or as localhost, or " +
+		"set public_url or admin_url to the URL of the proxy that ends TLS"}
 
 // isLoopback reports whether a browser takes a host for this machine.
 func isLoopback(authority string) bool {

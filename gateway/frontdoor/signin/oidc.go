@@ -153,8 +153,8 @@ var (
 	refusedBrowser = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
 		Message: "this answer belongs to no sign-in that this browser has begun, or it came too late; sign in again"}
 	refusedToken = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
-		Message: "the issuer's answer is not valid for this sign-in; sign in again, and if it fails again ask an operator: " +
-			"the gateway's log has the reason"}
+		Message: "the issuer's answer is not valid for this sign-in; sign in again, and if it fails again ask an " +
+			"operator: the gateway's log has the reason"}
 	refusedIssuerAway = &call.Refusal{Kind: call.Unavailable, Reason: "SIGN_IN_FAILED", RetryAfter: 5 * time.Second,
 		Message: "the issuer is not available at the moment; try again later"}
 	refusedIssuerBusy = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: time.Second,

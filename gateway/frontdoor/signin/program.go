@@ -56,7 +56,8 @@ func parseWanted(v url.Values) (w wanted, ok bool) {
 	named := w.State != "" && len(w.State) <= maxState && !strings.ContainsFunc(w.State, func(c rune) bool {
 		return (c < 'A' || c > 'Z') && (c < '2' || c > '7')
 	})
-	return w, err == nil && strconv.FormatUint(port, 10) == w.Port && wrong == nil && len(digest) == sha256.Size && named
+	return w, err == nil && strconv.FormatUint(port, 10) == w.Port && wrong == nil && len(digest) == sha256.Size &&
+		named
 }
 
 // program asks a person whether a program may act as that person.
@@ -125,7 +126,8 @@ func (h *Handler) letIn(w http.ResponseWriter, r *http.Request) {
 	case asked.Port == "0":
 		h.writeProgram(w, programContent{wanted: asked, Path: h.at(r).path + h.cfg.Mount, Session: s, Code: code})
 	default:
-		h.redirect(w, r, "http://127.0.0.1:"+asked.Port+"/?"+url.Values{"code": {code}, "state": {asked.State}}.Encode())
+		h.redirect(w, r, "http://127.0.0.1:"+asked.Port+"/?"+
+			url.Values{"code": {code}, "state": {asked.State}}.Encode())
 	}
 }
 

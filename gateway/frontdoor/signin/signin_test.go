@@ -34,14 +34,16 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]rig{
 		"admin": {}, "admin, cleartext": {cleartext: true},
-		"inbox": {kind: session.Inbox, mount: "/inbox"}, "inbox, cleartext": {kind: session.Inbox, mount: "/inbox", cleartext: true},
+		"inbox": {kind: session.Inbox, mount: "/inbox"}, "inbox, cleartext": {kind: session.Inbox, mount: "/inbox",
+			cleartext: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, r)
 			p.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 			base, b := p.URL+r.mount, p.browser(t)
-			if out := b.get(base + "/"); out.StatusCode != 303 || !strings.HasPrefix(out.to(), r.mount+"/signin?next=") {
+			if out := b.get(base + "/"); out.StatusCode != 303 ||
+				!strings.HasPrefix(out.to(), r.mount+"/signin?next=") {
 				t.Fatalf("%d %s", out.StatusCode, out.to())
 			}
 			page := b.get(base + "/signin?next=" + r.mount + "/x")
@@ -71,7 +73,8 @@ func TestSignIn(t *testing.T) {
 				t.Errorf("%s", page.body)
 			}
 			kept := b.cookies(base)[cookie]
-			if out := b.do(http.MethodPost, base+"/signout", url.Values{"csrf_token": {"wrong"}}); out.StatusCode != 403 {
+			if out := b.do(http.MethodPost, base+"/signout",
+				url.Values{"csrf_token": {"wrong"}}); out.StatusCode != 403 {
 				t.Errorf("signed out without the secret: %d", out.StatusCode)
 			}
 			out := b.do(http.MethodPost, base+"/signout", url.Values{"csrf_token": {field(t, me.body, "csrf_token")}})
@@ -147,8 +150,9 @@ func TestFormTakesAKey(t *testing.T) {
 	p := open(t, rig{})
 	b := p.browser(t)
 	wrong := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {"cg_secret-canary"}, "next": {"/x"}})
-	if wrong.StatusCode != 401 || !strings.Contains(wrong.body, "the key is wrong") || strings.Contains(wrong.body, "canary") ||
-		!strings.Contains(wrong.body, `value="/x"`) || len(b.cookies(p.URL)) != 0 {
+	if wrong.StatusCode != 401 || !strings.Contains(wrong.body, "the key is wrong") ||
+		strings.Contains(wrong.body, "canary") || !strings.Contains(wrong.body, `value="/x"`) ||
+		len(b.cookies(p.URL)) != 0 {
 		t.Errorf("%d %s; cookies %v", wrong.StatusCode, wrong.body, b.cookies(p.URL))
 	}
 	good := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {goodKey}, "next": {"/x"}})
@@ -160,7 +164,8 @@ func TestFormTakesAKey(t *testing.T) {
 		r.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
 	}
-	if r := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {strings.Repeat("k", 1<<20)}}); r.StatusCode != 400 {
+	if r := b.do(http.MethodPost, p.URL+"/signin/key", url.Values{"key": {strings.Repeat("k",
+		1<<20)}}); r.StatusCode != 400 {
 		t.Errorf("a huge form: %d", r.StatusCode)
 	}
 }
@@ -212,7 +217,8 @@ func TestConfiguredURL(t *testing.T) {
 	resp, err := b.Do(req)
 	check.Must(t, err)
 	_ = resp.Body.Close()
-	if to := resp.Header.Get("Location"); !strings.Contains(to, url.QueryEscape("https://gate.example.com/ops/signin/callback")) ||
+	if to := resp.Header.Get("Location"); !strings.Contains(to,
+		url.QueryEscape("https://gate.example.com/ops/signin/callback")) ||
 		resp.Cookies()[0].Name != "__Host-capgate-login" {
 		t.Errorf("%s %v", to, resp.Cookies())
 	}

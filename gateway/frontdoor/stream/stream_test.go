@@ -46,8 +46,8 @@ func (s *steps) SetWriteDeadline(at time.Time) error {
 func TestPiecesAreFlushed(t *testing.T) {
 	t.Parallel()
 	out := &steps{ResponseWriter: httptest.NewRecorder()}
-	w := &stream.Writer{Out: bodybudget.WriteTimeout(out, time.Minute), Type: stream.Lines, Cache: "no-store", Prelude: "p",
-		Late: func() { out.Header().Set("X-Late", "1") }}
+	w := &stream.Writer{Out: bodybudget.WriteTimeout(out, time.Minute), Type: stream.Lines, Cache: "no-store",
+		Prelude: "p", Late: func() { out.Header().Set("X-Late", "1") }}
 	if w.Begun() || len(out.Header()) > 0 {
 		t.Error("it begins before its first piece")
 	}

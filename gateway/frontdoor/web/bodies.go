@@ -127,8 +127,8 @@ func (r *results) Release(n int64) {
 
 // refusedResult is the error of a call whose response there is no room for. It may have run: it is not to be repeated.
 var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS_FULL", Progress: call.Sent,
-	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses faster, " +
-		"or make fewer calls at once; the call may have run"}
+	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses " +
+		"faster, or make fewer calls at once; the call may have run"}
 
 // Exceeded implements request.Results.
 func (*results) Exceeded() error {

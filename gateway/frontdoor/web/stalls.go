@@ -31,7 +31,8 @@ func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handl
 		bodied := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 		if bodied {
 			r.Body = bodybudget.StallTimeout(w, r.Body, stall)
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stall)) // also where the handler reads nothing
+			// also where the handler reads nothing
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stall))
 		}
 		next.ServeHTTP(out, r)
 		// The server reads the rest of a body that the handler has not read, and then writes the end of the response.

@@ -15,8 +15,8 @@ import (
 
 // serve starts a Server for HTTP/1.1 and returns its address.
 func serve(t *testing.T, limits accept.Limits, h http.Handler) (*accept.Server, string) {
-	s := accept.New(accept.Config{Log: slog.New(slog.DiscardHandler), MaxHeaderList: 64 << 10, SetupTimeout: check.Patience,
-		IdleTimeout: check.Patience, Limits: limits}, nil, h)
+	s := accept.New(accept.Config{Log: slog.New(slog.DiscardHandler), MaxHeaderList: 64 << 10,
+		SetupTimeout: check.Patience, IdleTimeout: check.Patience, Limits: limits}, nil, h)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	served := make(chan error, 1)
@@ -29,8 +29,8 @@ func serve(t *testing.T, limits accept.Limits, h http.Handler) (*accept.Server, 
 	return s, ln.Addr().String()
 }
 
-// TestUnauthenticatedConnectionsAreEvicted: at a limit the oldest connection without a credential ends: of the network itself, or of the one
-// with the most. Those with a credential stay, and without others a new connection is closed.
+// TestUnauthenticatedConnectionsAreEvicted: at a limit the oldest connection without a credential ends: of the network
+// itself, or of the one with the most. Those with a credential stay, and without others a new connection is closed.
 func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	t.Parallel()
 	var s *accept.Server

@@ -66,7 +66,8 @@ func TestHandshakeIsGivenUpAsItAcquires(t *testing.T) {
 	})
 }
 
-// TestHandshakesOfNetworksTakeTurns: however many handshakes of one network wait, one of another waits for a single one of them.
+// TestHandshakesOfNetworksTakeTurns: however many handshakes of one network wait, one of another waits for a single one
+// of them.
 func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
@@ -114,8 +115,8 @@ func TestHandshakesOfNetworksTakeTurns(t *testing.T) {
 	})
 }
 
-// TestOldestHandshakeIsEnded: of one network no more than so many wait. A newer one takes the place of the oldest; networks
-// that are not bounded, and others, are not touched.
+// TestOldestHandshakeIsEnded: of one network no more than so many wait. A newer one takes the place of the oldest;
+// networks that are not bounded, and others, are not touched.
 func TestOldestHandshakeIsEnded(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {

@@ -3,8 +3,8 @@ package accept
 import "sync"
 
 // headerBytes charges the headers of HTTP/1.1 requests while they are read, HeaderCopies times: as they were read, and
-// as the http.Handler's server has them. It stops when the http.Handler has the request, which is charged otherwise from
-// then on, and releases all when the request is over.
+// as the http.Handler's server has them. It stops when the http.Handler has the request, which is charged otherwise
+// from then on, and releases all when the request is over.
 type headerBytes struct {
 	mu      sync.Mutex
 	busy    bool // the http.Handler has a request

@@ -29,8 +29,8 @@ type connLimits struct {
 var (
 	errNetworkLimit = errors.New("its network has as many connections as it may have")
 	errConnLimit    = errors.New("there are as many connections as there may be, all with a credential")
-	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated client may " +
-		"connect")
+	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated client " +
+		"may connect")
 )
 
 // Rejections is the number of client connections that were closed since the start because of a limit, and of handshakes

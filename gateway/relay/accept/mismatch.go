@@ -76,7 +76,8 @@ func looksLikeHTTP(first [5]byte) bool {
 // tlsToCleartext logs a client that begins with TLS where the port speaks cleartext.
 func (s *Server) tlsToCleartext(nc net.Conn, first []byte) {
 	if len(first) > 0 && first[0] == handshakeRecord {
-		s.mismatches.warn(s.cfg.Log, nc, "a client speaks TLS to the port that speaks cleartext: the configuration has no "+
-			"tls, or the client should not use it")
+		s.mismatches.warn(s.cfg.Log, nc,
+			"a client speaks TLS to the port that speaks cleartext: the configuration has no "+
+				"tls, or the client should not use it")
 	}
 }

@@ -77,7 +77,8 @@ func TestDecodeUnusualButRight(t *testing.T) {
 		{"padding of 7 ones", huffmanString(0, 0, 0, 0x7f), []nv{{name: "x", value: "00000"}}},
 		{"update to the limit", []byte{0x3f, 0xe1, 0x1f, 0x82}, []nv{{name: ":method", value: "GET"}}},
 		{"three updates", []byte{0x20, 0x3f, 0xe1, 0x1f, 0x21, 0x82}, []nv{{name: ":method", value: "GET"}}},
-		{"integer with a superfluous octet", []byte{0x0f, 0x80, 0x00, 0x01, 'v'}, []nv{{name: "accept-charset", value: "v"}}},
+		{"integer with a superfluous octet", []byte{0x0f, 0x80, 0x00, 0x01, 'v'},
+			[]nv{{name: "accept-charset", value: "v"}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -171,7 +172,8 @@ func TestListTooLong(t *testing.T) {
 			maxList); err != nil {
 			t.Fatal(err)
 		}
-		if want := []nv{{name: "late", value: "indexed"}, {name: "later", value: "also"}}; !slices.Equal(fieldsOf(&l), want) {
+		if want := []nv{{name: "late", value: "indexed"}, {name: "later", value: "also"}}; !slices.Equal(fieldsOf(&l),
+			want) {
 			t.Errorf("got %v", fieldsOf(&l))
 		}
 	}

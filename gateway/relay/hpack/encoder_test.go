@@ -44,8 +44,8 @@ func TestEncodeRepresentations(t *testing.T) {
 		{"sensitive", hpack.Field{Name: "x-a", Value: "b", Sensitive: true}, "\x10\x03x-a\x01b"},
 		{"sensitive, static name above 15", secret, "\x1f\x08\x01k"},
 		{"long value", hpack.Field{Name: "x", Value: long}, "\x00\x01x\x7f\xad\x01" + long},
-		{"too long for the table", in.Intern("x", strings.Repeat("l", 4090)), "\x00\x01x\x7f\xfb\x1e" + strings.Repeat("l",
-			4090)},
+		{"too long for the table", in.Intern("x", strings.Repeat("l", 4090)), "\x00\x01x\x7f\xfb\x1e" +
+			strings.Repeat("l", 4090)},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

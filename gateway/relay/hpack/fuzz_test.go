@@ -72,7 +72,8 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("block %d: %v; x/net: %v", i, err, xerr)
 			}
 			var short hpack.List
-			if serr := small.Decode(block, &short, 100); serr != err && (err != nil || !errors.Is(serr, hpack.ErrListTooLong)) {
+			if serr := small.Decode(block, &short, 100); serr != err &&
+				(err != nil || !errors.Is(serr, hpack.ErrListTooLong)) {
 				t.Fatalf("block %d: %v; with a short list: %v", i, err, serr)
 			}
 			if err != nil || xerr != nil {

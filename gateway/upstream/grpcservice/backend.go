@@ -81,10 +81,11 @@ func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) 
 			return b.links.add(dial(ctx, addr))
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: dialTimeout,
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff}}),
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: maxBackoff}}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: quietTimeout}),
-		grpc.WithUserAgent("capgate"), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithIdleTimeout(0),
-		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithStatsHandler(watcher{b}),
+		grpc.WithUserAgent("capgate"), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithStatsHandler(watcher{b}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(b.settings.maxMessage()),
 			grpc.MaxCallSendMsgSize(upstream.MaxRequest)))
 	if err != nil {

@@ -92,7 +92,9 @@ func TestHealth(t *testing.T) {
 func TestReplacedFleet(t *testing.T) {
 	t.Parallel()
 	s := grpctest.Start(t, grpctest.Options{})
-	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).Methods = []string{"demo.v1.Demo/Echo"} }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
+		settings(f).Methods = []string{"demo.v1.Demo/Echo"}
+	}, s.Addr)
 	w.result(t, "Echo", `{}`)
 	if _, err := w.Invoke(within(t), request("Count", `{}`)); status.Code(err) != codes.NotFound {
 		t.Errorf("a method that is not listed: %v", err)

@@ -51,7 +51,9 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 		want []string // in the log, and in the discovery; none: b.S is served as well
 	}{
 		"sound": {edit: func(*file) {}},
-		"bytes": {func(*file) {}, func(r *grpctest.Reflected) { r.Files["b.proto"] = append(r.Files["b.proto"], 0x22, 0xff) },
+		"bytes": {func(*file) {}, func(r *grpctest.Reflected) {
+			r.Files["b.proto"] = append(r.Files["b.proto"], 0x22, 0xff)
+		},
 			[]string{"b.proto", "a file that is none"}},
 		"bytes without a name": {func(*file) {}, func(r *grpctest.Reflected) { r.Files["b.proto"] = []byte{0xff} },
 			[]string{"b.S/* could not be read", "without a name"}},
@@ -62,9 +64,13 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 				f.Name, f.Package, f.Service = proto.String("c.proto"), proto.String("c"), nil
 			}))
 		}, []string{"b.proto", `"none.proto"`, "is missing"}},
-		"an import that is refused": {importing("c.proto"), func(r *grpctest.Reflected) { r.Refuse["c.proto"] = codes.Internal },
+		"an import that is refused": {importing("c.proto"), func(r *grpctest.Reflected) {
+			r.Refuse["c.proto"] = codes.Internal
+		},
 			[]string{"b.proto", "cannot build c.proto"}},
-		"a missing weak import": {edit: func(f *file) { f.Dependency, f.WeakDependency = []string{"c.proto"}, []int32{0} }},
+		"a missing weak import": {edit: func(f *file) {
+			f.Dependency, f.WeakDependency = []string{"c.proto"}, []int32{0}
+		}},
 		"a cycle": {importing("c.proto"), func(r *grpctest.Reflected) {
 			r.Files["c.proto"] = bytesOf(t, fileOf(func(f *file) {
 				f.Name, f.Package, f.Service = proto.String("c.proto"), proto.String("c"), nil
@@ -115,14 +121,15 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 			[]string{"b.S/* could not be read", "cannot build b.proto"}},
 		"ten thousand services": {edit: func(f *file) {
 			for i := range 10_000 {
-				f.Service = append(f.Service, &descriptorpb.ServiceDescriptorProto{Name: proto.String(fmt.Sprintf("S%d", i)),
-					Method: f.Service[0].Method})
+				f.Service = append(f.Service, &descriptorpb.ServiceDescriptorProto{
+					Name: proto.String(fmt.Sprintf("S%d", i)), Method: f.Service[0].Method})
 			}
 		}},
 		"too many methods": {func(f *file) {
 			for i := range 1_001 {
 				f.Service[0].Method = append(f.Service[0].Method, &descriptorpb.MethodDescriptorProto{
-					Name: proto.String(fmt.Sprintf("Get%d", i)), InputType: proto.String(".b.M"), OutputType: proto.String(".b.M")})
+					Name: proto.String(fmt.Sprintf("Get%d", i)), InputType: proto.String(".b.M"),
+					OutputType: proto.String(".b.M")})
 			}
 		}, nil, []string{"b.S/*", "too many"}},
 	} {
@@ -141,7 +148,9 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 					slices.Reverse(methods)
 				}
 				s := grpctest.Start(t, grpctest.Options{Reflect: r.Answer})
-				checkServed(t, start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) { settings(f).Methods = methods }, s.Addr),
+				checkServed(t, start(t, func(f *upstream.Fleet, _ *gatewaytest.Fleet) {
+					settings(f).Methods = methods
+				}, s.Addr),
 					c.want)
 			})
 		}

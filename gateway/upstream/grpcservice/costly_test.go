@@ -21,7 +21,8 @@ import (
 
 // delimited makes demo.v1.Demo/Raw return messages that are groups in groups.
 func delimited(f *descriptorpb.FileDescriptorProto) {
-	f.Package, f.Syntax, f.Edition = proto.String("demo.v1"), proto.String("editions"), descriptorpb.Edition_EDITION_2023.Enum()
+	f.Package, f.Syntax, f.Edition = proto.String("demo.v1"), proto.String("editions"),
+		descriptorpb.Edition_EDITION_2023.Enum()
 	group := fieldOf("next", 1, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".demo.v1.M")
 	group.Options = &descriptorpb.FieldOptions{Features: &descriptorpb.FeatureSet{
 		MessageEncoding: descriptorpb.FeatureSet_DELIMITED.Enum()}}
@@ -56,7 +57,9 @@ func TestGroupsInGroups(t *testing.T) {
 			m.ProtoReflect().SetUnknown(inGroups(int(levels.Load()), unknown))
 			return stream.SendMsg(m)
 		})}})
-	w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) { settings(f).MaxMessage, of.Unprobed = 1<<20, true }, s.Addr)
+	w := start(t, func(f *upstream.Fleet, of *gatewaytest.Fleet) {
+		settings(f).MaxMessage, of.Unprobed = 1<<20, true
+	}, s.Addr)
 	levels.Store(2)
 	if got := w.result(t, "Raw", "{}"); got != `{"next":{"next":{}}}` {
 		t.Errorf("two groups: %.200s", got)

@@ -178,8 +178,9 @@ var (
 		manifest.MaxBytes)
 	errNoService       = errors.New("is not in the descriptors: they have no such service")
 	errNoMethod        = errors.New("is not in the descriptors: its service has no such method")
-	errClientStreaming = errors.New("has client streaming, and a tool gets its arguments at once; remove it from methods")
-	errNoTool          = errors.New("has no method that can be a tool: all have client streaming")
+	errClientStreaming = errors.New(
+		"has client streaming, and a tool gets its arguments at once; remove it from methods")
+	errNoTool = errors.New("has no method that can be a tool: all have client streaming")
 )
 
 // entry makes the tools of one entry of the list of methods.

@@ -27,8 +27,8 @@ func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error)
 	}
 	set := &descriptorpb.FileDescriptorSet{}
 	if err := proto.Unmarshal(file, set); err != nil || len(set.GetFile()) == 0 {
-		return nil, errors.New("is not a set of descriptors; protoc --include_imports --descriptor_set_out=FILE writes " +
-			"one, and so does buf build -o FILE")
+		return nil, errors.New("is not a set of descriptors; protoc --include_imports --descriptor_set_out=FILE " +
+			"writes one, and so does buf build -o FILE")
 	}
 	if len(set.GetFile()) > maxFiles {
 		return nil, fmt.Errorf("has %d files; at most %d are allowed", len(set.GetFile()), maxFiles)

@@ -51,7 +51,8 @@ func inEach(t *testing.T, test func(t *testing.T, s *grpctest.Server, w *world))
 func TestTools(t *testing.T) {
 	inEach(t, func(t *testing.T, _ *grpctest.Server, w *world) {
 		tools := w.listed(t)
-		if got := slices.Sorted(maps.Keys(tools)); !slices.Equal(got, []string{"Count", "Echo", "Fail", "Raw", "Wait"}) {
+		if got := slices.Sorted(maps.Keys(tools)); !slices.Equal(got,
+			[]string{"Count", "Echo", "Fail", "Raw", "Wait"}) {
 			t.Fatalf("%s", got)
 		}
 		if text := tools["Echo"].Description; text != "Echo returns what it gets.\n\nIt has no side effects." {
@@ -80,8 +81,9 @@ func TestCalls(t *testing.T) {
 			`"uint64":"18446744073709551615"`, `"number":1.5`, `"bytes":"AAH/"`, `"flag":true`, `"color":"COLOR_RED"`,
 			`"tags":["a","b"]`, `"children":{"x":{"cityName":"","int32":1,`, `"byNumber":{"-3":"c"}`,
 			`"time":"2026-01-31T12:00:00Z"`, `"duration":"1.500s"`, `"struct":{"a":[1,null,"b"]}`, `"value":[true]`,
-			`"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":3`, `"wrapped":"12"`, `"mask":"cityName,children"`,
-			`"right":0`, `"maybe":""`, `"uint32":4294967295`, `"small":0.5`, `"otherName":"n"`, `"byFlag":{"true":1}`} {
+			`"any":{"@type":"type.googleapis.com/demo.v1.CountRequest","to":3`, `"wrapped":"12"`,
+			`"mask":"cityName,children"`, `"right":0`, `"maybe":""`, `"uint32":4294967295`, `"small":0.5`,
+			`"otherName":"n"`, `"byFlag":{"true":1}`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s is not in %s", want, got)
 			}
@@ -99,7 +101,8 @@ func TestCalls(t *testing.T) {
 		if got := md.Get("authorization"); len(got) != 1 || got[0] != "Bearer ours" {
 			t.Errorf("the backend saw the credential %q", got)
 		}
-		if got := md.Get("traceparent"); len(got) != 1 || !strings.Contains(got[0], "0af7651916cd43dd8448eb211c80319c") {
+		if got := md.Get("traceparent"); len(got) != 1 || !strings.Contains(got[0],
+			"0af7651916cd43dd8448eb211c80319c") {
 			t.Errorf("traceparent %q", got)
 		}
 	})
@@ -241,7 +244,8 @@ func TestDeadline(t *testing.T) {
 	for _, tool := range []string{"Wait", "Count"} {
 		args := map[string]string{"Wait": ``, "Count": `{"endless":true,"size":1000}`}[tool]
 		_, err := w.Invoke(within(t), request(tool, args))
-		if code := status.Code(err); code != codes.DeadlineExceeded && (tool == "Wait" || code != codes.ResourceExhausted) {
+		if code := status.Code(err); code != codes.DeadlineExceeded &&
+			(tool == "Wait" || code != codes.ResourceExhausted) {
 			t.Errorf("%s: %v", tool, err)
 		}
 		if err := check.Received(t, s.Ended, "the end of the call at the service"); err == nil {

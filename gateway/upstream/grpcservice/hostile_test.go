@@ -67,7 +67,8 @@ func answering(files func(*reflectionpb.ServerReflectionRequest) [][]byte) func(
 			}
 			if err = stream.Send(&reflectionpb.ServerReflectionResponse{
 				MessageResponse: &reflectionpb.ServerReflectionResponse_FileDescriptorResponse{
-					FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{FileDescriptorProto: files(q)}}}); err != nil {
+					FileDescriptorResponse: &reflectionpb.FileDescriptorResponse{
+						FileDescriptorProto: files(q)}}}); err != nil {
 				return err
 			}
 		}
@@ -129,7 +130,8 @@ func TestHostileReflection(t *testing.T) {
 			}
 			for i := range 990 {
 				f.Service[0].Method = append(f.Service[0].Method, &descriptorpb.MethodDescriptorProto{
-					Name: proto.String(fmt.Sprintf("Get%d", i)), InputType: proto.String(".a.M"), OutputType: proto.String(".a.M")})
+					Name: proto.String(fmt.Sprintf("Get%d", i)), InputType: proto.String(".a.M"),
+					OutputType: proto.String(".a.M")})
 			}
 		}), "schemas of the methods have more than 4194304"},
 		"a long name": {one(func(f *descriptorpb.FileDescriptorProto) { // 76 KB
@@ -267,9 +269,11 @@ func TestWrongMessages(t *testing.T) {
 		"deep":           {nested(22, 400), codes.Internal, "too deep"},
 		"deep in Any":    {inAny(400), codes.Internal, "too deep"},
 		"a bad timestamp": {protowire.AppendBytes(protowire.AppendTag(nil, 12, protowire.BytesType),
-			protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1<<62)), codes.Internal, "no JSON form"},
+			protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1<<62)), codes.Internal,
+			"no JSON form"},
 		"many messages": {[]byte(strings.Repeat(string(protowire.AppendBytes(
-			protowire.AppendTag(nil, 10, protowire.BytesType), entry)), 100_000)), codes.ResourceExhausted, "too large"},
+			protowire.AppendTag(nil, 10, protowire.BytesType), entry)), 100_000)), codes.ResourceExhausted,
+			"too large"},
 	} {
 		args := `{"message":"` + base64.StdEncoding.EncodeToString(c.data) + `"}`
 		if got, err := w.Invoke(within(t), request("Raw", args)); status.Code(err) != c.want ||

@@ -122,13 +122,14 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 		if ctx.Err() != nil {
 			return false, upstream.Ended(ctx.Err())
 		}
-		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error",
+			err)
 		return false, localgrpc.NotStarted(err)
 	}
 	t := definitions.tools[req.GetToolName()]
 	if t == nil {
-		return false, upstream.Rejected(call.NotFound, "the service has no method for this tool; grpc_service.methods names "+
-			"the ones that are tools")
+		return false, upstream.Rejected(call.NotFound,
+			"the service has no method for this tool; grpc_service.methods names "+"the ones that are tools")
 	}
 	streams = t.method.IsStreamingServer()
 	msg, err := t.message(ctx, req.GetArgsJson())
@@ -195,7 +196,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	case ctx.Err() != nil:
 		return upstream.Ended(ctx.Err())
 	case !p.sent.Load():
-		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error", err)
+		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error",
+			err)
 		return localgrpc.NotStarted(err)
 	}
 	switch code := status.Code(err); {
@@ -207,7 +209,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 		return upstream.Lost("the backend broke the call off")
 	case code == codes.ResourceExhausted:
 		return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf(
-			"the backend's message is larger than %d bytes; grpc_service.max_message bounds it", b.settings.maxMessage()))
+			"the backend's message is larger than %d bytes; grpc_service.max_message bounds it",
+			b.settings.maxMessage()))
 	case code == codes.Unavailable:
 		return upstream.Lost("the backend was lost during the call")
 	}

@@ -204,7 +204,8 @@ func (g *group) register(name string, source *descriptorpb.FileDescriptorProto, 
 		text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
 		return g.breaks(name, &flaw{name, errors.New(unfit + upstream.Clip(text, maxText))})
 	case !slices.Contains(g.all.own, name) && imitates(file.Messages(), file.Enums()):
-		return g.breaks(name, &flaw{name, errors.New("has types of " + wellKnownPackage + ", and is not a file of protobuf")})
+		return g.breaks(name, &flaw{name, errors.New("has types of " + wellKnownPackage +
+			", and is not a file of protobuf")})
 	case g.files.RegisterFile(file) != nil:
 		g.others[name] = &flaw{name, errConflict}
 		return g.others[name]
@@ -237,8 +238,8 @@ func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of 
 		case found == nil:
 			found, of = s, g.types
 		case found.ParentFile().Path() != s.ParentFile().Path(): // their order must not decide what an agent calls
-			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; none of them is used", found.ParentFile().Path(),
-				s.ParentFile().Path())
+			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; none of them is used",
+				found.ParentFile().Path(), s.ParentFile().Path())
 		}
 	}
 	if found == nil {

@@ -84,9 +84,10 @@ func TestClientsDoNotRepeatWhatMayHaveRun(t *testing.T) {
 func TestPushbackOfAService(t *testing.T) {
 	t.Parallel()
 	for _, streams := range []bool{false, true} {
-		trailer, calls, err := failing(t, ends(":status", "200", "content-type", "application/grpc", "grpc-status", "14",
-			"grpc-message", "busy", "grpc-retry-pushback-ms", "-1"), streams)
-		if got := trailer.Get("grpc-retry-pushback-ms"); status.Code(err) != codes.Unavailable || calls != 1 || len(got) != 1 {
+		trailer, calls, err := failing(t, ends(":status", "200", "content-type", "application/grpc", "grpc-status",
+			"14", "grpc-message", "busy", "grpc-retry-pushback-ms", "-1"), streams)
+		if got := trailer.Get("grpc-retry-pushback-ms"); status.Code(err) != codes.Unavailable || calls != 1 ||
+			len(got) != 1 {
 			t.Errorf("%d calls, %v, pushback %q", calls, err, got)
 		}
 	}
@@ -196,7 +197,8 @@ func TestMostBackendsDieAtOnce(t *testing.T) {
 		s.Stop()
 	}
 	for range 40 {
-		if _, err := w.Invoke(within(t), request("Echo", `{}`)); err != nil && infoOf(err).GetReason() != "UPSTREAM_LOST" {
+		if _, err := w.Invoke(within(t), request("Echo", `{}`)); err != nil &&
+			infoOf(err).GetReason() != "UPSTREAM_LOST" {
 			t.Errorf("%v, %v", err, infoOf(err))
 		}
 	}

@@ -65,7 +65,8 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 		if err := decode.Unmarshal(data, msg); err != nil {
 			return errNoMessage
 		}
-		text, err = protojson.MarshalOptions{EmitDefaultValues: true, AllowPartial: true, Resolver: lenient}.Marshal(msg)
+		text, err = protojson.MarshalOptions{EmitDefaultValues: true, AllowPartial: true,
+			Resolver: lenient}.Marshal(msg)
 		return err
 	})
 	if errors.Is(err, errNoMessage) {
@@ -80,7 +81,8 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 	}
 	var deep *strictjson.Error
 	if errors.As(err, &deep) {
-		return nil, status.Errorf(codes.Internal, "the call was made, but its result, a %s, %v as JSON", of.FullName(), deep)
+		return nil, status.Errorf(codes.Internal, "the call was made, but its result, a %s, %v as JSON", of.FullName(),
+			deep)
 	}
 	if err != nil {
 		return nil, upstream.Unusable(call.Internal, fmt.Sprintf("the backend's %s has no JSON form", of.FullName()))
@@ -90,8 +92,9 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 
 // errTooMuch returns the error of a message, or of messages together, that are larger than they may be.
 func errTooMuch(most int) error {
-	return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+
-		"grpc_service.max_message bounds it", most))
+	return upstream.Unusable(call.ResourceExhausted,
+		fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+"grpc_service.max_message bounds it",
+			most))
 }
 
 func kindOf(err error) call.Kind {

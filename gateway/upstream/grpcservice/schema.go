@@ -105,7 +105,8 @@ func (b *schemaBuilder) message(m protoreflect.MessageDescriptor) object {
 		}
 		b.size += len(f.JSONName()) + perField
 		properties[f.JSONName()] = schema
-		if !b.output && (f.Cardinality() == protoreflect.Required || hasBehavior(f, annotations.FieldBehavior_REQUIRED)) {
+		if !b.output && (f.Cardinality() == protoreflect.Required ||
+			hasBehavior(f, annotations.FieldBehavior_REQUIRED)) {
 			required = append(required, f.JSONName())
 		}
 	}

@@ -117,7 +117,8 @@ func TestToolNames(t *testing.T) {
 	t.Parallel()
 	methods := []string{"demo.v1.Demo/Echo", "demo.v1.Other/*"}
 	for names, want := range map[grpcservice.ToolNames]string{
-		grpcservice.ByMethod:  "demo.v1.Other/Echo has the tool name Echo, as demo.v1.Demo/Echo has; tool_names: service",
+		grpcservice.ByMethod: "demo.v1.Other/Echo has the tool name Echo, as demo.v1.Demo/Echo has; tool_names: " +
+			"service",
 		grpcservice.ByService: "",
 		grpcservice.ByPackage: "",
 	} {

@@ -99,8 +99,8 @@ func (s *Settings) method(tool string) string {
 // Binary metadata has no form in the configuration.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
-	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer", "Transfer-Encoding",
-		"Upgrade", "User-Agent":
+	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade", "User-Agent":
 		return true
 	}
 	return strings.HasPrefix(name, "grpc-") || strings.HasSuffix(name, "-bin")
@@ -136,7 +136,8 @@ func (s *Settings) read(before *upstream.Fleet, files upstream.Files) (*Definiti
 	}
 	if before != nil && files.Unchanged(s.DescriptorFile) {
 		old := settingsOf(before)
-		if old.DescriptorFile == s.DescriptorFile && old.ToolNames == s.ToolNames && slices.Equal(old.Methods, s.Methods) {
+		if old.DescriptorFile == s.DescriptorFile && old.ToolNames == s.ToolNames &&
+			slices.Equal(old.Methods, s.Methods) {
 			return definitionsOf(before), nil
 		}
 	}

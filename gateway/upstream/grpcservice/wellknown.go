@@ -53,8 +53,8 @@ func wellKnown(m protoreflect.MessageDescriptor) func(*schemaBuilder, protorefle
 			}
 			return schema
 		}
-	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue", "StringValue",
-		"BytesValue":
+	case "BoolValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue",
+		"StringValue", "BytesValue":
 		return func(b *schemaBuilder, m protoreflect.MessageDescriptor) object {
 			return b.scalar(m.Fields().ByNumber(1).Kind())
 		}

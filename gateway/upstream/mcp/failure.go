@@ -28,5 +28,6 @@ func violates(format string, args ...any) error { return violation(fmt.Sprintf(f
 
 // invalidArguments returns the error of a call whose arguments no MCP server could take.
 func invalidArguments(text string) error {
-	return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: text}, call.NotSent)
+	return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: text},
+		call.NotSent)
 }

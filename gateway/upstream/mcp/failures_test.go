@@ -137,7 +137,8 @@ func TestLargestMessage(t *testing.T) {
 		for n, want := range map[int64]codes.Code{maxMessage: codes.OK, maxMessage + 1: codes.Internal} {
 			size.Store(n)
 			_, err := w.Invoke(within(t), request("echo", `{}`))
-			if status.Code(err) != want || err != nil && !strings.Contains(err.Error(), fmt.Sprint("larger than ", maxMessage)) {
+			if status.Code(err) != want || err != nil && !strings.Contains(err.Error(),
+				fmt.Sprint("larger than ", maxMessage)) {
 				t.Errorf("%s of %d bytes: %v", kind, n, err)
 			}
 		}

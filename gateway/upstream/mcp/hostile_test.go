@@ -101,46 +101,62 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 		"two documents": {says(200, asJSON, result(fine)+result(fine)), codes.Internal, "JSON"},
 		"no UTF-8":      {says(200, asJSON, result("\"\xff\"")), codes.Internal, "UTF-8"},
 		"compressed":    {says(200, asJSON, "\x1f\x8b\x08"), codes.Internal, "UTF-8"},
-		"name twice":    {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"id":ID,"result":`+fine+`}`), codes.Internal, "twice"},
+		"name twice": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"id":ID,"result":`+fine+`}`), codes.Internal,
+			"twice"},
 		"name twice in an event": {says(200, asEvents, event(result(`{"content":[],"content":[]}`))),
 			codes.Internal, "twice"},
-		"deep":            {says(200, asJSON, result(strings.Repeat("[", 101)+strings.Repeat("]", 101))), codes.Internal, "100"},
-		"another id":      {says(200, asJSON, strings.ReplaceAll(result(fine), "ID", "7777")), codes.Internal, "another request"},
-		"id null":         {says(200, asJSON, strings.ReplaceAll(result(fine), "ID", "null")), codes.Internal, "another request"},
-		"no id":           {says(200, asJSON, `{"jsonrpc":"2.0","result":`+fine+`}`), codes.Internal, "another request"},
-		"another's event": {says(200, asEvents, event(strings.ReplaceAll(result(fine), "ID", "7777"))), codes.Internal, "another request"},
-		"no result":       {says(200, asJSON, `{"jsonrpc":"2.0","id":ID}`), codes.Internal, "no result and no error"},
-		"result and error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"result":`+fine+`,"error":{"code":1,"message":"x"}}`),
+		"deep": {says(200, asJSON, result(strings.Repeat("[", 101)+strings.Repeat("]", 101))),
+			codes.Internal, "100"},
+		"another id": {says(200, asJSON, strings.ReplaceAll(result(fine), "ID", "7777")), codes.Internal,
+			"another request"},
+		"id null": {says(200, asJSON, strings.ReplaceAll(result(fine), "ID", "null")), codes.Internal,
+			"another request"},
+		"no id": {says(200, asJSON, `{"jsonrpc":"2.0","result":`+fine+`}`), codes.Internal,
+			"another request"},
+		"another's event": {says(200, asEvents, event(strings.ReplaceAll(result(fine), "ID", "7777"))), codes.Internal,
+			"another request"},
+		"no result": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID}`), codes.Internal, "no result and no error"},
+		"result and error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"result":`+fine+
+			`,"error":{"code":1,"message":"x"}}`),
 			codes.Internal, "a result and an error"},
 		"result of a number":  {says(200, asJSON, result(`7`)), codes.Internal, "not one of tools/call"},
 		"result of a list":    {says(200, asJSON, result(`[]`)), codes.Internal, "not one of tools/call"},
 		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal, "not one of tools/call"},
-		"a request":           {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"method":"ping"}`), codes.Internal, "no response"},
-		"HTML":                {says(200, "text/html", result(fine)), codes.Internal, "text/html"},
-		"no content type":     {says(200, "", result(fine)), codes.Internal, "content type"},
-		"nothing":             {says(200, asJSON, ``), codes.Unavailable, "without a result"},
-		"accepted":            {says(202, asJSON, ``), codes.Unavailable, "without a result"},
-		"no content":          {says(204, asJSON, ``), codes.Unavailable, "without a result"},
-		"empty stream":        {says(200, asEvents, ``), codes.Unavailable, "without a result"},
+		"a request": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"method":"ping"}`), codes.Internal,
+			"no response"},
+		"HTML":            {says(200, "text/html", result(fine)), codes.Internal, "text/html"},
+		"no content type": {says(200, "", result(fine)), codes.Internal, "content type"},
+		"nothing":         {says(200, asJSON, ``), codes.Unavailable, "without a result"},
+		"accepted":        {says(202, asJSON, ``), codes.Unavailable, "without a result"},
+		"no content":      {says(204, asJSON, ``), codes.Unavailable, "without a result"},
+		"empty stream":    {says(200, asEvents, ``), codes.Unavailable, "without a result"},
 		"stream that ends": {says(200, asEvents, "id: 1\n"+event(`{"jsonrpc":"2.0","method":"notifications/x"}`)),
 			codes.Unavailable, "without a result"},
-		"result of null":       {says(200, asJSON, result(`null`)), codes.Internal, "not one of tools/call"},
-		"error":                {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"x"}}`), codes.InvalidArgument, "MCP error -32602: x"},
-		"error of a rejection": {says(400, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"x"}}`), codes.Unimplemented, "MCP error -32601: x"},
-		"other error":          {says(400, asJSON, `{"jsonrpc":"2.0","id":7777,"error":{"code":-32601,"message":"secret"}}`), codes.Internal, "HTTP 400"},
-		"error of a number":    {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":7}`), codes.Internal, "not of JSON-RPC"},
-		"unauthorized":         {says(401, asJSON, `secret`), codes.FailedPrecondition, "credential"},
-		"forbidden":            {says(403, asJSON, `secret`), codes.FailedPrecondition, "credential"},
-		"too many":             {says(429, asJSON, ``), codes.ResourceExhausted, "429"},
-		"teapot":               {says(418, asJSON, `secret`), codes.Internal, "418"},
-		"fails":                {says(500, asJSON, `secret`), codes.Unavailable, "500"},
-		"fails with much":      {endlessStatus(500), codes.Unavailable, "500"},
-		"large":                {endless(asJSON, `{"jsonrpc":"2.0","id":1,"result":"`, strings.Repeat("x", 1<<10)), codes.Internal, "larger than 65536"},
-		"large event":          {endless(asEvents, `data: "`, strings.Repeat("x", 1<<10)), codes.Internal, "larger than 65536"},
-		"large in lines":       {endless(asEvents, ``, "data: "+strings.Repeat("x", 100)+"\n"), codes.Internal, "larger than 65536"},
+		"result of null": {says(200, asJSON, result(`null`)), codes.Internal, "not one of tools/call"},
+		"error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"x"}}`),
+			codes.InvalidArgument, "MCP error -32602: x"},
+		"error of a rejection": {says(400, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"x"}}`),
+			codes.Unimplemented, "MCP error -32601: x"},
+		"other error": {says(400, asJSON,
+			`{"jsonrpc":"2.0","id":7777,"error":{"code":-32601,"message":"secret"}}`), codes.Internal, "HTTP 400"},
+		"error of a number": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":7}`), codes.Internal,
+			"not of JSON-RPC"},
+		"unauthorized":    {says(401, asJSON, `secret`), codes.FailedPrecondition, "credential"},
+		"forbidden":       {says(403, asJSON, `secret`), codes.FailedPrecondition, "credential"},
+		"too many":        {says(429, asJSON, ``), codes.ResourceExhausted, "429"},
+		"teapot":          {says(418, asJSON, `secret`), codes.Internal, "418"},
+		"fails":           {says(500, asJSON, `secret`), codes.Unavailable, "500"},
+		"fails with much": {endlessStatus(500), codes.Unavailable, "500"},
+		"large": {endless(asJSON, `{"jsonrpc":"2.0","id":1,"result":"`, strings.Repeat("x", 1<<10)),
+			codes.Internal, "larger than 65536"},
+		"large event": {endless(asEvents, `data: "`, strings.Repeat("x", 1<<10)), codes.Internal,
+			"larger than 65536"},
+		"large in lines": {endless(asEvents, ``, "data: "+strings.Repeat("x", 100)+"\n"), codes.Internal,
+			"larger than 65536"},
 		"endless notices": {endless(asEvents, ``, event(`{"jsonrpc":"2.0","method":"notifications/x"}`)),
 			codes.Internal, "larger than 262144"},
-		"endless requests": {endless(asEvents, ``, event(`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}`)),
+		"endless requests": {endless(asEvents, ``,
+			event(`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}`)),
 			codes.Internal, "larger than 262144"},
 		"endless comments": {endless(asEvents, ``, ": x\n\n"), codes.Internal, "larger than 262144"},
 		"endless answers": {endless(asEvents, ``, event(`{"jsonrpc":"2.0","id":null,"result":{}}`)),
@@ -170,7 +186,9 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			var followed atomic.Int32
-			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+			elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				followed.Add(1)
+			}))
 			check.Cleanup(t, elsewhere.Close)
 			r := newRemote(t, old)
 			var now hostileAnswer // of the only call
@@ -192,7 +210,8 @@ func TestHostileAnswers(t *testing.T) {
 				r.sent.Store(0)
 				got, err := w.Invoke(within(t), request("hostile", `{}`))
 				if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.want) {
-					t.Errorf("%s: %.200s %q, %.300v; want %v with %q", name, got.GetResultJson(), got.GetError(), err, c.code, c.want)
+					t.Errorf("%s: %.200s %q, %.300v; want %v with %q", name, got.GetResultJson(), got.GetError(), err,
+						c.code, c.want)
 				}
 				if text := fmt.Sprint(err); strings.Contains(text, "secret") || len(text) > 1000 {
 					t.Errorf("%s: the error has what the server says: %.2000s", name, text)
@@ -270,7 +289,8 @@ func TestHostileNotices(t *testing.T) {
 func TestEndlessNotices(t *testing.T) {
 	t.Parallel()
 	for era, old := range eras {
-		for name, text := range map[string]string{"empty lines": "\n", "comments": ":\n\n", "other events": "event: x\n\n", "ids": "id: 1\n\n"} {
+		for name, text := range map[string]string{"empty lines": "\n", "comments": ":\n\n",
+			"other events": "event: x\n\n", "ids": "id: 1\n\n"} {
 			t.Run(name+" "+era, func(t *testing.T) {
 				t.Parallel()
 				r := newRemote(t, old)
@@ -327,11 +347,13 @@ func TestHostileLists(t *testing.T) {
 	for name, c := range map[string]struct{ answer, want string }{
 		"pages without end": {result(`"tools":[],"nextCursor":"PAGE"`), "more than 100 pages"},
 		"page again":        {result(`"tools":[],"nextCursor":"a"`), "begins again"},
-		"too many tools":    {result(`"tools":[` + strings.TrimSuffix(strings.Repeat(tool("a")+",", 1001), ",") + `]`), "more than 1000 tools"},
+		"too many tools": {result(`"tools":[` + strings.TrimSuffix(strings.Repeat(tool("a")+",", 1001), ",") + `]`),
+			"more than 1000 tools"},
 		"tools of a number": {result(`"tools":7`), "not one of tools/list"},
 		"a name twice":      {result(`"tools":[],"tools":[]`), "twice"},
 		"a batch":           {"[" + result(`"tools":[]`) + "]", "not of JSON-RPC"},
-		"some":              {result(`"tools":[7,{},` + tool("a b") + `,` + tool("good") + `,` + tool("good") + `,{"name":"odd","inputSchema":[]}]`), ""},
+		"some": {result(`"tools":[7,{},` + tool("a b") + `,` + tool("good") + `,` + tool("good") +
+			`,{"name":"odd","inputSchema":[]}]`), ""},
 	} {
 		for era, old := range eras {
 			t.Run(name+" "+era, func(t *testing.T) {

@@ -229,7 +229,8 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return upstream.Ended(ctx.Err())
 	}
-	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error", cause)
+	v.all.Log.Debug("call not sent to an MCP server", "capability", v.fleet.Capability, "backend", v.url, "error",
+		cause)
 	return localgrpc.NotStarted(noteOf(ctx).cause(cause))
 }
 
@@ -248,7 +249,8 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	words := seen.words(code)
 	switch {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		return upstream.Rejected(call.FailedPrecondition, "the MCP server rejects the gateway or its credential: "+words)
+		return upstream.Rejected(call.FailedPrecondition, "the MCP server rejects the gateway or its credential: "+
+			words)
 	case code == http.StatusNotFound:
 		return upstream.Rejected(call.Unimplemented, "the backend's URL is not that of an MCP server: "+words)
 	case code == http.StatusTooManyRequests:

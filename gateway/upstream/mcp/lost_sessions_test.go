@@ -77,8 +77,9 @@ func (r *remote) restartSaying(answer func(w http.ResponseWriter, q *http.Reques
 func TestFailuresInSessions(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *http.Request, string){
-		"500":    says(500, "text/plain", "no disk"),
-		"-32001": says(200, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"Request timed out"}}`),
+		"500": says(500, "text/plain", "no disk"),
+		"-32001": says(200, "application/json",
+			`{"jsonrpc":"2.0","id":ID,"error":{"code":-32001,"message":"Request timed out"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,16 +32,19 @@ var (
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},
-		"the events end":                  says(http.StatusOK, "text/event-stream", ": nothing\n\n"),
-		"no body":                         says(http.StatusOK, "application/json", ""),
-		"502 of a load balancer":          says(http.StatusBadGateway, "text/html", "<h1>502</h1>"),
-		"503":                             says(http.StatusServiceUnavailable, "text/plain", "try again later"),
-		"500":                             says(http.StatusInternalServerError, "text/plain", ""),
-		"a page":                          says(http.StatusOK, "text/html", "<h1>Welcome</h1>"),
-		"an answer to another request":    says(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`),
-		"a result that is not of a tool":  says(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":ID,"result":[]}`),
-		"neither a result nor an error":   says(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":ID}`),
-		"a message that is larger than 1": endless("application/json", `{"jsonrpc":"2.0","id":1,"result":{"x":"`, "xxxx"),
+		"the events end":         says(http.StatusOK, "text/event-stream", ": nothing\n\n"),
+		"no body":                says(http.StatusOK, "application/json", ""),
+		"502 of a load balancer": says(http.StatusBadGateway, "text/html", "<h1>502</h1>"),
+		"503":                    says(http.StatusServiceUnavailable, "text/plain", "try again later"),
+		"500":                    says(http.StatusInternalServerError, "text/plain", ""),
+		"a page":                 says(http.StatusOK, "text/html", "<h1>Welcome</h1>"),
+		"an answer to another request": says(http.StatusOK, "application/json",
+			`{"jsonrpc":"2.0","id":77,"result":{}}`),
+		"a result that is not of a tool": says(http.StatusOK, "application/json",
+			`{"jsonrpc":"2.0","id":ID,"result":[]}`),
+		"neither a result nor an error": says(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":ID}`),
+		"a message that is larger than 1": endless("application/json", `{"jsonrpc":"2.0","id":1,"result":{"x":"`,
+			"xxxx"),
 	}
 	rejections = map[string]func(http.ResponseWriter, *http.Request, string){
 		"401": says(http.StatusUnauthorized, "text/plain", "who?"),
@@ -84,8 +87,8 @@ func TestRejectedCallsDidNotStart(t *testing.T) {
 			t.Parallel()
 			client, _ := failing(t, answer)
 			trailer, err := client.invoke(within(t))
-			if info := infoOf(err); info.GetReason() != "UPSTREAM_REJECTED" || info.GetMetadata()["not_started"] != "true" ||
-				len(trailer.Get("grpc-retry-pushback-ms")) > 0 {
+			if info := infoOf(err); info.GetReason() != "UPSTREAM_REJECTED" ||
+				info.GetMetadata()["not_started"] != "true" || len(trailer.Get("grpc-retry-pushback-ms")) > 0 {
 				t.Errorf("%v, %v, %v", err, info, trailer)
 			}
 		})

@@ -36,15 +36,16 @@ func TestCalls(t *testing.T) {
 				f.Headers = map[string]string{"authorization": "Bearer ours"}
 			}, r.URL)
 			w.wantResult(t, request("echo", `{"text":"hello <world>"}`), `"hello <world>"`)
-			w.wantResult(t, request("structured", `{"id":12345678901234567890,"e":1.10}`), `{"id":12345678901234567890,"e":1.10}`)
+			w.wantResult(t, request("structured", `{"id":12345678901234567890,"e":1.10}`),
+				`{"id":12345678901234567890,"e":1.10}`)
 			w.wantResult(t, request("image", ``),
 				`{"content":[{"type":"text","text":"see"},{"type":"image","mimeType":"image/png","data":"aW1n"}]}`)
 			got, err := w.Invoke(within(t), request("fail", `{"text":""}`))
 			if err != nil || got.GetError() != "no such city" {
 				t.Errorf("a tool's error: %+v, %v", got, err)
 			}
-			for args, code := range map[string]codes.Code{`[1]`: codes.InvalidArgument, `{"a":1,"a":2}`: codes.InvalidArgument,
-				`{`: codes.InvalidArgument} {
+			for args, code := range map[string]codes.Code{`[1]`: codes.InvalidArgument,
+				`{"a":1,"a":2}`: codes.InvalidArgument, `{`: codes.InvalidArgument} {
 				if _, err := w.Invoke(within(t), request("echo", args)); status.Code(err) != code {
 					t.Errorf("%s: %v", args, err)
 				}
@@ -143,7 +144,9 @@ func TestAttemptsAreTraced(t *testing.T) {
 	} {
 		_, _ = w.Invoke(within(t), request(c.tool, `{"text":""}`))
 		spans := collector.Spans(t, 2*(i+1))[2*i:]
-		client := slices.IndexFunc(spans, func(s *oteltest.Span) bool { return s.GetKind() == otlp.Span_SPAN_KIND_CLIENT })
+		client := slices.IndexFunc(spans, func(s *oteltest.Span) bool {
+			return s.GetKind() == otlp.Span_SPAN_KIND_CLIENT
+		})
 		if client < 0 {
 			t.Fatalf("%s: %v", c.tool, spans)
 		}
@@ -199,8 +202,10 @@ func TestDiscovery(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, old)
 			schema := json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"https://example.com/x"}}}`)
-			r.mcp.AddTool(&sdk.Tool{Name: "bound", Description: "has a schema that cannot be checked", InputSchema: schema}, nil)
-			r.mcp.AddTool(&sdk.Tool{Name: strings.Repeat("a", 129), Description: "has too long a name", InputSchema: schema}, nil)
+			r.mcp.AddTool(&sdk.Tool{Name: "bound", Description: "has a schema that cannot be checked",
+				InputSchema: schema}, nil)
+			r.mcp.AddTool(&sdk.Tool{Name: strings.Repeat("a", 129), Description: "has too long a name",
+				InputSchema: schema}, nil)
 			w := start(t, nil, r.URL)
 			names := func() string {
 				got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, `{}`))
@@ -239,7 +244,9 @@ func TestDeadServer(t *testing.T) {
 			live, dying := newRemote(t, old), newRemote(t, old)
 			// A request on a connection that breaks may have run, so that only a tool that may be repeated has no
 			// error.
-			w := start(t, func(_ *upstream.Fleet, f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, live.URL, dying.URL)
+			w := start(t, func(_ *upstream.Fleet, f *gatewaytest.Fleet) {
+				f.Idempotent = []string{"*"}
+			}, live.URL, dying.URL)
 			for n := 0; n < 1000 && (dying.calls.Load() == 0 || live.calls.Load() == 0); n++ { // picked at random
 				w.wantResult(t, request("echo", `{"text":"x"}`), `"x"`)
 			}

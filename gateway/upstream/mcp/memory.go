@@ -10,8 +10,8 @@ import (
 const sessionCost = 18 << 10
 
 var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIONS_FULL",
-	Message: "the sessions of this tenant at MCP servers fill its share of the memory: use fewer sessions, or wait until " +
-		"unused ones have ended"}
+	Message: "the sessions of this tenant at MCP servers fill its share of the memory: use fewer sessions, or wait " +
+		"until unused ones have ended"}
 
 // charge takes the memory of a new session; the tenant's longest unused ones at this server end for it. The caller
 // holds mu. nil means it is not charged.

@@ -72,8 +72,8 @@ func (w *responseNote) reason(err error) string {
 		return "connection refused: nothing listens at this address"
 	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // the settings of HTTP/2
 		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
-		return health.WrongService("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc for a gRPC "+
-			"service, and no protocol for a capability, each with HOST:PORT as the backend", "")
+		return health.WrongService("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc "+
+			"for a gRPC "+"service, and no protocol for a capability, each with HOST:PORT as the backend", "")
 	case strings.Contains(text, "malformed HTTP response"):
 		return health.WrongService("the server does not speak HTTP, and so not MCP", "")
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):

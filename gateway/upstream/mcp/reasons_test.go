@@ -21,9 +21,10 @@ func TestReasonsOfServers(t *testing.T) {
 			"HTTP 404: nothing of MCP is at this path; most servers have it at /mcp"},
 		"a reason": {answerWith(403, "application/json", `{"error":"host not allowed: set ALLOWED_HOSTS"}`),
 			`HTTP 403: {"error":"host not allowed: set ALLOWED_HOSTS"}`},
-		"a credential": {answerWith(401, "text/plain", ""), "HTTP 401: the server wants a credential; mcp_server.headers_file"},
-		"a page":       {answerWith(200, "text/html", "<html>"), "text/html"},
-		"failure":      {answerWith(500, "text/plain", "no\x1b[2J\x00 disk"), "HTTP 500: no[2J disk"},
+		"a credential": {answerWith(401, "text/plain", ""),
+			"HTTP 401: the server wants a credential; mcp_server.headers_file"},
+		"a page":  {answerWith(200, "text/html", "<html>"), "text/html"},
+		"failure": {answerWith(500, "text/plain", "no\x1b[2J\x00 disk"), "HTTP 500: no[2J disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,8 @@ func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*
 	return cs, nil
 }
 
-func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revision string) (*sdk.ClientSession, error) {
+func (v *server) open(ctx context.Context, client *sdk.Client, alone bool, revision string) (*sdk.ClientSession,
+	error) {
 	to := &sdk.StreamableClientTransport{Endpoint: v.url, HTTPClient: v.transport.client(), MaxRetries: 2,
 		DisableStandaloneSSE: alone, MaxEventSize: v.settings.maxMessage() + maxNotice}
 	return client.Connect(ctx, to, &sdk.ClientSessionOptions{ProtocolVersion: revision})
@@ -208,7 +209,8 @@ func (v *server) removeOldest(tenant string) bool {
 	var oldest sessionKey
 	var since *session
 	for key, s := range v.sessions {
-		if key.tenant == tenant && s.calls == 0 && key != (sessionKey{}) && (since == nil || s.used.Before(since.used)) {
+		if key.tenant == tenant && s.calls == 0 && key != (sessionKey{}) &&
+			(since == nil || s.used.Before(since.used)) {
 			oldest, since = key, s
 		}
 	}

@@ -30,8 +30,8 @@ func answerWith(status int, kind, text string) http.HandlerFunc {
 	}
 }
 
-// TestStateOfServers: a server that was up is down while it answers a probe with anything but a message of the protocol,
-// or not at all, and up again afterwards.
+// TestStateOfServers: a server that was up is down while it answers a probe with anything but a message of the
+// protocol, or not at all, and up again afterwards.
 func TestStateOfServers(t *testing.T) {
 	t.Parallel()
 	const page = "<html><body>a page</body></html>"
@@ -42,9 +42,12 @@ func TestStateOfServers(t *testing.T) {
 		"403":              answerWith(403, "application/json", `{"error":"no"}`),
 		"404":              answerWith(404, "text/html", page),
 		"500":              answerWith(500, "text/html", page),
-		"503":              answerWith(503, "application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`),
-		"a redirect":       func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, "/elsewhere", http.StatusFound) },
-		"a page":           answerWith(200, "text/html", page),
+		"503": answerWith(503, "application/json",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`),
+		"a redirect": func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, "/elsewhere", http.StatusFound)
+		},
+		"a page": answerWith(200, "text/html", page),
 		"half an answer": func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			answerWith(200, "application/json", `{"jsonrpc":"2.0","id":`)(w, q)
@@ -62,7 +65,9 @@ func TestStateOfServers(t *testing.T) {
 			w := start(t, probedOften, urls...)
 			becomes := func(up bool) {
 				w.gateway.WaitHealth(t, id, func(s *health.Snapshot) bool {
-					return !slices.ContainsFunc(s.Backends, func(b health.Backend) bool { return (b.State == health.Up) != up })
+					return !slices.ContainsFunc(s.Backends, func(b health.Backend) bool {
+						return (b.State == health.Up) != up
+					})
 				})
 			}
 			becomes(true)

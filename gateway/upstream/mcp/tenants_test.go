@@ -43,7 +43,8 @@ func ofTenants(t *testing.T, r *remote, bound bool) (count func(of, session stri
 	return tenantsOf(t, r, bound, mcp.Open(upstream.Options{}))
 }
 
-func tenantsOf(t *testing.T, r *remote, bound bool, servers upstream.Backends) func(of, session string) (string, error) {
+func tenantsOf(t *testing.T, r *remote, bound bool, servers upstream.Backends) func(of, session string) (string,
+	error) {
 	t.Helper()
 	servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{r.URL}, Sessions: bound,
 		Protocol: &mcp.Settings{}}})
@@ -81,7 +82,8 @@ func sessionsOfTenants(t *testing.T, bound bool) {
 	for _, test := range []struct{ of, session, want string }{
 		{"acme", "a", `{"calls":1}`}, {"globex", "a", `{"calls":1}`}, {"acme", "a", `{"calls":2}`},
 		{"acme", "b", `{"calls":1}`},
-		{"acme", "", `{"calls":1}`}, {"globex", "", `{"calls":1}`}, {"acme", "", `{"calls":2}`}, {"globex", "", `{"calls":2}`},
+		{"acme", "", `{"calls":1}`}, {"globex", "", `{"calls":1}`}, {"acme", "", `{"calls":2}`},
+		{"globex", "", `{"calls":2}`},
 	} {
 		if got, err := count(test.of, test.session); err != nil || got != test.want {
 			t.Errorf("%s, session %s: %s, %v; want %s", test.of, test.session, got, err, test.want)
@@ -168,7 +170,8 @@ func TestSessionsAreCharged(t *testing.T) {
 	none := fairshare.New("sessions", each/2)
 	room.Charge(none)
 	_, err := count("acme", "more")
-	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(fmt.Sprint(s.Details()), "SESSIONS_FULL") {
+	if s := status.Convert(err); s.Code() != codes.ResourceExhausted ||
+		!strings.Contains(fmt.Sprint(s.Details()), "SESSIONS_FULL") {
 		t.Errorf("without any memory: %v %v", err, s.Details())
 	}
 	servers.Close()

@@ -72,8 +72,8 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 	}
 	tools, err := plainjson.Marshal(all)
 	if len(tools) > manifest.MaxBytes {
-		v.all.Log.Warn("titles, icons, annotations and _meta of the tools of an MCP server were left out: they are too long",
-			"capability", v.fleet.Capability, "backend", v.url)
+		v.all.Log.Warn("titles, icons, annotations and _meta of the tools of an MCP server were left out: they are "+
+			"too long", "capability", v.fleet.Capability, "backend", v.url)
 		for i := range all {
 			all[i].Extras = nil
 		}

@@ -36,8 +36,9 @@ type transport struct {
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
 	return &transport{header: header, maxMessage: maxMessage, base: &http.Transport{
-		DialContext: upstream.Dialer(dialTimeout).DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true, TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
+		DialContext: upstream.Dialer(dialTimeout).DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: dialTimeout,
+		MaxIdleConns:        maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 	}}
 }
@@ -128,8 +129,8 @@ func redirected(resp *http.Response) error {
 		return fmt.Errorf("the MCP server redirects to no URL: HTTP %d", resp.StatusCode)
 	}
 	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
-	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its final "+
-		"URL", upstream.Clip(plain.String(), maxURL), resp.StatusCode)
+	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its "+
+		"final "+"URL", upstream.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
 // maxURL is how many bytes of a URL to which a server redirects are told.

@@ -79,7 +79,8 @@ func TestServersThatWriteIDsOtherwise(t *testing.T) {
 				r := newRemote(t, old)
 				r.rewrite(func(text string) string {
 					for n := range 20 {
-						text = strings.Replace(text, fmt.Sprintf(`"id":%d,`, n), strings.ReplaceAll(form, "$1", fmt.Sprint(n))+",", 1)
+						text = strings.Replace(text, fmt.Sprintf(`"id":%d,`, n),
+							strings.ReplaceAll(form, "$1", fmt.Sprint(n))+",", 1)
 					}
 					return text
 				})
@@ -125,8 +126,9 @@ func TestLineEndsOfEvents(t *testing.T) {
 				r := newRemote(t, old)
 				r.hostile("tools/call", "", func(w http.ResponseWriter, q *http.Request, id string) {
 					w.Header().Set("Content-Type", "text/event-stream")
-					lines := []string{": a comment", "", "event: message", `data: {"jsonrpc":"2.0","method":"notifications/x"}`, "",
-						"id", "event: message", `data: {"jsonrpc":"2.0","id":` + id + `,`, `data: "result":` + fine + `}`, ""}
+					lines := []string{": a comment", "", "event: message",
+						`data: {"jsonrpc":"2.0","method":"notifications/x"}`, "", "id", "event: message",
+						`data: {"jsonrpc":"2.0","id":` + id + `,`, `data: "result":` + fine + `}`, ""}
 					_, _ = io.WriteString(w, strings.Join(lines, end)+end)
 					_ = http.NewResponseController(w).Flush()
 					<-q.Context().Done()
@@ -155,9 +157,10 @@ func TestServersThatKnowNoDiscover(t *testing.T) {
 		},
 		"another's":     answerWith(200, "application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`),
 		"no connection": abort,
-		"no request":    answerWith(200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}`),
-		"teapot":        answerWith(418, "", ""),
-		"failure":       answerWith(500, "", ""),
+		"no request": answerWith(200, "application/json",
+			`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}`),
+		"teapot":  answerWith(418, "", ""),
+		"failure": answerWith(500, "", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,13 +234,14 @@ func TestServersThatArePolled(t *testing.T) {
 				switch {
 				case q.Method == http.MethodGet && last != "":
 					k := n.Add(1)
-					if want := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(priming, "id: ")), "N", fmt.Sprint(k)); last != want &&
-						last != "1" {
+					if want := strings.ReplaceAll(strings.TrimSpace(strings.TrimPrefix(priming, "id: ")), "N",
+						fmt.Sprint(k)); last != want && last != "1" {
 						wrong.Store(&last)
 					}
 					w.Header().Set("Content-Type", "text/event-stream")
 					if k == polls {
-						_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", *call.Load(), fine)
+						_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", *call.Load(),
+							fine)
 						return true
 					}
 					_, _ = fmt.Fprintf(w, "%sretry: 1\ndata:\n\n", strings.ReplaceAll(priming, "N", fmt.Sprint(k+1)))
@@ -289,7 +293,8 @@ func TestSlowRedirects(t *testing.T) {
 // question.
 func TestQuestionsKeepTheirIDs(t *testing.T) {
 	t.Parallel()
-	for _, id := range []string{`7`, `9007199254740993`, `-9223372036854775808`, `123456789012345678901`, `"q<1>"`, `1.5`} {
+	for _, id := range []string{`7`, `9007199254740993`, `-9223372036854775808`, `123456789012345678901`, `"q<1>"`,
+		`1.5`} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, true)

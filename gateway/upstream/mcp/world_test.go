@@ -81,8 +81,9 @@ func newRemote(t *testing.T, old bool) *remote {
 	r.mcp.AddTool(&sdk.Tool{Name: "progress", Description: "tells", InputSchema: raw},
 		func(ctx context.Context, q *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			for i := 1; i <= 3; i++ {
-				_ = q.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: q.Params.GetProgressToken(),
-					Progress: float64(i), Total: 3, Message: "step"})
+				_ = q.Session.NotifyProgress(ctx,
+					&sdk.ProgressNotificationParams{ProgressToken: q.Params.GetProgressToken(), Progress: float64(i),
+						Total: 3, Message: "step"})
 			}
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "done"}}}, nil
 		})
@@ -195,7 +196,8 @@ func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ..
 }
 
 // startWith is start with further options.
-func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
+	urls ...string) *world {
 	t.Helper()
 	w := &world{changes: make(chan string, 100)}
 	w.servers = mcp.Open(upstream.Options{Version: "test", Changed: func(c string) {

@@ -44,7 +44,9 @@ func All() []Protocol {
 			URLs: true, Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(),
 		}, Open: mcp.Open, Read: mcp.Read},
 		{Protocol: config.Protocol{
-			Name: grpcservice.Name, Field: "grpc_service", New: func() router.Protocol { return new(grpcservice.Settings) },
+			Name: grpcservice.Name, Field: "grpc_service", New: func() router.Protocol {
+				return new(grpcservice.Settings)
+			},
 			Tools: true, Fleet: toolsFleet, Foreign: foreignToTools(),
 			Needs: "the list of methods that are tools; write grpc_service: {methods: [package.Service/Method]}",
 		}, Open: grpcservice.Open, Read: grpcservice.Read},

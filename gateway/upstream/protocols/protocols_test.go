@@ -17,7 +17,8 @@ func TestProtocols(t *testing.T) {
 			t.Errorf("%s: the settings have the name %s", p.Name, name)
 		}
 		names[p.Name] = true
-		if (p.Open == nil) != (p.Read == nil) || (p.Open == nil) == (p.Probe == nil) || (len(p.Probes) > 0) != (p.Probe != nil) {
+		if (p.Open == nil) != (p.Read == nil) || (p.Open == nil) == (p.Probe == nil) ||
+			(len(p.Probes) > 0) != (p.Probe != nil) {
 			t.Errorf("%s: the row lacks a function, or has one that is not called", p.Name)
 		}
 		if of := protocols.Of(&config.Fleet{Protocol: p.Name, Settings: settings}); of.Name != p.Name {

@@ -256,8 +256,9 @@ func TestBothRefuse(t *testing.T) {
 		fleet + "redis: http://h\n", fleet + "redis: {password: x}\n", fleet + "redis: {timeout: 5}\n",
 		fleet + "redis: []\n", fleet + "drain: {delay: 5}\n", fleet + "drain: {delay: -1s}\n",
 		fleet + "drain: {delay: 1d}\n", fleet + "overload: on\n", fleet + "overload: {max_memory: much}\n",
-		fleet + "overload: {max_in_flight: 0}\n", fleet + "metrics: {tenants: 10001}\n", fleet + "metrics: {tenants: x}\n",
-		fleet + "tls: {cert_file: c}\n", fleet + "tls: {cert_file: c, key_file: k, client_auth: maybe}\n",
+		fleet + "overload: {max_in_flight: 0}\n", fleet + "metrics: {tenants: 10001}\n", fleet +
+			"metrics: {tenants: x}\n", fleet + "tls: {cert_file: c}\n", fleet +
+			"tls: {cert_file: c, key_file: k, client_auth: maybe}\n",
 		fleet + "trusted_proxies: {hops: 1}\n", fleet + "trusted_proxies: {from: []}\n",
 		fleet + "trusted_proxies: {from: [home]}\n", fleet + "proxy_protocol: v3\n", fleet + "audit: {}\n",
 		fleet + "cors: {}\n", fleet + "cors: {origins: [app.test]}\n", fleet + "artifacts: {max_size: 0}\n",
@@ -280,7 +281,8 @@ func TestBothRefuse(t *testing.T) {
 		in("engine: {agents: 2}"), in("session_ttl: 0"), "fleets: [{capability: Weather, backends: []}]\n",
 		"fleets: [{capability: a, backends: [b]}]\n", "fleets: [{capability: a, backends: [{weight: 1}]}]\n",
 		"fleets: [{capability: a, backends: [{addr: 'b:1', weight: 10001}]}]\n",
-		"fleets: [{capability: a, backends: [{addr: 'b:1', port: 1}]}]\n", "fleets: [{capability: a, backends: [[]]}]\n",
+		"fleets: [{capability: a, backends: [{addr: 'b:1', port: 1}]}]\n",
+		"fleets: [{capability: a, backends: [[]]}]\n",
 	} {
 		decoder, bySchema := judge(schema, []byte(file))
 		if decoder == nil || bySchema == nil {
@@ -295,10 +297,11 @@ func TestBothAccept(t *testing.T) {
 	schema := compile(t)
 	for _, fields := range []string{
 		"", "redis: embedded", "redis: {url: 'redis://h'}", "overload: off", "overload: {}", "drain: {delay: 0}",
-		"drain: {delay: '0', timeout: 1h30m}", "policies: {}", "tenants: []", "zone: 1", "zone: true", "metrics: {tenants: '7'}",
-		"metrics: {tenants: 007}", "artifacts: {max_size: 1e9}", "artifacts: {max_size: 1.5 GB}", "artifacts: {max_size: 4096}",
-		"cors: {origins: []}", "client_limits: {exempt: []}", "policies: {shadow: 'true'}",
-		"traces: {endpoint: 'HTTP://otel', sample: 1}", "tenants: [{id: 1, capabilities: [2]}]", "limits: {messages: 1}",
+		"drain: {delay: '0', timeout: 1h30m}", "policies: {}", "tenants: []", "zone: 1", "zone: true",
+		"metrics: {tenants: '7'}", "metrics: {tenants: 007}", "artifacts: {max_size: 1e9}",
+		"artifacts: {max_size: 1.5 GB}", "artifacts: {max_size: 4096}", "cors: {origins: []}",
+		"client_limits: {exempt: []}", "policies: {shadow: 'true'}", "traces: {endpoint: 'HTTP://otel', sample: 1}",
+		"tenants: [{id: 1, capabilities: [2]}]", "limits: {messages: 1}",
 	} {
 		decoder, bySchema := judge(schema, []byte("fleets: [{capability: 7, backends: []}]\n"+fields+"\n"))
 		if decoder != nil || bySchema != nil {
@@ -308,9 +311,10 @@ func TestBothAccept(t *testing.T) {
 }
 
 // odd are values that replace each value of the full configuration.
-var odd = []string{"0", "1", "-1", "5", "007", "0x10", "1e3", "1_000", ".5", "1.0", "true", "'true'", "null", "''", "x", "5s",
-	"-5s", "1KiB", "host:1", "':1'", "'[::1]:1'", "https://h/x", "HTTPS://h/x", "10.0.0.1", "a.b/C", "'*'", ".inf", "2027-01-31",
-	"2027-01-31T00:00:00Z", "[]", "{}", "[x]", "[1]", "{a: b}", "[allow]", "allow", "none", "!!binary aGk=", "!!str 5"}
+var odd = []string{"0", "1", "-1", "5", "007", "0x10", "1e3", "1_000", ".5", "1.0", "true", "'true'", "null", "''", "x",
+	"5s", "-5s", "1KiB", "host:1", "':1'", "'[::1]:1'", "https://h/x", "HTTPS://h/x", "10.0.0.1", "a.b/C", "'*'",
+	".inf", "2027-01-31", "2027-01-31T00:00:00Z", "[]", "{}", "[x]", "[1]", "{a: b}", "[allow]", "allow", "none",
+	"!!binary aGk=", "!!str 5"}
 
 // Whatever the decoder accepts the schema accepts, wherever a value of the full configuration is replaced.
 func TestSchemaAcceptsWhatTheDecoderAccepts(t *testing.T) {

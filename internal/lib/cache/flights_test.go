@@ -57,7 +57,8 @@ func TestAWaitEnds(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, answered, err := flights.Do(short, "key", load); answered || err != nil || time.Since(began) != time.Second {
+		if _, answered, err := flights.Do(short, "key", load); answered || err != nil ||
+			time.Since(began) != time.Second {
 			t.Errorf("answered %v, %v after %v", answered, err, time.Since(began))
 		}
 		var waiting sync.WaitGroup

@@ -147,7 +147,8 @@ func TestSumNeverPassesTheRoot(t *testing.T) {
 				reservations[i].of.Release(reservations[i].n)
 				reservations[i] = reservations[len(reservations)-1]
 				reservations = reservations[:len(reservations)-1]
-			} else if owner, n := below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1+r.Int64N(700); owner.Reserve(n) {
+			} else if owner, n := below[r.IntN(len(below))].Of(strconv.Itoa(r.IntN(7))), 1+
+				r.Int64N(700); owner.Reserve(n) {
 				reservations = append(reservations, reservation{owner, n})
 			}
 			sum := int64(0)
@@ -157,7 +158,8 @@ func TestSumNeverPassesTheRoot(t *testing.T) {
 				}
 			}
 			if sum != root.Used() || sum > root.Limit() {
-				t.Fatalf("seed %d, step %d: %d below, %d in the root, of %d", seed, step, sum, root.Used(), root.Limit())
+				t.Fatalf("seed %d, step %d: %d below, %d in the root, of %d", seed, step, sum, root.Used(),
+					root.Limit())
 			}
 		}
 		for _, d := range reservations {

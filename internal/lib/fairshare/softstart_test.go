@@ -30,7 +30,8 @@ func TestCourtesy(t *testing.T) {
 		{now: 4 + later, kept: 4, need: 9, spare: 3, needs: 6, spares: 0, began: true, restrained: true}, // once more
 	} {
 		needs, spares, began := c.Limit(step.now, 10, step.kept, step.need, step.spare)
-		if needs != step.needs || spares != step.spares || began != step.began || c.Active(step.now) != step.restrained {
+		if needs != step.needs || spares != step.spares || began != step.began ||
+			c.Active(step.now) != step.restrained {
 			t.Errorf("at %d: %d, %d, %v, %v", step.now, needs, spares, began, c.Active(step.now))
 		}
 	}

@@ -24,7 +24,8 @@ var connectErrors = []struct{ text, means string }{ //nolint:gochecknoglobals //
 	{"i/o timeout", "no connection in time"},
 	{"first record does not look like a TLS handshake", "the server does not use TLS, but TLS is configured for it"},
 	{"error reading server preface", "the server closed the connection before HTTP/2 began: it may expect TLS"},
-	{"failed to receive server preface", "the server does not speak HTTP/2: it may expect TLS, or not be a gRPC server"},
+	{"failed to receive server preface",
+		"the server does not speak HTTP/2: it may expect TLS, or not be a gRPC server"},
 	{"connection reset by peer", "the server reset the connection: it may expect TLS"},
 }
 

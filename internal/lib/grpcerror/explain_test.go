@@ -34,10 +34,12 @@ func TestExplain(t *testing.T) {
 		creds credentials.TransportCredentials
 		want  string
 	}{
-		"nothing listens":         {check.ClosedPort(t), cleartext, "connection refused: nothing listens at this address"},
+		"nothing listens": {check.ClosedPort(t), cleartext,
+			"connection refused: nothing listens at this address"},
 		"TLS at a cleartext port": {plain.Listener.Addr().String(), overTLS, "does not use TLS"},
 		"cleartext at a TLS port": {secure.Listener.Addr().String(), cleartext, "may expect TLS"},
-		"an unknown authority":    {secure.Listener.Addr().String(), overTLS, "no connection: authentication handshake failed: "},
+		"an unknown authority": {secure.Listener.Addr().String(), overTLS,
+			"no connection: authentication handshake failed: "},
 		"a silent server":         {silent(t), cleartext, grpcerror.NoAnswer},
 		"a server without HTTP/2": {plain.Listener.Addr().String(), cleartext, "may expect TLS"},
 	} {

@@ -18,8 +18,9 @@ func TestAnswer(t *testing.T) {
 		"[2001:db8:0::7]":  true,
 		"gate.example.com": true, "GATE.example.com.:8081": true, "a.b.internal": true,
 
-		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "evil-localhost": false,
-		"internal": false, "xinternal": false, ".internal": false, "gate.example.com.evil": false,
+		"evil.example": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"evil-localhost": false,
+		"internal":       false, "xinternal": false, ".internal": false, "gate.example.com.evil": false,
 		"x.gate.example.com": false,
 		"10.1.2.4":           false, "[::2]": false, "evil@localhost": false, "localhost@evil": false,
 		"localhost:80:80": false,

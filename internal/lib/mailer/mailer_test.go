@@ -56,13 +56,14 @@ func TestMessagesArriveWhole(t *testing.T) {
 			t.Parallel()
 			s := smtptest.Start(t, test.options)
 			test.server.Addr = s.Addr
-			if rejected, err := send(t, &test.server, "ann@example.com", "bob@example.com"); err != nil || rejected != 0 {
+			if rejected, err := send(t, &test.server, "ann@example.com", "bob@example.com"); err != nil ||
+				rejected != 0 {
 				t.Fatal(rejected, err)
 			}
 			got := check.Received(t, s.Came(), "the message")
-			if got.From != "gate@example.com" || !slices.Equal(got.To, []string{"ann@example.com", "bob@example.com"}) ||
-				got.Text != strings.ReplaceAll(string(text), "\r\n", "\n") || got.TLS != (test.options.TLS != nil) ||
-				got.User != test.server.Username || got.Hello != "[127.0.0.1]" {
+			if got.From != "gate@example.com" || !slices.Equal(got.To, []string{"ann@example.com",
+				"bob@example.com"}) || got.Text != strings.ReplaceAll(string(text), "\r\n", "\n") ||
+				got.TLS != (test.options.TLS != nil) || got.User != test.server.Username || got.Hello != "[127.0.0.1]" {
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -176,7 +177,8 @@ func TestNoCleartextToOthers(t *testing.T) {
 					conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 					return farConn{conn, remote}, err
 				}}
-			if _, err := send(t, &server, "ann@example.com"); err == nil || !strings.Contains(err.Error(), "without TLS") {
+			if _, err := send(t, &server, "ann@example.com"); err == nil ||
+				!strings.Contains(err.Error(), "without TLS") {
 				t.Errorf("%v: %v", remote, err)
 			}
 			if lines := s.Lines(); len(lines) > 0 {

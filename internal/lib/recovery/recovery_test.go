@@ -68,7 +68,8 @@ func TestHandler(t *testing.T) {
 		_ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
-	server := httptest.NewServer(recovery.Handler("test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(recovery.Handler("test", http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		if r.URL.Path == "/begun" {
 			_, _ = w.Write([]byte("half an answer"))
 			_ = http.NewResponseController(w).Flush()

@@ -123,7 +123,8 @@ func TestPlaces(t *testing.T) {
 	} {
 		var e *strictjson.Error
 		if err := strictjson.Check([]byte(text)); !errors.As(err, &e) || !strings.HasSuffix(want.place, "that") &&
-			!strings.HasSuffix(e.Error(), want.place) || !strings.Contains(e.Error(), want.place) || e.Depth != want.depth {
+			!strings.HasSuffix(e.Error(), want.place) || !strings.Contains(e.Error(), want.place) ||
+			e.Depth != want.depth {
 			t.Errorf("%.60q: %v, depth %d; want %+v", text, err, e.Depth, want)
 		}
 	}
@@ -226,7 +227,8 @@ func TestWatch(t *testing.T) {
 	}
 	w := strictjson.NewWatch("the_id", nil)
 	for text, want := range map[string]bool{
-		"": false, "the_i": false, "_id": false, "_the_id": true, "THE_ID": true, `\`: true, "\x00": true, "\ufeff{}": true,
+		"": false, "the_i": false, "_id": false, "_the_id": true, "THE_ID": true, `\`: true, "\x00": true,
+		"\ufeff{}": true,
 		"_____the": false, in16("{}"): true,
 	} {
 		if w.MayContain([]byte(text)) != want {

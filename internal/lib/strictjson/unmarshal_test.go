@@ -43,12 +43,13 @@ func TestUnmarshal(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"name":"a","in":{"n":1}}`: "a 1 true true", `{"name":"a","Name":"b","NAME":"c"}`: "a 0 true false",
-		`{"Name":"b"}`: " 0 true false", `{"name":"a","in":{"N":1}}`: "a 0 true false", `{"name":"a","more":1}`: "a 0 true false",
-		`{"name":"a","name":"a"}`: " 0 false false", `{"name":"a"}{}`: " 0 false false", `{"name":1}`: " 0 false false",
-		``: " 0 false false",
+		`{"Name":"b"}`: " 0 true false", `{"name":"a","in":{"N":1}}`: "a 0 true false",
+		`{"name":"a","more":1}`: "a 0 true false", `{"name":"a","name":"a"}`: " 0 false false",
+		`{"name":"a"}{}`: " 0 false false", `{"name":1}`: " 0 false false", ``: " 0 false false",
 	} {
 		var all, known fields
-		read, onlyKnown := strictjson.Unmarshal([]byte(text), &all) == nil, strictjson.UnmarshalKnown([]byte(text), &known) == nil
+		read, onlyKnown := strictjson.Unmarshal([]byte(text), &all) == nil,
+			strictjson.UnmarshalKnown([]byte(text), &known) == nil
 		n := 0
 		if all.In != nil {
 			n = all.In.N

@@ -36,7 +36,8 @@ func (r *Reader) keep(kind Kind, from, to int) error {
 		return &Error{TooMany: true, text: fmt.Sprintf("has more than %d values", r.opts.Values)}
 	}
 	if r.keeps() {
-		r.nodes = append(r.nodes, node{kind: kind, start: uint32(from), end: uint32(to), next: uint32(len(r.nodes) + 1)})
+		r.nodes = append(r.nodes, node{kind: kind, start: uint32(from), end: uint32(to),
+			next: uint32(len(r.nodes) + 1)})
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func TestFormsThatAreRefused(t *testing.T) {
 		"many texts":       {laughs("names", 12, 9), "must be a string"},
 		"long name":        {"listen: a\n? " + long + "\n: 1\n", "f.yaml:2: kkk"},
 		"long value":       {"listen: a\nlevel: " + long + "\n", "f.yaml:2: level: \"kkk"},
-		"long path and many values": {strings.Replace(strings.ReplaceAll(laughs("any", 12, 9), "\n- ", "\n  - "), "any:\n",
-			"any:\n  ? "+long+"\n  :\n", 1), "has more than 1000000 values"},
+		"long path and many values": {strings.Replace(strings.ReplaceAll(laughs("any", 12, 9), "\n- ", "\n  - "),
+			"any:\n", "any:\n  ? "+long+"\n  :\n", 1), "has more than 1000000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,8 @@ func TestFormsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if f, err := decodeAll([]byte("listen: &a here\nany: [*a, *a]\n")); err != nil || string(f.Any) != `["here","here"]` {
+	if f, err := decodeAll([]byte("listen: &a here\nany: [*a, *a]\n")); err != nil ||
+		string(f.Any) != `["here","here"]` {
 		t.Errorf("%s, %v", f.Any, err)
 	}
 }
@@ -114,16 +115,17 @@ func FuzzDecode(f *testing.F) {
 		"listen: a\nservers: [{listen: b}, &s {listen: c, names: [x]}, *s]\nretries: {a: 0.2, b: {floor: 3}}\n",
 		"listen: a\nretry2: {share: .5}\nports: [1, 0x9]\nany: {a: [1, .5, 0x10, 2026-01-02, ~, true, 'x', 1_000]}\n",
 		"listen: a\noff: off\n", "listen: a\noff: {n: 4}\n", "listen: a\n<<: {level: debug}\n", "? [a]\n: b\n",
-		"listen: a\nany: &a {b: *a}\n", "listen: !!binary eA==\n", "--- a\n--- b\n", "{listen: a, listen: b}", "\xff", "",
-		"listen: |\n  a\n  b\n", "listen: \"\\ud800\"\nany: \"\\u2028\\x00\"\n", "any: {1: a, '1': b}\nlisten: .nan\n",
-		laughs("names", 3, 3),
+		"listen: a\nany: &a {b: *a}\n", "listen: !!binary eA==\n", "--- a\n--- b\n", "{listen: a, listen: b}", "\xff",
+		"", "listen: |\n  a\n  b\n", "listen: \"\\ud800\"\nany: \"\\u2028\\x00\"\n",
+		"any: {1: a, '1': b}\nlisten: .nan\n", laughs("names", 3, 3),
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := decodeAll(text)
 		again, err2 := decodeAll(text)
-		if fmt.Sprint(err) != fmt.Sprint(err2) || !reflect.DeepEqual(got, again) && !strings.Contains(fmt.Sprint(got), "NaN") {
+		if fmt.Sprint(err) != fmt.Sprint(err2) || !reflect.DeepEqual(got, again) &&
+			!strings.Contains(fmt.Sprint(got), "NaN") {
 			t.Fatalf("%+v, %v\nand then %+v, %v", got, err, again, err2)
 		}
 		var all strictyaml.Errors
@@ -132,7 +134,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		lines := strings.Count(string(text), "\n") + strings.Count(string(text), "\r") + 2
 		for _, e := range all {
-			if e.Line < 1 || e.Line > lines && !strings.ContainsAny(string(text), "\u0085\u2028\u2029") || e.Text == "" {
+			if e.Line < 1 || e.Line > lines && !strings.ContainsAny(string(text), "\u0085\u2028\u2029") ||
+				e.Text == "" {
 				t.Errorf("%+v, of %d lines", e, lines)
 			}
 		}
@@ -146,7 +149,8 @@ func FuzzDecode(f *testing.F) {
 func checkFuzzed(t *testing.T, f *fuzzed) {
 	t.Helper()
 	for _, s := range append(f.Servers, f.server) {
-		if s.Listen == "" || s.Level != "debug" && s.Level != "info" || s.Timeout < time.Second || s.Timeout > time.Minute {
+		if s.Listen == "" || s.Level != "debug" && s.Level != "info" || s.Timeout < time.Second ||
+			s.Timeout > time.Minute {
 			t.Errorf("%+v", s)
 		}
 		seen := map[string]bool{}

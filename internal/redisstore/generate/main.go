@@ -125,7 +125,8 @@ return 0
 func owners() []string { return %#v }
 `
 
-const preamble = `<!-- Generated from the comments in internal/redisstore. Run ` + "`make generate`" + ` instead of editing. -->
+const preamble = `<!-- Generated from the comments in internal/redisstore. Run ` + "`make generate`" +
+	` instead of editing. -->
 
 # Keys in Redis
 

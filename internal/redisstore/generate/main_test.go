@@ -29,7 +29,8 @@ func TestTheTableOfKeysIsUpToDate(t *testing.T) {
 func TestTagsOfTenants(t *testing.T) {
 	t.Parallel()
 	all := table{owned: map[string]int{}}
-	check.Must(t, all.add("{TENANT:a}:x  hash  none  x\n{TENANT:b:CAP}  set  none  x\n{c:d:SUM}:y  owner  1 h  y\nc  channel  z\n"))
+	check.Must(t, all.add("{TENANT:a}:x  hash  none  x\n{TENANT:b:CAP}  set  none  x\n{c:d:SUM}:y  owner  1 h  y\nc  "+
+		"channel  z\n"))
 	if err := all.add("{TENANT:a:CAP}  string  none  x\n"); err == nil {
 		t.Error("tags of two lengths are accepted")
 	}

@@ -38,7 +38,8 @@ func ParseParent(text string) (p Parent, ok bool) {
 		return Parent{}, false
 	}
 	switch {
-	case version[0] == 0xff, version[0] == 0 && len(text) > textLength, len(text) > textLength && text[textLength] != '-':
+	case version[0] == 0xff, version[0] == 0 && len(text) > textLength, len(text) > textLength &&
+		text[textLength] != '-':
 		return Parent{}, false
 	case !p.trace.IsValid() || !p.span.IsValid():
 		return Parent{}, false

@@ -93,8 +93,8 @@ func (s *Span) StartAttempt(addr, path string) string {
 	return s.start(addr, name, attrs)
 }
 
-// StartMCPAttempt starts the span of an attempt at an MCP server with a method, and returns its traceparent. tool is that
-// of tools/call; "": the method has none.
+// StartMCPAttempt starts the span of an attempt at an MCP server with a method, and returns its traceparent. tool is
+// that of tools/call; "": the method has none.
 func (s *Span) StartMCPAttempt(addr, method, tool string) string {
 	name, attrs := method, []attribute.KeyValue{mcpMethod.String(method)}
 	if tool != "" {

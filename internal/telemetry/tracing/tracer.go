@@ -81,7 +81,8 @@ func New(cfg Config) (*Tracer, error) {
 // the program's own version and instance.
 func resourceOf(cfg *Config) *resource.Resource {
 	own := resource.NewSchemaless(serviceVersion.String(cfg.Version), serviceInstance.String(cfg.Instance))
-	for _, next := range []*resource.Resource{resource.Environment(), resource.NewSchemaless(serviceName.String("capgate"))} {
+	for _, next := range []*resource.Resource{resource.Environment(),
+		resource.NewSchemaless(serviceName.String("capgate"))} {
 		if merged, err := resource.Merge(next, own); err == nil { // else the environment's is of another schema
 			own = merged
 		}

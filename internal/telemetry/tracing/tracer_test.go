@@ -203,7 +203,8 @@ func TestWordsOfCallers(t *testing.T) {
 	t.Parallel()
 	c := oteltest.Start(t)
 	tracer, _ := open(t, tracing.Config{Endpoint: c.Addr})
-	for _, tool := range []string{"\xff\xfe", strings.Repeat("x", 10_000), "x" + strings.Repeat("é", 10_000), "a\x00b"} {
+	for _, tool := range []string{"\xff\xfe", strings.Repeat("x", 10_000), "x" + strings.Repeat("é", 10_000),
+		"a\x00b"} {
 		one(tracer, tool)
 	}
 	for _, s := range c.Spans(t, 8) {
@@ -281,7 +282,8 @@ func TestChance(t *testing.T) {
 		{0, false, tracing.Parent{}, 0, 0}, {1, false, tracing.Parent{}, 10_000, 10_000},
 		{0.1, false, tracing.Parent{}, 800, 1200},
 		{0, false, yes, 10_000, 10_000}, {1, false, no, 0, 0},
-		{0, false, tracing.Sampled(yes.TraceID()), 10_000, 10_000}, {1, false, tracing.Sampled(telemetry.TraceID{}), 0, 0},
+		{0, false, tracing.Sampled(yes.TraceID()), 10_000, 10_000},
+		{1, false, tracing.Sampled(telemetry.TraceID{}), 0, 0},
 		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
 	} {
 		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, IgnoreParent: test.stubborn})

@@ -16,7 +16,8 @@ import (
 var errExpired = errors.New("it has expired")
 
 // check returns the identity and the end of a token with a valid signature.
-func (i *issuer) check(said *unverified, claims object, now time.Time) (who tenant.Identity, expires time.Time, err error) {
+func (i *issuer) check(said *unverified, claims object, now time.Time) (who tenant.Identity, expires time.Time,
+	err error) {
 	if expires, err = i.checkToken(said, claims, now); err != nil {
 		return who, expires, err
 	}

@@ -70,7 +70,8 @@ func FuzzClaims(f *testing.F) {
 		}
 		if plain["iss"] != i.URL || plain["sub"] != who.User || plain["tenant_id"] != who.Tenant ||
 			fmt.Sprint(plain["exp"]) == "<nil>" {
-			t.Errorf("the token with the claims %q is accepted as that of %+v; the claims read plainly are %+v", claims, who, plain)
+			t.Errorf("the token with the claims %q is accepted as that of %+v; the claims read plainly are %+v", claims,
+				who, plain)
 		}
 	})
 }

@@ -19,7 +19,8 @@ func atIssuer(t *testing.T, i *issuertest.Issuer, to string) url.Values {
 	check.Must(t, err)
 	_ = resp.Body.Close()
 	back, err := resp.Location()
-	if err != nil || resp.StatusCode != http.StatusFound || !strings.HasPrefix(back.String(), "https://gate.example.com/cb?") {
+	if err != nil || resp.StatusCode != http.StatusFound || !strings.HasPrefix(back.String(),
+		"https://gate.example.com/cb?") {
 		t.Fatalf("%d %v, %v", resp.StatusCode, back, err)
 	}
 	return back.Query()
@@ -73,7 +74,8 @@ func TestLogin(t *testing.T) {
 		t.Errorf("without a tenant: %+v, %v", who, err)
 	}
 	for name, change := range map[string]map[string]any{
-		"an unverified address": {"email_verified": false}, "no user": {"email": nil}, "another domain": {"hd": "evil.example"},
+		"an unverified address": {"email_verified": false}, "no user": {"email": nil},
+		"another domain":      {"hd": "evil.example"},
 		"a path for a tenant": {"tenant_id": "../acme"}, "a user with a line break": {"email": "ann\n@example.com"},
 	} {
 		i.Person(t, person(change))

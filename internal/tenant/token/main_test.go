@@ -53,10 +53,11 @@ func (c *clock) add(d time.Duration) {
 // configOf returns the configuration of most tests.
 func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 	c := token.Issuer{
-		Name: "corp", URL: i.URL, Audiences: []string{"capgate"}, Algorithms: []string{"RS256", "PS256", "ES256", "EdDSA"},
-		Leeway: time.Minute,
-		Claims: token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
-		Source: token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
+		Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
+		Algorithms: []string{"RS256", "PS256", "ES256", "EdDSA"},
+		Leeway:     time.Minute,
+		Claims:     token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
+		Source:     token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
 	}
 	if change != nil {
 		change(&c)

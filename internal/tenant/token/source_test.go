@@ -55,7 +55,8 @@ func TestUnknownKeysCostLittle(t *testing.T) {
 	want(t, v, "known", good, "")
 	forged := make([]string, 300)
 	for n := range forged {
-		forged[n] = i.Sign(t, "ES256", map[string]any{"alg": "ES256", "kid": "k" + strings.Repeat("x", n)}, i.Claims(nil))
+		forged[n] = i.Sign(t, "ES256", map[string]any{"alg": "ES256", "kid": "k" + strings.Repeat("x", n)},
+			i.Claims(nil))
 	}
 	flood := func() {
 		var all sync.WaitGroup

@@ -292,7 +292,8 @@ func (i *issuer) signed(ctx context.Context, raw string, keys []*key, alg string
 	t := &trial{keys: keys, alg: alg}
 	// Times and aud are checked by check, with a leeway and several audiences.
 	good, err := oidc.NewVerifier(i.URL, t,
-		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx, raw)
+		&oidc.Config{SupportedSigningAlgs: []string{alg}, SkipClientIDCheck: true, SkipExpiryCheck: true}).Verify(ctx,
+		raw)
 	if err != nil {
 		return nil, nil, errors.New("its signature or its format is invalid")
 	}

@@ -34,7 +34,8 @@ func TestGoodTokens(t *testing.T) {
 			raw := i.TokenBy(t, alg, change)
 			for range 2 { // first in the background, then from memory
 				if who, reason := ask(t, v, raw); reason != "" ||
-					withoutPerson(who) != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp", Scopes: tenant.Invoke, Settings: acme}) {
+					withoutPerson(who) != (tenant.Identity{Tenant: "acme", User: "ann", Key: "corp",
+						Scopes: tenant.Invoke, Settings: acme}) {
 					t.Errorf("%s, %s: %+v, %s", name, alg, who, reason)
 				}
 			}
@@ -172,14 +173,16 @@ func TestGroups(t *testing.T) {
 		claim any
 		want  []string
 	}{
-		"a list": {[]string{"leads", "all hands"}, []string{"all hands", "leads"}}, "words": {"b a", []string{"a", "b"}},
+		"a list":   {[]string{"leads", "all hands"}, []string{"all hands", "leads"}},
+		"words":    {"b a", []string{"a", "b"}},
 		"a number": {3, nil}, "an object": {map[string]any{"a": true}, nil}, "none": {nil, nil},
 		"mixed": {[]any{1, "a", nil, map[string]any{"b": 1}}, []string{"a"}},
 	} {
 		raw := i.Token(t, map[string]any{"realm_access": map[string]any{"groups": test.claim}})
 		for range 2 {
 			who, reason := ask(t, v, raw)
-			if reason != "" || who.Person == nil || who.Person.Issuer != "corp" || !slices.Equal(who.Groups(), test.want) {
+			if reason != "" || who.Person == nil || who.Person.Issuer != "corp" ||
+				!slices.Equal(who.Groups(), test.want) {
 				t.Errorf("%s: %+v, %s", name, who.Person, reason)
 			}
 		}
@@ -345,7 +348,8 @@ func TestAddressOfAnOperator(t *testing.T) {
 	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.User = "email" }))
 	for verified, want := range map[any]bool{true: true, "true": true, nil: true, false: false, "false": false} {
 		raw := i.Token(t, map[string]any{"email": "ann@example.com", "email_verified": verified})
-		if who, refusal := v.Operator(t.Context(), raw); (refusal == nil) != want || want && who.User != "ann@example.com" {
+		if who, refusal := v.Operator(t.Context(), raw); (refusal == nil) != want ||
+			want && who.User != "ann@example.com" {
 			t.Errorf("email_verified %v: %+v, %v", verified, who, refusal)
 		}
 	}

@@ -69,7 +69,8 @@ func (a *Authority) sign(t TB, c *x509.Certificate) (*ecdsa.PrivateKey, []byte) 
 // Server returns a certificate for this machine, also at other addresses of it.
 func (a *Authority) Server(t TB, others ...net.IP) tls.Certificate {
 	return a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"},
-		IPAddresses: append(others, net.IPv4(127, 0, 0, 1)), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		IPAddresses: append(others, net.IPv4(127, 0, 0, 1)),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 }
 
 // Client returns a certificate for a client with these names; those with a colon are URIs. change may be nil.

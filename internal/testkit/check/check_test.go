@@ -59,12 +59,18 @@ func TestChecks(t *testing.T) {
 		}, 200 * time.Millisecond, ""},
 		"fails": {func(t check.TB) { check.Succeeds(t, "x", func() error { return errors.New("no") }) }, check.Patience,
 			"waited 30s for x: no"},
-		"a value":      {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
-		"no value":     {func(t check.TB) { check.Received(t, make(chan int), "y") }, check.Patience, "waited 30s for y"},
-		"a group":      {func(t check.TB) { check.Ended(t, group(time.Second), "y") }, time.Second, ""},
-		"a slow group": {func(t check.TB) { check.Ended(t, group(time.Minute), "y") }, check.Patience, "waited 30s for y"},
-		"an event":     {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
-		"few events":   {func(t check.TB) { onEvent(t, sending(time.Second), never) }, check.Patience, "waited 30s for z: nothing"},
+		"a value": {func(t check.TB) { check.Received(t, sending(time.Second), "y") }, time.Second, ""},
+		"no value": {func(t check.TB) {
+			check.Received(t, make(chan int), "y")
+		}, check.Patience, "waited 30s for y"},
+		"a group": {func(t check.TB) { check.Ended(t, group(time.Second), "y") }, time.Second, ""},
+		"a slow group": {func(t check.TB) {
+			check.Ended(t, group(time.Minute), "y")
+		}, check.Patience, "waited 30s for y"},
+		"an event": {func(t check.TB) { onEvent(t, sending(time.Second), after(1)) }, time.Second, ""},
+		"few events": {func(t check.TB) {
+			onEvent(t, sending(time.Second), never)
+		}, check.Patience, "waited 30s for z: nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

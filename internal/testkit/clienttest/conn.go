@@ -49,7 +49,8 @@ type bound struct {
 // within runs one operation. If the operation is too slow, the call is canceled, and the error says so.
 func (b *bound) within(what string, operation func() error) error {
 	if b.silent.Load() {
-		return status.Errorf(codes.Canceled, "%s of %s is not awaited: an earlier wait lasted %v", what, b.method, Patience)
+		return status.Errorf(codes.Canceled, "%s of %s is not awaited: an earlier wait lasted %v", what, b.method,
+			Patience)
 	}
 	timer := time.AfterFunc(Patience, func() {
 		b.silent.Store(true)

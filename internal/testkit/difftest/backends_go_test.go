@@ -46,7 +46,8 @@ type arguments struct {
 
 func (l *teller) ran(id, method string, m invocation) {
 	r := run{
-		Backend: l.name, Case: id, Reserved: l.reserved, Method: method, Tool: m.GetToolName(), Session: m.GetSessionId(),
+		Backend: l.name, Case: id, Reserved: l.reserved, Method: method, Tool: m.GetToolName(),
+		Session:    m.GetSessionId(),
 		Capability: m.GetCapabilityId(), Thread: m.GetThreadId(), Args: m.GetArgsJson(), Config: m.GetConfigJson(),
 	}
 	var args arguments
@@ -247,7 +248,8 @@ func connectHandler(l *teller) http.Handler {
 			) (*connect.Response[livepb.UploadInputArtifactResponse], error) {
 				s.Receive()
 				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[live])
-				return connect.NewResponse(&livepb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
+				return connect.NewResponse(&livepb.UploadInputArtifactResponse{
+					CapabilityArtifactId: s.Msg().GetFilename()}), nil
 			}),
 		downloadPaths[live]: connect.NewServerStreamHandler(downloadPaths[live],
 			func(_ context.Context, r *connect.Request[livepb.DownloadOutputArtifactRequest],
@@ -255,19 +257,23 @@ func connectHandler(l *teller) http.Handler {
 				l.other(r.Header().Get("x-request-id"), downloadPaths[live], r.Msg.GetCapabilityArtifactId())
 				return s.Send(&livepb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 			}),
-		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.v1.Capability/Healthcheck",
-			func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse], error) {
+		"/selu.capability.v1.Capability/Healthcheck": connect.NewUnaryHandler(
+			"/selu.capability.v1.Capability/Healthcheck",
+			func(context.Context, *connect.Request[livepb.HealthRequest]) (*connect.Response[livepb.HealthResponse],
+				error) {
 				return connect.NewResponse(&livepb.HealthResponse{Ready: true}), nil
 			}),
 	})
 	service(map[string]http.Handler{
 		invokePaths[doc]: connect.NewUnaryHandler(invokePaths[doc],
-			func(_ context.Context, r *connect.Request[docpb.InvokeRequest]) (*connect.Response[docpb.InvokeResponse], error) {
+			func(_ context.Context, r *connect.Request[docpb.InvokeRequest]) (*connect.Response[docpb.InvokeResponse],
+				error) {
 				l.ran(r.Header().Get("x-request-id"), invokePaths[doc], r.Msg)
 				return connect.NewResponse(&docpb.InvokeResponse{ResultJson: ok}), nil
 			}),
 		streamPaths[doc]: connect.NewServerStreamHandler(streamPaths[doc],
-			func(_ context.Context, r *connect.Request[docpb.InvokeRequest], s *connect.ServerStream[docpb.InvokeChunk]) error {
+			func(_ context.Context, r *connect.Request[docpb.InvokeRequest],
+				s *connect.ServerStream[docpb.InvokeChunk]) error {
 				l.ran(r.Header().Get("x-request-id"), streamPaths[doc], r.Msg)
 				return s.Send(&docpb.InvokeChunk{Data: ok, Done: true})
 			}),
@@ -277,7 +283,8 @@ func connectHandler(l *teller) http.Handler {
 			) (*connect.Response[docpb.UploadInputArtifactResponse], error) {
 				s.Receive()
 				l.other(s.RequestHeader().Get("x-request-id"), uploadPaths[doc])
-				return connect.NewResponse(&docpb.UploadInputArtifactResponse{CapabilityArtifactId: s.Msg().GetFilename()}), nil
+				return connect.NewResponse(&docpb.UploadInputArtifactResponse{
+					CapabilityArtifactId: s.Msg().GetFilename()}), nil
 			}),
 		downloadPaths[doc]: connect.NewServerStreamHandler(downloadPaths[doc],
 			func(_ context.Context, r *connect.Request[docpb.DownloadOutputArtifactRequest],
@@ -286,15 +293,16 @@ func connectHandler(l *teller) http.Handler {
 				return s.Send(&docpb.ArtifactChunk{Data: ok, Filename: "f", Done: true})
 			}),
 		"/selu.capability.Capability/Healthcheck": connect.NewUnaryHandler("/selu.capability.Capability/Healthcheck",
-			func(context.Context, *connect.Request[docpb.HealthRequest]) (*connect.Response[docpb.HealthResponse], error) {
+			func(context.Context, *connect.Request[docpb.HealthRequest]) (*connect.Response[docpb.HealthResponse],
+				error) {
 				return connect.NewResponse(&docpb.HealthResponse{Ready: true}), nil
 			}),
 	})
 	const legacyHealth = "/selu.capability.v1.CapabilityService/HealthCheck"
 	service(map[string]http.Handler{
 		invokePaths[legacy]: connect.NewUnaryHandler(invokePaths[legacy],
-			func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (*connect.Response[legacypb.InvokeResponse],
-				error) {
+			func(_ context.Context, r *connect.Request[legacypb.InvokeRequest]) (
+				*connect.Response[legacypb.InvokeResponse], error) {
 				l.ran(r.Header().Get("x-request-id"), invokePaths[legacy], translated(r.Msg))
 				return connect.NewResponse(&legacypb.InvokeResponse{Result: string(ok), Success: true}), nil
 			}),

@@ -131,10 +131,13 @@ func corpusOfRequests() []known {
 		{name: "arguments behind a byte order mark", only: live, refused: true,
 			change: withArguments("run", "\ufeff{\"command\":\"rm\"}")},
 		{name: "a configuration in UTF-16", only: live, refused: true,
-			change: func(a *attempt) { a.parts = [][]byte{text(1, "free"), text(3, string(encodings[3](`{"secret":"x"}`)))} }},
-		{name: "a legacy call of a live fleet that names an artifact", only: live, refused: true, change: func(a *attempt) {
-			a.path, a.parts = invokePaths[legacy], [][]byte{text(1, "free"), text(2, naming)}
-		}},
+			change: func(a *attempt) {
+				a.parts = [][]byte{text(1, "free"), text(3, string(encodings[3](`{"secret":"x"}`)))}
+			}},
+		{name: "a legacy call of a live fleet that names an artifact", only: live, refused: true,
+			change: func(a *attempt) {
+				a.path, a.parts = invokePaths[legacy], [][]byte{text(1, "free"), text(2, naming)}
+			}},
 	}
 }
 
@@ -173,7 +176,9 @@ func corpusOfDownloads() (all []known) {
 	download("a download", "ours", false, func(*attempt) {})
 	download("another tenant's download", "theirs", true, func(*attempt) {})
 	for how := range spellings(invokePaths[live]) {
-		download("a download by a path "+how, "theirs", true, byPath(func(p string) string { return spellings(p)[how] }))
+		download("a download by a path "+how, "theirs", true, byPath(func(p string) string {
+			return spellings(p)[how]
+		}))
 	}
 	download("a download of two", "ours", true, func(a *attempt) { a.parts = append(a.parts, text(1, "theirs")) })
 	return all

@@ -129,7 +129,8 @@ func unwritten(t *testing.T, line string) spoken {
 		fields = append(fields, f)
 	}
 	s := spoken{
-		Dialect: string(fields[0]), Tool: string(fields[1]), Args: fields[2], Config: fields[3], Session: string(fields[4]),
+		Dialect: string(fields[0]), Tool: string(fields[1]), Args: fields[2], Config: fields[3],
+		Session:    string(fields[4]),
 		Capability: string(fields[5]), Thread: string(fields[6]), Unknown: fields[7],
 	}
 	return s

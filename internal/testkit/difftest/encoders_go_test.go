@@ -98,9 +98,11 @@ func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 		t.Helper()
 		switch s.Dialect {
 		case live:
-			return connected[livepb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*livepb.InvokeRequest))
+			return connected[livepb.InvokeRequest](t.Context(), client, w, s,
+				newer(t, s, s.request()).(*livepb.InvokeRequest))
 		case doc:
-			return connected[docpb.InvokeRequest](t.Context(), client, w, s, newer(t, s, s.request()).(*docpb.InvokeRequest))
+			return connected[docpb.InvokeRequest](t.Context(), client, w, s,
+				newer(t, s, s.request()).(*docpb.InvokeRequest))
 		}
 		return connected[legacypb.InvokeRequest](t.Context(), client, w, s,
 			newer(t, s, s.request()).(*legacypb.InvokeRequest))

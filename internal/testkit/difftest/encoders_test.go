@@ -43,7 +43,8 @@ func (s *spoken) String() string {
 func shapes(fleet, d string) (all []spoken) {
 	long := strings.Repeat("länger ", 300)
 	big := []byte(`{"text":"` + strings.Repeat("x", 100_000) + `"}`) // more than a stream's window
-	unknown := slices.Concat(text(99, "new"), []byte{0x80, 0x7d, 1}, []byte{0x85, 0x7d, 1, 2, 3, 4}, text(536870911, ""))
+	unknown := slices.Concat(text(99, "new"), []byte{0x80, 0x7d, 1}, []byte{0x85, 0x7d, 1, 2, 3, 4},
+		text(536870911, ""))
 	for _, s := range []spoken{
 		{Tool: "free"},
 		{Tool: "free", Args: []byte(`{}`), Session: "s", Capability: fleet, Thread: "t"},

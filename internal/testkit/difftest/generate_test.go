@@ -140,7 +140,8 @@ func (g *generator) spoilHeader(a *attempt) {
 			field{"connect-protocol-version", "1"}, field{"x-http-method-override", "GET"},
 			field{"x-session-id", "mine"}, field{"grpc-accept-encoding", "gzip"}, field{"content-length", "3"},
 			field{"grpc-internal-encoding-request", "gzip"},
-			field{"x-capability-id", pick(g, g.fleets...)}, field{"grpc-message-type", "x"}, field{"x-original-path", "/x"}))
+			field{"x-capability-id", pick(g, g.fleets...)}, field{"grpc-message-type", "x"},
+			field{"x-original-path", "/x"}))
 	default: // one less
 		a.header = slices.Delete(a.header, 0, 1+g.IntN(2))
 	}

@@ -107,7 +107,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	ours, nobody := "Bearer "+g.ours, "Bearer nobody"
 	var all []upload
 	for _, sent := range []struct{ size, stream int }{
-		{1 << 10, 0}, {64 << 10, 0}, {1 << 20, 0}, {4 << 20, 0}, {1 << 10, 1}, {16 << 10, 16}, {64 << 10, 64}, {1 << 20, 8},
+		{1 << 10, 0}, {64 << 10, 0}, {1 << 20, 0}, {4 << 20, 0}, {1 << 10, 1}, {16 << 10, 16}, {64 << 10, 64},
+		{1 << 20, 8},
 	} {
 		add := func(path, key, capability string, want codes.Code, reason string) {
 			all = append(all, upload{path, map[string]string{"authorization": key, "x-capability-id": capability},

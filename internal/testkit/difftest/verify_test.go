@@ -24,7 +24,8 @@ func verify(a *attempt, o *outcome) error {
 	}
 	if len(o.runs) == 0 {
 		if ran := o.record != nil && o.status == "0" && runs(o.record.Method); ran {
-			return fmt.Errorf("the audit log says that %s of %s ran, and no backend did", o.record.Method, o.record.Capability)
+			return fmt.Errorf("the audit log says that %s of %s ran, and no backend did", o.record.Method,
+				o.record.Capability)
 		}
 		return nil
 	}

@@ -144,7 +144,8 @@ func (s *Server) answer(query []byte, most int) []byte {
 		case ip.Is4() && q.Type == dnsmessage.TypeA:
 			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh, Body: &dnsmessage.AResource{A: ip.As4()}})
 		case !ip.Is4() && q.Type == dnsmessage.TypeAAAA:
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh, Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}})
+			m.Answers = append(m.Answers, dnsmessage.Resource{Header: rh,
+				Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}})
 		}
 	}
 	for _, rec := range s.records[name] {

@@ -158,7 +158,8 @@ func Silent(t testing.TB) (addr string) {
 	ln := check.Listen(t)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
 		<-r.Context().Done()
 	})}
 	ended := make(chan struct{})

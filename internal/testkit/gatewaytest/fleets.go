@@ -24,9 +24,9 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
 			Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed, ApprovalWait: f.ApprovalWait,
-			EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit, SlowStart: f.SlowStart, Affinity: f.Affinity,
-			WaitForReady: f.Health.WaitForReady,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
+			ApprovalWait: f.ApprovalWait, EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit,
+			SlowStart: f.SlowStart, Affinity: f.Affinity, WaitForReady: f.Health.WaitForReady,
 		})
 		if f.Unprobed {
 			continue

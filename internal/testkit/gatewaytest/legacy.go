@@ -60,7 +60,8 @@ func (c legacyClient) Invoke(ctx context.Context, req *docpb.InvokeRequest,
 		"capability_id": req.GetCapabilityId()})
 	maps.DeleteFunc(said, func(_, value string) bool { return value == "" })
 	resp, err := c.CapabilityServiceClient.Invoke(ctx,
-		&legacypb.InvokeRequest{ToolName: req.GetToolName(), Parameters: string(req.GetArgsJson()), Context: said}, opts...)
+		&legacypb.InvokeRequest{ToolName: req.GetToolName(), Parameters: string(req.GetArgsJson()), Context: said},
+		opts...)
 	if err != nil {
 		return nil, err
 	}

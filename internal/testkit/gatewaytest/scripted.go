@@ -24,7 +24,9 @@ func Scripted(t testing.TB, script Script) (addr string) {
 		c := rawhttp2.New(nc)
 		for err := c.Welcome(); err == nil; {
 			var f rawhttp2.Frame
-			f, err = c.Wait(func(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypeData && f.Has(rawhttp2.EndStream) })
+			f, err = c.Wait(func(f rawhttp2.Frame) bool {
+				return f.Type == rawhttp2.TypeData && f.Has(rawhttp2.EndStream)
+			})
 			if err == nil && !script(c, f.Stream) {
 				return
 			}

@@ -8,8 +8,8 @@
 //		os.Exit(m.Run())
 //	}
 //
-// A browser, or a client of a test, signs in by the authorization code flow with PKCE: the issuer grants each request at
-// once, as the person whom the test has set (login.go).
+// A browser, or a client of a test, signs in by the authorization code flow with PKCE: the issuer grants each request
+// at once, as the person whom the test has set (login.go).
 //
 // It signs any claims, so that a test can create any token.
 package issuertest

@@ -33,7 +33,8 @@ func (i *Issuer) Hostile(t testing.TB, attacker string) map[string]string {
 	}
 	claims := i.Claims(nil)
 	for name, change := range map[string]map[string]any{
-		"crit": {"crit": []string{"exp"}}, "b64": {"b64": false}, "zip": {"zip": "DEF"}, "a nested token": {"cty": "JWT"},
+		"crit": {"crit": []string{"exp"}}, "b64": {"b64": false}, "zip": {"zip": "DEF"},
+		"a nested token":  {"cty": "JWT"},
 		"typ of a logout": {"typ": "logout+jwt"}, "typ of a proof": {"typ": "dpop+jwt"}, "typ is a number": {"typ": 1},
 		"alg in lower case": {"alg": "es256"}, "alg of another key": {"alg": "RS256"},
 		"alg is a list":  {"alg": []string{"ES256"}},
@@ -87,7 +88,8 @@ func (i *Issuer) mangled(
 		"claims that are a list":  i.Sign(t, "ES256", header(nil), "["+asText(t, claims)+"]"),
 		"claims that are null":    i.Sign(t, "ES256", header(nil), "null"),
 		"claims that nest": i.Sign(t, "ES256", header(nil),
-			strings.Replace(asText(t, claims), "{", `{"x":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+",", 1)),
+			strings.Replace(asText(t, claims), "{", `{"x":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+",",
+				1)),
 		"a claim twice": i.Sign(t, "ES256", header(nil),
 			strings.Replace(asText(t, claims), "{", `{"sub":"eve",`, 1)),
 		"a claim twice, escaped": i.Sign(t, "ES256", header(nil),

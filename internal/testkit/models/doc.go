@@ -11,5 +11,6 @@
 // The models leave out what internal/testkit/sim has: the change of a day or month, calls per second, and that no call
 // runs after a denial.
 //
-// docs/run/security.md states the assumptions for operators. Who changes a script of the models' code changes the model.
+// docs/run/security.md states the assumptions for operators. Who changes a script of the models' code changes the
+// model.
 package main

@@ -12,6 +12,6 @@
 //	survives:  why no test can fail, if none can: the mutant is then not run
 //
 // A mutant reaches the compiler by an overlay, so that the checkout stays as it is. One that does not compile is an
-// error, and so is one whose tests fail without it, or whose text no longer occurs: TestMutantsApply finds the latter in
-// every run of the tests.
+// error, and so is one whose tests fail without it, or whose text no longer occurs: TestMutantsApply finds the latter
+// in every run of the tests.
 package main

@@ -71,7 +71,8 @@ func loadFile(path string) ([]mutant, error) {
 	for i := range some {
 		m := &some[i]
 		if m.Intent == "" || m.Func == "" || m.Old == m.New {
-			return nil, fmt.Errorf("%s: a mutant has an intent, a func, and a new text that is not the old one: %+v", path, *m)
+			return nil, fmt.Errorf("%s: a mutant has an intent, a func, and a new text that is not the old one: %+v",
+				path, *m)
 		}
 		if m.dir = dir; len(m.Tests) == 0 {
 			m.Tests = []string{"."}

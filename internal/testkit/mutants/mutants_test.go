@@ -171,8 +171,9 @@ func TestAMutant(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod": "module example.test/m\n\ngo 1.24\n",
 		"m.go":   "package m\n\ntype T struct{}\n\nfunc (*T) Most(a, b int) int { return max(a, b) }\n",
-		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif new(T).Most(1, 2) != 2 {\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestBlind(*testing.T) {}\n\n" +
-			"func TestBroken(t *testing.T) { t.Fatal() }\n",
+		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif new(T).Most(1, 2) != 2 " +
+			"{\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestBlind(*testing.T) {}\n\nfunc TestBroken(t *testing.T) { t.Fatal() " +
+			"}\n",
 		list: `
 - {intent: the least is taken, func: (T).Most, old: max, new: min, tests: [-run Most]}
 - {intent: nobody looks, func: (T).Most, old: max, new: min, tests: [-run Blind]}
@@ -196,7 +197,8 @@ func TestAMutant(t *testing.T) {
 		err    string
 	}{{true, ""}, {false, ""}, {false, "does not compile"}, {true, "fails without the mutant"}} {
 		killed, err := all[i].try(t.Context(), 0, baseline{})
-		if killed != want.killed || (err == nil) != (want.err == "") || err != nil && !strings.Contains(err.Error(), want.err) {
+		if killed != want.killed || (err == nil) != (want.err == "") ||
+			err != nil && !strings.Contains(err.Error(), want.err) {
 			t.Errorf("%s: %t, %v", all[i].Intent, killed, err)
 		}
 	}

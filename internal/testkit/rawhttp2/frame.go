@@ -146,7 +146,8 @@ func Pong(ping Frame) Frame { return Frame{Type: TypePing, Flags: Ack, Payload: 
 
 // Priority returns a PRIORITY frame.
 func Priority(stream, dependency uint32) Frame {
-	return Frame{Type: TypePriority, Stream: stream, Payload: append(binary.BigEndian.AppendUint32(nil, dependency), 15)}
+	return Frame{Type: TypePriority, Stream: stream, Payload: append(binary.BigEndian.AppendUint32(nil, dependency),
+		15)}
 }
 
 // WindowUpdate returns a WINDOW_UPDATE frame.

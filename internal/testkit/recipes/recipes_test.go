@@ -213,7 +213,8 @@ func (s *scratch) protos() {
 	if out, err := c.CombinedOutput(); err != nil {
 		s.Fatalf("buf generate: %v\n%s", err, out)
 	}
-	s.changed("proto/capgate/v1/summary.pb.go", "proto/capgate/v1/summary_grpc.pb.go", "proto/capgate/v1/summary.pb.gw.go")
+	s.changed("proto/capgate/v1/summary.pb.go", "proto/capgate/v1/summary_grpc.pb.go",
+		"proto/capgate/v1/summary.pb.gw.go")
 }
 
 // changed checks that generated files are others than the repository's.

@@ -41,9 +41,9 @@ func StartCluster(t TB) *Cluster {
 		check.Holds(t, "the cluster", func() bool {
 			info, _ := n.do(t, "CLUSTER", "INFO").(string)
 			known, _ := n.do(t, "CLUSTER", "NODES").(string)
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") &&
-				strings.Count(known, "connected") == 3 && !strings.Contains(known, "disconnected") &&
-				!strings.Contains(known, "handshake")
+			return strings.Contains(info, "cluster_state:ok") &&
+				strings.Contains(info, "cluster_slots_assigned:16384") && strings.Count(known, "connected") == 3 &&
+				!strings.Contains(known, "disconnected") && !strings.Contains(known, "handshake")
 		})
 	}
 	return c

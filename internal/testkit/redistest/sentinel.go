@@ -81,7 +81,8 @@ func (s *Sentinel) Failover() {
 	})
 	s.servers[1].info(s.t, "replication", "role:master")
 	check.Holds(s.t, "Sentinel to know", func() bool {
-		addr, err := s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
+		addr, err := s.sentinel.direct.Do(s.t.Context(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME",
+			masterName).StringSlice()
 		return err == nil && len(addr) == 2 && addr[1] == s.servers[1].port
 	})
 }

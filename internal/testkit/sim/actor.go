@@ -40,7 +40,8 @@ func (a *Actor) As(ctx context.Context) context.Context {
 // Turn waits until it is this actor's turn. It returns false at the end of the run, or with ctx.
 func (a *Actor) Turn(ctx context.Context, what string) bool { return a.TurnWhen(ctx, what, nil) }
 
-// Pause lets the actor do nothing for a random time below a maximum. It returns false at the end of the run, or with ctx.
+// Pause lets the actor do nothing for a random time below a maximum. It returns false at the end of the run, or with
+// ctx.
 func (a *Actor) Pause(ctx context.Context, most time.Duration) bool {
 	t := time.NewTimer(time.Duration(a.Int64N(int64(most))))
 	defer t.Stop()

@@ -91,8 +91,8 @@ func (l *ledger) answered(id string, _ time.Duration, s approvals.State) {
 	e.answers[s] = l.w.Now()
 }
 
-// covered records the approvals that an answer for the session has answered besides its own. Those whose creation had no
-// response are unknown.
+// covered records the approvals that an answer for the session has answered besides its own. Those whose creation had
+// no response are unknown.
 func (l *ledger) covered(all []approvals.Approval, s approvals.State) {
 	for i := range all {
 		l.mu.Lock()

@@ -182,7 +182,9 @@ func (p *approvalsWorld) redeem(a *sim.Actor, id string, n int) {
 		p.ledger.redeemed(id, began, with)
 		if a.IntN(3) == 0 && p.turn(a, "releases") {
 			p.ledger.releasing(id)
-			p.at(a, r, "release", callLimit, func(ctx context.Context, k *approvals.Service) { _ = k.Release(ctx, use) })
+			p.at(a, r, "release", callLimit, func(ctx context.Context, k *approvals.Service) {
+				_ = k.Release(ctx, use)
+			})
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package sim simulates replicas with virtual sockets, a virtual clock and a virtual Redis. One seed decides everything,
-// so a run that fails can be repeated exactly.
+// Package sim simulates replicas with virtual sockets, a virtual clock and a virtual Redis. One seed decides
+// everything, so a run that fails can be repeated exactly.
 //
 //	   real code of the product                      this package
 //	┌───────────────────────────┐

@@ -21,8 +21,9 @@ type limitsLife = life[*ratelimit.Limiter]
 type admissions struct {
 	w        *sim.World
 	bounds   tenant.Bounds
-	together bool          // what happens to connections happens to those of all replicas
-	apart    time.Duration // between the first replica that Redis answers again and the last; they have used their shares
+	together bool // what happens to connections happens to those of all replicas
+	// between the first replica that Redis answers again and the last; they have used their shares
+	apart time.Duration
 
 	// These belong to the driver.
 	lives  map[*limitsLife]bool

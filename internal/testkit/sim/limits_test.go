@@ -32,7 +32,8 @@ func TestLimits(t *testing.T) {
 		t.Logf("%s: %+v", kind, *n)
 		loses := kind == "rate" || n.lost > 0
 		if n.ended < n.runs || manyRuns() && (n.alone == 0 || n.alone == n.runs || !loses) {
-			t.Errorf("%s: %+v, want all to end, some with a replica that used its own share, and some without", kind, *n)
+			t.Errorf("%s: %+v, want all to end, some with a replica that used its own share, and some without", kind,
+				*n)
 		}
 	}
 }

@@ -169,7 +169,8 @@ func (r *Redis) refuses(cmd string) bool {
 
 func writes(cmd string) bool {
 	return !slices.Contains([]string{"AUTH", "CLIENT", "EXISTS", "GET", "HELLO", "HGET", "HGETALL", "HMGET", "INFO",
-		"MGET", "PING", "PTTL", "PUBLISH", "SISMEMBER", "SMEMBERS", "SUBSCRIBE", "WAIT", "ZRANGE"}, strings.ToUpper(cmd))
+		"MGET", "PING", "PTTL", "PUBLISH", "SISMEMBER", "SMEMBERS", "SUBSCRIBE", "WAIT", "ZRANGE"},
+		strings.ToUpper(cmd))
 }
 
 // Failover makes the replica the master. All connections break. It returns when the first write was executed that is

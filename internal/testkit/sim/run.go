@@ -63,5 +63,6 @@ func (r *Result) Differs(other *Result) (at int, a, b string) {
 func (r *Result) Report(test string) string {
 	end := r.Trace[max(len(r.Trace)-lastLines, 0):]
 	return fmt.Sprintf("seed %d, step %d: %v\n\nThe trace ends with:\n%s\n\nRepeat it with:\n"+
-		"go test ./internal/testkit/sim -run '^%s$' -seed %d", r.Seed, r.Steps, r.Err, strings.Join(end, "\n"), test, r.Seed)
+		"go test ./internal/testkit/sim -run '^%s$' -seed %d", r.Seed, r.Steps, r.Err, strings.Join(end, "\n"), test,
+		r.Seed)
 }

@@ -237,7 +237,8 @@ func checkTeams(t *testing.T, body []byte) string {
 		}
 		for _, run := range e.Inlines {
 			if run.Type != "TextRun" || run.Text == "" || !slices.Contains([]string{"", "Bolder"}, run.Weight) ||
-				!slices.Contains([]string{"", "Large"}, run.Size) || !slices.Contains([]string{"", "Monospace"}, run.FontType) {
+				!slices.Contains([]string{"", "Large"}, run.Size) ||
+				!slices.Contains([]string{"", "Monospace"}, run.FontType) {
 				t.Errorf("Teams: %+v", run)
 			}
 			seen = append(seen, run.Text)

@@ -53,14 +53,15 @@ type (
 // Teams returns the body of a request to a webhook of Workflows: an Adaptive Card 1.5. Its texts are TextRuns, which
 // have no Markdown, unlike a TextBlock or a FactSet.
 func Teams(n *Notice) ([]byte, error) {
-	card := teamsCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.5",
-		Text: n.Title + ": " + teamsText(n.What), Teams: teamsWidth{"Full"}}
+	card := teamsCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard",
+		Version: "1.5", Text: n.Title + ": " + teamsText(n.What), Teams: teamsWidth{"Full"}}
 	card.add("", teamsRun{Text: n.Title, Size: "Large", Weight: "Bolder"})
 	for _, f := range n.Fields {
 		card.add("Small", teamsRun{Text: f.Name + ": ", Weight: "Bolder"}, teamsRun{Text: teamsText(f.Value)})
 	}
 	if n.Arguments != "" {
-		card.add("", teamsRun{Text: fitted(teamsText(n.Arguments), maxTeamsArguments, strings.Clone), Font: "Monospace"})
+		card.add("", teamsRun{Text: fitted(teamsText(n.Arguments), maxTeamsArguments, strings.Clone),
+			Font: "Monospace"})
 	}
 	if n.Link != "" {
 		card.Actions = []teamsAction{{Type: "Action.OpenUrl", Title: n.Button, URL: n.Link}}

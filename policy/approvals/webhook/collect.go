@@ -170,7 +170,8 @@ func (d *Deliverer) move(ctx context.Context, tenant, after string) error {
 		}
 		d.counters.dropped.Add(int64(dropped))
 		if dropped > 0 && !d.full.Swap(true) {
-			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "destination", d.Name(), "most", d.opts.Outbox)
+			d.opts.Log.Warn("webhook: the outbox is full, and events are dropped", "destination", d.Name(), "most",
+				d.opts.Outbox)
 		}
 		if dropped == 0 && len(wanted) > 0 {
 			d.full.Store(false)

@@ -56,7 +56,8 @@ type Store interface {
 	// another replica has moved it the error is ErrMoved. dropped is the number of events that did not fit.
 	Put(ctx context.Context, tenant, after, next string, events []Event, most int) (dropped int, err error)
 	// Lease leases due entries for a time, and returns the wait until the next one is due; 0: none.
-	Lease(ctx context.Context, most int, lease time.Duration) (taken []Entry, again time.Duration, sizes Sizes, err error)
+	Lease(ctx context.Context, most int, lease time.Duration) (taken []Entry, again time.Duration, sizes Sizes,
+		err error)
 	// Done removes an entry.
 	Done(ctx context.Context, id string) error
 	// Reschedule releases an entry until wait has passed, with its attempts, unless its lease has ended.

@@ -34,7 +34,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	fs.SetOutput(stderr)
 	port := fs.Int("port", 0, "web.grpc_port: the `port` on loopback; 0, or a port in use: a random one")
 	dir := fs.String("dir", "", "`directory` of the recorded sessions; default in memory")
-	agents := fs.String("agents", "", "`address` that agents dial, which published engines cannot set; default localhost")
+	agents := fs.String("agents", "",
+		"`address` that agents dial, which published engines cannot set; default localhost")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -60,7 +60,8 @@ type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
 	May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
-	Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(capability, tool string) byte) ([sha256.Size]byte,
+	Fingerprint(ctx context.Context, caller *tenant.Identity,
+		hints func(capability, tool string) byte) ([sha256.Size]byte,
 		error)
 }
 

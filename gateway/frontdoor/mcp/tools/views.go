@@ -146,7 +146,8 @@ func (s *views) join(caller *tenant.Identity) *view {
 		return v
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	v := &view{key: key, caller: *caller, streams: 1, due: make(chan struct{}, 1), stop: cancel, ended: make(chan struct{})}
+	v := &view{key: key, caller: *caller, streams: 1, due: make(chan struct{}, 1), stop: cancel,
+		ended: make(chan struct{})}
 	s.all[key] = v
 	s.changes.add(v)
 	go func() { // ends when the last stream leaves
