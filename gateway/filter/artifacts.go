@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// NamedArtifacts are all the artifacts that a call names: in its arguments, its configuration and its context.
+// NamedArtifacts returns all artifacts that a call names: in its arguments, its configuration and its context.
 func NamedArtifacts(m *Peeked, c *call.Call) ([]string, *call.Refusal) {
 	ids, err := dialect.NamedAll(m.Args)
 	if err != nil {
@@ -28,11 +28,11 @@ func NamedArtifacts(m *Peeked, c *call.Call) ([]string, *call.Refusal) {
 	return ids, nil
 }
 
-// TheArguments begins the message of what is wrong with them.
+// TheArguments begins messages about invalid arguments.
 const TheArguments = "the arguments"
 
-// Ambiguous returns the rejection of a call that brings JSON which two decoders could read differently. invalid is the
-// reason where no decoder takes it.
+// Ambiguous returns the rejection of a call with JSON that two decoders could read differently. invalid is the reason
+// for JSON that no decoder accepts.
 func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	r := &call.Refusal{
 		Kind: call.InvalidArgument, Reason: invalid, Message: what + ": " + err.Error(),
@@ -54,8 +54,8 @@ func Ambiguous(c *call.Call, what, invalid string, err error) *call.Refusal {
 	return r
 }
 
-// InvalidArguments returns the rejection of a call whose arguments are not what its tool takes. Its metadata pointer
-// names the first value that is not.
+// InvalidArguments returns the rejection of a call whose arguments do not match the schema of its tool. The metadata
+// pointer names the first invalid value.
 func InvalidArguments(c *call.Call, err error) *call.Refusal {
 	r := Ambiguous(c, TheArguments, "ARGUMENTS_INVALID", err)
 	var at *toolschema.Violation
@@ -65,6 +65,6 @@ func InvalidArguments(c *call.Call, err error) *call.Refusal {
 	return r
 }
 
-// TooManyArtifacts is the rejection of a call that names more artifacts than it may.
+// TooManyArtifacts rejects a call that names too many artifacts.
 var TooManyArtifacts = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARTIFACTS_INVALID",
 	Message: "the arguments name more than 64 artifacts, or one by an id that is longer than 512 bytes"}

@@ -15,100 +15,101 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Call is what several filters share of one call while it passes. Each other thing that a filter remembers is its own
-// state. A Call belongs to its stream from the request headers to the end, and is used again after that.
+// Call is the part of a call's state that several filters share. Everything else is the state of a single filter. A
+// Call belongs to its stream from the request headers to the end, and is reused after that.
 type Call struct {
 	Stream    Stream
 	Info      call.Call     // method and path; tenant, user and agent; capability, tool and session
-	Spoken    dialect.Entry // the RPC of Stream: the translator makes another RPC of some calls
+	Spoken    dialect.Entry // RPC of Stream; the translator replaces the RPC of some calls
 	Client    Client
 	RequestID string
 	Principal Principal
-	Message   relay.Message // the first, while a filter looks at it
-	Peeked    *Peeked       // of that message, until the call waits or has its answer; nil means it was not read
+	Message   relay.Message // the first message, while a filter reads it
+	Peeked    *Peeked       // fields of Message, until the call waits or has its answer; nil means not read
 
-	Fleet     *router.Fleet // nil means it is not known yet
-	Deadline  time.Duration // since the start; 0 before the fleet is known
+	Fleet     *router.Fleet // nil until it is resolved
+	Deadline  time.Duration // since the start; 0 until the fleet is resolved
 	Artifacts Artifacts
 	Decision  Decision
-	Shadowed  string // the limit that would have rejected the call, were it in force; "" if there is none
+	Shadowed  string // the limit in shadow mode that would have rejected the call; empty means none
 
-	Pin      affinity.Answer // the backend of its session or artifact
-	Endpoint *router.Backend // of the attempt; nil means none was picked yet
+	Pin      affinity.Answer // backend of the session or artifact
+	Endpoint *router.Backend // of the attempt; nil until one is picked
 	Attempt  Attempt
 
 	Span  *tracing.Span     // nil means the call is not traced
-	Trace telemetry.TraceID // that it belongs to, also where it is not traced here
+	Trace telemetry.TraceID // trace of the call, also if this gateway does not trace it
 	Marks
-	ShedBy  string            // limit for which it was shed; empty means it was not
-	Outcome telemetry.Outcome // of the tool, as its answer says
-	held    uint16            // see Held, in units of heldUnit: each open stream has one
+	ShedBy  string            // limit because of which the call was shed; empty means none
+	Outcome telemetry.Outcome // of the tool, from the response
+	held    uint16            // see Held, in units of heldUnit; small because each open stream has one
 	Reason  string            // of the gateway's rejection
 
 	answer Answer
-	words  []byte // the memory of strings that Keep has made
+	words  []byte // memory of the strings that Keep returns
 }
 
-// heldUnit is the unit of the time for which calls wait for people, 10 min at most.
+// heldUnit is the resolution of Held, which is at most 10 min.
 const heldUnit = 10 * time.Millisecond
 
-// Hold notes how long the call waited for a person's answer.
+// Hold records how long the call waited for a person's answer.
 func (c *Call) Hold(d time.Duration) { c.held = uint16(min(max(d/heldUnit, 0), math.MaxUint16)) }
 
 // Held returns how long the call waited for a person's answer.
 func (c *Call) Held() time.Duration { return time.Duration(c.held) * heldUnit }
 
-// Artifacts are those that a call names, unless its Principal says that they are not known yet.
+// Artifacts lists the artifacts that a call names, unless its Principal says that they are not known yet.
 type Artifacts struct{ IDs []string }
 
-// Marks are what filters have noted of a call.
+// Marks holds what filters have recorded about a call.
 type Marks struct {
-	Keyed    bool // it has an idempotency key
-	Replayed bool // it got a stored response
-	Audited  bool // it has a place in the audit log
-	Shed     bool // rejected, as the process has too much to do
-	InFlight bool // counted so for fleet and tenant
+	Keyed    bool // has an idempotency key
+	Replayed bool // received a stored response
+	Audited  bool // has a reservation in the audit log
+	Shed     bool // rejected because of overload
+	InFlight bool // counted as in flight for its fleet and tenant
 }
 
-// Decision is what was decided about a call.
+// Decision is the authorization decision of a call.
 type Decision struct {
 	policy.Decision
 	Made     bool
-	Repeats  bool          // it has redeemed an approval for which an earlier call was made
-	Approval string        // its id, or of the one that is missing
-	Redeemed *call.Refusal // of a call with an idempotency key whose approval is used: by an earlier one, perhaps
+	Repeats  bool   // the call has redeemed an approval that was created for an earlier call
+	Approval string // id of the approval that was used or is missing
+	// for a call with an idempotency key whose approval is already redeemed, perhaps by an earlier call with the key
+	Redeemed *call.Refusal
 }
 
-// Attempt is what filters share of a call's attempts.
+// Attempt is the state of a call's attempts that filters share.
 type Attempt struct {
-	Tried      *router.Tried   // where earlier ones did not start, or were lost
-	Directed   *router.Backend // where this one has to go; nil means pick decides
-	Past       uint8           // attempts that are over
-	Mode       dialect.Mode    // how the call gets to a backend of another dialect
-	Progress   call.Progress   // of the call with all its attempts. The driver owns it
-	Translated bool            // into the dialect of a backend
-	Address    string          // of the backend that a call of the gateway's own is for; empty means pick decides
+	Tried      *router.Tried   // backends where earlier attempts did not start, or were lost
+	Directed   *router.Backend // required backend; nil means pick decides
+	Past       uint8           // number of finished attempts
+	Mode       dialect.Mode    // conversion for a backend of another dialect
+	Progress   call.Progress   // of the call with all its attempts; owned by the driver
+	Translated bool            // to the dialect of a backend
+	Address    string          // required backend of the gateway's own call; empty means pick decides
 }
 
-// Answer is what a filter has ended its call with: a rejection, an upstream, a server in the process or a message.
+// Answer is how a filter has ended its call: by a rejection, an upstream, a server in the process or a message.
 type Answer struct {
 	Refusal  *call.Refusal
 	Upstream *relay.Upstream
 	Server   Server
-	Served   *Served // by Server
+	Served   *Served // the call, for Server
 	Message  []byte
 }
 
-// Server answers calls in the process, by local streams.
+// Server serves calls in the process, over local streams.
 type Server func(*relay.ServerStream) relay.Status
 
-// Reject ends a call with the gateway's own "no".
+// Reject ends a call with a refusal of the gateway.
 func (c *Call) Reject(refusal *call.Refusal) Step {
 	c.answer.Refusal = refusal
 	return Stop
 }
 
-// ContinueUnless continues, or rejects where there is a refusal.
+// ContinueUnless rejects the call if refusal is not nil, and continues otherwise.
 func (c *Call) ContinueUnless(refusal *call.Refusal) Step {
 	if refusal != nil {
 		return c.Reject(refusal)
@@ -116,19 +117,19 @@ func (c *Call) ContinueUnless(refusal *call.Refusal) Step {
 	return Continue
 }
 
-// Reply ends a call with one message.
+// Reply ends a call with a single response message.
 func (c *Call) Reply(msg []byte) Step {
 	c.answer.Message = msg
 	return Stop
 }
 
-// Forward asks the driver to send a call to an upstream.
+// Forward makes the driver send a call to an upstream.
 func (c *Call) Forward(u *relay.Upstream) Step {
 	c.answer.Upstream = u
 	return Stop
 }
 
-// Metrics are those of the call's fleet; nil means that is not known.
+// Metrics returns the metrics of the call's fleet; nil if the fleet is not known.
 func (c *Call) Metrics() *telemetry.CapabilityMetrics {
 	if c.Fleet == nil {
 		return nil
@@ -137,14 +138,14 @@ func (c *Call) Metrics() *telemetry.CapabilityMetrics {
 	return m
 }
 
-// Answer is how the filter that stopped has ended the call. It is for the driver.
+// Answer returns how the filter that stopped has ended the call. Only the driver may call it.
 func (c *Call) Answer() *Answer { return &c.answer }
 
-// wordsKept is how many bytes of names a call has room for: enough for most calls, and little, as an open stream holds
-// it for all its life.
+// wordsKept is the initial capacity for strings, in bytes. It is enough for most calls, and small because an open
+// stream holds it for its lifetime.
 const wordsKept = 128
 
-// Reset empties a call for the next one. It keeps the room for words.
+// Reset clears a call for reuse. It keeps the memory for strings.
 func (c *Call) Reset() {
 	words := c.words[:0]
 	if cap(words) > wordsKept {
@@ -153,8 +154,8 @@ func (c *Call) Reset() {
 	*c = Call{words: words}
 }
 
-// Keep copies a word into the call's own memory. The bytes are never moved once a string points at them: a full
-// buffer is left to the strings that use it.
+// Keep copies a string into the call's own memory. The bytes never move once a string refers to them: a full buffer is
+// left to its strings, and a new one is allocated.
 func (c *Call) Keep(word string) string {
 	if word == "" {
 		return ""
@@ -171,8 +172,8 @@ func (c *Call) Keep(word string) string {
 	return unsafe.String(&c.words[at], len(word))
 }
 
-// Scratch is memory of the call's, to be used until the next Keep.
+// Scratch returns memory of the call, which is valid until the next Keep.
 func (c *Call) Scratch() []byte { return c.words[len(c.words):] }
 
-// View is bytes as a string, which must not outlive them or see them changed.
+// View returns bytes as a string. The bytes must not change during the lifetime of the string.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

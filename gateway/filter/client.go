@@ -7,22 +7,23 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Client is where a call comes from.
+// Client describes the client of a call.
 type Client struct {
-	Address  string           // IP address; "" where it is not known
-	At       *tenant.Listener // where it came in; nil means the public port, or the process itself
-	Peer     *tenant.Peer     // of the connection's certificate; nil means none
-	Protocol call.Protocol    // of the call, or of the request that a front door makes it for
-	Told     bool             // by a trusted proxy, which also says what the client asked it for:
+	Address  string           // IP address; empty if unknown
+	At       *tenant.Listener // listener; nil means the public port, or the process itself
+	Peer     *tenant.Peer     // from the certificate of the connection; nil means none
+	Protocol call.Protocol    // of the call, or of the HTTP request that a front door makes it for
+	Told     bool             // a trusted proxy named the client, and forwards the fields below
 	Proto    string
 	Host     string
 	Port     string
-	// the front doors' decision on a new trace, zero being none; nil means nothing is decided
+	// Drawn is the front doors' sampling decision for a new trace; the zero TraceID means not sampled, nil means
+	// undecided.
 	Drawn *telemetry.TraceID
 }
 
-// Tell writes for the backend what a trusted proxy said. It is the last word on these headers: what clients say of
-// them goes no further.
+// Tell sends the backend what a trusted proxy said about the client. Headers of clients themselves are never
+// forwarded.
 func (o *Client) Tell(s Headers) {
 	if !o.Told {
 		return

@@ -1,5 +1,5 @@
-// Package filter is what the filters of the chain are written against: a Filter decides one thing about calls, and a
-// Call is what several filters share of one.
+// Package filter defines the interfaces of filters: a Filter makes one decision about calls, and a Call is the state
+// that several filters share.
 //
 //	filter.go      Filter, its steps, and the result that Done gets
 //	call.go        Call, and how a filter rejects, answers or serves one
@@ -10,6 +10,6 @@
 //	hold.go        memory for messages of calls that wait
 //	rejections.go  rejections that several filters share
 //
-// The filters with state are folders below. Their order stands in gateway/chain.go alone, and the driver of the gateway
-// calls them. The package decides nothing, and no filter imports another one.
+// The filters with state are folders below. Their order stands in gateway/chain.go alone, and the driver of the
+// gateway calls them. The package decides nothing, and no filter imports another one.
 package filter

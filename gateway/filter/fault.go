@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// OwnFault reports whether a connection could not be made because of this machine.
+// OwnFault reports whether a connection failed because of this machine.
 func OwnFault(err error) bool {
 	for _, known := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.EADDRNOTAVAIL} {

@@ -2,24 +2,24 @@ package filter
 
 import "github.com/capgate/capgate/router"
 
-// Metadata that calls are routed and decided by.
+// Metadata for routing and authorization.
 const (
 	CapabilityHeader = "x-capability-id"
 	RequestIDHeader  = "x-request-id"
-	SessionHeader    = "x-session-id" // of a call whose message names none
-	UserHeader       = "x-user-id"    // believed as far as the credential may assert it
+	SessionHeader    = "x-session-id" // of a call whose message names no session
+	UserHeader       = "x-user-id"    // accepted as far as the credential may assert it
 
-	// TenantHeader and OwnSessionHeader have TenantKey and OwnSession of the call, for code in the process that stands
-	// for a backend. A caller's headers of these names, and of RestHeader, are removed.
+	// TenantHeader and OwnSessionHeader carry TenantKey and OwnSession of the call to code in the process that stands
+	// for a backend. Client headers of these names, and of RestHeader, are removed.
 	TenantHeader     = "x-capgate-tenant"
 	OwnSessionHeader = "x-capgate-own-session"
-	// RestHeader is there for a call over MCP. An MCP server's result then has all that the server says
+	// RestHeader is set for a call over MCP. The result of an MCP server then has all fields that the server sent
 	// (localgrpc.SetRest).
 	RestHeader = "x-capgate-rest"
 )
 
-// RoutingKey is everything in a call that names its capability. message is what the first message says, "" before it
-// was read.
+// RoutingKey returns everything in a call that names its capability. message is the capability in the first message;
+// empty before it is read.
 func (c *Call) RoutingKey(message string) router.Key {
 	metadata, _ := c.Stream.Header(CapabilityHeader)
 	k := router.Key{Metadata: metadata, Message: message, Authority: c.Stream.Authority(), Service: c.Info.Service}

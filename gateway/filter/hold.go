@@ -2,16 +2,17 @@ package filter
 
 import "github.com/capgate/capgate/internal/lib/fairshare"
 
-// holdCost is what a call that waits takes besides its message, in bytes.
+// holdCost is the memory that a waiting call takes besides its message, in bytes.
 const holdCost = 4 << 10
 
-// Hold is memory for the message of a call that waits.
+// Hold is a reservation of memory for the message of a waiting call.
 type Hold struct {
 	account *fairshare.Account
 	bytes   int64
 }
 
-// NewHold reserves memory for bytes of a call's message until Release; nil means the call's owner has no more.
+// NewHold reserves memory for bytes of a call's message until Release. It returns nil if the call's owner has no more
+// memory.
 func NewHold(c *Call, pool *fairshare.Pool, bytes int) *Hold {
 	h := &Hold{pool.Of(c.Principal.Owner()), int64(bytes + holdCost)}
 	if !h.account.Reserve(h.bytes) {
@@ -20,5 +21,5 @@ func NewHold(c *Call, pool *fairshare.Pool, bytes int) *Hold {
 	return h
 }
 
-// Release gives the memory back.
+// Release releases the memory.
 func (h *Hold) Release() { h.account.Release(h.bytes) }

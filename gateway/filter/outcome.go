@@ -5,7 +5,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// OutcomeOf returns the outcome of a tool, as its response has told a scanner.
+// OutcomeOf returns the outcome of a tool from a scanner of its response.
 func OutcomeOf(s *dialect.Scanner) telemetry.Outcome { return outcomes[s.Outcome()] }
 
 var outcomes = [...]telemetry.Outcome{

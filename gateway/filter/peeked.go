@@ -9,30 +9,30 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// Peeked are the fields of the first message that only matter while the call is decided. The slices are parts of the
+// Peeked holds the fields of the first message that matter only while the call is decided. The slices are parts of the
 // message.
 type Peeked struct {
-	Read       bool   // the message was read; else nothing is known of it
-	Capability string // part of the message, too
+	Read       bool   // the message was read; otherwise the other fields are unknown
+	Capability string // also a part of the message
 	Args       []byte
-	Config     []byte // secrets: looked at only where that is asked for, and never kept
-	Legacy     []byte // the whole message, in the legacy dialect; a clone has Context instead
+	Config     []byte // secret: read only on demand, and never kept
+	Legacy     []byte // the whole message in the legacy dialect; a clone has Context instead
 	Context    []dialect.ContextEntry
 	Thread     []byte
-	Artifact   []byte // that is to be downloaded
+	Artifact   []byte // artifact to download
 	Held       *Hold  // of a clone; nil means the fields are parts of the message
 }
 
-// peekedPool has those that no call needs now. A call has one only for a moment.
+// peekedPool holds unused Peeked values. A call needs one only briefly.
 var peekedPool = sync.Pool{New: func() any { return new(Peeked) }}
 
-// SetPeeked gives a call its peeked fields, until it waits or has its answer.
+// SetPeeked sets the peeked fields of a call. They are valid until it waits or has its answer.
 func (c *Call) SetPeeked(m *Peeked) {
 	c.Peeked = peekedPool.Get().(*Peeked)
 	*c.Peeked = *m
 }
 
-// Fields returns the peeked fields of a call, as far as its message was read.
+// Fields returns the peeked fields of a call. If its message was not read, Read is false.
 func (c *Call) Fields() Peeked {
 	if c.Peeked == nil {
 		return Peeked{}
@@ -40,7 +40,7 @@ func (c *Call) Fields() Peeked {
 	return *c.Peeked
 }
 
-// ForgetMessage lets go of the first message, which is part of a buffer, or of the copy that the call has of it.
+// ForgetMessage releases the first message, which is part of a buffer, or the call's copy of it.
 func (c *Call) ForgetMessage() {
 	c.Message = relay.Message{}
 	m := c.Peeked
@@ -54,11 +54,10 @@ func (c *Call) ForgetMessage() {
 	}
 }
 
-// contextCost is what an entry of a context takes besides its bytes: there may be one for each four bytes of a
-// message.
+// contextCost is the memory of a context entry besides its bytes. A message may have one entry for each four bytes.
 const contextCost = 96
 
-// Size is how many bytes a call brings that may have to be kept until it is decided.
+// Size returns the number of bytes that may have to be kept until the call is decided.
 func (m *Peeked) Size() int {
 	n := len(m.Args) + len(m.Config) + len(m.Thread)
 	for _, e := range m.Entries() {
@@ -67,7 +66,7 @@ func (m *Peeked) Size() int {
 	return n
 }
 
-// Entries are what a legacy context has that other dialects have no field for.
+// Entries returns the entries of a legacy context that other dialects have no field for.
 func (m *Peeked) Entries() []dialect.ContextEntry {
 	if m.Legacy == nil {
 		return m.Context
@@ -75,7 +74,7 @@ func (m *Peeked) Entries() []dialect.ContextEntry {
 	return dialect.LegacyContext(m.Legacy)
 }
 
-// Clone returns the same in memory of its own: the message is part of a buffer.
+// Clone returns a copy with its own memory, which outlives the buffer of the message.
 func (m *Peeked) Clone() Peeked {
 	own := *m
 	own.Capability, own.Artifact = strings.Clone(m.Capability), bytes.Clone(m.Artifact)
@@ -87,7 +86,7 @@ func (m *Peeked) Clone() Peeked {
 	return own
 }
 
-// Wipe leaves nothing behind of what may be secret. It is for a clone.
+// Wipe clears all fields that may be secret. It must only be called on a clone.
 func (m *Peeked) Wipe() {
 	clear(m.Config)
 	m.Config = nil
@@ -97,7 +96,7 @@ func (m *Peeked) Wipe() {
 	m.Context = nil
 }
 
-// Forget wipes a clone and gives its memory back.
+// Forget wipes a clone and releases its memory.
 func (m *Peeked) Forget() {
 	m.Held.Release()
 	m.Wipe()

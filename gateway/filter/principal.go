@@ -5,23 +5,23 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Principal is what is known of the caller besides the names in Call.Info.
+// Principal describes the caller, besides the names in Call.Info.
 type Principal struct {
-	Settings *tenant.Settings         // of its tenant; nil means there are no tenants
-	Metrics  *telemetry.TenantMetrics // of its tenant; nil for the gateway itself, and where the tenant is not known
+	Settings *tenant.Settings         // of the tenant; nil means there are no tenants
+	Metrics  *telemetry.TenantMetrics // of the tenant; nil for the gateway itself, and if the tenant is unknown
 	Scopes   tenant.Scopes
-	Asserts  tenant.Asserts // what it may say of itself, also in a message
-	// ArtifactsUnread says that Call.Artifacts, which Bound is about, are not known yet: the message takes long to
-	// read.
+	Asserts  tenant.Asserts // names that the caller may assert, also in a message
+	// ArtifactsUnread is true if Call.Artifacts is not known yet because the message takes long to read. Only Bound
+	// depends on them.
 	ArtifactsUnread bool
 
-	Person   *tenant.Person   // of a token or a session; nil means none
-	Subject  string           // user of a token whose holder named another user; empty means none
-	Validity tenant.Validity  // of a token or a certificate; nil means none
-	Only     *tenant.Download // the one thing that the call may be; nil means anything
+	Person   *tenant.Person   // from a token or a session; nil means none
+	Subject  string           // of a token whose holder named another user; empty means none
+	Validity tenant.Validity  // of a token or a certificate; nil means unlimited
+	Only     *tenant.Download // the only call that is allowed; nil means any
 }
 
-// Owner is whose a call's memory is: its tenant's, or the only one's.
+// Owner returns the owner of a call's memory: its tenant, or the only one.
 func (p *Principal) Owner() string {
 	if p.Settings == nil {
 		return tenant.Default
@@ -29,7 +29,7 @@ func (p *Principal) Owner() string {
 	return p.Settings.ID
 }
 
-// UID is that of its tenant; empty means there are no tenants, or it is one of the file.
+// UID returns the UID of the tenant; empty if there are no tenants, or for a tenant of the file.
 func (p *Principal) UID() string {
 	if p.Settings == nil {
 		return ""
@@ -37,6 +37,6 @@ func (p *Principal) UID() string {
 	return p.Settings.UID()
 }
 
-// Bound says that a call may name no artifacts but those that its tenant uploaded or was told of, in whatever dialect:
-// backends of another dialect may get it translated.
+// Bound reports whether a call may only name artifacts that its tenant uploaded or received, in any dialect: it may be
+// translated for a backend of another dialect.
 func (p *Principal) Bound() bool { return p.Settings != nil }

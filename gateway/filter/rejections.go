@@ -9,10 +9,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// RetryLater is when a client may try again whose call was shed.
+// RetryLater is the retry time for the client of a shed call.
 const RetryLater = time.Second
 
-// The rejections that several filters share.
+// Rejections that several filters share.
 var (
 	OverFairShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
 		Message: "the gateway has more to do than it can, and this tenant more than its share of it"}
@@ -32,21 +32,21 @@ var (
 			"of its context otherwise than by metadata"}
 	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
-	// AttemptLost is for a call whose backend failed it and may have carried it out, and that got no other one.
+	// AttemptLost rejects a call whose backend failed and may have carried it out, and that had no other attempt.
 	AttemptLost = &call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST", Progress: call.Sent,
 		Message: "the backend failed, and the call was not given to another one; the call may have been carried out"}
-	// CallOver is for a call that goes on although its caller has its answer.
+	// CallOver rejects a call that continues although its client already has an answer.
 	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 )
 
-// Limits of overload, beside those of package overload.
+// Limits of overload, in addition to those of package overload.
 const (
-	ByPools  = "pools"  // memory that an owner may hold
-	ByBodies = "bodies" // the same of bodies at the front doors
-	ByQueue  = "queue"  // requests that wait at the front doors
+	ByPools  = "pools"  // memory of an owner
+	ByBodies = "bodies" // request bodies at the front doors, of an owner
+	ByQueue  = "queue"  // waiting requests at the front doors
 )
 
-// OutOfMemory returns the rejection of a call for whose owner the gateway has no memory left. The call counts as shed.
+// OutOfMemory returns the rejection of a call whose owner has no memory left. The call counts as shed.
 func (c *Call) OutOfMemory() *call.Refusal {
 	c.Shed, c.ShedBy = true, ByPools
 	switch {
@@ -58,19 +58,20 @@ func (c *Call) OutOfMemory() *call.Refusal {
 	return Overloaded
 }
 
-// TooMany returns the rejection of a caller with as many requests that wait, or as much memory, as it may have.
+// TooMany returns the rejection of a caller that has reached its limit of waiting requests, or of memory.
 func TooMany(who tenant.Identity) *call.Refusal {
-	if who.Settings == nil { // there are no others, or it is not known who that is
+	if who.Settings == nil { // there is only one tenant, or it is unknown
 		return Overloaded
 	}
 	return OverFairShare
 }
 
-// retryUnreachable is told to callers of a fleet that could not be reached: about the time in which health notices.
+// retryUnreachable is the retry time for callers of an unreachable fleet: about the time until health detects a
+// change.
 const retryUnreachable = time.Second
 
-// Unreachable returns the rejection of a call that no backend took. It provably did not start, so that the caller may
-// try again.
+// Unreachable returns the rejection of a call that no backend accepted. It provably did not start, so that the client
+// may retry.
 func Unreachable(f *router.Fleet) *call.Refusal {
 	r := &call.Refusal{
 		Kind:     call.Unavailable,

@@ -5,18 +5,18 @@ import (
 	"encoding/base32"
 )
 
-// OwnSession returns the name of the session of all calls of a principal that name none: one for each user, agent and
-// credential. It tells nothing about them.
+// OwnSession returns the name of the session shared by all calls of a principal that name none: one for each user,
+// agent and credential. The name reveals nothing about them.
 func (c *Call) OwnSession() string {
 	h := sha256.New()
 	for _, part := range [...]string{c.Info.User, c.Info.Agent, c.Info.Key} {
-		sum := sha256.Sum256([]byte(part)) // of equal length, so that parts cannot be shifted
+		sum := sha256.Sum256([]byte(part)) // of equal length, so that the boundaries of parts are unambiguous
 		h.Write(sum[:])
 	}
 	return "own:" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:20])
 }
 
-// TenantKey returns a name of the caller's tenant that no other tenant has, not even a later one with the same id.
+// TenantKey returns a name of the caller's tenant that is unique, also compared to a later tenant with the same id.
 func (c *Call) TenantKey() string {
 	if uid := c.Principal.UID(); uid != "" {
 		return c.Info.Tenant + "/" + uid

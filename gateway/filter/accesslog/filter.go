@@ -10,13 +10,13 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Config is for a Filter. Recorder and Quiet are needed.
+// Config configures a Filter. Recorder and Quiet are required.
 type Config struct {
 	Recorder *telemetry.Recorder
-	Audit    *audit.Log              // nil means none
-	Quiet    func(at time.Time) bool // says whether the line of a call that was shed is to be left out
+	Audit    *audit.Log              // optional
+	Quiet    func(at time.Time) bool // reports whether the log line of a shed call is omitted
 	Gateway  bool                    // the calls are made by the gateway itself
-	// of the last calls; nil means none. Behind an interface, each record would be garbage
+	// Recent lists the last calls; optional. It is not an interface, so that records are not allocated.
 	Recent *recent.Log
 }
 
@@ -37,7 +37,8 @@ func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 	f.Record(&rec, c.Audited)
 }
 
-// Record records a call, or a request that became none. reserved says whether it has a place in the audit log.
+// Record records a call, or a request that was rejected before it became a call. reserved is true if its audit record
+// is reserved.
 func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	rec.Quiet = rec.Shed && f.cfg.Quiet(rec.Started)
 	f.cfg.Recorder.Record(rec)
@@ -59,7 +60,7 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	}
 }
 
-// recordOf is what is to be recorded of a call that ended with r.
+// recordOf returns the record of a call that ended with r.
 func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
 		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,

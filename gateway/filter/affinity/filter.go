@@ -6,21 +6,21 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Resolver finds the backends of sessions and artifacts, as *affinity.Resolver does.
+// Resolver looks up the backends of sessions and artifacts. *affinity.Resolver implements it.
 type Resolver interface {
-	// Lookup answers from memory, and must not block.
+	// Lookup looks in memory. It must not block.
 	Lookup(*affinity.Query) (a affinity.Answer, known bool)
-	// Resolve asks the store, and calls done from another goroutine.
+	// Resolve looks in the store, and calls done from another goroutine.
 	Resolve(q affinity.Query, done func(affinity.Answer))
 }
 
-// State is what is remembered of a lookup.
+// State is the state of a lookup.
 type State struct {
-	answered bool // by the store: Call.Pin is the answer
+	answered bool // the store has set Call.Pin
 }
 
-// Filter finds the backend that a call has to go to, if there is one: that of its session, or of an artifact that it
-// names. It does so at once where memory has the answer, as it has in the steady state.
+// Filter looks up the backend that a call must use: that of its session, or of an artifact that it names. In the
+// steady state the lookup is from memory.
 type Filter struct{ resolver Resolver }
 
 // New returns a Filter.
@@ -62,7 +62,7 @@ func sessionOf(c *filter.Call) string {
 	return c.Info.Session
 }
 
-// Done implements filter.Filter. A pin holds from the first call that was forwarded.
+// Done implements filter.Filter. The first forwarded call makes a pin permanent.
 func (Filter) Done(c *filter.Call, _ *State, r *filter.Result) {
 	if r.Final && r.Forwarded > 0 {
 		c.Pin.Pinned.MarkUsed()

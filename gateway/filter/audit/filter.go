@@ -5,20 +5,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Log has places for records, as *audit.Log does.
+// Log reserves records. *audit.Log implements it.
 type Log interface {
-	// Reserve keeps a place for the record of one call; false: there is none.
+	// Reserve reserves the record of one call. It returns false if there is no room.
 	Reserve() bool
 }
 
-// Filter sees to it that there is a place for the record of a call that goes on.
+// Filter reserves the audit record of a call that continues.
 type Filter struct{ log Log }
 
 // New returns a Filter. A nil log records nothing.
 func New(log Log) Filter { return Filter{log} }
 
-// Check reserves a place for the call's record, which the access log uses or gives back. It rejects the call where
-// there is none.
+// Check reserves the call's record, which the access log writes or releases. It rejects the call if there is no room.
 func (f Filter) Check(c *filter.Call) *call.Refusal {
 	if f.log == nil {
 		return nil

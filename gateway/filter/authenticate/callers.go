@@ -15,35 +15,35 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// maxStrangers is how many calls wait at once until it is known who makes them. An address leaves room for others.
+// maxStrangers is the maximum number of calls that wait for authentication. An address may not use all of it.
 const maxStrangers = 10_000
 
-// lookupPatience is how long a call waits for one answer of the store.
+// lookupPatience is the timeout of one lookup in the store.
 const lookupPatience = 5 * time.Second
 
-// Authenticator says who calls.
+// Authenticator authenticates callers.
 type Authenticator interface {
-	// Lookup answers from memory, and must not block: it runs on a connection's reader. The strings of the
-	// credentials are parts of the call's headers; User and Agent of the answer may be parts of them, Tenant and Key
-	// may not. Where it does not know, Authenticate does.
+	// Lookup authenticates from memory. It must not block, because it runs on a connection's reader. The strings of
+	// the credentials are parts of the call's headers; so may be User and Agent of the result, but not Tenant and Key.
+	// If known is false, the caller must use Authenticate.
 	Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal)
-	// Authenticate may wait, until ctx ends. The strings of the credentials are its own.
+	// Authenticate may wait until ctx ends. It may keep the strings of the credentials.
 	Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal)
 }
 
-// Callers finds out who calls: at once where memory knows, else beside the relay.
+// Callers authenticates callers: from memory, or beside the relay.
 type Callers struct {
 	by          Authenticator
-	signed      Authenticator   // of those who show the signature of a URL; nil means nobody may
-	credentials bool            // callers need them
-	waiting     *fairshare.Pool // calls, by the address of their client
+	signed      Authenticator   // for the signatures of URLs; nil means they are rejected
+	credentials bool            // callers need a credential
+	waiting     *fairshare.Pool // waiting calls, by client address
 	running     sync.WaitGroup
 	closing     context.Context
 	stop        context.CancelFunc
 }
 
-// NewCallers returns Callers, which are to be closed. by may be nil: every call is of tenant.Single. signed
-// authenticates those who show the signature of a URL; nil means nobody may.
+// NewCallers returns Callers. The caller must close them. If by is nil, every call belongs to tenant.Single. signed
+// authenticates by the signature of a URL; if it is nil, signatures are rejected.
 func NewCallers(by, signed Authenticator) *Callers {
 	c := &Callers{by: by, signed: signed, credentials: by != nil, waiting: fairshare.New("identities", maxStrangers)}
 	if by == nil {
@@ -56,10 +56,10 @@ func NewCallers(by, signed Authenticator) *Callers {
 // Needed reports whether callers need a credential.
 func (c *Callers) Needed() bool { return c.credentials }
 
-// NeedsAt reports whether callers need a credential at a listener; nil is the public port.
+// NeedsAt reports whether callers need a credential at a listener; nil means the public port.
 func (c *Callers) NeedsAt(at *tenant.Listener) bool { return c.credentials && !at.Anonymous() }
 
-// Lookup answers from memory.
+// Lookup authenticates from memory.
 func (c *Callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	switch {
 	case claim.Signature == "":
@@ -75,7 +75,7 @@ func (c *Callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known b
 	return who, known, refusal
 }
 
-// Authenticate may wait, until ctx ends.
+// Authenticate may wait until ctx ends.
 func (c *Callers) Authenticate(ctx context.Context, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	by := c.by
 	if claim.Signature != "" {
@@ -85,7 +85,7 @@ func (c *Callers) Authenticate(ctx context.Context, claim tenant.Credentials) (t
 	return narrow(who, claim, refusal)
 }
 
-// narrow applies the listener of a call, if it has one, to a caller that was authenticated.
+// narrow applies the settings of the call's listener to an authenticated caller.
 func narrow(who tenant.Identity, claim tenant.Credentials, refusal *call.Refusal) (tenant.Identity, *call.Refusal) {
 	if claim.At == nil || refusal != nil {
 		return who, refusal
@@ -93,7 +93,7 @@ func narrow(who tenant.Identity, claim tenant.Credentials, refusal *call.Refusal
 	return claim.At.Narrow(who, claim)
 }
 
-// ask lets a call wait until it is known whose its credentials are, or ctx ends.
+// ask starts the authentication of a call, which waits until the result is there or ctx ends.
 func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenant.Credentials) *call.Refusal {
 	place := c.waiting.Of(clientaddr.NetworkNameOf(t.Client.Address))
 	if !place.Reserve(1) {
@@ -116,8 +116,8 @@ func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenan
 	return nil
 }
 
-// Wait finds out whose credentials are that memory does not know, of a client at an address. It blocks, until ctx
-// ends.
+// Wait authenticates credentials that are not in memory, for a client at the address from. It blocks until the result
+// is there or ctx ends.
 func (c *Callers) Wait(ctx context.Context, from string, claim tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	place := c.waiting.Of(from)
 	if !place.Reserve(1) {
@@ -129,7 +129,7 @@ func (c *Callers) Wait(ctx context.Context, from string, claim tenant.Credential
 	return c.Authenticate(ctx, claim)
 }
 
-// Close ends the lookups of calls, and waits for them.
+// Close cancels the lookups of calls, and waits for them.
 func (c *Callers) Close() {
 	c.stop()
 	c.running.Wait()

@@ -6,27 +6,27 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// AgentHeader is metadata in which a caller names its agent. No backend gets it: see clientaddr.Reserved.
+// AgentHeader is metadata in which a caller names its agent. It is not forwarded, see clientaddr.Reserved.
 const AgentHeader = "x-agent-id"
 
-// SignatureHeader is metadata with the signature of a signed URL, in place of a credential. No backend gets it: see
+// SignatureHeader is metadata with the signature of a signed URL, instead of a credential. It is not forwarded, see
 // clientaddr.Reserved.
 const SignatureHeader = "x-capgate-signature"
 
-// tenantHeader is metadata in which some callers name their tenant. It is compared with that of a listener, and nothing
-// else; no backend gets it: see clientaddr.Reserved.
+// tenantHeader is metadata in which some callers name their tenant. It is only compared with the tenant of a listener,
+// and not forwarded, see clientaddr.Reserved.
 const tenantHeader = "x-tenant-id"
 
-// Headers are those of a call, or of a request that becomes one.
+// Headers is the part of a call or HTTP request that authentication reads.
 type Headers interface {
 	Header(name string) (string, bool)
 	Contradicts(name string) bool
 	DropHeader(name string)
 }
 
-// Credentials are what a call says of its caller, in parts of its headers. Where callers need credentials, they are
-// taken out of the call, whatever they are: no backend gets them. The certificate of the client's connection counts
-// where a call shows no credential.
+// Credentials returns the credentials of a call, as parts of its headers. If callers need credentials, they are
+// removed from the call, valid or not, so that no backend receives them. The client certificate is only used if the
+// call has no credential.
 func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Credentials, refusal *call.Refusal) {
 	claim.At = from.At
 	if signature, ok := s.Header(SignatureHeader); ok {
@@ -60,7 +60,7 @@ func (c *Callers) Credentials(s Headers, from *filter.Client) (claim tenant.Cred
 	return claim, refusal
 }
 
-// checkTenant rejects a call at the listener of a tenant that names another one.
+// checkTenant rejects a call at a tenant's listener that names another tenant.
 func checkTenant(s Headers, own string) *call.Refusal {
 	if named, ok := s.Header(tenantHeader); ok && (named != own || s.Contradicts(tenantHeader)) {
 		return tenant.RefuseAt(tenant.TenantPart)
@@ -68,21 +68,21 @@ func checkTenant(s Headers, own string) *call.Refusal {
 	return nil
 }
 
-// Drop takes the credentials out of a call that needs none: no backend gets them.
+// Drop removes the credentials from a call that needs none, so that no backend receives them.
 func (c *Callers) Drop(t *filter.Call) { _, _ = c.Credentials(t.Stream, &t.Client) }
 
-// showsAny is whether a call shows a credential, which is taken out of it.
+// showsAny reports whether a call has a credential, and removes it.
 func showsAny(s Headers) bool {
 	_, refusal := credentialOf(s)
 	return !showsNone(refusal)
 }
 
-// showsNone reports whether the rejection of a call's credential is that it shows none of this gateway.
+// showsNone reports whether a refusal means that the call has no credential of this gateway.
 func showsNone(refusal *call.Refusal) bool {
 	return refusal == rejectedNobody || refusal == rejectedForeign
 }
 
-// credentialOf takes the one credential of a call out of it, and keys of other services.
+// credentialOf removes the credential and the keys of other services from a call, and returns the credential.
 func credentialOf(s Headers) (string, *call.Refusal) {
 	credential, shown := tenant.ShownBy(s)
 	for _, name := range [...]string{tenant.AuthorizationHeader, tenant.APIKeyHeader} {

@@ -10,37 +10,38 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Inherited is the principal of a request that a front door makes calls for. The front door has authenticated it; the
-// calls are not authenticated again.
+// Inherited is the principal of the HTTP request that a front door makes calls for. The front door has authenticated
+// it; its calls are not authenticated again.
 type Inherited struct {
-	Identity  tenant.Identity
-	Refusal   *call.Refusal // of the credential: the call is rejected with it; nil means Identity is known
-	Signature string        // of a signed URL, which is checked in the call; empty means none
+	Identity tenant.Identity
+	// rejection of the credential, with which the call is rejected; nil means Identity is valid
+	Refusal   *call.Refusal
+	Signature string // of a signed URL, which the call checks; empty means none
 }
 
-// State is the state of a Filter while it looks a credential up.
+// State is the state of a lookup.
 type State struct {
-	Inherited *Inherited         // of a call of a front door; nil means the call's headers have the credential
-	quit      context.CancelFunc // of the lookup; nil means none
-	found     *found             // by the lookup; nil means there was none
+	Inherited *Inherited         // of a front door's call; nil means the headers have the credential
+	quit      context.CancelFunc // cancels the lookup; nil means none
+	found     *found             // result of the lookup; nil means none yet
 }
 
-// found is what a lookup came to.
+// found is the result of a lookup.
 type found struct {
 	who     tenant.Identity
 	refusal *call.Refusal
 }
 
-// Config is for a Filter. Callers is needed.
+// Config configures a Filter. Callers is required.
 type Config struct {
 	Callers *Callers
-	// Metrics counts calls by tenant; nil means they are not counted.
+	// Metrics counts calls by tenant; optional.
 	Metrics func(tenant string) *telemetry.TenantMetrics
-	// Authenticated is called for a connection with a valid credential; nil means no callback.
+	// Authenticated is called for a connection with a valid credential; optional.
 	Authenticated func(*relay.Peer)
 }
 
-// Filter finds out who calls: by a credential where there are tenants.
+// Filter authenticates callers.
 type Filter struct{ cfg Config }
 
 // New returns a Filter.
@@ -71,7 +72,7 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 	return f.is(t, who, refusal)
 }
 
-// ask lets the call wait until it is known who makes it.
+// ask makes the call wait for authentication.
 func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Refusal {
 	var ctx context.Context
 	ctx, s.quit = context.WithCancel(f.cfg.Callers.closing)
@@ -82,7 +83,7 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 	return refusal
 }
 
-// is takes note of the caller. A call that is rejected is recorded as that one's, too.
+// is sets the caller. A rejected call is recorded with it too.
 func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
 	p := &t.Principal
 	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
@@ -100,7 +101,7 @@ func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) f
 // Done implements filter.Filter.
 func (Filter) Done(_ *filter.Call, s *State, _ *filter.Result) { s.end() }
 
-// end ends the lookup.
+// end cancels the lookup.
 func (s *State) end() {
 	if s.quit != nil {
 		s.quit()
@@ -108,5 +109,5 @@ func (s *State) end() {
 	}
 }
 
-// Self has a call be the gateway's own.
+// Self makes the gateway itself the caller.
 func Self(t *filter.Call) { t.Info.Tenant = tenant.Default }

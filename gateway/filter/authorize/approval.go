@@ -13,19 +13,20 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Approver lets people decide on calls that need an approval. Its methods may wait, until ctx ends.
+// Approver lets people decide on calls that need an approval. Its methods may wait until ctx ends.
 type Approver interface {
-	// Create finds the open approval of a call, or creates one. granted: all such calls of the session are approved.
+	// Create returns the open approval of a call, or creates one. granted is true if all such calls of the session are
+	// approved.
 	Create(context.Context, *approvals.Request) (a approvals.Approval, granted bool, refusal *call.Refusal)
-	// Redeem redeems an approval for one call, which must be the one that it was given for.
+	// Redeem redeems an approval for one call, which must be the call that it was created for.
 	Redeem(ctx context.Context, id string, r *approvals.Request) (approvals.Redemption, *call.Refusal)
-	// Release gives an approval back for a call that provably did not start.
+	// Release returns an approval of a call that provably did not start.
 	Release(context.Context, approvals.Redemption) error
-	// Wait waits until an approval is answered or over. When ctx ends it is as it was.
+	// Wait waits until an approval is answered or expired. If ctx ends first, it returns the current state.
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
 }
 
-// Describe returns the description of a tool for people, from memory; the zero value if it is not known.
+// Describe returns the description of a tool for people, from memory; the zero value means unknown.
 type Describe func(capability, tool string) Description
 
 // Description describes a tool for people.
@@ -35,38 +36,37 @@ type Description struct {
 	Schema      toolschema.Hash // of the tool
 }
 
-// Metadata in which a client names a call's approval. It goes no further.
+// Metadata in which a client names a call's approval. It is not forwarded.
 const (
-	approvalHeader = "x-approval-id"   // a person was asked about this call before
-	waitHeader     = "x-approval-wait" // the call waits for the answer, so many seconds at most
+	approvalHeader = "x-approval-id"   // the approval of an earlier call
+	waitHeader     = "x-approval-wait" // how long the call waits for the answer, in seconds
 )
 
 const (
-	// maxWaiting is how many calls wait at once for a person's answer, with maxWaitingArgs bytes of arguments each.
-	// The clients of others are told to come again.
+	// maxWaiting is the maximum number of calls that wait for people, with maxWaitingArgs bytes of arguments each.
+	// Clients of further calls must retry later.
 	maxWaiting     = 4096
 	maxWaitingArgs = 16 << 10
-	// maxApprovalWait is how long one of them waits.
+	// maxApprovalWait is the maximum wait of a call.
 	maxApprovalWait = 10 * time.Minute
-	// answerMargin is how long before its deadline such a call is told to come again.
+	// answerMargin is how long before its deadline a waiting call ends, so that its client learns of the approval.
 	answerMargin = 500 * time.Millisecond
-	// comeAgain is told to a client whose call has to be approved: looking for a person's answer more often than that
-	// makes no sense.
+	// comeAgain is the retry time of a call that needs an approval. People do not answer faster.
 	comeAgain = 5 * time.Second
 )
 
-// approvalAsk is what a client says of its call's approval.
+// approvalAsk is what a client requests about its call's approval.
 type approvalAsk struct {
 	id    string // empty means none yet
-	found bool   // an earlier call has created it
+	found bool   // created by an earlier call
 	wait  time.Duration
-	// when the wait ends at the latest, however long the decision before it takes
+	// until is the latest end of the wait, independent of the time for the decision.
 	until time.Time
-	asked func(call.Approval) (wait time.Duration) // decides on wait; nil means it is decided
+	asked func(call.Approval) (wait time.Duration) // returns the wait once an approval exists; nil means until holds
 }
 
-// readApproval reads it, of a stream that has a deadline. The id is a part of the request headers. A call whose client
-// says nothing waits as its listener or its fleet says, and keeps a quarter of its time for the tool.
+// readApproval reads the headers of a call about its approval. The id is a part of the request headers. Without
+// headers, a call waits as its listener or fleet says, but leaves a quarter of its time for the tool.
 func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c approvalAsk, refusal *call.Refusal) {
 	s := of.Stream
 	if s.Contradicts(approvalHeader) || s.Contradicts(waitHeader) {
@@ -88,7 +88,7 @@ func readApproval(of *filter.Call, asked func(call.Approval) time.Duration) (c a
 	return c, nil
 }
 
-// defaultWait is how long a call waits whose client does not say it.
+// defaultWait returns the wait of a call whose client does not request one.
 func defaultWait(c *filter.Call) time.Duration {
 	if l := c.Client.At; l != nil && l.ApprovalWait != nil {
 		return *l.ApprovalWait
@@ -119,8 +119,8 @@ func (f *Filter) create(ctx context.Context, m *request, o *result) {
 	}
 }
 
-// redeem redeems an approval. It goes on when the caller leaves: else it would not be known whether the approval is
-// used, and it could not be given back.
+// redeem redeems an approval. It continues after the caller has left; otherwise it would be unknown whether the
+// approval is used, and it could not be released.
 func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storePatience)
 	defer cancel()
@@ -135,7 +135,7 @@ func (f *Filter) redeem(ctx context.Context, m *request, id string, o *result) {
 	}
 }
 
-// await lets a call wait for the answer, if its client or its front door asks for that, or rejects it.
+// await makes a call wait for the answer, if its client or its front door requests that, or rejects it.
 func (f *Filter) await(ctx context.Context, m *request, o *result) {
 	answered := false
 	if asked := m.approval.asked; asked != nil {
@@ -150,19 +150,20 @@ func (f *Filter) await(ctx context.Context, m *request, o *result) {
 	}
 	if answered {
 		asked, held := o.asked, o.held
-		// as if it had come again: it may be blocked by now
+		// As for a retry: policies may block the call by now.
 		m.known, m.approval.id = false, asked.ID
-		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false // but what it brings was looked at
+		// but not its content, which has not changed
+		m.checked, m.schema, m.credentials, m.unnamed = false, nil, nil, false
 		*o = f.decide(ctx, m)
 		o.asked, o.held = asked, held
 		return
 	}
-	if o.refusal == nil || !o.asked.Expires.IsZero() { // otherwise the refusal alone describes it
+	if o.refusal == nil || !o.asked.Expires.IsZero() { // otherwise the refusal alone describes the approval
 		o.refusal = approvalRequired(&m.call, o)
 	}
 }
 
-// wait is true when the approval is answered or over.
+// wait reports whether the approval was answered or has expired.
 func (f *Filter) wait(ctx context.Context, most time.Duration, a *approvals.Approval) bool {
 	waiting := f.waiting.Of(a.Tenant)
 	if !waiting.Reserve(1) {
@@ -179,7 +180,7 @@ func (f *Filter) wait(ctx context.Context, most time.Duration, a *approvals.Appr
 	return a.State != approvals.Pending
 }
 
-// release gives an approval back that was not made use of.
+// release returns an unused approval.
 func (f *Filter) release(use *approvals.Redemption) {
 	if use == nil {
 		return
@@ -193,11 +194,11 @@ func (f *Filter) release(use *approvals.Redemption) {
 		defer recovery.Recover("decision")
 		ctx, cancel := context.WithTimeout(context.Background(), storePatience)
 		defer cancel()
-		_ = f.cfg.Approver.Release(ctx, *use) // else it stays used
+		_ = f.cfg.Approver.Release(ctx, *use) // on error it stays used
 	})
 }
 
-// approvalRequest is what a person is asked about a call.
+// approvalRequest returns what people are shown about a call.
 func (f *Filter) approvalRequest(m *request) *approvals.Request {
 	b := &m.brought
 	r := &approvals.Request{

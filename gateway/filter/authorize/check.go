@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// maxChecks is how many calls of one tenant wait until their messages are checked.
+	// maxChecks is the maximum number of calls of one tenant that wait for a check of their messages.
 	maxChecks = 256
-	maxNamed  = 20 // tools that a rejection names
-	maxLooked = 50 // tools that are looked at for them
+	maxNamed  = 20 // tools that a rejection lists
+	maxLooked = 50 // tools that are considered for the list
 )
 
-// newChecks bounds how many messages are checked at once, beside the relay: on half the processors, so that bytes move
-// on, and fairly by tenant.
+// newChecks limits concurrent checks of messages to half the processors, so that forwarding continues, fairly by
+// tenant.
 func newChecks() *semaphore.Semaphore { return semaphore.New(runtime.GOMAXPROCS(0)/2, maxChecks) }
 
-// turn waits until a call of a tenant may be checked. done is to be called after the check.
+// turn waits until a call of a tenant may be checked. done must be called after the check.
 func (f *Filter) turn(ctx context.Context, tenant string) (done func(), refusal *call.Refusal) {
 	done, err := f.checks.Acquire(ctx, tenant)
 	switch {
 	case errors.Is(err, semaphore.ErrFull):
 		return nil, rejectedChecking
 	case err != nil:
-		return nil, rejectedDeciding // which is not sent: the call has ended
+		return nil, rejectedDeciding // not sent, because the call has ended
 	}
 	return done, nil
 }
 
-// ToolNames returns the names of the tools that a capability is known to have, from memory.
+// ToolNames returns the names of the known tools of a capability, from memory.
 type ToolNames func(capability string) []string
 
-// unknown returns the refusal of a call of a tool that its capability does not have; nil means it has the tool, or its
+// unknown returns the refusal of a call of a tool that its capability does not have; nil means the tool exists, or the
 // tools are not known.
 func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 	if f.cfg.Tools == nil || c.Method != call.Invoke && c.Method != call.StreamInvoke {
@@ -65,8 +65,8 @@ func (f *Filter) unknown(ctx context.Context, c *call.Call) *call.Refusal {
 	return toolUnknown(c, callable)
 }
 
-// near returns the tool that an unknown name is meant for; empty means none is close. To compare many names takes a
-// processor's time, so it is one of the checks.
+// near returns the tool whose name is closest to an unknown one; empty means none is close. Comparing many names takes
+// processor time, so it counts as a check.
 func (f *Filter) near(ctx context.Context, c *call.Call, all []string) (name string, refusal *call.Refusal) {
 	done, refusal := f.turn(ctx, c.Tenant)
 	if refusal != nil {
@@ -90,11 +90,11 @@ func (f *Filter) callable(ctx context.Context, c *call.Call, tool string) bool {
 	return decision.Verdict != call.Block
 }
 
-// CheckArguments says what is wrong with the arguments of a tool; nil means nothing is known to be.
+// CheckArguments checks the arguments of a tool. It returns nil if no error is known.
 type CheckArguments func(ctx context.Context, tool string, args []byte) error
 
-// ownCheck returns the check of arguments that the protocol of a fleet has, where a person or a Shield looks at the
-// call before a backend gets it; nil means none. The backend makes the same check.
+// ownCheck returns the check of arguments by the fleet's protocol, if a person or a Shield sees the call before a
+// backend does; nil means none. The backend makes the same check.
 func (f *Filter) ownCheck(ctx context.Context, m *request) CheckArguments {
 	if f.cfg.Arguments == nil || !m.brought.Read || m.decision.Verdict != call.Ask && !m.shielded {
 		return nil
@@ -104,7 +104,7 @@ func (f *Filter) ownCheck(ctx context.Context, m *request) CheckArguments {
 	return f.cfg.Arguments(ctx, m.call.Capability)
 }
 
-// check says what is wrong with a call's arguments and credentials.
+// check checks a call's arguments and credentials.
 func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
 	invokes := m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke
 	switch {

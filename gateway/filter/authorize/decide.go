@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxChecked is how many calls are checked at once, of all tenants. A flood of calls for one decision is one
-	// question, but each of them waits.
+	// maxChecked is the maximum number of calls that are checked at once, of all tenants. Equal decisions are fetched
+	// once, but each call waits.
 	maxChecked = 10_000
-	// storePatience is how long one of them waits for one answer of the store.
+	// storePatience is the timeout of one request to the store.
 	storePatience = 5 * time.Second
 )
 
@@ -28,34 +28,34 @@ type request struct {
 	call      call.Call
 	requestID string
 	span      *tracing.Span
-	brought   filter.Peeked      // the fields of its message
-	unnamed   bool               // the artifacts that it names have to be found
-	named     []string           // they, when they are
-	settings  []approvals.Sum    // what configures it is known by, once that was read
-	checked   bool               // args keep to the schema, or it does not run
-	schema    *toolschema.Schema // nil means then nobody knows it
-	shielded  bool               // a Shield judges it
-	decision  policy.Decision    // if known
-	known     bool               // decision is
-	why       string             // told to a person who is asked: the Shield's reason
+	brought   filter.Peeked      // fields of its message
+	unnamed   bool               // the artifacts that it names are not known yet
+	named     []string           // the artifacts, once known
+	settings  []approvals.Sum    // sums of its configuration, once read
+	checked   bool               // the arguments must match the schema
+	schema    *toolschema.Schema // nil with checked means unknown
+	shielded  bool               // a Shield checks it
+	decision  policy.Decision    // valid if known
+	known     bool               // decision is valid
+	why       string             // the Shield's reason, which approvers see
 	approval  approvalAsk
 
-	credentials *credentials.Names // of the configuration; nil means they are not checked
+	credentials *credentials.Names // allowed names in the configuration; nil means any
 }
 
-// isToolCall says that tool and arguments are known, so that they can be judged.
+// isToolCall reports whether tool and arguments are known, so that they can be checked.
 func (m *request) isToolCall() bool {
 	return m.brought.Read && (m.call.Method == call.Invoke || m.call.Method == call.StreamInvoke)
 }
 
-// settled says that nothing more has to be found out.
+// settled reports whether no further check is needed.
 func (m *request) settled() bool {
 	return m.known && (m.decision.Verdict == call.Block && m.decision.Level != policy.Default ||
 		m.decision.Verdict == call.Allow && !m.checked && m.credentials == nil && !m.shielded && !m.unnamed)
 }
 
-// own makes the request's words and bytes its own: the call's are those of a pooled struct, which
-// another call gets when this one ends, and the others are parts of a buffer.
+// own returns a copy with its own strings and bytes. The strings of the call are those of a pooled struct, which is
+// reused when the call ends, and the bytes are parts of a buffer.
 func (m *request) own() *request {
 	own := *m
 	c := &own.call
@@ -66,19 +66,19 @@ func (m *request) own() *request {
 	return &own
 }
 
-// result is what a check comes to. Without a refusal the call may run.
+// result is the result of a check. Without a refusal the call may run.
 type result struct {
 	decision policy.Decision
-	decided  bool                  // decision was made
-	asked    *approvals.Approval   // a person was asked, who has not answered yet
-	held     time.Duration         // for which the call waited for that person
-	use      *approvals.Redemption // of an approval, which is for this call alone
-	repeats  bool                  // that one was created for an earlier call
+	decided  bool                  // decision was fetched
+	asked    *approvals.Approval   // the unanswered approval of the call
+	held     time.Duration         // how long the call waited for a person
+	use      *approvals.Redemption // an approval redeemed for this call
+	repeats  bool                  // use was created for an earlier call
 	refusal  *call.Refusal
-	named    []string // the artifacts that the call names, where they had to be found
+	named    []string // the artifacts that the call names, if they were searched for
 }
 
-// approval returns the id of the approval that the call has, or needs.
+// approval returns the id of the approval that the call has or needs.
 func (o *result) approval() string {
 	switch {
 	case o.use != nil:
@@ -89,7 +89,7 @@ func (o *result) approval() string {
 	return ""
 }
 
-// start lets a call wait until it was checked, or ctx ends.
+// start starts the check of a call, which waits until the check ends or ctx ends.
 func (f *Filter) start(ctx context.Context, c *filter.Call, s *State, q *request) *call.Refusal {
 	held, slots := filter.NewHold(c, f.cfg.Memory, q.brought.Size()), f.slots.Of(c.Principal.Owner())
 	if held == nil {
@@ -99,7 +99,7 @@ func (f *Filter) start(ctx context.Context, c *filter.Call, s *State, q *request
 		held.Release()
 		return c.OutOfMemory()
 	}
-	own := q.own() // another variable: one that the goroutine has would be on the heap for every call
+	own := q.own() // a separate variable: one that the goroutine captures would be allocated for every call
 	p := c.Park(tracing.ForDecision)
 	f.running.Go(func() {
 		o := result{refusal: filter.Panicked}
@@ -115,8 +115,7 @@ func (f *Filter) start(ctx context.Context, c *filter.Call, s *State, q *request
 	return nil
 }
 
-// decide takes what has to be known in turn; the first that refuses the call has the
-// last word.
+// decide makes the checks in order. The first refusal ends the call.
 func (f *Filter) decide(ctx context.Context, m *request) (o result) {
 	if !m.known {
 		m.span.Wait(tracing.ForPolicy)

@@ -7,8 +7,8 @@
 //	approval.go    calls that a person has to approve: create, wait for, redeem, release
 //	rejections.go  what clients are told
 //
-// In the steady state the decision is in memory and the call goes on at once. Else a copy of its peeked fields is
-// checked in a goroutine while the call waits. An approval is given back if the call provably did not start.
+// In the steady state the decision is in memory and the call continues at once. Otherwise a goroutine checks a copy of
+// its peeked fields while the call waits. An approval is released if the call provably did not start.
 //
-// It never changes what a call says, never decides where it goes, and keeps no arguments when it has decided.
+// The filter does not change or route calls, and keeps no arguments after the decision.
 package authorize

@@ -15,62 +15,61 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// Decider says whether a call may run.
+// Decider decides whether a call may run.
 type Decider interface {
-	// Decide answers from memory, and must not block. Where it does not know, Fetch does.
+	// Decide decides from memory. It must not block. If it returns false, the caller must use Fetch.
 	Decide(*call.Call) (policy.Decision, bool)
-	// Fetch may wait until ctx ends, and no longer than a store may take for its answer.
+	// Fetch may wait until ctx ends, but at most as long as a store may take for its answer.
 	Fetch(context.Context, *call.Call) (policy.Decision, *call.Refusal)
-	// DependsOnTool says whether the decision depends on the tool of a call.
+	// DependsOnTool reports whether the decision depends on the tool of a call.
 	DependsOnTool(capability string) bool
-	// Schema is what the arguments of a tool have to keep to, if they are to be checked; nil means it is not known.
+	// Schema returns the schema of a tool's arguments; nil means unknown. checked is true if arguments must match it.
 	Schema(capability, tool string) (s *toolschema.Schema, checked bool)
-	// Credentials are those that calls may bring; nil means they may bring anything.
+	// Credentials returns the names that the configuration of calls may contain; nil means any.
 	Credentials(capability string) *credentials.Names
 }
 
-// Config is for a Filter. Decider and Memory are required.
+// Config configures a Filter. Decider and Memory are required.
 type Config struct {
 	Decider  Decider
-	Shield   Shield          // judges calls, besides Decider; nil means none does
-	Approver Approver        // asks people about calls that need an approval; nil means such calls are rejected
-	Describe Describe        // of tools, for people who are asked; nil means nothing is known
-	Tools    ToolNames       // of a capability, for clients that call another; nil means they are not known
-	Memory   *fairshare.Pool // for messages of calls that wait, by tenant
+	Shield   Shield          // checks calls in addition to Decider; optional
+	Approver Approver        // lets people approve calls; nil means calls that need an approval are rejected
+	Describe Describe        // describes tools to approvers; optional
+	Tools    ToolNames       // lists a capability's tools in rejections; optional
+	Memory   *fairshare.Pool // for messages of waiting calls, by tenant
 
-	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil:
-	// there is none, or it is not known.
+	// Arguments returns the check of arguments by the protocol of a fleet, for which it may wait until ctx ends; nil
+	// means none, or that it is not known.
 	Arguments func(ctx context.Context, capability string) CheckArguments
 }
 
-// State is the state of a call's authorization. Call.Decision has the decision.
+// State is the state of a call's authorization. The decision is in Call.Decision.
 type State struct {
-	// Asked is called if the call needs an approval, and returns how long the call waits for the answer; nil means its
-	// caller says so.
+	// Asked is called when the call needs an approval, and returns how long the call waits for the answer; nil means
+	// the client's headers say so.
 	Asked func(call.Approval) (wait time.Duration)
-	Use   *approvals.Redemption // of an approval; nil means none was redeemed
-	check *pending              // beside the relay; nil means none, or it has ended
+	Use   *approvals.Redemption // redeemed approval; nil means none
+	check *pending              // check beside the relay; nil means none, or that it has ended
 }
 
 // pending is a check beside the relay.
 type pending struct {
 	cancel context.CancelFunc
-	result *result // nil means not yet
+	result *result // nil until it is known
 }
 
-// Filter authorizes calls: at once where memory knows and nothing is to be checked, as it is in the steady state, else
-// beside the relay.
+// Filter authorizes calls: from memory if possible, as in the steady state, otherwise beside the relay.
 type Filter struct {
 	cfg     Config
-	slots   *fairshare.Pool      // calls that are checked, by tenant
-	checks  *semaphore.Semaphore // of what takes a processor's time
-	waiting *fairshare.Pool      // calls that wait for a person, by tenant
+	slots   *fairshare.Pool      // checked calls, by tenant
+	checks  *semaphore.Semaphore // limits checks that take processor time
+	waiting *fairshare.Pool      // calls that wait for people, by tenant
 	running sync.WaitGroup
-	leaving context.Context // ends when no call may wait for a person any more
+	leaving context.Context // ends when calls must no longer wait for people
 	leave   context.CancelFunc
 }
 
-// New returns a Filter, which is to be closed.
+// New returns a Filter. The caller must close it.
 func New(cfg Config) *Filter {
 	f := &Filter{
 		cfg: cfg, checks: newChecks(),
@@ -113,7 +112,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// decided goes on with a call, or rejects it, as the result says.
+// decided continues or rejects a call according to the result of the check.
 func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
 	s.Use, c.Decision = r.use, filter.Decision{Decision: r.decision, Made: r.decided, Repeats: r.repeats,
 		Approval: r.approval()}
@@ -126,7 +125,7 @@ func (f *Filter) decided(c *filter.Call, s *State, r *result) filter.Step {
 	}
 	refusal := r.refusal
 	if c.Keyed && refusal != nil && refusal.Reason == "APPROVAL_USED" {
-		c.Decision.Redeemed, refusal = refusal, nil // by the first call of its key, perhaps
+		c.Decision.Redeemed, refusal = refusal, nil // perhaps by the first call with its key
 	}
 	if refusal == nil && r.decision.Verdict == call.Block {
 		refusal = forbidden(&c.Info, r.decision)
@@ -145,7 +144,7 @@ func (f *Filter) reject(c *filter.Call, s *State, refusal *call.Refusal) filter.
 // Done implements filter.Filter.
 func (f *Filter) Done(c *filter.Call, s *State, _ *filter.Result) { f.end(c, s) }
 
-// end ends the check, and gives back an approval that was not made use of.
+// end cancels the check, and releases an unused approval.
 func (f *Filter) end(c *filter.Call, s *State) {
 	if s.check != nil {
 		s.check.cancel()
@@ -154,7 +153,7 @@ func (f *Filter) end(c *filter.Call, s *State) {
 	f.Release(c, s)
 }
 
-// Release gives a call's approval back if the call provably did not start.
+// Release releases a call's approval if the call provably did not start.
 func (f *Filter) Release(c *filter.Call, s *State) {
 	if c.Attempt.Progress == call.NotSent {
 		f.release(s.Use)
@@ -162,10 +161,10 @@ func (f *Filter) Release(c *filter.Call, s *State) {
 	s.Use = nil
 }
 
-// Leave ends all waiting for people.
+// Leave ends all waits for people.
 func (f *Filter) Leave() { f.leave() }
 
-// Close waits for the checks that run.
+// Close waits for the running checks.
 func (f *Filter) Close() {
 	f.leave()
 	f.running.Wait()

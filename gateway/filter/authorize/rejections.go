@@ -26,7 +26,7 @@ var (
 			"can be judged"}
 )
 
-// forbidden returns the end of a call that policy does not allow.
+// forbidden returns the refusal of a call that policy does not allow.
 func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	r := &call.Refusal{
 		Kind: call.PermissionDenied, Reason: "TOOL_BLOCKED", Message: "a policy blocks this tool",
@@ -44,8 +44,8 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 	return r
 }
 
-// approvalRequired returns the end of a call that a person is asked about: its caller may come
-// again with the approval's id.
+// approvalRequired returns the refusal of a call that needs an approval. The client may repeat the call with the
+// approval's id.
 func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
 	r.Metadata["approval"] = o.asked.ID
@@ -61,7 +61,7 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	return r
 }
 
-// schemaUnknown returns the end of a call whose arguments have to be checked before the tools of the capability are
+// schemaUnknown returns the refusal of a call whose arguments must be checked while the capability's tools are not
 // known.
 func schemaUnknown(c *call.Call) *call.Refusal {
 	return &call.Refusal{
@@ -71,8 +71,7 @@ func schemaUnknown(c *call.Call) *call.Refusal {
 	}
 }
 
-// toolUnknown returns the end of a call of a tool that the capability does not have. It names those that the caller
-// may call.
+// toolUnknown returns the refusal of a call of an unknown tool. It lists the tools that the caller may call.
 func toolUnknown(c *call.Call, tools []string) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.NotFound, Reason: "TOOL_UNKNOWN",
@@ -82,8 +81,7 @@ func toolUnknown(c *call.Call, tools []string) *call.Refusal {
 	}
 }
 
-// invalidConfig returns the end of a call whose config_json names what it may not. err repeats
-// nothing of it.
+// invalidConfig returns the refusal of a call whose config_json contains forbidden names. err quotes nothing of it.
 func invalidConfig(c *call.Call, err error) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.InvalidArgument, Reason: "CONFIG_INVALID", Message: "config_json " + err.Error(),

@@ -7,12 +7,11 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// Shield is an external authorization service. It is asked about calls that policy would let run, or ask a person
-// about.
+// Shield is an external authorization service. It checks calls that policy allows, or allows after an approval.
 type Shield interface {
-	// For says, from memory, whether it judges the calls of a capability.
+	// For reports, from memory, whether the Shield checks the calls of a capability.
 	For(capability string) bool
-	// Check may wait, until ctx ends. The refusal is not nil where the call must not go on.
+	// Check may wait until ctx ends. The refusal is not nil if the call must not continue.
 	Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal)
 }
 
@@ -21,7 +20,7 @@ func (f *Filter) shielded(capability string) bool {
 	return f.cfg.Shield != nil && f.cfg.Shield.For(capability)
 }
 
-// consultShield takes the stricter one of the decisions of policy and Shield.
+// consultShield takes the stricter of the decisions of policy and Shield.
 func (f *Filter) consultShield(ctx context.Context, m *request, o *result) {
 	if !m.isToolCall() {
 		o.refusal = rejectedUncheckable

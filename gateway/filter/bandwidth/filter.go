@@ -12,41 +12,42 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Relay makes the groups of streams that share a rate and an account, as *relay.Relay does.
+// Relay creates groups of streams that share a rate and an account. *relay.Relay implements it.
 type Relay interface {
 	NewGroup(slowed func(), account relay.Account) *relay.Group
 }
 
-// Config is for a Filter. Metrics and Accounts are required.
+// Config configures a Filter. Metrics and Accounts are required.
 type Config struct {
 	Metrics  *telemetry.Metrics
-	Accounts *fairshare.Pool // of what the relay holds for tenants
-	Replicas func() int      // that share the limits; it must not block; nil means this one alone
+	Accounts *fairshare.Pool // memory of the relay, by tenant
+	Replicas func() int      // number of replicas that share the limits; must not block; nil means 1
 }
 
-// Filter holds streams to their tenants' limits of bytes per second, size of an artifact and messages. The relay
-// counts and slows down; a tenant that is far behind makes no new calls.
+// Filter applies tenants' limits of bytes per second, artifact size and messages. The relay counts and slows down;
+// calls of a tenant that is far behind are rejected.
 type Filter struct {
 	cfg    Config
 	relay  Relay
-	single atomic.Pointer[tenant.Settings] // of a gateway without tenants; nil means nothing is limited
+	single atomic.Pointer[tenant.Settings] // settings of a gateway without tenants; nil means no limits
 
 	known sync.Map // tenant → *flow
 	many  atomic.Int64
 }
 
-// New returns a Filter, which needs Attach before the first call.
+// New returns a Filter. Attach must be called before the first call.
 func New(cfg Config) *Filter { return &Filter{cfg: cfg} }
 
-// Attach says which relay the streams are of.
+// Attach sets the relay of the streams.
 func (f *Filter) Attach(r Relay) { f.relay = r }
 
-// State is what a stream is held to.
+// State holds the limits of a stream.
 type State struct {
-	bounds *tenant.Settings // nil means nothing
+	bounds *tenant.Settings // nil means none
 }
 
-// Admit implements filter.Filter. It makes a call one of its tenant's, and has the relay count what it brings.
+// Admit implements filter.Filter. It adds a call to its tenant's group, and makes the relay count its bytes and
+// messages.
 func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	settings := c.Principal.Settings
 	if settings == nil {
@@ -76,7 +77,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 // Done implements filter.Filter.
 func (*Filter) Done(*filter.Call, *State, *filter.Result) {}
 
-// Charge has a call's tenant hold what the relay holds for it, or rejects the call where there is no room.
+// Charge charges the tenant for the memory of a call, or rejects the call if there is no room.
 func (f *Filter) Charge(c *filter.Call) *call.Refusal {
 	if c.Stream.Charge(f.GroupOf(c.Principal.Settings)) {
 		return nil
@@ -84,13 +85,13 @@ func (f *Filter) Charge(c *filter.Call) *call.Refusal {
 	return c.OutOfMemory()
 }
 
-// Exceeded reports whether a stream ends that brings more than its tenant's may; else that is only counted.
+// Exceeded reports whether a stream that exceeds a limit of its tenant must end. In shadow mode it is only counted.
 func (*Filter) Exceeded(c *filter.Call, s *State, why relay.Failure) bool {
 	c.Principal.Metrics.Limited(limitOf(why), s.bounds.Limits.Shadow)
 	return !s.bounds.Limits.Shadow
 }
 
-// Explain returns the reason why such a stream ended.
+// Explain returns the refusal of a stream that exceeded a limit.
 func (*Filter) Explain(s *State, why relay.Failure) *call.Refusal {
 	most := s.bounds.Limits.ArtifactSize
 	if why == relay.TooManyMessages {
@@ -106,8 +107,8 @@ func limitOf(why relay.Failure) call.Limit {
 	return call.ArtifactSize
 }
 
-// artifactBytes is how many bytes of messages an artifact of that size may take: what is around
-// its bytes in chunks of a kilobyte or more is allowed for.
+// artifactBytes returns the bytes of messages that an artifact of a size may take, with overhead for chunks of a
+// kilobyte or more.
 func artifactBytes(size int64) int64 {
 	if size == 0 {
 		return 0

@@ -11,21 +11,20 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// flow is one tenant's part of the relay.
+// flow is the bandwidth state of a tenant.
 type flow struct {
 	group    *relay.Group
-	settings atomic.Pointer[tenant.Settings] // that the group's rate is of
-	joined   atomic.Uint64                   // calls, while there is a rate
+	settings atomic.Pointer[tenant.Settings] // settings from which the group's rate was set
+	joined   atomic.Uint64                   // number of calls with a rate
 }
 
 const (
-	// farBehind is how long it may take until what a tenant brought may have come; then its
-	// new calls are refused. Streams that are there wait.
+	// farBehind is the maximum delay of a tenant's bytes. Beyond that, new calls are rejected; existing streams wait.
 	farBehind = time.Second
-	// manyFlows is how many tenants are known before all are forgotten, and begin with an even
-	// budget. Streams that they have keep what they have.
+	// manyFlows is the maximum number of flows. When it is reached, all flows are dropped, and new ones start with an
+	// even budget. Existing streams keep theirs.
 	manyFlows = 1 << 16
-	// askReplicas is after how many calls of a tenant the replicas are counted again.
+	// askReplicas is the number of a tenant's calls after which the replicas are counted again.
 	askReplicas = 256
 )
 
@@ -40,10 +39,10 @@ func (f *Filter) GroupOf(settings *tenant.Settings) *relay.Group {
 	return f.of(settings).group
 }
 
-// unlimited are the settings of a gateway's only tenant, if that has no limits.
+// unlimited holds the settings of a gateway without tenants and limits.
 var unlimited = &tenant.Settings{ID: tenant.Default}
 
-// of returns the flow of a tenant, as its settings say.
+// of returns the flow of a tenant with these settings.
 func (f *Filter) of(settings *tenant.Settings) *flow {
 	var fl *flow
 	if known, ok := f.known.Load(settings.ID); ok {
@@ -51,7 +50,7 @@ func (f *Filter) of(settings *tenant.Settings) *flow {
 	} else {
 		fl = f.add(settings)
 	}
-	// How many replicas there are is asked now and then.
+	// The number of replicas is refreshed every askReplicas calls.
 	before := fl.settings.Load()
 	if before != settings {
 		f.declare(settings)
@@ -63,7 +62,7 @@ func (f *Filter) of(settings *tenant.Settings) *flow {
 	return fl
 }
 
-// Moved returns the bytes that the relay moved for a tenant, since it is known.
+// Moved returns the number of bytes that the relay moved for a tenant since its flow was created.
 func (f *Filter) Moved(id string) int64 {
 	if known, ok := f.known.Load(id); ok {
 		return known.(*flow).group.Moved()
@@ -71,14 +70,14 @@ func (f *Filter) Moved(id string) int64 {
 	return 0
 }
 
-// update has streams that run follow settings that have changed since their tenant's last call.
+// update applies changed settings of a tenant to open streams.
 func (f *Filter) update(settings *tenant.Settings) {
 	if _, known := f.known.Load(settings.ID); known {
 		f.of(settings)
 	}
 }
 
-// UpdateSingle says what holds for a gateway without tenants; nil means nothing.
+// UpdateSingle sets the limits of a gateway without tenants; nil means none.
 func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 	f.single.Store(settings)
 	if settings == nil {
@@ -87,11 +86,11 @@ func (f *Filter) UpdateSingle(settings *tenant.Settings) {
 	f.update(settings)
 }
 
-// watchInterval is the interval in which WatchRates looks for changed rates.
+// watchInterval is the polling interval of WatchRates.
 const watchInterval = time.Second
 
-// WatchRates applies changes of tenants' rates to streams that run, until ctx ends. Tenants whose settings are
-// unavailable, and deleted ones, keep their rates.
+// WatchRates applies changed rates of tenants to open streams until ctx ends. Deleted tenants, and tenants whose
+// settings are unavailable, keep their rates.
 func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	next := time.NewTicker(watchInterval)
 	defer next.Stop()
@@ -104,7 +103,7 @@ func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 		f.known.Range(func(_, known any) bool {
 			was := known.(*flow).settings.Load()
 			if was == nil || was.Limits.BytesPerSecond == 0 {
-				return true // its streams have none
+				return true // it has no open streams
 			}
 			if now, refusal := tenants.Settings(ctx, was.ID); refusal == nil && now != nil && now != was {
 				f.update(now)
@@ -114,7 +113,7 @@ func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	}
 }
 
-// setRate gives each replica an even share of what a tenant may bring.
+// setRate sets each replica's even share of a tenant's rate.
 func (f *Filter) setRate(fl *flow, l *tenant.Limits) {
 	rate := l.BytesPerSecond
 	if rate > 0 && f.cfg.Replicas != nil {
@@ -136,7 +135,7 @@ func (f *Filter) add(settings *tenant.Settings) *flow {
 	return known.(*flow)
 }
 
-// declare has the series of a tenant's limits be there before they refuse anything.
+// declare creates the series of a tenant's limits before the first rejection.
 func (f *Filter) declare(settings *tenant.Settings) {
 	handle := f.cfg.Metrics.Tenant(settings.ID)
 	for _, kind := range settings.Limits.Kinds() {

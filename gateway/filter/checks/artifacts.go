@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// maxSearched is the length of the longest text that a connection's reader searches for a name itself, in bytes.
-	// It takes some 10 µs.
+	// maxSearched is the maximum length of a text that a connection's reader searches for a name, in bytes. It takes
+	// about 10 µs.
 	maxSearched = 64 << 10
-	// maxReadHere is the length of the longest text that it reads itself, in bytes. It takes at most 100 µs.
+	// maxReadHere is the maximum length of a text that a connection's reader parses, in bytes. It takes at most 100
+	// µs.
 	maxReadHere = 2 << 10
 )
 
-// Artifacts finds out which artifacts the call names.
+// Artifacts determines which artifacts the call names.
 func Artifacts(c *filter.Call) *call.Refusal {
 	m := c.Fields()
 	switch binds := c.Principal.Bound(); {
@@ -29,7 +30,7 @@ func Artifacts(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// bindArtifacts finds the artifacts that a bound call names, here if that is surely done soon.
+// bindArtifacts determines the artifacts of a bound call, if that is certain to be fast.
 func bindArtifacts(c *filter.Call, m *filter.Peeked) (refusal *call.Refusal) {
 	size := m.Size()
 	switch {

@@ -2,8 +2,8 @@ package checks
 
 import "github.com/capgate/capgate/gateway/filter"
 
-// Deadline sets the call's deadline: its caller's, capped by the fleet's, if it has any. It counts from the call's
-// first byte, and from here on: while the call is decided, too.
+// Deadline sets the call's deadline: the client's, limited by the fleet's. It counts from the first byte of the call,
+// and includes the time of its authorization.
 func Deadline(c *filter.Call) {
 	asked, has := c.Stream.Timeout()
 	c.Deadline = c.Fleet.Deadlines.For(c.Info.Method, asked, has)

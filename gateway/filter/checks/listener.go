@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Listener rejects a call that is not of the dialect of its listener.
+// Listener rejects a call in another dialect than that of its listener.
 func Listener(c *filter.Call) *call.Refusal {
 	if at := c.Client.At; at != nil && at.Dialect != call.Auto && at.Dialect != c.Info.Dialect {
 		return tenant.RefuseAt(tenant.DialectPart)

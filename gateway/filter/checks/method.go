@@ -6,8 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Method rejects a call of another method than those of the dialects, unless the fleet lists it: what policy knows
-// nothing of reaches no capability by its name alone.
+// Method rejects methods outside the dialects that the fleet does not list. Otherwise a method that policy does not
+// know would reach a capability by its name alone.
 func Method(c *filter.Call) *call.Refusal {
 	if m, lacks := dialect.Lacking(c.Info.Path); lacks {
 		return lacking(m)
@@ -18,7 +18,7 @@ func Method(c *filter.Call) *call.Refusal {
 	return refusedUnlisted
 }
 
-// lacking returns the end of a call of an RPC that the caller's dialect does not have.
+// lacking returns the refusal of a call of an RPC that the client's dialect lacks.
 func lacking(m call.Method) *call.Refusal {
 	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
 		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}

@@ -6,8 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Restrict rejects a call whose caller may do one thing only, if it is another. Which session the call is
-// of, its signature says, and no header of the caller's.
+// Restrict rejects other calls of a caller that may make a single kind of call. The session is that of the signature,
+// not of the headers.
 func Restrict(c *filter.Call) *call.Refusal {
 	if c.Principal.Only == nil {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// maxSession is the longest id of a session that a fleet with affinity takes, in bytes.
+// maxSession is the maximum length of a session id for a fleet with affinity, in bytes.
 const maxSession = 512
 
-// Session finds out to which session the call belongs.
+// Session determines the session of the call.
 func Session(c *filter.Call) *call.Refusal {
 	if at := c.Client.At; at != nil && at.Session != "" {
 		return listenerSession(c, at.Session)
@@ -32,7 +32,7 @@ func Session(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// ForgetSession keeps a call that the gateway itself makes from being pinned.
+// ForgetSession keeps a call of the gateway itself from being pinned.
 func ForgetSession(c *filter.Call) { c.Info.Session = "" }
 
 var (

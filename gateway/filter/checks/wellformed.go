@@ -5,11 +5,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// WellFormed rejects a call whose path or headers two programs could read differently.
-// Its messages are of protobuf.
+// WellFormed rejects a call whose path or headers two programs could read differently, or whose messages are not
+// protobuf.
 func WellFormed(c *filter.Call) *call.Refusal { return wellFormed(c, true) }
 
-// WellFormedAny is WellFormed for calls whose messages may have any encoding.
+// WellFormedAny is WellFormed for messages of any encoding.
 func WellFormedAny(c *filter.Call) *call.Refusal { return wellFormed(c, false) }
 
 func wellFormed(c *filter.Call, proto bool) *call.Refusal {

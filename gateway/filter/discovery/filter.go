@@ -15,20 +15,19 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// Config is for a Filter. All of it is required, except Lists and Tools.
+// Config configures a Filter. All fields but Lists and Tools are required.
 type Config struct {
-	// Lists reports whether a tool is the one that lists the others of a capability, from memory. If it is nil, all
+	// Lists reports, from memory, whether a tool is the one that lists the tools of a capability. If Lists is nil, all
 	// calls pass.
 	Lists func(capability, tool string) bool
-	// Tools returns the tools that a caller may use, as the tool that lists them does. The error is a *call.Refusal, or
-	// that of ctx.
+	// Tools returns the response with the tools that a caller may use. The error is a *call.Refusal, or that of ctx.
 	Tools      func(ctx context.Context, caller tenant.Identity, capability string) ([]byte, error)
 	Queue      filter.Queue
 	MaxMessage int                                        // bytes
-	Refuse     func(context.Context, *call.Refusal) error // makes the error by which a call is refused
+	Refuse     func(context.Context, *call.Refusal) error // returns the error that refuses a call
 }
 
-// Filter answers calls of tools that list the others.
+// Filter answers calls of tools that list tools.
 type Filter struct {
 	cfg    Config
 	server *localgrpc.Server
@@ -54,7 +53,7 @@ func (f *Filter) Admit(c *filter.Call, _ *filter.Stateless) filter.Step {
 // Done implements filter.Filter.
 func (*Filter) Done(*filter.Call, *filter.Stateless, *filter.Result) {}
 
-// tools returns the answer to the call that ctx is of.
+// tools returns the response for the call of ctx.
 func (f *Filter) tools(ctx context.Context) ([]byte, error) {
 	v := filter.ServedOf(ctx)
 	if err := f.cfg.Queue.Wait(ctx, v.Call.Tenant, ""); err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Recorder counts calls in flight, as *telemetry.Recorder does.
+// Recorder counts calls in flight. *telemetry.Recorder implements it.
 type Recorder interface {
 	Begin(*telemetry.CapabilityMetrics, *telemetry.TenantMetrics, uint32)
 }
 
-// Learner takes note of artifacts, as *affinity.Resolver does.
+// Learner records the backends of artifacts. *affinity.Resolver implements it.
 type Learner interface {
 	Learn(affinity.Mention)
 }
@@ -32,20 +32,20 @@ type Filter struct {
 	dialects bool
 }
 
-// New returns a Filter. With dialects the calls have another path in each dialect.
+// New returns a Filter. If dialects is true, the path of a call depends on its backend's dialect.
 func New(r Recorder, l Learner, dialects bool) Filter { return Filter{r, l, dialects} }
 
-// State is what is remembered of a call's response. Its memory is used again, see Keep.
+// State is the state of a call's response. Its memory is reused, see Keep.
 type State struct {
 	call     *filter.Call
-	scanned  bool // outcome sees the response
+	scanned  bool // outcome scans the response
 	outcome  dialect.Scanner
-	mentions *dialect.Mentions // sees the response; nil until it is needed
+	mentions *dialect.Mentions // scans the response; nil until needed
 }
 
 var _ relay.Tap = (*State)(nil)
 
-// Keep returns the state for another call, with the memory of this one.
+// Keep returns an empty state that reuses the memory of s.
 func (s *State) Keep() State {
 	return State{outcome: s.outcome, mentions: s.mentions}
 }
@@ -61,7 +61,8 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if f.dialects {
 		d := c.Endpoint.Dialect()
 		path = pathAt(c, d)
-		if d != call.Auto && d != c.Spoken.Dialect || c.Attempt.Past > 0 { // the first may have gone by another path
+		// the first attempt may have used another path
+		if d != call.Auto && d != c.Spoken.Dialect || c.Attempt.Past > 0 {
 			c.Stream.SetPath(path)
 		}
 	}
@@ -70,14 +71,14 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		f.watchArtifacts(c, s)
 		c.Stream.TapResponse(s)
 	}
-	if c.Span != nil { // the backend's spans are children of the attempt's
+	if c.Span != nil { // spans of the backend are children of the attempt's span
 		c.Stream.SetHeader(tracing.Traceparent, startSpan(c, path))
 	}
 	if c.Fleet.DoubtsRefusals() {
 		c.Stream.DoubtRefusals()
 	}
 	upstream := UpstreamOf(c.Endpoint)
-	if upstream.Local() { // it keeps the sessions of tenants apart
+	if upstream.Local() { // local upstreams separate the sessions of tenants
 		c.Stream.SetHeader(filter.TenantHeader, c.TenantKey())
 		c.Stream.SetHeader(filter.OwnSessionHeader, c.OwnSession())
 		if c.Client.Protocol == call.MCP {
@@ -121,28 +122,28 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	}
 }
 
-// Body implements relay.Tap: it sees the response before the client does. From then on there may be state of the
-// session at the backend, of which the client may know.
+// Body implements relay.Tap. It scans the response before the client receives it. From then on the backend may have
+// state of the session that the client knows of.
 func (s *State) Body(p []byte) {
 	s.call.Pin.Pinned.MarkUsed()
 	s.outcome.Body(p)
 }
 
-// pathAt returns the path of the call's RPC at a backend that speaks d.
+// pathAt returns the path of the call's RPC in the dialect d.
 func pathAt(c *filter.Call, d call.Dialect) string {
 	if d == call.Auto {
 		d = c.Spoken.Dialect
 	}
-	path, _ := dialect.Path(c.Spoken.Method, d) // there is one, or the call had not come so far
+	path, _ := dialect.Path(c.Spoken.Method, d) // the path exists, or protocol would have rejected the call
 	return path
 }
 
-// watchArtifacts lets the response tell which artifacts its backend gives out.
+// watchArtifacts makes the response report the artifacts that its backend returns.
 func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 	if !c.Principal.Bound() && !c.Fleet.TracksArtifacts() || !dialect.Watches(c.Info.Method) {
 		return
 	}
-	if s.mentions == nil { // it is kept for calls to come
+	if s.mentions == nil { // kept for later calls
 		s.mentions = dialect.NewMentions(func(id string) { f.learn(s.call, id) })
 	}
 	s.mentions.Reset(c.Info.Method)
@@ -152,7 +153,7 @@ func (f Filter) watchArtifacts(c *filter.Call, s *State) {
 	s.outcome.Watch(s.mentions)
 }
 
-// learn stores an artifact's owner, unless the call itself names the artifact.
+// learn records an artifact's backend, unless the call itself names the artifact.
 func (f Filter) learn(c *filter.Call, id string) {
 	if !slices.Contains(c.Artifacts.IDs, id) {
 		f.learner.Learn(affinity.Mention{Fleet: c.Fleet, Tenant: c.Info.Tenant, UID: c.Principal.UID(), ID: id,

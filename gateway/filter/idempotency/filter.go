@@ -12,31 +12,31 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 )
 
-// State is what is remembered of a call's idempotency key.
+// State is the state of a call's idempotency key.
 type State struct {
-	Given []string // the keys of the request that a front door makes the call for
+	Given []string // keys of the HTTP request that a front door makes the call for
 	keyed *keyed   // nil means the call has no key
 }
 
-// keyed is a call with an idempotency key.
+// keyed is the state of a call with an idempotency key.
 type keyed struct {
 	key     string
-	only    *call.Refusal   // it may not be carried out, but may have been; nil means it may
-	outcome dialect.Scanner // of the response that the caller gets
+	only    *call.Refusal   // refusal if the call must not be carried out, but may have been; nil means it may be
+	outcome dialect.Scanner // of the response to the client
 
-	replayed atomic.Bool   // it got a stored response
-	ended    chan ending   // has room for one: how the stream ended that continued it
-	last     *relay.Result // of the stream at the backend; nil means there was none
+	replayed atomic.Bool   // received a stored response
+	ended    chan ending   // receives the ending of the continuing stream; capacity 1
+	last     *relay.Result // result of the stream at the backend; nil means none
 }
 
-// ending is how the stream ended that continued a call.
+// ending is the ending of the stream that continued a call.
 type ending struct {
 	how      idempotency.Outcome
-	answered bool // with OK
+	answered bool // with status OK
 }
 
-// endingOf returns whether the call was carried out, by the result of its stream. A backend's answer proves that it
-// got the call, except for the codes that proxies and servers in shutdown use as well.
+// endingOf returns whether the call was carried out, by the result of its stream. A backend's response proves that it
+// received the call, except for codes that proxies and servers in shutdown also use.
 func endingOf(c *filter.Call, r *relay.Result) (e ending) {
 	switch {
 	case c.Attempt.Progress == call.NotSent || r.Forwarded == 0:
@@ -52,10 +52,10 @@ func endingOf(c *filter.Call, r *relay.Result) (e ending) {
 	return ending{how: idempotency.Executed, answered: r.Code == 0}
 }
 
-// Filter has calls with an idempotency key served by a Server.
+// Filter makes a Server serve calls with an idempotency key.
 type Filter struct{ server *Server }
 
-// New returns a Filter. Without a server no call may have a key, see KeyFilter.
+// New returns a Filter. Without a server, calls with a key are rejected, see KeyFilter.
 func New(s *Server) Filter { return Filter{s} }
 
 // Admit implements filter.Filter.
@@ -69,22 +69,22 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 		c.Stream.TapResponse(&k.outcome)
 	}
 	step := c.ServeBy(f.server.server, k)
-	c.Answer().Served.SetProgress(call.Answered) // the call with its key may be an earlier one
+	c.Answer().Served.SetProgress(call.Answered) // an earlier call with the key may have been carried out
 	return step
 }
 
-// Continued tells the Server whether the call was carried out.
+// Continued reports to the Server whether the call was carried out.
 func (Filter) Continued(c *filter.Call, s *State, r *relay.Result) {
 	if r.Forwarded > 0 {
 		s.keyed.last = r
 	}
 	select {
 	case s.keyed.ended <- endingOf(c, r):
-	default: // it was told before
+	default: // already reported
 	}
 }
 
-// Done implements filter.Filter. A call that went on without its caller has ended as its backend says.
+// Done implements filter.Filter. A call that continued without its client is recorded with the backend's result.
 func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	switch k := s.keyed; {
 	case k == nil || !r.Final:

@@ -9,10 +9,10 @@ import (
 	"github.com/capgate/capgate/internal/idempotency"
 )
 
-// keyHeader is metadata with the idempotency key of a call over gRPC, where its fleet has that.
+// keyHeader is metadata with the idempotency key of a gRPC call, if its fleet uses it.
 const keyHeader = "idempotency-key"
 
-// KeyFilter finds out whether a call has an idempotency key, and may have one.
+// KeyFilter reads and checks a call's idempotency key.
 type KeyFilter struct{ off bool }
 
 // NewKeyFilter returns a KeyFilter for the calls of s.
@@ -39,8 +39,8 @@ func (f KeyFilter) Admit(c *filter.Call, s *State) filter.Step {
 // Done implements filter.Filter.
 func (KeyFilter) Done(*filter.Call, *State, *filter.Result) {}
 
-// keyOf takes the idempotency key out of a call: from the front door that makes it, or, where the fleet's keys are the
-// gateway's, from its metadata. twice says whether there are different ones.
+// keyOf removes the idempotency key from a call. The key comes from the front door, or, if the gateway handles the
+// keys of the fleet, from the metadata. twice is true if there are different keys.
 func keyOf(c *filter.Call, s *State) (key string, present, twice bool) {
 	if len(s.Given) > 0 {
 		key = s.Given[0]

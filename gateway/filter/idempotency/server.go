@@ -18,27 +18,26 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// replayedHeader is metadata of an answer that the first call with its key got.
+// replayedHeader is metadata of a stored response.
 const replayedHeader = "idempotency-replayed"
 
-// ServerConfig is for a Server. All of it but Service is required.
+// ServerConfig configures a Server. All fields but Service are required.
 type ServerConfig struct {
-	Service    *idempotency.Service // nil means no call may have a key
+	Service    *idempotency.Service // nil means calls with a key are rejected
 	Queue      filter.Queue
 	MaxMessage int                                        // bytes
-	Refuse     func(context.Context, *call.Refusal) error // makes the error by which a call is refused
+	Refuse     func(context.Context, *call.Refusal) error // returns the error that refuses a call
 }
 
 // Server answers calls with an idempotency key: with a stored response, or by continuing the call and storing the
-// response of its backend. A call without a key pays nothing for it, and one that runs goes on although its caller
-// leaves.
+// response. A running call continues after its client has left. Calls without a key have no cost.
 type Server struct {
 	cfg    ServerConfig
 	server *localgrpc.Server
 	onward grpc.ClientConnInterface
 }
 
-// NewServer returns a Server, which is nil if there is no Service.
+// NewServer returns a Server; nil if there is no Service.
 func NewServer(cfg ServerConfig) *Server {
 	if cfg.Service == nil {
 		return nil
@@ -48,7 +47,7 @@ func NewServer(cfg ServerConfig) *Server {
 	return s
 }
 
-// serve answers a call. It is a grpc.StreamHandler.
+// serve serves a call. It is a grpc.StreamHandler.
 func (s *Server) serve(_ any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	v := filter.ServedOf(ctx)
@@ -67,7 +66,7 @@ func (s *Server) serve(_ any, stream grpc.ServerStream) error {
 	case err != nil:
 		return s.cfg.Refuse(ctx, filter.TooMany(v.Caller))
 	}
-	var said reply // by the backend, to this call
+	var said reply // metadata of the backend's response
 	answer, repeat, refusal := s.cfg.Service.Do(ctx, r, func(ctx context.Context) ([]byte, idempotency.Outcome) {
 		return s.carryOut(ctx, v, msg, &said)
 	})
@@ -89,14 +88,14 @@ func (s *Server) serve(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&text)
 }
 
-// requestOf is what the service has to know of a call.
+// requestOf returns the service's request for a call.
 func requestOf(v *filter.Served, k *keyed, msg []byte) (*idempotency.Request, error) {
 	shape, read := v.Call.Dialect, dialect.ReadKey
 	switch shape {
 	case call.Legacy:
 		read = dialect.ReadLegacyKey
 	case call.Live:
-		shape = call.Doc // an answer of one is an answer of the other
+		shape = call.Doc // the stored response has the same encoding
 	}
 	key, err := read(msg)
 	if err != nil {
@@ -114,10 +113,10 @@ func requestOf(v *filter.Served, k *keyed, msg []byte) (*idempotency.Request, er
 	return r, nil
 }
 
-// reply is what a backend says around its message.
+// reply is the metadata of a response.
 type reply struct{ header, trailer metadata.MD }
 
-// carryOut continues a call at its backend, also when its caller leaves meanwhile.
+// carryOut continues a call to its backend, even if its client leaves meanwhile.
 func (s *Server) carryOut(ctx context.Context, v *filter.Served, msg []byte, said *reply) (answer []byte,
 	how idempotency.Outcome) {
 	done := make(chan struct{})
@@ -131,7 +130,7 @@ func (s *Server) carryOut(ctx context.Context, v *filter.Served, msg []byte, sai
 		answer, how = s.invoke(alive, v, msg, said)
 	})
 	if err != nil {
-		return nil, idempotency.NotStarted // its caller has left before
+		return nil, idempotency.NotStarted // the client left before
 	}
 	<-done
 	return answer, how
@@ -151,24 +150,24 @@ func (s *Server) invoke(ctx context.Context, v *filter.Served, msg []byte, said 
 	if err == nil {
 		return append([]byte{packedMessage}, text...), end.how
 	}
-	if end.answered { // but that did not get here
+	if end.answered { // the response was lost on the way
 		end.how = idempotency.InDoubt
 	}
 	st := status.Convert(err)
 	packed, err := proto.Marshal(st.Proto())
 	if err != nil {
-		return nil, idempotency.InDoubt // which a status of grpc-go rules out
+		return nil, idempotency.InDoubt // impossible for a status of grpc-go
 	}
 	return append([]byte{packedStatus}, packed...), end.how
 }
 
-// The first byte of a stored response.
+// First byte of a stored response.
 const (
 	packedMessage = 'm' // a message follows
 	packedStatus  = 's' // a google.rpc.Status follows
 )
 
-// opened returns the message of an answer, or its error.
+// opened returns the message of a stored response, or its error.
 func opened(answer []byte) ([]byte, error) {
 	if len(answer) == 0 {
 		return nil, errPacked

@@ -1,4 +1,3 @@
-// Package open is the filter of calls that need no credential, such as those of load balancers: it bounds how many
-// there are, of the gateway, of a network and of a connection. A credential that such a call shows is dropped, not
-// checked.
+// Package open is the filter of calls that need no credential, such as those of load balancers. It limits their number
+// per gateway, network and connection. A credential of such a call is removed without a check.
 package open

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Limits bound the calls of services that need no credential. A client determines how long Health/Watch and reflection
-// last, so no client may hold all of these calls. A network is an IPv4 address or a /64 of IPv6.
+// Limits limits calls of services that need no credential. A client determines how long Health/Watch and reflection
+// last, so no client may hold all of these calls. A network is an IPv4 address or an IPv6 /64.
 type Limits struct {
 	// Maximum number of concurrent calls that need no credential, such as Health/Watch and reflection.
 	All int
@@ -28,7 +28,7 @@ func (c Limits) withDefaults() Limits {
 	return Limits{cmp.Or(c.All, 4096), cmp.Or(c.Network, 512), cmp.Or(c.Connection, 100)}
 }
 
-// Filter lets calls in that need no credential, as many as there may be.
+// Filter admits a limited number of calls that need no credential.
 type Filter struct {
 	drop func(*filter.Call)
 	most Limits
@@ -39,7 +39,7 @@ type Filter struct {
 	nets  map[netip.Prefix]int
 }
 
-// New returns a Filter. drop takes the credentials out of a call. Zero limits are the defaults.
+// New returns a Filter. drop removes the credentials from a call. Limits of zero use the defaults.
 func New(drop func(*filter.Call), most Limits) *Filter {
 	return &Filter{drop: drop, most: most.withDefaults(), conns: map[*relay.Peer]int{}, nets: map[netip.Prefix]int{}}
 }
@@ -61,16 +61,16 @@ func (f *Filter) Done(_ *filter.Call, s *State, _ *filter.Result) {
 	}
 }
 
-// State is what the filter remembers of a call.
-type State struct{ counted *counted } // nil means it is not counted
+// State is the state of a call.
+type State struct{ counted *counted } // nil means not counted
 
-// counted is the owner of a call.
+// counted holds the keys under which a call is counted.
 type counted struct {
-	peer *relay.Peer  // nil means the connection is the gateway's own
-	net  netip.Prefix // not valid: the address is not known
+	peer *relay.Peer  // nil means a connection of the gateway itself
+	net  netip.Prefix // invalid if the address is unknown
 }
 
-// begin counts a call of a client at that address. It returns nil if there are too many; otherwise end is due.
+// begin counts a call of a client at an address. It returns nil if there are too many; otherwise end must be called.
 func (f *Filter) begin(p *relay.Peer, client string) *counted {
 	c := &counted{}
 	if !p.Internal {
@@ -89,7 +89,7 @@ func (f *Filter) begin(p *relay.Peer, client string) *counted {
 	return c
 }
 
-// end takes a call off the count.
+// end removes a call from the counts.
 func (f *Filter) end(c *counted) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *Filter) add(c *counted, n int) {
 	}
 }
 
-// count keeps no keys of which there are none.
+// count adds n to a count, and deletes counts of zero.
 func count[K comparable](of map[K]int, key K, n int) {
 	if of[key] += n; of[key] == 0 {
 		delete(of, key)

@@ -8,29 +8,28 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 )
 
-// Shedder says which calls are too much for the process, as *overload.Shedder does.
+// Shedder decides which calls to shed. *overload.Shedder implements it.
 type Shedder interface {
-	// AdmitCall must not block. A call that it admits has a share until that is Done.
+	// AdmitCall must not block. An admitted call has a share until the share's Done.
 	AdmitCall(tenant string) (*overload.Share, overload.Verdict, overload.Limit)
 }
 
-// logLines is how many calls that were shed are logged in a second; all are counted.
+// logLines is the maximum number of log lines of shed calls per second. All shed calls are counted.
 const logLines = 100
 
-// State is what is remembered of a call that was admitted.
+// State is the state of an admitted call.
 type State struct {
-	share *overload.Share // of the process; nil means none
+	share *overload.Share // of the process's capacity; nil means none
 }
 
-// Filter sheds calls. It comes before everything that a call costs but the question who makes it: shedding has to be
-// cheap.
+// Filter sheds calls. It runs before everything expensive but authentication: shedding must be cheap.
 type Filter struct {
-	shedder Shedder      // nil means nothing is too much
-	lines   atomic.Int64 // log lines of calls that were shed left in this second
+	shedder Shedder      // nil means nothing is shed
+	lines   atomic.Int64 // remaining log lines of shed calls in this second
 	second  atomic.Int64 // of Unix time
 }
 
-// New returns a Filter. A nil shedder sheds nothing.
+// New returns a Filter. If shedder is nil, nothing is shed.
 func New(shedder Shedder) *Filter { return &Filter{shedder: shedder} }
 
 // Admit implements filter.Filter.
@@ -62,8 +61,8 @@ func (*Filter) Done(_ *filter.Call, s *State, _ *filter.Result) {
 	}
 }
 
-// Quiet reports whether the log line of a call that was shed is to be left out. Calls that waited for their identity
-// come later than they began.
+// Quiet reports whether the log line of a shed call is omitted. Calls that waited for authentication are logged later
+// than they began.
 func (f *Filter) Quiet(now time.Time) bool {
 	second := now.Unix()
 	if was := f.second.Load(); was < second && f.second.CompareAndSwap(was, second) {

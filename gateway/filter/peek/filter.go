@@ -8,19 +8,19 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// State is what peek remembers.
+// State is the state of the filter for a call.
 type State struct {
-	asked   bool          // for the message
-	refusal *call.Refusal // of one that was to be unpacked
+	asked   bool          // the message was requested
+	refusal *call.Refusal // of a message that had to be decompressed
 }
 
-// Filter reads of the first message what the call is routed and decided by.
+// Filter reads the fields of the first message for routing and authorization.
 type Filter struct {
 	reader *Reader
 	read   func(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal)
 }
 
-// With returns a Filter that reads messages by read.
+// With returns a Filter that parses messages with read.
 func (r *Reader) With(read func(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal)) Filter {
 	return Filter{r, read}
 }
@@ -34,7 +34,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	case c.Message.Missing:
 		return c.Reject(filter.NoMessage)
 	case c.Message.Compressed && f.reader.needless(c):
-		return filter.Continue // it need not be unpacked
+		return filter.Continue // it need not be decompressed
 	case c.Message.Compressed:
 		return f.unpack(c, s)
 	case s.refusal != nil:
@@ -48,7 +48,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return filter.Continue
 }
 
-// unpack lets the call wait until its message is there as it was before compression.
+// unpack makes the call wait until its message is decompressed.
 func (f Filter) unpack(c *filter.Call, s *State) filter.Step {
 	refusal := f.reader.start(c, s, c.Message.Data)
 	if refusal != nil {
@@ -60,7 +60,7 @@ func (f Filter) unpack(c *filter.Call, s *State) filter.Step {
 // Done implements filter.Filter.
 func (Filter) Done(*filter.Call, *State, *filter.Result) {}
 
-// If is peek for calls of which not all have a message to read.
+// If is Filter for lists where not all calls have a message to read.
 type If struct {
 	Filter
 	Wanted func(*filter.Call) bool
@@ -74,7 +74,7 @@ func (f If) Admit(c *filter.Call, s *State) filter.Step {
 	return f.Filter.Admit(c, s)
 }
 
-// Await waits for the first message, which says nothing: some callers take an early answer for a broken stream.
+// Await waits for the first message, which has no fields. Some clients take an early response for a broken stream.
 type Await struct{}
 
 // Admit implements filter.Filter.
@@ -92,7 +92,7 @@ func (Await) Admit(c *filter.Call, s *State) filter.Step {
 // Done implements filter.Filter.
 func (Await) Done(*filter.Call, *State, *filter.Result) {}
 
-// ReadInvoke takes out of the message of a call of a tool what that is routed by.
+// ReadInvoke returns the fields of the request of a tool call.
 func ReadInvoke(c *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Refusal) {
 	readKey := dialect.ReadKey
 	if c.Info.Dialect == call.Legacy {
@@ -115,7 +115,7 @@ func ReadInvoke(c *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Refu
 	return m, nil
 }
 
-// ReadDownload takes out of the message of a download which artifact that is of.
+// ReadDownload returns the artifact of a download's request.
 func ReadDownload(_ *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Refusal) {
 	id, err := dialect.ReadArtifactID(msg)
 	if err != nil {
@@ -124,8 +124,7 @@ func ReadDownload(_ *filter.Call, msg []byte) (m filter.Peeked, refusal *call.Re
 	return filter.Peeked{Artifact: id}, nil
 }
 
-// nameUser believes a message that says on whose behalf its caller calls as far as a header
-// is believed that says so.
+// nameUser applies a user named by the message, as far as the same header would be accepted.
 func nameUser(c *filter.Call, user string) *call.Refusal {
 	if at := c.Client.At; at != nil && at.User != "" && user != "" && user != at.User {
 		return tenant.RefuseAt(tenant.UserPart)

@@ -20,44 +20,44 @@ import (
 )
 
 const (
-	// maxInflating is how many compressed first messages are read at once, of all tenants.
+	// maxInflating is the maximum number of compressed first messages that are read at once, of all tenants.
 	maxInflating = 64
-	// inflateCost is what unpacking takes besides the bytes: a window and tables.
+	// inflateCost is the memory for decompression besides the bytes: a window and tables.
 	inflateCost = 64 << 10
-	// mostInflated is how many times as long as before gzip can make a text (RFC 1951: 258 bytes of two bits).
+	// mostInflated is the maximum ratio of decompression with gzip (RFC 1951: 258 bytes from two bits).
 	mostInflated = 1032
-	// leastGzip is the shortest gzip member: header, an empty block, trailer (RFC 1952 §2.3).
+	// leastGzip is the minimum length of a gzip member: header, an empty block, trailer (RFC 1952 §2.3).
 	leastGzip = 20
 )
 
-// Tables has the table of fleets in force, as *router.Router does.
+// Tables returns the current table of fleets. *router.Router implements it.
 type Tables interface {
 	Table() *router.Table
 }
 
-// Config is for a Reader. All of it is required.
+// Config configures a Reader. All fields are required.
 type Config struct {
-	MaxMessage    int             // bytes of an unpacked message
-	Memory        *fairshare.Pool // bytes of messages that are unpacked, by tenant
+	MaxMessage    int             // bytes of a decompressed message
+	Memory        *fairshare.Pool // for decompressed messages, by tenant
 	Tables        Tables
-	ReadsMessages func(capability string) bool // whether the decision on calls depends on their messages
+	ReadsMessages func(capability string) bool // reports whether the decision on calls depends on their messages
 }
 
-// Reader is shared by the filters that peek. It unpacks compressed first messages of calls that name their capability
-// nowhere else. It does so beside the relay, as a few bytes may take long to unpack: the stream is parked meanwhile.
-// The backend gets what the client sent.
+// Reader decompresses first messages, and is shared by the filters that peek. Only messages of calls that do not name
+// their capability elsewhere are decompressed. It runs beside the relay, because a few bytes may take long to
+// decompress; the stream is parked meanwhile. The backend receives the original message.
 type Reader struct {
 	cfg     Config
-	slots   *fairshare.Pool // messages at work, by tenant
+	slots   *fairshare.Pool // messages in progress, by tenant
 	running sync.WaitGroup
 }
 
-// NewReader returns a Reader, which is to be closed.
+// NewReader returns a Reader. The caller must close it.
 func NewReader(cfg Config) *Reader {
 	return &Reader{cfg: cfg, slots: fairshare.New("inflating", maxInflating)}
 }
 
-// start lets a call wait until its first message is unpacked.
+// start makes a call wait until its first message is decompressed.
 func (r *Reader) start(c *filter.Call, s *State, msg []byte) *call.Refusal {
 	if encoding, _ := c.Stream.Header("grpc-encoding"); encoding != "gzip" {
 		return rejectedEncoding
@@ -78,7 +78,7 @@ func (r *Reader) start(c *filter.Call, s *State, msg []byte) *call.Refusal {
 	msg = bytes.Clone(msg)
 	p := c.Park(tracing.ForMessage)
 	r.running.Go(func() {
-		defer memory.Release(cost) // what is kept of the message then is charged elsewhere
+		defer memory.Release(cost) // the part that is kept is charged elsewhere
 		plain, refusal := []byte(nil), filter.Panicked
 		recovery.Round("inflate", func() { plain, refusal = inflate(msg, size) })
 		slots.Release(1)
@@ -87,8 +87,8 @@ func (r *Reader) start(c *filter.Call, s *State, msg []byte) *call.Refusal {
 	return nil
 }
 
-// size is how long a message will be, as the end of its one gzip member says (RFC 1952 §2.3.1, ISIZE). The message is
-// not longer: inflate takes no more.
+// size returns the decompressed size of a message, from the end of its single gzip member (RFC 1952 §2.3.1, ISIZE).
+// inflate accepts no more than that.
 func (r *Reader) size(msg []byte) (int, *call.Refusal) {
 	if len(msg) < leastGzip || msg[0] != 0x1f || msg[1] != 0x8b {
 		return 0, filter.Malformed
@@ -103,8 +103,8 @@ func (r *Reader) size(msg []byte) (int, *call.Refusal) {
 	return int(size), nil
 }
 
-// inflate unpacks a message of exactly one gzip member, which is size bytes long then. Decoders differ in what they
-// make of what comes after a first member, so that nothing may.
+// inflate decompresses a message of exactly one gzip member, with a result of size bytes. Nothing may follow the
+// member, because decoders differ in how they handle that.
 func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 	r, err := strictgzip.NewReader(bytes.NewReader(msg))
 	if err != nil {
@@ -118,7 +118,7 @@ func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 		}
 	}
 	if err == nil || errors.Is(err, strictgzip.ErrFollowed) {
-		return nil, rejectedMembers // what its last bytes say is not of its first member
+		return nil, rejectedMembers // the last bytes do not belong to the first member
 	}
 	return nil, filter.Malformed
 }
@@ -126,7 +126,7 @@ func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 var rejectedMembers = &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE",
 	Message: "the compressed request message is not exactly one gzip member, and decoders may read the first alone"}
 
-// Close waits for what is at work.
+// Close waits for messages in progress.
 func (r *Reader) Close() { r.running.Wait() }
 
 var (
@@ -140,17 +140,17 @@ var (
 		Message: "the request is longer than the gateway accepts"}
 )
 
-// needless says that the first message of a call has nothing to go by: its capability is named
-// elsewhere, its fleet does not care for sessions or artifacts, nor policy for its tool.
+// needless reports whether no field of a call's first message matters: its capability is named elsewhere, its fleet
+// has no sessions or artifacts, and policy does not depend on its tool.
 func (r *Reader) needless(c *filter.Call) bool {
 	if c.Info.Dialect == call.Legacy && c.Principal.Asserts&tenant.User != 0 {
-		return false // it may say whose call it is
+		return false // it may name a user
 	}
 	if at := c.Client.At; at != nil && (at.Session != "" || c.Info.Dialect == call.Legacy && at.User != "") {
-		return false // it may say something else than its listener
+		return false // it may contradict its listener
 	}
 	if c.Principal.Only != nil {
-		return false // it says whether the call is the one that may be
+		return false // it identifies the only call that is allowed
 	}
 	table, k := r.cfg.Tables.Table(), c.RoutingKey("")
 	if !table.Names(k) {

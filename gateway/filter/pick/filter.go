@@ -10,20 +10,20 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// State is what a call has of its backend.
+// State is the state of a call at its backend.
 type State struct {
-	Permit router.Permit        // of Call.Endpoint
-	waiter *router.Waiter       // for a permit of a limited fleet
-	result *router.PermitResult // of that; nil means it is not there
+	Permit router.Permit        // for Call.Endpoint
+	waiter *router.Waiter       // waits for a permit of a limited fleet
+	result *router.PermitResult // result of waiter; nil until it is known
 }
 
-// Release gives the permit back, with what the call says of its backend.
+// Release returns the permit, with the outcome for the backend.
 func (s *State) Release(o router.Outcome) {
 	s.Permit.Done(o)
 	s.Permit = router.Permit{}
 }
 
-// Filter picks the backend of an attempt and takes a permit of it, in one step.
+// Filter picks the backend of an attempt and takes a permit for it in one step.
 type Filter struct{}
 
 // Admit implements filter.Filter.
@@ -39,7 +39,7 @@ func (f Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return c.ContinueUnless(f.route(c, s))
 }
 
-// route picks a backend of a fleet that is not limited.
+// route picks a backend of a fleet without a limit.
 func (Filter) route(c *filter.Call, s *State) (refusal *call.Refusal) {
 	switch pinned := c.Pin.Backend; {
 	case c.Attempt.Directed != nil:
@@ -54,7 +54,7 @@ func (Filter) route(c *filter.Call, s *State) (refusal *call.Refusal) {
 	return refusal
 }
 
-// acquire is route for a limited fleet: the call may have to wait for a permit. Its deadline counts meanwhile.
+// acquire is route for a fleet with a limit: the call may wait for a permit, within its deadline.
 func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 	to := c.Pin.Backend
 	if c.Attempt.Directed != nil {
@@ -66,7 +66,7 @@ func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 		p := c.Park(tracing.ForCapacity)
 		return func(r router.PermitResult) bool {
 			p.ResumeOr(func() { s.result = &r }, func() { r.Claim.Done(router.Outcome{}) })
-			return true // the permit is given back here where the call has ended
+			return true // if the call has ended, the permit is returned here
 		}
 	})
 	if s.waiter = waiter; waiter != nil {
@@ -75,7 +75,7 @@ func (f Filter) acquire(c *filter.Call, s *State) filter.Step {
 	return f.picked(c, s, &r)
 }
 
-// picked goes on with a call that has a permit, or gets none.
+// picked continues a call with the permit or refusal of its wait.
 func (Filter) picked(c *filter.Call, s *State, r *router.PermitResult) filter.Step {
 	if r.Refusal != nil {
 		return c.Reject(r.Refusal)
@@ -91,11 +91,11 @@ func (Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	case r.Unsent != nil:
 		s.Release(outcomeOfUnsent(c, r.Unsent))
 		if errors.Is(r.Unsent, syscall.ECONNREFUSED) {
-			c.Endpoint.MarkGone() // with all that it held
+			c.Endpoint.MarkGone() // the backend has lost the state of its sessions
 		}
 	case r.Final:
 		s.Release(outcomeOf(c, r.Result))
 	default:
-		s.Release(router.Outcome{}) // another backend suits the call better
+		s.Release(router.Outcome{}) // another backend fits the call better
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// deadlineSlack is how long before a call's deadline its client may leave and the deadline still counts as the reason:
-// both ends of a call watch it, and either may be first.
+// deadlineSlack is the maximum time before a call's deadline at which a client's cancellation still counts as an
+// expired deadline. Both ends observe the deadline, and either may be first.
 const deadlineSlack = 20 * time.Millisecond
 
-// outcomeOf is what a call that ended with r says of its backend, for outlier detection.
+// outcomeOf returns the outcome of a call that ended with r, for outlier detection of its backend.
 //
-// A backend has failed when its connection was lost, when it broke the protocol or reset the call before an answer,
-// when it answered UNAVAILABLE, as gateways and servers do that cannot serve, and when something else than a gRPC
-// server answered, such as a load balancer, unless that rejects the request itself. Every other status is an answer.
-// That includes UNKNOWN and INTERNAL: gRPC servers make them of an error in a tool, and a client that calls the tool
-// again and again must not have its backend ejected. DEADLINE_EXCEEDED from the backend is an answer, too. A tool's own
-// error is a status OK. A call that its client or a limit of the gateway ended says nothing.
+// A backend has failed if its connection was lost, if it violated the protocol or reset the call before its response,
+// if it responded with UNAVAILABLE, and if the response came from a server other than gRPC, such as a load balancer,
+// unless that rejected the request itself. Every other status is a success, including UNKNOWN and INTERNAL: gRPC
+// servers use them for errors in a tool, and a client that repeats such a call must not cause the ejection of the
+// backend. DEADLINE_EXCEEDED from the backend is a success too. A call ended by its client or by a limit of the
+// gateway has no outcome.
 func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 	if c.Endpoint == nil {
 		return router.Outcome{}
@@ -36,7 +36,8 @@ func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 		o.Class = router.Failed
 	case r.Failure == relay.UpstreamNotGRPC:
 		switch codes.Code(r.Code) {
-		case codes.Unauthenticated, codes.PermissionDenied, codes.Internal: // HTTP 401, 403, 400, 431: for this request
+		// HTTP 401, 403, 400 and 431 concern this request
+		case codes.Unauthenticated, codes.PermissionDenied, codes.Internal:
 		default:
 			o.Class = router.Failed
 		}
@@ -57,19 +58,19 @@ func outcomeOf(c *filter.Call, r *relay.Result) router.Outcome {
 	return o
 }
 
-// latency is how long the backend took to answer, where that is its own doing: an
-// upload is as slow as its caller, and of what other services stream nothing is known.
+// latency returns the response time of the backend, if the backend alone determines it: an upload depends on its
+// client, and streams of other services are unknown.
 func latency(c *filter.Call, r *relay.Result) time.Duration {
 	switch c.Info.Method {
 	case call.Invoke, call.StreamInvoke, call.DownloadOutputArtifact:
-		if c.Attempt.Past == 0 { // else Forwarded is the first try's
+		if c.Attempt.Past == 0 { // otherwise Forwarded is the time of the first attempt
 			return max(r.FirstByte-r.Forwarded, 1)
 		}
 	}
 	return 0
 }
 
-// outcomeOfUnsent is what a call says of the backend where it did not start.
+// outcomeOfUnsent returns the outcome of an attempt that did not start.
 func outcomeOfUnsent(c *filter.Call, err error) router.Outcome {
 	switch {
 	case c.Endpoint == nil:

@@ -1,5 +1,6 @@
-// Package protocol is the filter that matches a call's dialect with its backend's: as it is, by another path, or by a
-// translation. A call that the dialect cannot say is directed to another backend of the fleet, or rejected.
+// Package protocol is the filter that matches a call's dialect with its backend's: unchanged, with another path, or
+// translated. A call that the backend's dialect cannot express is directed to another backend of the fleet, or
+// rejected.
 //
-// It never translates: it only sets Call.Attempt.Mode, which the filters after it follow.
+// It only sets Call.Attempt.Mode, which later filters follow.
 package protocol

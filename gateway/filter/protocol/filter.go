@@ -6,15 +6,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// State is what is remembered of a call that its backend's dialect cannot say.
+// State is the state of a call that its backend's dialect cannot express.
 type State struct {
-	moved bool // the call was sent elsewhere for that
+	moved bool // the call was directed to another backend
 }
 
-// Filter finds out how a call has to change for its backend. One that the backend's dialect cannot say goes to
-// another backend of its fleet, if there is one and the call need not go to the first.
-// A call that was translated is not translated again if that can lose something: it would not say any more what its
-// caller said.
+// Filter determines how a call is converted for its backend. A call that the backend's dialect cannot express is sent
+// to another backend of the fleet, if there is one and the call is not bound to the first. A translated call is not
+// translated again if that could lose information.
 type Filter struct{}
 
 // Admit implements filter.Filter.
@@ -30,7 +29,7 @@ func (Filter) Admit(c *filter.Call, s *State) filter.Step {
 	case c.Attempt.Directed != nil:
 		s.moved = true
 		return filter.Again
-	case c.Attempt.Translated: // it could be said when it went to the translator
+	case c.Attempt.Translated: // the first translation was possible
 		return c.Reject(filter.Unreachable(c.Fleet))
 	}
 	return c.Reject(untranslatable(c.Info.Method, c.Endpoint.Dialect()))
@@ -39,11 +38,11 @@ func (Filter) Admit(c *filter.Call, s *State) filter.Step {
 // Done implements filter.Filter.
 func (Filter) Done(_ *filter.Call, s *State, r *filter.Result) {
 	if r.Unsent != nil {
-		s.moved = false // a further attempt may be
+		s.moved = false // a further attempt may be directed again
 	}
 }
 
-// modeFor is how a call gets to a backend that speaks d.
+// modeFor returns the conversion of a call for a backend with the dialect d.
 func modeFor(c *filter.Call, d call.Dialect) dialect.Mode {
 	mode := dialect.Translate(c.Spoken.Method, c.Spoken.Dialect, d)
 	if mode == dialect.Convert && c.Attempt.Translated && c.Spoken.Method != call.UploadInputArtifact {
@@ -52,7 +51,7 @@ func modeFor(c *filter.Call, d call.Dialect) dialect.Mode {
 	return mode
 }
 
-// untranslatable returns the end of a call that the backend's dialect cannot say.
+// untranslatable returns the refusal of a call that the backend's dialect cannot express.
 func untranslatable(m call.Method, d call.Dialect) *call.Refusal {
 	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
 		Message: "the capability's backend speaks the " + d.String() + " dialect, which has no " + m.String()}

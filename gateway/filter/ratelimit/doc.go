@@ -1,10 +1,9 @@
-// Package ratelimit is the filter that rejects calls beyond their tenant's limits: calls per second, calls at once, and
-// quotas of days and months. A call gets a permit, which is leased from what the replicas share (internal/ratelimit),
-// and gives it back when it ends.
+// Package ratelimit is the filter that applies a tenant's limits: calls per second, concurrent calls, and daily and
+// monthly quotas. A call takes a permit, which is leased from the shared limit of the replicas (internal/ratelimit),
+// and returns it at its end.
 //
-// It decides from memory in the steady state; else the call waits, a tenth of a second at most, and its peeked fields
-// are kept for it. In shadow a limit rejects nothing and is only recorded.
+// In the steady state it decides from memory; otherwise the call waits for at most 100 ms, with a copy of its peeked
+// fields. In shadow mode a limit is only recorded.
 //
-// It never looks at arguments, never asks a store itself, and knows nothing of bandwidth or of message counts (see
-// gateway/filter/bandwidth) or of limits of fleets (see gateway/filter/pick).
+// Limits of bandwidth and message counts are in gateway/filter/bandwidth, limits of fleets in gateway/filter/pick.
 package ratelimit

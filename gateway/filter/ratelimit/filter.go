@@ -8,32 +8,32 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Limiter hands out permits of tenants' limits, as *ratelimit.Limiter does.
+// Limiter issues permits under tenants' limits. *ratelimit.Limiter implements it.
 type Limiter interface {
-	// Take fills in a permit, or refuses the call. Not known without a refusal means that the call has to Wait and to
-	// take again. It must not block, and keeps no string of the call.
+	// Take fills in a permit, or refuses the call. If known is false without a refusal, the call must Wait and take
+	// again. Take must not block, and keeps no string of the call.
 	Take(of *tenant.Settings, c *call.Call, shard uint32, p *ratelimit.Permit) (refusal *call.Refusal, known bool)
-	// Wait calls resume from another goroutine, a tenth of a second later at most.
+	// Wait calls resume from another goroutine, after at most 100 ms.
 	Wait(p *ratelimit.Permit, resume func())
-	// Refund has a call of today count for no limit. It must not block, and keeps no string of the call.
+	// Refund removes a call from all limits of today. It must not block, and keeps no string of the call.
 	Refund(of *tenant.Settings, c *call.Call)
-	// Release gives a permit back.
+	// Release returns a permit.
 	Release(shard uint32, p *ratelimit.Permit)
 }
 
-// State is what a call has of its tenant's limits.
+// State is a call's state of its tenant's limits.
 type State struct {
 	Permit ratelimit.Permit
-	kept   *filter.Peeked // the fields of the message while the call waits; nil means Call.Peeked has them
+	kept   *filter.Peeked // copy of the peeked fields while the call waits; nil means Call.Peeked is valid
 }
 
-// Filter takes what each call needs of its tenant's limits.
+// Filter takes permits under tenants' limits.
 type Filter struct {
 	limiter Limiter
 	memory  *fairshare.Pool
 }
 
-// New returns a Filter. Messages of calls that wait are charged to memory. A nil limiter limits nothing.
+// New returns a Filter. Messages of waiting calls are charged to memory. If limiter is nil, there are no limits.
 func New(limiter Limiter, memory *fairshare.Pool) *Filter { return &Filter{limiter, memory} }
 
 // Admit implements filter.Filter.
@@ -42,7 +42,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 		return filter.Continue
 	}
 	if s.kept != nil {
-		c.Peeked, s.kept = s.kept, nil // authorize copies what it has to keep
+		c.Peeked, s.kept = s.kept, nil // authorize makes its own copy
 	}
 	refusal, known := f.limiter.Take(c.Principal.Settings, &c.Info, uint32(c.Stream.Shard()), &s.Permit)
 	switch {
@@ -57,8 +57,8 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return filter.Continue
 }
 
-// wait lets a call wait until it is known what its tenant has left. Its message does not wait in the relay: the fields
-// that matter are kept.
+// wait makes a call wait until its tenant's limits are known. The message is released, and a copy of the peeked fields
+// is kept.
 func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	m := c.Peeked
 	if m == nil || m.Held == nil {
@@ -71,7 +71,7 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 		fields.Held = held
 		m = &fields
 	} else {
-		c.Peeked = nil // the call still needs it
+		c.Peeked = nil // the copy is still needed
 	}
 	p := c.Park("")
 	f.limiter.Wait(&s.Permit, func() {
@@ -80,9 +80,9 @@ func (f *Filter) wait(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// Done implements filter.Filter. A call that has used up the approval of an earlier call counts no second time: that
-// one has counted. Both count if the approval is given back, as the call did not start, and if the call passed
-// midnight, as the next day's calls are counted anew.
+// Done implements filter.Filter. A call that redeemed the approval of an earlier call is not counted again, because
+// the earlier call was counted. Both count if the approval is released because the call did not start, and if the call
+// passed midnight, when quotas restart.
 func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	_, shadowed := s.Permit.Shadowed()
 	f.Release(c, s)
@@ -94,7 +94,7 @@ func (f *Filter) Done(c *filter.Call, s *State, r *filter.Result) {
 	}
 }
 
-// Release gives back what a call has of its tenant's limits.
+// Release returns what a call holds of its tenant's limits.
 func (f *Filter) Release(c *filter.Call, s *State) {
 	if f.limiter != nil {
 		f.limiter.Release(uint32(c.Stream.Shard()), &s.Permit)

@@ -1,6 +1,6 @@
-// Package ready is the filter that lets a call wait for a good probe while no backend of its fleet is known to be worth
-// the call. The call triggers early probes; it goes on with the first good one, or when its wait is over.
+// Package ready is the filter that makes a call wait for a successful probe while no backend of its fleet is known to
+// be usable. The call triggers early probes, and continues after the first success or at the end of its wait.
 //
-// router.Fleet knows what is ready, and health probes. The filter never picks a backend, and never rejects: after the
-// wait the filters behind it decide.
+// router.Fleet holds the readiness, and package health probes. The filter never rejects: after the wait, later filters
+// decide.
 package ready

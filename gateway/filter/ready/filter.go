@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// State is what is remembered of a call. It is one byte, as every call has one; what a call that waits has besides is
-// in the Filter.
+// State is the state of a call: a single byte, because every call has one. The other state of waiting calls is in the
+// Filter.
 type State struct{ phase phase }
 
 type phase uint8
@@ -18,30 +18,30 @@ type phase uint8
 const (
 	fresh phase = iota
 	waits
-	waited // a call waits once
+	waited // a call waits only once
 )
 
-// Filter lets a call wait until its fleet is ready.
+// Filter makes calls wait until their fleet is ready.
 type Filter struct {
-	expedite func(capability string) // asks for early probes; must not block
-	memory   *fairshare.Pool         // of calls that wait
+	expedite func(capability string) // requests early probes; must not block
+	memory   *fairshare.Pool         // for waiting calls
 
 	mu      sync.Mutex
 	waiting map[*filter.Call]waiting
 }
 
-// waiting is what a call that waits has.
+// waiting is the state of a waiting call.
 type waiting struct {
 	wait *router.ReadyWait
 	held *filter.Hold
 }
 
-// New returns a Filter. Without expedite no call waits.
+// New returns a Filter. If expedite is nil, no call waits.
 func New(expedite func(capability string), memory *fairshare.Pool) *Filter {
 	return &Filter{expedite: expedite, memory: memory, waiting: map[*filter.Call]waiting{}}
 }
 
-// Admit implements filter.Filter. A call whose owner has no more memory for waiting calls goes on at once.
+// Admit implements filter.Filter. A call whose owner has no memory for further waiting calls continues at once.
 func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	if s.phase == waits {
 		f.end(c, s)
@@ -55,7 +55,7 @@ func (f *Filter) Admit(c *filter.Call, s *State) filter.Step {
 	return f.await(c, s)
 }
 
-// await lets a call wait, if it may.
+// await makes a call wait, if it may.
 func (f *Filter) await(c *filter.Call, s *State) filter.Step {
 	held := filter.NewHold(c, f.memory, 0)
 	if held == nil {
@@ -78,7 +78,7 @@ func (f *Filter) await(c *filter.Call, s *State) filter.Step {
 	return filter.Wait
 }
 
-// Expedite asks for early probes of a fleet that is not ready.
+// Expedite requests early probes of a fleet that is not ready.
 func (f *Filter) Expedite(fleet *router.Fleet) {
 	if f.expedite != nil && fleet.Expedite() {
 		f.expedite(fleet.Capability)

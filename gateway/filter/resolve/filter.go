@@ -7,21 +7,21 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Tables has the table of fleets in force, as *router.Router does.
+// Tables returns the current table of fleets. *router.Router implements it.
 type Tables interface {
 	Table() *router.Table
 }
 
-// Filter finds the fleet that a call names, if it is there for the caller.
+// Filter resolves the fleet of a call, if it is visible to the caller.
 type Filter struct{ tables Tables }
 
 // New returns a Filter.
 func New(t Tables) Filter { return Filter{t} }
 
-// Check returns the filter, which has no state.
+// Check resolves the fleet of a call.
 func (f Filter) Check(c *filter.Call) *call.Refusal { return f.check(c, false) }
 
-// CheckOther is Check for services that are not capabilities. One that no fleet has is unknown.
+// CheckOther is Check for services that are not capabilities. A service that no fleet has is unknown.
 func (f Filter) CheckOther(c *filter.Call) *call.Refusal {
 	return f.check(c, !dialect.Owns(c.Info.Path))
 }

@@ -17,26 +17,26 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// MaxAttempts is how many attempts a call makes that may be carried out twice. A call that provably did not start
-// makes as many, and then one at each backend that was not tried yet, at most MostAttempts.
+// MaxAttempts is the maximum number of attempts of a call that may be carried out twice. A call that provably did not
+// start makes as many, and then one at each untried backend, at most MostAttempts in total.
 const (
 	MaxAttempts  = 2
 	MostAttempts = 100
 )
 
-// maxRetryWait is how long a call waits here for its second attempt when the backend asks for that. An answer that
-// asks for more goes to the client, which may wait as well.
+// maxRetryWait is the maximum wait for a second attempt that a backend may request. If a response requests more, it is
+// sent to the client, which may wait as well.
 const maxRetryWait = time.Second
 
-// State is what is remembered of attempts.
+// State is the retry state of a call.
 type State struct {
-	wait    time.Duration // before the next one, as the backend asked
-	allowed bool          // the retry budget has paid for the next one
+	wait    time.Duration // before the next attempt, as the backend requested
+	allowed bool          // the retry budget was charged for the next attempt
 }
 
-// Again is the retry predicate of a call that its backend may have carried out: it is retried only if it is declared
-// idempotent, and within the fleet's retry budget. A backend's pushback is honoured: a time before which there should
-// be no second attempt, or none at all.
+// Again is the retry predicate of a call that its backend may have carried out. The call is retried only if it is
+// declared idempotent, and within the fleet's retry budget. A backend's pushback is honored: a delay, or no second
+// attempt at all.
 func Again(c *filter.Call, s *State, a relay.Answer) bool {
 	if c.Endpoint == nil || c.Attempt.Past+1 >= MaxAttempts ||
 		!c.Fleet.Idempotent(c.Info.Method, c.Info.Tool) {
@@ -57,12 +57,12 @@ func Again(c *filter.Call, s *State, a relay.Answer) bool {
 	return true
 }
 
-// retryWait is how long a backend wants clients to wait before they retry, by google.rpc.RetryInfo or
-// grpc-retry-pushback-ms, whichever is longer; not ok when it wants no retry.
+// retryWait returns how long a backend wants clients to wait before a retry, by google.rpc.RetryInfo or
+// grpc-retry-pushback-ms, whichever is longer. ok is false if the backend wants no retry.
 func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
 	if v, has := a.Trailer("grpc-retry-pushback-ms"); has {
 		ms, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || ms < 0 { // as gRPC's clients read it (gRFC A6)
+		if err != nil || ms < 0 { // as gRPC clients read it (gRFC A6)
 			return 0, false
 		}
 		wait = time.Duration(ms) * time.Millisecond
@@ -73,7 +73,7 @@ func retryWait(a relay.Answer) (wait time.Duration, ok bool) {
 	return wait, true
 }
 
-// retryInfo returns the delay in a status's details; 0 if there is none.
+// retryInfo returns the retry delay in a status's details; 0 means none.
 func retryInfo(details string) time.Duration {
 	packed, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
 	if err != nil {
@@ -92,7 +92,8 @@ func retryInfo(details string) time.Duration {
 	return 0
 }
 
-// Repeat reports whether a call that did not start for a reason makes another attempt; nil means it does.
+// Repeat returns the refusal that ends a call which did not start because of unsent; nil means another attempt
+// follows.
 func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal {
 	known := c.Attempt.Tried.Has(c.Endpoint)
 	c.Attempt.Tried = c.Attempt.Tried.With(c.Endpoint)
@@ -116,15 +117,15 @@ func Repeat(c *filter.Call, s *State, attempts int, unsent error) *call.Refusal 
 	return nil
 }
 
-// loads reports whether a further attempt is charged to the retry budget, which keeps load from a fleet that has too
-// much, and from this machine. An attempt without a connection, or at a backend that is going away, was none.
+// loads reports whether a further attempt is charged to the retry budget, which protects an overloaded fleet and this
+// machine. An attempt without a connection, or at a backend that is shutting down, costs nothing.
 func loads(unsent error) bool {
 	return errors.Is(unsent, relay.ErrLost) || errors.Is(unsent, relay.ErrRefused) ||
 		errors.Is(unsent, relay.ErrQueueFull) || filter.OwnFault(unsent)
 }
 
-// further directs a call to a backend that was not tried yet, and reports whether it makes another attempt. The
-// backend of a session is decided anew: where it is the same, the call ends.
+// further directs a call to an untried backend, and reports whether another attempt follows. The backend of a session
+// is resolved again; if it is the same, the call ends.
 func further(c *filter.Call, unsent error) bool {
 	if c.Attempt.Progress == call.Sent || errors.Is(unsent, relay.ErrLost) || errors.Is(unsent, relay.ErrQueueFull) ||
 		filter.OwnFault(unsent) || c.Attempt.Past >= MostAttempts {
@@ -137,7 +138,7 @@ func further(c *filter.Call, unsent error) bool {
 	return other != nil
 }
 
-// Filter is the backoff: it has a further attempt wait as long as the backend of the last one asked for.
+// Filter is the backoff: it delays a further attempt as long as the last backend requested.
 type Filter struct{}
 
 // Admit implements filter.Filter.

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Invoke rejects calls of capabilities whose caller may make none.
+// Invoke rejects calls of capabilities whose credential may not call any.
 func Invoke(c *filter.Call) *call.Refusal {
 	if c.Principal.Only != nil {
 		return tenant.RefuseSignature()
@@ -16,7 +16,7 @@ func Invoke(c *filter.Call) *call.Refusal {
 	return Download(c)
 }
 
-// Download is Invoke for what the signature of a URL is good for.
+// Download is Invoke for downloads, which the signature of a URL may allow.
 func Download(c *filter.Call) *call.Refusal {
 	if !c.Principal.Scopes.Any(tenant.Invoke) {
 		return RejectedInvoking
@@ -24,18 +24,18 @@ func Download(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// Builtin is Invoke for the services of the gateway's own.
+// Builtin is Invoke for the gateway's own services.
 func Builtin(c *filter.Call) *call.Refusal {
 	have := c.Principal.Scopes
 	switch {
 	case c.Principal.Only != nil:
 		return tenant.RefuseSignature()
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Artifacts/"):
-		if !have.Any(tenant.Invoke) { // as a download
+		if !have.Any(tenant.Invoke) { // for a download
 			return RejectedInvoking
 		}
 	case strings.HasPrefix(c.Info.Path, "/capgate.v1.Approvals/"):
-		if !have.Any(tenant.Read | tenant.Approve) { // who answers is looked at there
+		if !have.Any(tenant.Read | tenant.Approve) { // the service checks who may answer
 			if strings.HasSuffix(c.Info.Path, "/Approve") || strings.HasSuffix(c.Info.Path, "/Deny") {
 				return rejectedAnswering
 			}
@@ -51,7 +51,7 @@ func Builtin(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// The rejections of callers that lack a scope.
+// Rejections of callers that lack a scope.
 var (
 	RejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
 	RejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")

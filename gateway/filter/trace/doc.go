@@ -1,4 +1,3 @@
-// Package trace is the filter that begins the span of a call, if its trace or chance has it sampled. It comes before
-// anything can wait, so that the span has all of the call. Attempts at backends are spans of filter/forward, and the
-// access log ends the call's.
+// Package trace is the filter that starts the span of a sampled call. It runs before any filter that can wait, so that
+// the span covers the whole call. filter/forward has the spans of attempts, and the access log ends the call's.
 package trace

@@ -7,14 +7,14 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// Filter begins the spans of calls that are sampled. The zero value traces nothing.
+// Filter starts the spans of sampled calls. The zero value traces nothing.
 type Filter struct{ tracer *tracing.Tracer }
 
-// New returns a Filter. A nil tracer traces nothing.
+// New returns a Filter. If t is nil, nothing is traced.
 func New(t *tracing.Tracer) Filter { return Filter{t} }
 
-// Note begins the span of a call that is sampled. Of any other it only takes note of the trace that it belongs to, if
-// any: its trace context goes on as it came. One that cannot be read goes no further.
+// Note starts the span of a sampled call. For other calls it only records the trace that they belong to, and their
+// trace context is forwarded unchanged. An invalid trace context is not forwarded.
 func (f Filter) Note(t *filter.Call) {
 	if f.tracer == nil {
 		return
@@ -45,13 +45,13 @@ func (f Filter) Note(t *filter.Call) {
 	}
 }
 
-// Headers are those of a request.
+// Headers gives access to the request headers.
 type Headers interface {
 	Header(name string) (string, bool)
 }
 
-// Draw decides whether the calls begin a trace that a request over HTTP becomes, where the request is in none: its
-// response is to name the trace. nil means the request is in a trace, or nothing is traced.
+// Draw decides whether the calls of an HTTP request start a sampled trace, so that its response can name the trace. It
+// returns nil if the request already has a trace, or nothing is traced.
 func (f Filter) Draw(r Headers) *telemetry.TraceID {
 	if f.tracer == nil {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Filter has calls that have to be translated served by the translator.
+// Filter makes the translator serve calls that must be translated.
 type Filter struct{ server *localgrpc.Server }
 
-// New returns a Filter of a server that NewServer has made.
+// New returns a Filter. server must come from NewServer.
 func New(server *localgrpc.Server) Filter { return Filter{server} }
 
 // Admit implements filter.Filter.
@@ -29,8 +29,8 @@ func (f Filter) Admit(c *filter.Call, _ *filter.Stateless) filter.Step {
 // Done implements filter.Filter.
 func (Filter) Done(*filter.Call, *filter.Stateless, *filter.Result) {}
 
-// NewServer makes the server that translates calls between the dialects, and continues them. Calls wait in the queue
-// when their first message is there. refuse makes the error by which a call is refused.
+// NewServer returns the server that translates calls between the dialects, and continues them. Calls wait in the queue
+// once their first message has arrived. refuse returns the error that refuses a call.
 func NewServer(q filter.Queue, maxMessage int, refuse dialect.Refuse) *localgrpc.Server {
 	queued := queued{q, refuse}
 	s := &localgrpc.Server{Name: "translator", Unary: queued.unary, Stream: queued.stream,
@@ -39,7 +39,7 @@ func NewServer(q filter.Queue, maxMessage int, refuse dialect.Refuse) *localgrpc
 	return s
 }
 
-// queued has calls wait in the fair queue.
+// queued makes calls wait in the fair queue.
 type queued struct {
 	queue  filter.Queue
 	refuse dialect.Refuse
@@ -58,7 +58,7 @@ func (q queued) stream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, n
 
 type queuedStream struct {
 	grpc.ServerStream
-	wait func(context.Context) error // nil means it has waited
+	wait func(context.Context) error // nil after the wait
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -71,7 +71,7 @@ func (s *queuedStream) RecvMsg(m any) error {
 	return err
 }
 
-// wait waits for the turn of the call that ctx is of.
+// wait waits for the turn of the call of ctx.
 func (q queued) wait(ctx context.Context) error {
 	served := filter.ServedOf(ctx)
 	err := q.queue.Wait(ctx, served.Call.Tenant, "")

@@ -1,3 +1,3 @@
-// Package warm is the filter that lets a call wait for the protocol detection of its backend: a backend that was never
-// asked may speak any dialect. It waits only as long as router.Backend does for that, and never asks the backend.
+// Package warm is the filter that makes a call wait for the protocol detection of its backend, whose dialect is
+// unknown before. The wait is bounded by router.Backend.
 package warm

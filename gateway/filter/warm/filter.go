@@ -5,12 +5,12 @@ import (
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
-// State is what is remembered of a call that waits for its backend.
+// State is the state of a call that waits for its backend.
 type State struct {
 	waited bool
 }
 
-// Filter lets a call wait until it is known which dialect its backend speaks.
+// Filter makes a call wait until the dialect of its backend is known.
 type Filter struct{}
 
 // Admit implements filter.Filter.
