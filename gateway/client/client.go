@@ -14,17 +14,17 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Conn has the data of a client's connection. It is the Value of its relay.Peer.
+// Conn holds the data of a client's connection. It is the Value of its relay.Peer.
 type Conn struct {
 	At     *tenant.Listener // nil means the public port
-	Prefix string           // of the address, the account of calls that are no tenant's
+	Prefix string           // network of the address, which is charged until the tenant is known
 
 	addr netip.Addr
-	text string       // of addr; "" if that is not valid
+	text string       // of addr; empty if it is not valid
 	peer *tenant.Peer // of a verified certificate; nil means none
 }
 
-// New returns the Conn of a connection. It is relay.Config.OnConnect.
+// New returns the Conn of a connection. It implements relay.Config.OnConnect.
 func New(p *relay.Peer) any {
 	c := &Conn{addr: clientaddr.AddrOf(p.Addr)}
 	if p.Port != nil {
@@ -43,8 +43,7 @@ func New(p *relay.Peer) any {
 // Of returns the Conn of a connection.
 func Of(p *relay.Peer) *Conn { return p.Value.(*Conn) }
 
-// Network returns the name of a client's network. For most requests the connection has it already. A nil peer is no
-// connection of a client.
+// Network returns the name of a client's network. For most requests the connection has it already. p may be nil.
 func Network(p *relay.Peer, address string) string {
 	if p != nil && Of(p).text == address {
 		return Of(p).Prefix
@@ -52,11 +51,11 @@ func Network(p *relay.Peer, address string) string {
 	return clientaddr.NetworkNameOf(address)
 }
 
-// loopback is the exemption of Networks by default.
+// loopback is the default exemption of Networks.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// Networks returns accept.Limits.Network. A trusted proxy brings the connections of many clients, and an exempt
-// address may be one. If exempt is nil, loopback is exempt.
+// Networks returns accept.Limits.Network. Trusted proxies are exempt, because they forward connections of many
+// clients. If exempt is nil, loopback is exempt.
 func Networks(r *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (netip.Prefix, bool) {
 	if exempt == nil {
 		exempt = loopback
@@ -72,14 +71,14 @@ func Networks(r *clientaddr.Resolver, exempt []netip.Prefix) func(net.Addr) (net
 	}
 }
 
-// Headers are those that a trusted proxy sets.
+// Headers is the part of a request that a trusted proxy may set.
 type Headers interface {
 	Header(name string) (string, bool)
 	AppendHeader(b []byte, name string) []byte
 }
 
 // resolve returns the client of a request. If a trusted proxy names a client other than the connection's, other is its
-// address, and o.Address is not set to it yet. resolve overwrites scratch.
+// address, and o.Address is not yet set to it. resolve overwrites scratch.
 func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte) (o filter.Client, other netip.Addr) {
 	c := Of(p)
 	o.Address, o.At, o.Peer = c.text, c.At, c.peer
@@ -96,10 +95,10 @@ func resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers, scratch []byte
 	return o, other
 }
 
-// maxAddr is the longest IP address.
+// maxAddr is the maximum length of an IP address.
 const maxAddr = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// Set sets the client of a call. Its strings, other than the address, are parts of the headers.
+// Set sets the client of a call. Its strings, except the address, are parts of the headers.
 func Set(from *clientaddr.Resolver, s *relay.Stream, t *filter.Call) {
 	p := s.Peer()
 	if p.Internal {
@@ -113,7 +112,7 @@ func Set(from *clientaddr.Resolver, s *relay.Stream, t *filter.Call) {
 	t.Client = o
 }
 
-// Resolve returns the client of an HTTP request, in strings that outlive its headers.
+// Resolve returns the client of an HTTP request. Its strings outlive the headers.
 func Resolve(from *clientaddr.Resolver, p *relay.Peer, r Headers) filter.Client {
 	return clone(resolve(from, p, r, nil))
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Cache holds the marshalled statuses of failures, and of refusals that many calls share. It is safe for concurrent use
-// and takes no lock.
+// Cache holds the marshalled statuses of failures, and of refusals that many calls share. It is safe for concurrent
+// use and takes no lock.
 //
-// The slot of a refusal is a hash of its address. A refusal that is made for a single call is replaced by the next one;
-// a shared one returns to its slot with the next call that it rejects. At most len(slots) refusals are kept alive.
+// The slot of a refusal is a hash of its address. A refusal for a single call is replaced by the next one; a shared
+// refusal returns to its slot with the next call that it rejects. The cache keeps at most len(slots) refusals alive.
 type Cache struct {
 	seed     maphash.Seed
 	slots    [256]atomic.Pointer[cached]
@@ -36,7 +36,7 @@ func NewCache() *Cache {
 	return c
 }
 
-// Refusal returns the status of a refusal, which must never change again.
+// Refusal returns the status of a refusal, which must not change afterwards.
 func (c *Cache) Refusal(r *call.Refusal, p call.Progress) relay.Status {
 	slot := &c.slots[maphash.Comparable(c.seed, r)%uint64(len(c.slots))]
 	if known := slot.Load(); known != nil && known.refusal == r && known.progress == p {
@@ -47,7 +47,7 @@ func (c *Cache) Refusal(r *call.Refusal, p call.Progress) relay.Status {
 	return known.status
 }
 
-// Failure returns the status of a failure of a call that was sent, or was not.
+// Failure returns the status of a failure of the relay.
 func (c *Cache) Failure(f relay.Failure, p call.Progress) relay.Status {
 	if int(f) >= len(c.failures) {
 		f = relay.NoFailure

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// kindCodes holds the gRPC codes of the kinds of refusal.
+// kindCodes holds the gRPC code of each kind of refusal.
 var kindCodes = [...]codes.Code{
 	call.Internal:           codes.Internal,
 	call.InvalidArgument:    codes.InvalidArgument,
@@ -70,8 +70,8 @@ func HTTP(code codes.Code) int {
 const (
 	rpcInvalidParams = -32602
 	rpcInternalError = -32603
-	// RPCRefused is the code of rejections that JSON-RPC has no code for. Its range is the server's own (MCP
-	// 2026-07-28, Base Protocol, "Error Codes").
+	// RPCRefused is the code of rejections without a JSON-RPC code. Its range is reserved for servers (MCP 2026-07-28,
+	// Base Protocol, "Error Codes").
 	RPCRefused = -32000
 )
 
@@ -86,7 +86,7 @@ func JSONRPC(code codes.Code) int64 {
 	return RPCRefused
 }
 
-// reasonStatuses holds the HTTP statuses of reasons for which HTTP has another status than for their code.
+// reasonStatuses holds the HTTP statuses of reasons that differ from the status of their code.
 var reasonStatuses = map[string]int{
 	"ANSWER_CUT_OFF":         http.StatusBadGateway,
 	"ARTIFACT_NOT_READ":      http.StatusBadGateway,
@@ -101,8 +101,8 @@ var reasonStatuses = map[string]int{
 	"UPLOAD_STALLED":         http.StatusRequestTimeout,
 }
 
-// HTTPOf returns the HTTP status for a rejection by the gateway. Its code Unknown stands for an error that a backend
-// reported in an answer with status OK.
+// HTTPOf returns the HTTP status of a rejection by the gateway. The code Unknown stands for an error that a backend
+// reported in a response with status OK.
 func HTTPOf(reason string, code codes.Code) int {
 	if s := reasonStatuses[reason]; s != 0 {
 		return s
@@ -113,8 +113,7 @@ func HTTPOf(reason string, code codes.Code) int {
 	return HTTP(code)
 }
 
-// RetryAfter returns the Retry-After header for a time in seconds (RFC 9110 §10.2.3), which it rounds up; empty means
-// none.
+// RetryAfter returns the Retry-After header for a time in seconds (RFC 9110 §10.2.3), rounded up; empty means none.
 func RetryAfter(seconds float64) string {
 	if seconds <= 0 {
 		return ""
@@ -122,8 +121,8 @@ func RetryAfter(seconds float64) string {
 	return strconv.FormatFloat(math.Ceil(seconds), 'f', 0, 64)
 }
 
-// Challenge returns the WWW-Authenticate header for a code and a reason of the gateway with its metadata (RFC 6750
-// §3); empty means none.
+// Challenge returns the WWW-Authenticate header for a code and a reason with its metadata (RFC 6750 §3); empty means
+// none.
 func Challenge(code codes.Code, reason string, metadata map[string]string) string {
 	switch {
 	case code == codes.PermissionDenied && reason == "SCOPE_MISSING":

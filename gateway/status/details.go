@@ -14,19 +14,19 @@ import (
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
-// Domain is google.rpc.ErrorInfo.domain of the gateway's rejections. Backends have others.
+// Domain is the google.rpc.ErrorInfo.domain of the gateway's rejections. Backends use others.
 const Domain = "capgate.dev"
 
-// Details are the parts of a status that the gateway reads.
+// Details holds the parts of a status that the gateway reads.
 type Details struct {
 	Info *errdetails.ErrorInfo // nil means none
-	// the one of the gateway; nil, which has no reason: the gateway has not rejected the call
+	// Own is the ErrorInfo of the gateway; nil, which has no reason, means that the gateway has not rejected the call.
 	Own        *errdetails.ErrorInfo
 	RetryAfter time.Duration // 0 means the status has no google.rpc.RetryInfo
 	Quota      bool          // a limit rejected the call
 }
 
-// DetailsOf returns the details of an error of a gRPC call, the gateway's or a backend's.
+// DetailsOf returns the details of a gRPC error of the gateway or of a backend.
 func DetailsOf(err error) (d Details) {
 	for _, detail := range status.Convert(err).Details() {
 		switch detail := detail.(type) {
@@ -44,7 +44,7 @@ func DetailsOf(err error) (d Details) {
 	return d
 }
 
-// DetailsJSON returns the details of a status as JSON. One whose type is not known here has its bytes as value.
+// DetailsJSON returns the details of a status as JSON. A detail of an unknown type has its bytes as value.
 func DetailsJSON(st *status.Status) (all []json.RawMessage) {
 	for _, detail := range st.Proto().GetDetails() {
 		text, err := protojson.Marshal(detail)
@@ -52,7 +52,7 @@ func DetailsJSON(st *status.Status) (all []json.RawMessage) {
 			text, _ = plainjson.Marshal(map[string]any{"@type": detail.GetTypeUrl(), "value": detail.GetValue()})
 		}
 		var compact bytes.Buffer
-		if json.Compact(&compact, text) == nil { // protojson varies its blanks
+		if json.Compact(&compact, text) == nil { // protojson varies its whitespace
 			all = append(all, compact.Bytes())
 		}
 	}
@@ -62,7 +62,7 @@ func DetailsJSON(st *status.Status) (all []json.RawMessage) {
 // InfoOf returns the ErrorInfo of a rejection by the gateway; nil, which has no reason, for other errors.
 func InfoOf(err error) *errdetails.ErrorInfo { return DetailsOf(err).Own }
 
-// ProgressOf returns NotSent if an error of a gRPC call says that no backend got it.
+// ProgressOf returns NotSent if a gRPC error says that no backend received the call.
 func ProgressOf(err error) call.Progress {
 	if InfoOf(err).GetMetadata()[call.NotStarted] == "true" {
 		return call.NotSent
@@ -82,5 +82,5 @@ func newInfo(reason string, metadata map[string]string, p call.Progress) *errdet
 	return info
 }
 
-// validUTF8 makes a string fit for protobuf, which refuses any other. Refusals quote names that clients sent.
+// validUTF8 returns s as valid UTF-8, which protobuf requires. Refusals quote names that clients sent.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -10,12 +10,12 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// ranText follows the message of a failure of a call that may have run. Some clients repeat calls by the words of their
-// errors: TestWordsThatClientsRetryOn has those that must not be in such a message.
+// ranText follows the message of a failure of a call that may have run. Some clients retry based on the text of an
+// error: TestWordsThatClientsRetryOn has the words that such a message must not contain.
 const ranText = "; the call may have been carried out"
 
-// failures says how the relay's own failures read, before ranText. Their reason is the failure's name. None tells the
-// caller to retry.
+// failures holds the messages of the relay's failures, without ranText. Their reason is the failure's name. No message
+// suggests a retry.
 var failures = [...]struct {
 	code    codes.Code
 	message string
@@ -38,12 +38,12 @@ var failures = [...]struct {
 	relay.MessageFollowed: {codes.InvalidArgument, "something follows the request's only message"},
 	relay.AccountExceeded: {codes.ResourceExhausted,
 		"the gateway holds as much for this caller as its share of the memory allows"},
-	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // the code is that of the reset
-	relay.UpstreamNotGRPC: {codes.Unknown, // the code is that of the HTTP status
+	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // with the code of the reset
+	relay.UpstreamNotGRPC: {codes.Unknown, // with the code of the HTTP status
 		"the answer is not one of gRPC: it comes from another server than the backend, or has no status"},
 }
 
-// Panicked is the rejection of a call during which the gateway panicked.
+// Panicked is the refusal of a call during which the gateway panicked.
 var Panicked = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
 	Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
 
@@ -55,7 +55,7 @@ func Failure(f relay.Failure, p call.Progress) relay.Status {
 	return Reset(failures[f].code, f, p)
 }
 
-// ContextError returns the error of a call whose context has ended, for that context's error.
+// ContextError returns the error of a call whose context has ended with err.
 func ContextError(err error, p call.Progress) error {
 	r := &call.Refusal{Kind: call.Canceled, Reason: relay.ClientGone.String(),
 		Message: failures[relay.ClientGone].message}
@@ -69,7 +69,7 @@ func ContextError(err error, p call.Progress) error {
 	return Error(r, p)
 }
 
-// Reset is Failure with another code: that of the reset by which a backend ended the call, or of its HTTP status.
+// Reset returns the status of a failure with another code: that of the backend's reset, or of its HTTP status.
 func Reset(code codes.Code, f relay.Failure, p call.Progress) relay.Status {
 	reason, text := f.String(), failures[f].message
 	if f == relay.NoFailure {

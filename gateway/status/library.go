@@ -25,8 +25,8 @@ const (
 	detailsHeader = "Grpc-Status-Details-Bin"
 )
 
-// Library replaces the statuses of grpc-go's server itself in its responses: of requests that no method gets. They
-// quote the request, and have no details.
+// Library replaces the statuses that grpc-go's server itself writes for requests that reach no method. They quote the
+// request and have no details.
 func Library(server http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := new(atomic.Bool)
@@ -37,10 +37,10 @@ func Library(server http.Handler) http.Handler {
 	})
 }
 
-// begunKey is the key of what a method of a Registrar notes: whether the status will be its own.
+// begunKey is the context key of the flag that a method of a Registrar sets: whether the status will be its own.
 type begunKey struct{}
 
-// begin notes that a method of a Registrar has the call, whose response may end with its status.
+// begin notes that a method of a Registrar has received the call, so that its response may end with its own status.
 func begin(ctx context.Context) *atomic.Bool {
 	begun, ok := ctx.Value(begunKey{}).(*atomic.Bool)
 	if !ok {
@@ -61,8 +61,8 @@ func replace(trailer http.Header) {
 	trailer.Set(detailsHeader, base64.RawStdEncoding.EncodeToString(s.Details))
 }
 
-// decoded returns a function that decodes a request, with the gateway's error in place of the library's. grpc-go ends
-// the response with its own before decode returns.
+// decoded wraps decode, and replaces the library's error with the gateway's. grpc-go ends the response with its own
+// error before decode returns.
 func decoded(decode func(any) error, begun *atomic.Bool) func(any) error {
 	return func(m any) error {
 		begun.Store(false)
@@ -77,7 +77,7 @@ func decoded(decode func(any) error, begun *atomic.Bool) func(any) error {
 	}
 }
 
-// decodedStream is a stream whose messages are decoded so.
+// decodedStream wraps RecvMsg with decoded.
 type decodedStream struct {
 	grpc.ServerStream
 	begun *atomic.Bool
@@ -86,12 +86,12 @@ type decodedStream struct {
 // RecvMsg implements grpc.ServerStream.
 func (s decodedStream) RecvMsg(m any) error { return decoded(s.ServerStream.RecvMsg, s.begun)(m) }
 
-// OfLibrary returns the status in place of one of a library, with this code and message.
+// OfLibrary returns the status that replaces one of a library, by its code and message.
 func OfLibrary(code codes.Code, message string) relay.Status {
 	return marshal(protoOf(ofLibrary(code, message), call.Answered))
 }
 
-// ofLibrary returns the refusal of a request that a gRPC library cannot read, or of a call that it ends.
+// ofLibrary returns the refusal of a request that a gRPC library cannot read, or of a call that the library ends.
 func ofLibrary(code codes.Code, message string) *call.Refusal {
 	switch code {
 	case codes.NotFound:

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Err returns the error of a method for grpc-go: a refusal as its status, and any other error as it is.
+// Err returns the error of a method for grpc-go: a refusal as its status, any other error unchanged.
 func Err(err error) error {
 	var refusal *call.Refusal
 	if errors.As(err, &refusal) {
@@ -21,11 +21,11 @@ func Err(err error) error {
 	return err
 }
 
-// Error returns the error of a method that refuses its call. Code that serves a local stream hands it to the relay with
-// all that Relayed has, as grpc-retry-pushback-ms.
+// Error returns the error of a method that refuses its call. On a local stream, the relay receives all that Relayed
+// has, such as grpc-retry-pushback-ms.
 func Error(r *call.Refusal, p call.Progress) error { return &refused{r, p} }
 
-// refused is a refusal as the error of a method.
+// refused is a refusal as an error.
 type refused struct {
 	refusal  *call.Refusal
 	progress call.Progress
@@ -34,14 +34,14 @@ type refused struct {
 // Error implements error.
 func (e *refused) Error() string { return e.GRPCStatus().String() }
 
-// GRPCStatus implements the interface that status.FromError looks for.
+// GRPCStatus implements the interface that status.FromError uses.
 func (e *refused) GRPCStatus() *status.Status { return Of(e.refusal, e.progress) }
 
 // Relayed returns the status for the relay.
 func (e *refused) Relayed() relay.Status { return Relayed(e.refusal, e.progress) }
 
-// Registrar returns a registrar for services whose methods return refusals. Fault returns the refusal for an error that
-// is neither a refusal nor a status; if it is nil, such an error stays as it is.
+// Registrar returns a registrar for services whose methods return refusals. fault returns the refusal for an error
+// that is neither a refusal nor a status; if fault is nil, such an error is unchanged.
 func Registrar(g grpc.ServiceRegistrar, fault func(error) *call.Refusal) grpc.ServiceRegistrar {
 	return registrar{g, fault}
 }
@@ -72,7 +72,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.ServiceRegistrar.RegisterService(&of, impl)
 }
 
-// ErrOf is Err for the methods of a service with a fault, as of Registrar.
+// ErrOf is Err for the methods of a service with fault, as in Registrar.
 func ErrOf(err error, fault func(error) *call.Refusal) error {
 	var refusal *call.Refusal
 	if _, is := status.FromError(err); fault != nil && !is && !errors.As(err, &refusal) {

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Of returns the status of a call that the gateway refuses, for grpc-go.
+// Of returns the status of a refused call, for grpc-go.
 func Of(r *call.Refusal, p call.Progress) *status.Status { return status.FromProto(protoOf(r, p)) }
 
 // Answer returns the status of a refusal by the service that answers the call.
@@ -28,8 +28,8 @@ func Relayed(r *call.Refusal, p call.Progress) relay.Status {
 	return s
 }
 
-// UnknownMethod answers calls of methods that the gateway does not have. The answer of grpc-go repeats the path, with
-// whatever a caller has put there by mistake. It is a grpc.StreamHandler.
+// UnknownMethod answers calls of unknown methods. The response of grpc-go would repeat the path, which may contain
+// anything that a caller put there by mistake. UnknownMethod is a grpc.StreamHandler.
 func UnknownMethod(any, grpc.ServerStream) error { return Of(refusedMethod, call.NotSent).Err() }
 
 var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
@@ -54,7 +54,7 @@ func newStatus(code codes.Code, message string, details ...proto.Message) *spb.S
 	s := &spb.Status{Code: int32(code), Message: validUTF8(message)}
 	for _, d := range details {
 		packed := new(anypb.Any)
-		// two that say the same have the same bytes
+		// deterministic, so that equal details have equal bytes
 		if anypb.MarshalFrom(packed, d, proto.MarshalOptions{Deterministic: true}) == nil {
 			s.Details = append(s.Details, packed)
 		}
@@ -62,8 +62,8 @@ func newStatus(code codes.Code, message string, details ...proto.Message) *spb.S
 	return s
 }
 
-// marshal makes a status ready for trailers. Should that fail, which valid UTF-8 rules
-// out, the caller still gets code and message.
+// marshal encodes a status for trailers. If that fails, which valid UTF-8 prevents, the client still receives code and
+// message.
 func marshal(s *spb.Status) relay.Status {
 	marshalled := relay.Status{Code: uint32(s.GetCode()), Message: s.GetMessage()}
 	if b, err := (proto.MarshalOptions{Deterministic: true}).Marshal(s); err == nil {
