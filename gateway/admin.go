@@ -20,49 +20,49 @@ import (
 // maxUnusable bounds the fleets that /readyz names to operators without ?verbose.
 const maxUnusable = 20
 
-// Readiness is what the gateway says about itself to whoever sends it traffic.
+// Readiness describes for load balancers and operators whether the gateway can take traffic.
 type Readiness struct {
-	Ready    bool             // it can serve: listening, configuration loaded
-	Draining bool             // it is stopping and wants no new calls
-	Audit    string           // failing: calls cannot be recorded; empty means they can, or need not
-	Unread   []string         // state of the store that was not read since the start
-	CutOff   bool             // this replica reaches no backend, and others do
-	Redis    string           // ok, away (calls go on with what is known) or embedded; empty means none
-	Warnings []string         // of what works, but not as it should; they make nothing unready
-	Waiting  []FleetCalls     // whose calls delay a drain; nil means no drain, or no such call
+	Ready    bool             // the gateway can serve: it listens and has a configuration
+	Draining bool             // the gateway is stopping and takes no new calls
+	Audit    string           // "failing" if calls cannot be recorded; empty otherwise
+	Unread   []string         // stored state that has not been read since the start
+	CutOff   bool             // this replica reaches no backend, but others do
+	Redis    string           // ok, away (calls continue with cached state) or embedded; empty without Redis
+	Warnings []string         // degraded features; they do not affect Ready
+	Waiting  []FleetCalls     // calls that delay a drain; nil without a drain or such calls
 	Fleets   []FleetReadiness // in any order
-	Config   *ConfigState     // nil means nothing is to be said of it
+	Config   *ConfigState     // optional
 }
 
-// ConfigState is the state of the configuration. No state makes a gateway unready:
-// what was in force before still is.
+// ConfigState is the state of the configuration. It never makes a gateway unready, because the previous configuration
+// stays in effect.
 type ConfigState struct {
-	LoadedAt time.Time `json:"loaded_at"` // when that in force was
-	// why the newest is not in force; file, line, field and reason, one problem a line
+	LoadedAt time.Time `json:"loaded_at"` // load time of the configuration in effect
+	// Error says why the newest configuration is not in effect: file, line, field and reason, one problem per line.
 	Error string `json:"error,omitempty"`
-	// fields that were changed, and are in force only after a restart
+	// NeedsRestart lists changed fields that take effect only after a restart.
 	NeedsRestart []string `json:"needs_restart,omitempty"`
 }
 
-// FleetReadiness is one fleet as health sees it.
+// FleetReadiness is the health of a fleet.
 type FleetReadiness struct {
 	Capability string `json:"capability"`
 	Backends   int    `json:"backends"` // configured or registered
-	Usable     int    `json:"usable"`   // that a call may be sent to now
+	Usable     int    `json:"usable"`   // able to take a call now
 }
 
-// AdminConfig says what the operators' port shows.
+// AdminConfig configures the handler of the admin API.
 type AdminConfig struct {
-	Ready   func() Readiness // asked for every /readyz, from any goroutine; nil means always ready
+	Ready   func() Readiness // called for every /readyz, from any goroutine; nil means always ready
 	Metrics http.Handler     // serves /metrics; nil means no such page
-	API     func(*guard.Mux) // adds what is below /v1/; nil means nothing
-	Guard   *guard.Guard     // authenticates operators; nil means it asks nobody
-	Hosts   *web.Hosts       // names that the port accepts; nil means any
-	Console http.Handler     // serves / to browsers, and /console/; nil means browsers get the index too
+	API     func(*guard.Mux) // adds the routes below /v1/; optional
+	Guard   *guard.Guard     // authenticates operators; nil means no credential is required
+	Hosts   *web.Hosts       // host names that the port accepts; nil means any
+	Console http.Handler     // serves / to browsers, and /console/; nil means browsers get the index
 }
 
-// NewAdmin returns what the operators' port serves: liveness, readiness, metrics, profiles and the API. The error
-// names routes for which no role is known.
+// NewAdmin returns the handler of the admin API: liveness, readiness, metrics, profiles and the API. The error names
+// routes without a role.
 func NewAdmin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Guard == nil {
 		cfg.Guard = guard.Insecure()
@@ -125,7 +125,7 @@ func (a *admin) index(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, "capgate, operators' port\n\n"+a.pages.String())
 }
 
-// cmdline has the place of pprof's, which would show --redis and the password in it.
+// cmdline replaces the handler of pprof, which would show --redis and the password in it.
 func cmdline(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "capgate") }
 
 func livez(w http.ResponseWriter, _ *http.Request) {
@@ -136,36 +136,36 @@ func plain(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body)) // the reader left: nobody to tell
+	_, _ = w.Write([]byte(body)) // if the client has left, there is no one to report the error to
 }
 
-// readinessBody is the JSON of /readyz, of which everybody gets the embedded part.
+// readinessBody is the JSON of /readyz. The embedded part is public.
 type readinessBody struct {
 	readinessCounts
-	Without []FleetReadiness `json:"fleets_unusable"` // those without a usable backend, the first maxUnusable
-	// it serves with what it knows: Redis is away, the newest configuration is bad, or calls cannot be recorded
+	Without []FleetReadiness `json:"fleets_unusable"` // the first maxUnusable fleets without a usable backend
+	// Degraded is true if Redis is away, the newest configuration is invalid, or calls cannot be recorded.
 	Degraded bool             `json:"degraded,omitempty"`
 	Redis    string           `json:"redis,omitempty"`
-	Unread   []string         `json:"unread,omitempty"`  // state of Redis that was not read since the start
-	CutOff   bool             `json:"cut_off,omitempty"` // no backend is reached from here, and others reach some
+	Unread   []string         `json:"unread,omitempty"`  // state of Redis that has not been read since the start
+	CutOff   bool             `json:"cut_off,omitempty"` // this replica reaches no backend, but others do
 	Audit    string           `json:"audit,omitempty"`
-	Warnings []string         `json:"warnings,omitempty"`      // of what works, but not as it should
-	Waiting  []FleetCalls     `json:"waiting,omitempty"`       // for which calls a drain waits
-	All      []FleetReadiness `json:"fleets_detail,omitempty"` // with ?verbose
+	Warnings []string         `json:"warnings,omitempty"`      // degraded features
+	Waiting  []FleetCalls     `json:"waiting,omitempty"`       // calls that delay a drain
+	All      []FleetReadiness `json:"fleets_detail,omitempty"` // only with ?verbose
 	Config   *ConfigState     `json:"config,omitempty"`
 }
 
-// readinessCounts are the part of readinessBody without names.
+// readinessCounts is the part of readinessBody without names.
 type readinessCounts struct {
 	Ready    bool `json:"ready"`
 	Draining bool `json:"draining"`
-	Fleets   int  `json:"fleets"`        // how many there are
-	Usable   int  `json:"fleets_usable"` // of them with at least one usable backend
+	Fleets   int  `json:"fleets"`        // number of fleets
+	Usable   int  `json:"fleets_usable"` // fleets with at least one usable backend
 }
 
-// readyz answers 503 only for the gateway as a whole: a fleet without backends is
-// its owner's trouble and no reason to take all the other fleets' traffic away. Details, such as names of fleets and
-// problems of the configuration, are for operators of all tenants.
+// readyz responds with 503 only if the gateway as a whole cannot serve. A fleet without backends is its owner's
+// problem, and must not take traffic away from the other fleets. Details, such as names of fleets and problems of the
+// configuration, are only shown to operators of all tenants.
 func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	state := Readiness{Ready: true}
 	if a.cfg.Ready != nil {
@@ -200,10 +200,10 @@ func (a *admin) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // the reader left: nobody to tell
+	_ = json.NewEncoder(w).Encode(answer) // if the client has left, there is no one to report the error to
 }
 
-// newOperators returns what the operators' port serves.
+// newOperators returns the handler of the admin API.
 func (g *Gateway) newOperators() (http.Handler, error) {
 	return NewAdmin(AdminConfig{
 		Ready: g.Readiness, Metrics: g.cfg.Observe.Metrics.Handler(), API: g.cfg.Admin.Services,

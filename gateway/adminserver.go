@@ -13,19 +13,20 @@ import (
 	"github.com/capgate/capgate/internal/clientaddr"
 )
 
-// Bounds of the admin API, for clients without a credential too. They leave the descriptors to the public port.
+// Limits of the admin API, which also hold for clients without a credential. They leave file descriptors to the public
+// port.
 const (
 	adminConns        = 256
-	adminNetworkConns = 128 // of one network
-	adminClosing      = 32  // connections that are ending, besides these
-	adminStreams      = 32  // of a connection over HTTP/2
+	adminNetworkConns = 128 // per network
+	adminClosing      = 32  // closing connections, in addition to the limit of open ones
+	adminStreams      = 32  // per HTTP/2 connection
 	adminHeader       = 16 << 10
 	adminSetup        = 10 * time.Second
 	adminIdle         = time.Minute
 )
 
-// newAdminRelay returns the server of the admin API. It has the listener, the limits and the accounts of memory of the
-// public port's, with numbers of its own, and no calls: its handler answers gRPC too.
+// newAdminRelay returns the server of the admin API. It shares the listener code, limits and memory accounts of the
+// public port, with values of its own. It has no calls: its handler serves gRPC too.
 func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	cfg := relay.Config{
 		Shards: 1, Log: public.Log, TLS: g.cfg.Admin.TLS, Panicked: public.Panicked, OnConnect: client.New,
@@ -50,8 +51,7 @@ func (g *Gateway) newAdminRelay(public *relay.Config) *relay.Relay {
 	return r
 }
 
-// adminNetwork implements accept.Limits.Network: no client is exempt. Connections of other kinds than IP have no bound
-// of their own.
+// adminNetwork implements accept.Limits.Network. No client is exempt. Connections other than IP are not limited.
 func adminNetwork(addr net.Addr) (netip.Prefix, bool) {
 	if a := clientaddr.AddrOf(addr); a.IsValid() {
 		return clientaddr.Network(a), true

@@ -7,19 +7,18 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Unsent tries another backend: this one provably did not start the call, or the call
-// may be carried out twice.
+// Unsent tries another backend. The last one provably did not start the call, or the call may be carried out twice.
 func (h *handler) Unsent(s *relay.Stream, err error) {
 	t := callOf(s)
 	if own, is := s.RequestValue().(*internalCall); is {
 		own.unsent.Store(&err)
 	}
-	// Not for the caller: it names addresses.
+	// Not for the caller: err names addresses.
 	h.cfg.Log.Debug("call not sent", "capability", t.Info.Capability, "try", t.Attempt.Past+1, "error", err)
 	h.driver.again(t, err)
 }
 
-// Again reports whether a call that its backend may have carried out is made once more.
+// Again reports whether a call that its backend may have carried out is retried.
 func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	t := callOf(s)
 	again := t.walk.servingOf(relayed{s}) == nil && retry.Again(&t.Call, &t.retry, a)
@@ -29,7 +28,7 @@ func (h *handler) Again(s *relay.Stream, a relay.Answer) bool {
 	return again
 }
 
-// again begins another attempt of a call that did not start where it was sent, if it may have one.
+// again starts another attempt of a call that did not start at its backend, if it may have one.
 func (d *driver) again(t *callState, err error) {
 	w := &t.walk
 	t.Answer().Upstream = nil
@@ -39,7 +38,7 @@ func (d *driver) again(t *callState, err error) {
 	}
 	w.unsent, t.Attempt.Progress = err, w.past
 	if refusal := w.list.repeat(t, err); refusal != nil {
-		d.reject(t, refusal) // done ends the attempt, too
+		d.reject(t, refusal) // done also ends the attempt
 		return
 	}
 	d.undo(t)
@@ -47,14 +46,14 @@ func (d *driver) again(t *callState, err error) {
 	d.walk(t)
 }
 
-// undo has the filters of an attempt give back what they had, before another one.
+// undo makes the filters of an attempt release what they hold before another attempt.
 func (d *driver) undo(t *callState) {
 	w := &t.walk
 	w.doneTo(w.list.attempt, t, filter.Result{Unsent: w.unsent})
 	w.unsent = nil
 }
 
-// repeat reports whether a call that did not start makes another attempt; nil means it does.
+// repeat returns the refusal that ends a call which did not start; nil means another attempt follows.
 func repeat(t *callState, err error) *call.Refusal {
 	return retry.Repeat(&t.Call, &t.retry, t.walk.list.attempts, err)
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// callState is a call while it passes: what its filters share, and what each remembers. It is the Value of the call's
-// stream, belongs to it from Headers to Done, and is used again after that.
+// callState is the state of a call: the part that filters share, and the state of each filter. It is the Value of the
+// call's stream from Headers to Done, and is reused after that.
 type callState struct {
 	filter.Call
-	walk walk // along the filters
+	walk walk // position in the list of filters
 	states
 }
 
 type callPool struct{ pool sync.Pool }
 
-// get begins a call: what its headers say, in strings that outlive them.
+// get starts a call from its headers. Its strings outlive the headers.
 func (p *callPool) get(s *relay.Stream) *callState {
 	t, _ := p.pool.Get().(*callState)
 	if t == nil {
@@ -32,7 +32,7 @@ func (p *callPool) get(s *relay.Stream) *callState {
 	return t
 }
 
-// setRequestID sets the call's id to the one that its headers have, or else to a new one, which the backend gets too.
+// setRequestID sets the call's id from its headers, or to a new one, which the backend receives too.
 func (t *callState) setRequestID(s *relay.Stream) {
 	if id, _ := s.Header(filter.RequestIDHeader); id != "" {
 		t.RequestID = t.Keep(id)
@@ -56,13 +56,13 @@ func (p *callPool) put(t *callState) {
 
 func callOf(s *relay.Stream) *callState { return s.Value.(*callState) }
 
-// relayed is a stream of the relay.
+// relayed is a stream of the relay as a filter.Stream.
 type relayed struct{ *relay.Stream }
 
 // Wait implements filter.Stream.
 func (s relayed) Wait() filter.Parked { return parked{s.Park()} }
 
-// parked is a stream of the relay that waits.
+// parked is a waiting stream of the relay.
 type parked struct{ relay.Parked }
 
 // Resume implements filter.Parked.
@@ -78,8 +78,8 @@ func (p parked) Resume(take, gone func()) {
 	})
 }
 
-// readMethod finds out which method the path names. A path that is none is not decoded or cleaned, as some backends
-// would: the call has no service then, and is rejected before anything is done for it.
+// readMethod sets the method from the path. A malformed path is not decoded or cleaned, as some backends would do: the
+// call then has no service, and is rejected before any other work.
 func (t *callState) readMethod(path string) {
 	if e, ok := dialect.Lookup(path); ok {
 		t.Spoken = e

@@ -31,24 +31,24 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// chain is the filters that each kind of call passes, in order. A kind of call that is to skip a filter has a list
-// without it: no filter asks what kind of call it has.
+// chain holds the filters of each kind of call, in order. A kind of call that must skip a filter has a list without
+// it: no filter checks the kind of its call.
 type chain struct {
-	call, upload, download, healthcheck *list // of capabilities
-	other                               *list // of services that are not capabilities
-	engine                              *list // of OpenParallax engines
-	internal, internalEngine            *list // that the gateway itself makes
-	builtin, open                       *list // of the gateway's own services; open needs no credential
-	ended                               *list // that code in the process continues after their client has left
+	call, upload, download, healthcheck *list // calls of capabilities
+	other                               *list // calls of other services
+	engine                              *list // calls of OpenParallax engines
+	internal, internalEngine            *list // calls that the gateway itself makes
+	builtin, open                       *list // calls of the gateway's own services; open needs no credential
+	ended                               *list // calls that code in the process continues after the client has left
 }
 
 // newChain defines the order of the filters, in one place. The filters after begin run for each attempt.
 //
-// trace comes before anything can wait; scope needs only the method, and comes before a message is held; the deadline
-// holds while a call is decided; key comes before authorize, as approvals need it; a list of tools is answered and a
-// stored response is replayed after that; ready comes before a session's backend is decided; pick takes backend and
-// permit in one; forward writes the headers that only a backend gets. Where idempotency, translate or guard have code
-// in the process serve a call, that code continues the call at the filter after them.
+// trace comes before any filter that can wait. scope needs only the method, and comes before a message is held. The
+// deadline is set before a call is decided. key comes before authorize, because approvals need it; lists of tools and
+// stored responses are returned after that. ready comes before the backend of a session is decided. pick takes backend
+// and permit in one step. forward writes the headers that only a backend receives. If code in the process serves a
+// call (idempotency, translate, guard), it continues the call at the next filter.
 func newChain(h *handler) *chain {
 	cfg, d, fleets := h.cfg, h.driver, resolve.New(h.cfg.Routing.Router)
 	stored := idempotency.NewServer(idempotency.ServerConfig{
@@ -108,7 +108,7 @@ func newChain(h *handler) *chain {
 	}
 }
 
-// entry begins the lists of calls that callers make: who calls, and what the gateway has room for.
+// entry returns the first filters of calls that callers make: authentication and admission.
 func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows {
 	return slices.Concat(bind("accesslog", h.accesslog(false)), note("trace", h.trace.Note),
 		check("host", h.hosts.CheckCall), bind("authenticate", h.authenticate(h.cfg.Observe.Metrics.Tenant)),
@@ -116,7 +116,7 @@ func (h *handler) entry(scope, wellformed func(*filter.Call) *call.Refusal) rows
 		bind("overload", h.overload), check("memory", h.bandwidth.Charge), bind("bandwidth", h.bandwidth))
 }
 
-// of returns the list of a call, by its path.
+// of returns the list for a call, by its path.
 func (c *chain) of(t *callState) *list {
 	switch t.Info.Method {
 	case call.Invoke, call.StreamInvoke:
@@ -136,7 +136,7 @@ func (c *chain) of(t *callState) *list {
 		return c.other
 	case strings.HasPrefix(path, "/capgate.v1."):
 		return c.builtin
-	// Load balancers have no credential, and what these tell is in the published protos.
+	// Load balancers have no credential, and the responses contain only what the published protos say.
 	case strings.HasPrefix(path, "/grpc.reflection."), strings.HasPrefix(path, "/grpc.health.v1."):
 		return c.open
 	}
@@ -170,7 +170,7 @@ type states struct {
 	protocol     protocol.State
 }
 
-// stateOf finds what a filter remembers of calls, by its type.
+// stateOf returns the accessor of a filter's state, by its type.
 func stateOf[S any]() func(*states) *S {
 	for _, of := range [...]any{
 		func(*states) *filter.Stateless { return nil },

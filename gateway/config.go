@@ -34,10 +34,11 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// Config is what a Gateway is made of, in groups. A group belongs to one part of the Gateway, which gets it as a
-// value. Its creator runs and closes what it passes, after the Gateway, unless the field says otherwise.
+// Config is the configuration of a Gateway, in groups. A group is the configuration of one part of the Gateway. The
+// caller runs and closes what it passes, after the Gateway has stopped, unless the field says otherwise.
 type Config struct {
-	// Relay has the limits of connections, streams and memory. The Gateway sets the functions, Responses and Network.
+	// Relay holds the limits of connections, streams and memory. The Gateway sets the functions, Responses and
+	// Network.
 	Relay    relay.Config
 	Clients  Clients
 	Callers  Callers
@@ -49,102 +50,103 @@ type Config struct {
 	Ready    ReadyChecks
 	Capacity Capacity
 	Drain    Drain
-	Leaving  func()       // called when calls are to finish, to end what would go on; nil means nothing else goes on
+	Leaving  func()       // called at the start of a drain, to end work that would delay it; optional
 	Log      *slog.Logger // nil means records are discarded
 }
 
-// Clients is who may connect, and how.
+// Clients configures connections of clients.
 type Clients struct {
 	Addr *clientaddr.Resolver // trusted proxies; nil means none
-	// Exempt has addresses whose networks may have any number of connections, besides trusted proxies. nil means
-	// loopback; empty: none.
+	// Exempt lists networks without a connection limit, besides trusted proxies. nil means loopback; empty means none.
 	Exempt    []netip.Prefix
-	Hosts     web.Names   // names that the ports accept; the zero value accepts loopback's and addresses
+	Hosts     web.Names   // host names that the ports accept; the zero value accepts loopback and addresses
 	Listeners []Listener  // ports besides the public one; Run closes them
 	OpenCalls open.Limits // of calls that need no credential
-	// Stall is how long a client without a credential, or of the admin API, may send nothing of a body, or read
-	// nothing of a response; default 30 s.
+	// Stall is the time for which a client without a credential, or of the admin API, may send no byte of a body or
+	// read no byte of a response; default 30s.
 	Stall time.Duration
 }
 
-// Callers finds the tenant of a call, and holds it to the tenant's limits.
+// Callers authenticates callers and applies the limits of their tenants.
 type Callers struct {
-	Authenticator authenticate.Authenticator // by credential; nil means every call is of tenant.Single
-	Signed        authenticate.Authenticator // by the signature of a URL; nil means no URL is signed
+	// authenticates by credential; nil means every call belongs to tenant.Single
+	Authenticator authenticate.Authenticator
+	Signed        authenticate.Authenticator // authenticates by the signature of a URL; nil means signed URLs are off
 	Limits        *ratelimit.Limiter         // nil means tenants have no limits
-	Replicas      func() int                 // that share the limits; it must not block; nil means this one alone
+	Replicas      func() int                 // number of replicas that share the limits; must not block; nil means 1
 }
 
-// Routing finds the backend of a call.
+// Routing selects the backend of a call.
 type Routing struct {
 	Router   *router.Router     // required
-	TLS      TLSOf              // of Router's table; nil means all backends are reached in cleartext
-	Local    LocalOf            // of Router's table; nil means all backends are reached over gRPC
-	Affinity *affinity.Resolver // nil means sessions of this gateway alone
-	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. nil means no
+	TLS      TLSOf              // TLS of Router's table; nil means cleartext
+	Local    LocalOf            // protocols of Router's table other than gRPC; nil means none
+	Affinity *affinity.Resolver // nil means sessions are pinned by this replica alone
+	// Expedite requests early probes of a capability's backends, for which calls wait. It must not block. If nil, no
 	// call waits.
 	Expedite func(capability string)
-	// responses of tools that list the others; the Gateway sets all but Lists and Tools
+	// Discovery lists tools to callers. The Gateway sets all but Lists and Tools.
 	Discovery   discovery.Config
-	Idempotency *idempotency.Service // of calls with idempotency keys; nil means they are rejected
+	Idempotency *idempotency.Service // nil means calls with idempotency keys are rejected
 	Engines     engine.Shared        // state of OpenParallax engines; the zero value rejects their guarded methods
 }
 
-// Doors are the ways to call besides gRPC.
+// Doors configures the protocols other than gRPC.
 type Doors struct {
 	REST    rest.Config    // the JSON API; the Gateway sets MaxBody, Unary, EventSource and Owner
 	Connect connect.Config // gRPC-Web and Connect
-	MCP     tools.Config   // the tools of callers over MCP
-	CORS    cors.Config    // pages of other sites that may call; the zero value allows none
-	Inbox   *inbox.Config  // page of approvals for people; nil means none
-	// Services registers further gRPC services. tenant.FromContext returns the caller. nil adds none.
+	MCP     tools.Config   // tools that callers see over MCP
+	CORS    cors.Config    // other sites whose pages may call; the zero value allows none
+	Inbox   *inbox.Config  // page of approvals for people; optional
+	// Services registers further gRPC services; optional. tenant.FromContext returns the caller.
 	Services func(grpc.ServiceRegistrar)
 }
 
-// Admin is the port of the admin API.
+// Admin configures the admin API.
 type Admin struct {
-	Services func(*guard.Mux) // adds to what the port serves; nil means nothing
-	Guard    *guard.Guard     // nil means no credential is needed
+	Services func(*guard.Mux) // adds routes; optional
+	Guard    *guard.Guard     // nil means no credential is required
 	TLS      *tls.Config      // nil means cleartext
 }
 
-// Observe records calls.
+// Observe configures the records of calls.
 type Observe struct {
 	Metrics  *telemetry.Metrics  // required
 	Recorder *telemetry.Recorder // required
-	Audit    *audit.Log          // nil means no audit log
-	Recent   *recent.Log         // of calls of callers; nil means they are not listed
+	Audit    *audit.Log          // optional
+	Recent   *recent.Log         // recent calls of callers; optional
 	Tracer   *tracing.Tracer     // nil means no call is traced
 }
 
-// ReadyChecks is what /readyz reports besides the fleets. It says nothing of a check that is nil.
+// ReadyChecks reports what /readyz shows besides the fleets. All fields are optional.
 type ReadyChecks struct {
-	Redis    func() string   // the state of the store that replicas share
-	Warnings func() []string // what works, but not as it should
-	CutOff   func() bool     // this replica reaches no backend, and others do; the gateway is not ready then
-	// state of the store not read since the start; the gateway is not ready while there is some
+	Redis    func() string   // state of the shared store
+	Warnings func() []string // degraded features
+	CutOff   func() bool     // this replica reaches no backend, but others do; the gateway is then not ready
+	// Unread returns the stored state that has not been read since the start. While there is some, the gateway is not
+	// ready.
 	Unread func() []string
-	Loads  func() ConfigState // loads of the configuration
+	Loads  func() ConfigState // state of the configuration
 }
 
-// Capacity bounds what calls and requests take.
+// Capacity limits the memory and concurrency of calls and requests.
 type Capacity struct {
-	MaxMemory int64 // bytes of calls, requests and connections together; default 2 GiB
-	MaxBodies int64 // of these, bytes of requests over HTTP that are read whole before they are calls; default 256 MiB
-	// MaxWaiting is how many requests over HTTP, and calls that are translated, of one tenant wait to begin; default
+	MaxMemory int64 // bytes of calls, requests and connections; default 2 GiB
+	MaxBodies int64 // bytes of HTTP requests that are buffered whole, part of MaxMemory; default 256 MiB
+	// MaxWaiting is the number of HTTP requests and translated calls of one tenant that may wait to start; default
 	// 1024.
 	MaxWaiting int
-	// Overload sheds load. Its creator calls Turn to measure. nil means no call is shed.
+	// Overload sheds load. The caller must call Turn to measure. If nil, no call is shed.
 	Overload *overload.Shedder
 }
 
-// Drain is how a Gateway stops.
+// Drain configures the end of a Gateway.
 type Drain struct {
-	Delay   time.Duration // between readiness off and the first GOAWAY; default none
-	Timeout time.Duration // for calls to finish after that; default none
+	Delay   time.Duration // between unreadiness and the first GOAWAY; default 0
+	Timeout time.Duration // for calls to finish after that; default 0
 }
 
-// fill sets what a Config may lack.
+// fill sets the defaults.
 func (c *Config) fill() {
 	c.Clients.Stall = cmp.Or(c.Clients.Stall, defaultStall)
 	if c.Log == nil {

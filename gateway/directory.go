@@ -10,41 +10,40 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// directory keeps the connections to the backends of the router's table, and the
-// counters of its fleets. A call finds them with the backend and the fleet that it has
-// (Attached), so a table that is put in force meanwhile does not concern it.
+// directory holds the connections to the backends of the router's table, and the counters of its fleets. A call finds
+// them through its backend and fleet (Attached), so a change of the table does not affect it.
 type directory struct {
 	relay   *relay.Relay
 	router  *router.Router
 	metrics *telemetry.Metrics
 	local   LocalOf
 
-	mu    sync.Mutex // held to change what follows, and to count; not by calls
+	mu    sync.Mutex // held to change the fields below, and to count; never by calls
 	table *router.Table
 	links map[way]*link
-	ways  map[*relay.Upstream]way // of the links
-	tls   map[string]*tls.Config  // by capability; of those reached by TLS
+	ways  map[*relay.Upstream]way // by connection
+	tls   map[string]*tls.Config  // by capability; only for fleets with TLS
 }
 
-// way is how a backend is reached: fleets that share a backend share its connections,
-// unless they go by TLS, where each may show and ask something else, or are answered in the process.
+// way identifies how a backend is reached. Fleets that share a backend share its connections, unless they use TLS,
+// where each fleet may have its own settings, or a protocol that is served in the process.
 type way struct {
 	addr, fleet, host string
-	local             string // the protocol that is answered in the process; empty means it is gRPC
+	local             string // protocol that is served in the process; empty means gRPC
 }
 
-// link is the connections to one backend.
+// link is the set of connections to one backend.
 type link struct {
 	upstream *relay.Upstream
-	users    int // backends of the table in force
+	users    int // number of references from the current table
 }
 
-// TLSOf says how a capability's backends are reached; nil is cleartext. It answers with
-// the same pointer as long as nothing has changed.
+// TLSOf returns the TLS settings of a capability's backends; nil means cleartext. It must return the same pointer as
+// long as nothing has changed.
 type TLSOf func(capability string) *tls.Config
 
-// LocalOf returns what answers the streams of a fleet's backend, see relay.UpstreamConfig; nil means they are sent
-// there over gRPC.
+// LocalOf returns the function that serves the streams to a backend, see relay.UpstreamConfig; nil means they are sent
+// over gRPC.
 type LocalOf func(f *router.Fleet, addr string) func(*relay.ServerStream) relay.Status
 
 func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, secure TLSOf,
@@ -57,9 +56,8 @@ func newDirectory(r *relay.Relay, routing *router.Router, m *telemetry.Metrics, 
 	return d
 }
 
-// swap puts next in force, which was made with the table in force as the one before it.
-// Backends that next does not have are closed gracefully: calls in flight, and calls that still use the old table,
-// finish before the connections close.
+// swap replaces the table with next, which must have been built from the current one. Connections to backends that
+// next lacks are closed gracefully: calls in flight, and calls that still use the old table, finish first.
 func (d *directory) swap(next *router.Table, secure TLSOf) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +88,7 @@ func (d *directory) swap(next *router.Table, secure TLSOf) {
 	}
 }
 
-// attach gives a new fleet's backends their connections.
+// attach connects a new fleet's backends.
 func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 	m := d.metrics.Capability(f.Capability)
 	f.Attached = m
@@ -101,7 +99,7 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 	}
 	for _, b := range f.Backends {
 		if _, l := d.linkOf(b); l != nil {
-			l.users++ // the fleet before it has the backend too
+			l.users++ // the previous fleet has the backend too
 			continue
 		}
 		w, serve := way{addr: b.Addr}, d.local(f, b.Addr)
@@ -122,7 +120,7 @@ func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 	}
 }
 
-// secure changes how a fleet's backends are reached, from the next connection on.
+// secure changes the TLS settings of a fleet's backends for new connections.
 func (d *directory) secure(f *router.Fleet, t *tls.Config) {
 	d.tls[f.Capability] = t
 	for _, b := range f.Backends {
@@ -130,7 +128,7 @@ func (d *directory) secure(f *router.Fleet, t *tls.Config) {
 	}
 }
 
-// leave gives up one use of a backend's connections.
+// leave releases one use of a backend's connections.
 func (d *directory) leave(b *router.Backend) {
 	w, l := d.linkOf(b)
 	if l.users--; l.users == 0 {
@@ -140,7 +138,7 @@ func (d *directory) leave(b *router.Backend) {
 	}
 }
 
-// linkOf finds the link that a backend is attached to; nil if there is none.
+// linkOf returns the link of a backend; nil if it has none.
 func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	if b.Attached == nil {
 		return way{}, nil
@@ -149,7 +147,7 @@ func (d *directory) linkOf(b *router.Backend) (way, *link) {
 	return w, d.links[w]
 }
 
-// check finds out whether the connections to a backend of the table are alive.
+// check verifies that the connections to a backend of the table are alive.
 func (d *directory) check(capability, addr string) {
 	f := d.router.Table().Fleet(capability)
 	if f == nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// walk is where a call is in its list.
+// walk is the position of a call in its list.
 type walk struct {
 	list   *list
 	result filter.Result
-	unsent error // why the last attempt was none
+	unsent error // why the last attempt did not start
 
-	serving *serving      // of its innermost stream that is served; nil means none
-	at      rowIndex      // of the row that decides
+	serving *serving      // the innermost stream that code in the process serves; nil means none
+	at      rowIndex      // current row
 	due     rowIndex      // number of rows whose Done is due
-	past    call.Progress // of the attempts before this one: Sent if a backend may have carried the call out
-	shared  bool          // the call was served: others may refer to it and its strings
-	settled bool          // the caller knows that the call was not sent: it gets to no backend any more
+	past    call.Progress // of earlier attempts: Sent if a backend may have carried the call out
+	shared  bool          // the call was served, so other code may hold references to it and its strings
+	settled bool          // the client knows that the call was not sent, so it must not reach a backend
 	over    bool
 }
 
-// driver takes calls along their lists. It alone rejects, answers and hands out upstreams, so that no
-// filter can be passed by. All of it runs with the shard of the call's stream locked.
+// driver moves calls along their lists. It alone rejects, answers and assigns upstreams, so that no call can bypass a
+// filter. All methods run with the shard of the call's stream locked.
 type driver struct {
 	statuses *status.Cache
-	stream   func(*callState) stream // of a call; in tests there is no network
+	stream   func(*callState) stream // returns the stream of a call; replaced in tests
 }
 
-// stream is what the driver alone does with a relay.Stream.
+// stream is the part of relay.Stream that only the driver uses.
 type stream interface {
 	ReadMessage()
 	ReadOnlyMessage()
@@ -45,7 +45,7 @@ func newDriver(st *status.Cache) *driver {
 	return &driver{statuses: st, stream: func(t *callState) stream { return t.Stream.(relayed).Stream }}
 }
 
-// Headers begins a call, or goes on with one that code in the process continues.
+// Headers starts a call, or continues one on the stream that code in the process opened for it.
 func (h *handler) Headers(s *relay.Stream) {
 	if served, ok := s.Continues(); ok {
 		h.proceed(s, served.(*callState))
@@ -73,28 +73,28 @@ func (h *handler) Headers(s *relay.Stream) {
 	h.driver.begin(t, h.chain.of(t))
 }
 
-// startDeadline has the caller's own deadline count before the fleet is known: while the credential is
-// looked up, and while the first message is read.
+// startDeadline applies the client's timeout before the fleet is known: while the credential is looked up, and while
+// the first message is read.
 func startDeadline(s *relay.Stream) {
 	if asked, has := s.Timeout(); has {
 		s.SetDeadline(asked)
 	}
 }
 
-// begin takes a call along its list until it waits or has its answer. The call may be over when it returns.
+// begin moves a call along its list until it waits or has its answer. The call may have ended when begin returns.
 func (d *driver) begin(t *callState, l *list) {
 	t.walk.list = l
 	d.walk(t)
 }
 
-// Message goes on with a call whose first message is there.
+// Message continues a call whose first message has arrived.
 func (h *handler) Message(s *relay.Stream, msg relay.Message) {
 	t := callOf(s)
 	t.Message = msg
 	h.driver.walk(t)
 }
 
-// walk goes on at the row where the call is. It does not touch the call after what may end it.
+// walk continues at the current row. It does not use the call after a step that may end it.
 func (d *driver) walk(t *callState) {
 	w := &t.walk
 	if w.settled {
@@ -127,23 +127,23 @@ func (d *driver) walk(t *callState) {
 			return
 		}
 	}
-	d.reject(t, filter.Panicked) // a list without an end
+	d.reject(t, filter.Panicked) // the list has no terminal filter
 }
 
-// reject ends a call with the driver's own rejection.
+// reject ends a call with a refusal of the driver.
 func (d *driver) reject(t *callState, refusal *call.Refusal) {
 	t.Reject(refusal)
 	d.end(t)
 }
 
-// end does what the last filter decided.
+// end carries out the decision of the last filter.
 func (d *driver) end(t *callState) {
 	t.ForgetMessage()
 	a, s := t.Answer(), d.stream(t)
 	switch {
 	case a.Refusal != nil:
 		refusal := a.Refusal
-		if t.walk.past == call.Sent { // what prevents another attempt is not what became of the call
+		if t.walk.past == call.Sent { // a missing further attempt does not explain the result of the call
 			refusal = filter.AttemptLost
 		}
 		t.Reason = refusal.Reason

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// newGuard makes the guard of OpenParallax engines.
+// newGuard returns the guard of OpenParallax engines.
 func newGuard(cfg *Config, own grpc.ClientConnInterface) *engine.Guard {
 	asBytes := grpc.ForceCodec(localgrpc.Bytes{})
 	return engine.New(engine.Config{
@@ -39,7 +39,7 @@ func newGuard(cfg *Config, own grpc.ClientConnInterface) *engine.Guard {
 	})
 }
 
-// guardedCall returns the call of ctx, for the guard.
+// guardedCall returns the call in ctx for the guard.
 func guardedCall(ctx context.Context) *engine.Call {
 	v := filter.ServedOf(ctx)
 	return &engine.Call{

@@ -23,7 +23,7 @@ const (
 	defaultStall    = 30 * time.Second // Clients.Stall
 )
 
-// newDoors makes the front doors. The caller sets the relay of their calls.
+// newDoors builds the front doors. The caller must set the relay of their calls.
 func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err error) {
 	h, cfg := g.handler, &g.cfg
 	inside = &localgrpc.Conn{Caller: web.Inherit, MaxMessage: maxMessage}
@@ -51,23 +51,23 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 	return inside, nil
 }
 
-// Doors returns the front doors, for calls of callers whom the gateway knows.
+// Doors returns the front doors.
 func (g *Gateway) Doors() *frontdoor.Doors { return g.doors }
 
-// SetMCP changes the settings of MCP, from the next request on.
+// SetMCP changes the settings of MCP for new requests.
 func (g *Gateway) SetMCP(s mcp.Settings) { g.mcp.Set(s) }
 
-// CancelMCP ends a request over MCP that was cancelled at another replica, if this one serves it.
+// CancelMCP ends an MCP request that was cancelled at another replica, if this replica serves it.
 func (g *Gateway) CancelMCP(request string) { g.mcp.Cancel(request) }
 
-// SetHosts changes the names that the ports accept, from the next request on.
+// SetHosts changes the host names that the ports accept.
 func (g *Gateway) SetHosts(names web.Names) { g.handler.hosts.Set(names) }
 
-// reservedPart is the divisor of the connections that only networks may have of which a client has shown a credential
-// lately.
+// reservedPart is the divisor of the connection limit: that part is reserved for networks with a recently
+// authenticated client.
 const reservedPart = 8
 
-// Authenticated implements web.Gateway: the connection's network is known by a valid credential.
+// Authenticated implements web.Gateway. It marks the connection's network as recently authenticated.
 func (h *handler) Authenticated(p *relay.Peer) {
 	if p != nil && !p.Internal && h.callers.NeedsAt(client.Of(p).At) {
 		h.relay.Authenticated(p)

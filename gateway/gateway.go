@@ -39,10 +39,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// maxMessage is the longest message that the front doors inside the process take, in bytes, as the live orchestrator.
+// maxMessage is the maximum message size of in-process services, in bytes, as in the live orchestrator.
 const maxMessage = 16 << 20
 
-// Gateway serves clients on one port and operators on another.
+// Gateway serves clients on one port and the admin API on another.
 type Gateway struct {
 	cfg          Config
 	relay        *relay.Relay
@@ -50,19 +50,19 @@ type Gateway struct {
 	health       *health.Server
 	bodies       *bodybudget.Budget
 	web          *web.Server
-	doors        *frontdoor.Doors // of HTTP that is not gRPC
+	doors        *frontdoor.Doors // HTTP requests other than gRPC
 	mcp          *tools.Door
-	internalConn *localgrpc.Conn // makes the gateway's own calls
+	internalConn *localgrpc.Conn // the gateway's own calls
 	guard        *engine.Guard
 	directory    *directory
-	operators    http.Handler // of the operators' port
-	admin        *relay.Relay // serves it
+	operators    http.Handler // admin API
+	admin        *relay.Relay // serves operators
 	ports        listeners
 	draining     atomic.Bool
 	drainConfig  atomic.Pointer[Drain]
 }
 
-// New makes a Gateway. Run serves and ends it.
+// New returns a Gateway, which Run serves and ends.
 func New(cfg Config) (*Gateway, error) {
 	cfg.fill()
 	cfg.Relay.Shards = shardsOf(cfg.Relay.Shards, cmp.Or(cfg.Capacity.MaxMemory, heldMemory))
@@ -106,7 +106,7 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// configure adds what the Gateway itself answers of what its relay asks.
+// configure sets the callbacks of a relay.
 func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	r.Origin, r.OnConnect, r.Panicked = from.ConnAddr, client.New, recovery.Report
 	r.Forwarding.OmitHeader = clientaddr.Reserved
@@ -130,35 +130,35 @@ func (h *handler) configure(r *relay.Config, from *clientaddr.Resolver) {
 	}
 }
 
-// Swap puts another table in force, which was made with Routing.Router's as the one
-// before it; secure is as Routing.TLS. Calls that are there finish, also at
-// backends that are no more; no other connection is touched. It is for one goroutine.
+// Swap replaces the routing table with next, which must have been built from Routing.Router's current one. secure
+// replaces Routing.TLS. Calls in flight finish, also at removed backends; no other connection is affected. Swap must
+// not be called concurrently.
 func (g *Gateway) Swap(next *router.Table, secure TLSOf) { g.directory.swap(next, secure) }
 
-// Check finds out whether the connections to a backend that does not answer probes are alive: those that do not answer
-// a PING end with their calls. It may be called often.
+// Check verifies the connections to a backend that does not answer probes. Connections that do not answer a PING are
+// closed with their calls. Check may be called often.
 func (g *Gateway) Check(capability, addr string) { g.directory.check(capability, addr) }
 
-// SetTLS changes what the public port shows and asks, from the next handshake on. It is
-// only for a Gateway that was made with Config.Relay.TLS.
+// SetTLS changes the TLS settings of the public port for new handshakes. The Gateway must have been created with
+// Config.Relay.TLS.
 func (g *Gateway) SetTLS(t *tls.Config) { g.relay.SetTLS(t) }
 
-// Sessions returns the pool of the memory for sessions at backends, whose owners are UIDs of tenants.
+// Sessions returns the memory pool of sessions at backends. Its owners are UIDs of tenants.
 func (g *Gateway) Sessions() *fairshare.Pool { return g.handler.shares.sessions }
 
-// Single says what limits hold for the calls of a gateway without tenants, also those that run; nil means none.
+// Single sets the limits of a gateway without tenants, also for calls in flight; nil means none.
 func (g *Gateway) Single(s *tenant.Settings) { g.handler.bandwidth.UpdateSingle(s) }
 
-// WatchRates applies changes of tenants' bytes per second to streams that run, until ctx ends.
+// WatchRates applies changes of tenants' bytes per second to open streams until ctx ends.
 func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 	g.handler.bandwidth.WatchRates(ctx, tenants)
 }
 
-// SetDrain changes how the Gateway will stop.
+// SetDrain changes the drain settings.
 func (g *Gateway) SetDrain(d Drain) { g.drainConfig.Store(&d) }
 
-// registerServices registers what the gateway itself offers over gRPC: health, reflection, and Doors.Services.
-// Reflection tells of the dialects, too.
+// registerServices registers the gateway's own gRPC services: health, reflection, and Doors.Services. Reflection also
+// describes the dialects.
 func (g *Gateway) registerServices() {
 	server := g.handler.services
 	g.health = health.NewServer()
@@ -169,7 +169,7 @@ func (g *Gateway) registerServices() {
 	reflection.Register(reflected{server, g.handler.translator})
 }
 
-// reflected are the services of two servers, of which reflection is one of the first.
+// reflected combines the services of two servers for reflection.
 type reflected struct {
 	*localgrpc.Server
 	other *localgrpc.Server
@@ -182,9 +182,8 @@ func (r reflected) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return all
 }
 
-// Run serves clients on public and operators on admin until ctx ends, then lets calls
-// finish as Config.Drain says. Nothing of the Gateway is left when it returns. It
-// closes all listeners.
+// Run serves clients on public and operators on admin until ctx ends, then drains as Config.Drain says. Run closes all
+// listeners. When Run returns, all goroutines and connections of the Gateway have ended.
 func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	running := 2 + len(g.ports)
 	ended := make(chan error, running)
@@ -211,7 +210,7 @@ func (g *Gateway) Run(ctx context.Context, public, admin net.Listener) error {
 	return err
 }
 
-// Close ends everything at once. Run does it; only a Gateway that is never run needs it.
+// Close ends the Gateway without a drain. Run calls it; other callers need it only for a Gateway that never runs.
 func (g *Gateway) Close() {
 	g.mcp.Leave()
 	if g.relay != nil {
@@ -227,7 +226,7 @@ func (g *Gateway) Close() {
 	}
 }
 
-// attempted returns the error of what was attempted; nil if a server was closed.
+// attempted wraps an error with what was attempted. It returns nil if the server was closed.
 func attempted(what string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -235,16 +234,16 @@ func attempted(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// drain stops taking calls and waits for those that run.
+// drain stops accepting calls and waits for those in flight.
 func (g *Gateway) drain() {
 	g.draining.Store(true)
 	g.health.Shutdown()
 	how := g.drainConfig.Load()
 	g.cfg.Log.Info("draining", "delay", how.Delay.String(), "timeout", how.Timeout.String())
-	<-time.After(how.Delay) // load balancers need it to see that we are not ready
+	<-time.After(how.Delay) // load balancers need this time to notice
 	ctx, cancel := context.WithTimeout(context.Background(), how.Timeout)
 	defer cancel()
-	g.handler.authorize.Leave() // a person may take longer
+	g.handler.authorize.Leave() // waits for people may outlast the drain
 	g.mcp.Leave()
 	if g.cfg.Leaving != nil {
 		g.cfg.Leaving()

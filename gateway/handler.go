@@ -23,8 +23,8 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// handler has what filters have in common, and passes the relay's calls to the driver (driver.go, attempt.go). The
-// relay calls it with a shard locked, so nothing in it blocks.
+// handler builds the shared filters, and passes the relay's calls to the driver (driver.go, attempt.go). The relay
+// calls it with a shard locked, so its methods must not block.
 type handler struct {
 	cfg        *Config
 	callers    *authenticate.Callers
@@ -46,11 +46,11 @@ type handler struct {
 	hosts     *web.Hosts
 	shares    *shares
 	fairQueue *fairqueue.Queue
-	relay     *relay.Relay // that calls the handler
+	relay     *relay.Relay // calls the handler
 }
 
-// newHandler makes the filters that the rest of the Gateway knows, too, and the chain. guard serves calls of engines.
-// The relay comes later.
+// newHandler builds the chain and the filters that the rest of the Gateway uses. guard serves calls of engines. The
+// caller must set the relay.
 func newHandler(cfg *Config, own *shares, q *fairqueue.Queue, guard *localgrpc.Server) *handler {
 	cfg.Policy.Memory = own.deciding
 	statuses := status.NewCache()
@@ -89,7 +89,7 @@ func interfaceOf[I, T any](p *T) (i I) {
 	return i
 }
 
-// accesslog makes the filter that records calls: of callers, or of the gateway itself.
+// accesslog returns the filter that records calls: of clients, or of the gateway itself.
 func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	return accesslog.New(accesslog.Config{
 		Recorder: h.cfg.Observe.Recorder, Audit: h.cfg.Observe.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
@@ -97,13 +97,12 @@ func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	})
 }
 
-// authenticate makes the filter that finds out who calls. metrics counts calls by tenant; nil means they are not
-// counted.
+// authenticate returns the filter that authenticates callers. If metrics is nil, calls are not counted by tenant.
 func (h *handler) authenticate(metrics func(string) *telemetry.TenantMetrics) authenticate.Filter {
 	return authenticate.New(authenticate.Config{Callers: h.callers, Metrics: metrics, Authenticated: h.Authenticated})
 }
 
-// use returns what a tenant uses, for overload.Shedder.
+// use returns a tenant's use of resources, for overload.Shedder.
 func (h *handler) use(tenant string) overloads.Use {
 	own := h.shares
 	return overloads.Use{
@@ -112,13 +111,13 @@ func (h *handler) use(tenant string) overloads.Use {
 	}
 }
 
-// Exceeded ends a stream that brings more than its tenant's may, unless that is only counted.
+// Exceeded ends a stream that exceeds a limit of its tenant, unless the limit is in shadow mode.
 func (h *handler) Exceeded(s *relay.Stream, why relay.Failure) bool {
 	t := callOf(s)
 	return h.bandwidth.Exceeded(&t.Call, &t.bandwidth, why)
 }
 
-// Explain returns the relay's own reason to end a call, in the words of the one table.
+// Explain returns the status for a failure of the relay.
 func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 	t := callOf(s)
 	p := t.walk.progress(t, s)
@@ -128,7 +127,7 @@ func (h *handler) Explain(s *relay.Stream, f relay.Failure) relay.Status {
 		refusal = t.OutOfMemory()
 	case f == relay.TooManyBytes, f == relay.TooManyMessages:
 		refusal = h.bandwidth.Explain(&t.bandwidth, f)
-	// what the backend refused cannot go elsewhere
+	// the call was not sent, and has no further attempt
 	case f == relay.UpstreamLost && p == call.NotSent && t.Fleet != nil:
 		refusal = filter.Unreachable(t.Fleet)
 	case f == relay.UpstreamReset, f == relay.UpstreamNotGRPC:

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// answerHealth answers a Healthcheck, which no capability gets. That of a fleet without a ready backend has it probed
-// early, and does not wait for the result.
+// answerHealth answers a Healthcheck, which is never sent to a capability. For a fleet without a ready backend it
+// requests early probes, and does not wait for them.
 func (h *handler) answerHealth(t *callState) filter.Step {
 	if t.Fleet.Health().Up() == 0 {
 		h.ready.Expedite(t.Fleet)
@@ -17,14 +17,14 @@ func (h *handler) answerHealth(t *callState) filter.Step {
 	return t.Reply(healthReply(t.Fleet, t.Info.Dialect))
 }
 
-// serve answers a call of the gateway's own services.
+// serve serves a call of the gateway's own services.
 func (h *handler) serve(t *callState) filter.Step {
 	step := t.ServeBy(h.services, nil)
 	t.Answer().Served.SetProgress(call.Answered)
 	return step
 }
 
-// healthReply returns the answer of a Healthcheck. Its bytes are the same in the dialects Doc and Live, ready=1 and
+// healthReply returns the response to a Healthcheck. It is the same in the dialects Doc and Live, ready=1 and
 // message=2; Legacy has only the first field.
 func healthReply(f *router.Fleet, d call.Dialect) []byte {
 	ready, summary := f.Health().Ready()

@@ -20,26 +20,26 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Invoke calls a tool of a capability for the gateway's own purposes, such as discovery. The call passes the list
-// "internal": it is retried and recorded like any other, but not subject to policies, and its session is not pinned.
-// An error is a gRPC status.
+// Invoke calls a tool of a capability for the gateway itself, such as for discovery. The call passes the list
+// "internal": it is retried and recorded like any other, but policies do not apply, and its session is not pinned. The
+// error is a gRPC status.
 func (g *Gateway) Invoke(ctx context.Context, capability string, req *docpb.InvokeRequest) (*docpb.InvokeResponse,
 	error) {
 	ctx = metadata.NewOutgoingContext(ctx, metadata.Pairs(filter.CapabilityHeader, capability))
 	return docpb.NewCapabilityClient(g.internalConn).Invoke(ctx, req)
 }
 
-// internalCall marks a call that the gateway itself makes: it is the Value of its relay.Request.
+// internalCall marks a call that the gateway itself makes. It is the Value of its relay.Request.
 type internalCall struct {
-	backend string                // address that it has to go to; empty means any
-	unsent  atomic.Pointer[error] // why its last attempt did not start; nil means it started
+	backend string                // required address; empty means any
+	unsent  atomic.Pointer[error] // why the last attempt did not start; nil means it started
 }
 
-// internalCallKey is the key of a context's internalCall.
+// internalCallKey is the context key of an internalCall.
 type internalCallKey struct{}
 
-// newInternalConn returns the connection for the gateway's own calls. The internalCall of a context has the backend of
-// its calls. The caller sets the relay.
+// newInternalConn returns the connection for the gateway's own calls. The internalCall of the context selects the
+// backend. The caller must set the relay.
 func newInternalConn() *localgrpc.Conn {
 	return &localgrpc.Conn{MaxMessage: maxMessage, Caller: func(ctx context.Context, q *relay.Request) {
 		own, _ := ctx.Value(internalCallKey{}).(*internalCall)
@@ -50,13 +50,13 @@ func newInternalConn() *localgrpc.Conn {
 	}}
 }
 
-// maxCause bounds what a failed discovery says of its cause, in bytes.
+// maxCause is the maximum length of a discovery's error, in bytes.
 const maxCause = 400
 
-// maxLeftOut bounds what a discovery says of tools that were left out, in bytes.
+// maxLeftOut is the maximum length of the description of skipped tools, in bytes.
 const maxLeftOut = 800
 
-// AskForTools returns a catalog.CallTool. Its error has the code, the reason and the cause of a failure.
+// AskForTools implements catalog.CallTool. Its error has the code, the reason and the cause of a failure.
 func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 	own := &internalCall{}
 	resp, err := g.Invoke(context.WithValue(ctx, internalCallKey{}, own), q.Capability, &docpb.InvokeRequest{
@@ -72,7 +72,7 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (cat
 	return catalog.Answer{Tools: resp.GetResultJson(), LeftOut: upstream.Said(leftOut, maxLeftOut)}, nil
 }
 
-// failure says for operators why a call of a tool has failed.
+// failure returns the error of a failed call, for operators.
 func (o *internalCall) failure(tool string, err error) error {
 	text := fmt.Sprintf("the call of %s ended with %s", tool, grpcstatus.Code(err))
 	if info := status.InfoOf(err); info != nil {

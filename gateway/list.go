@@ -9,26 +9,24 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// rows are filters in the order in which calls pass them.
+// rows is a sequence of filters, in the order in which calls pass them.
 type rows []row
 
-// row is a filter in a list; the zero row is where an attempt begins.
+// row is a filter in a list. The zero row marks the start of an attempt.
 type row struct {
 	name  string
 	admit func(*callState) filter.Step
-	done  func(*callState, *filter.Result) // nil means the filter has nothing to give back
-	// continued is called when a stream has ended that continues the call which the filter serves; nil means it need
-	// not know.
+	done  func(*callState, *filter.Result) // optional
+	// continued is called at the end of a stream that continues the call which the filter serves. It is optional.
 	continued func(*callState, *relay.Result)
 }
 
-// continuer is a filter that serves calls, and has to know what became of what continues them: how the stream at the
-// backend has ended, or the one that never got there.
+// continuer is a filter that serves calls, and must know how the continuing stream has ended.
 type continuer[S any] interface {
 	Continued(*filter.Call, *S, *relay.Result)
 }
 
-// bind makes a row of a filter and what that remembers of a call.
+// bind returns a row for a filter with state.
 func bind[S any](name string, f filter.Filter[S]) rows {
 	state := stateOf[S]()
 	bound := row{
@@ -42,12 +40,12 @@ func bind[S any](name string, f filter.Filter[S]) rows {
 	return rows{bound}
 }
 
-// check makes a row of a filter that remembers nothing, and only rejects or continues.
+// check returns a row for a stateless filter that rejects or continues.
 func check(name string, of func(*filter.Call) *call.Refusal) rows {
 	return rows{{name: name, admit: func(t *callState) filter.Step { return t.ContinueUnless(of(&t.Call)) }}}
 }
 
-// note makes a row of a filter that remembers nothing, and never rejects.
+// note returns a row for a stateless filter that never rejects.
 func note(name string, of func(*filter.Call)) rows {
 	return rows{{name: name, admit: func(t *callState) filter.Step {
 		of(&t.Call)
@@ -55,18 +53,18 @@ func note(name string, of func(*filter.Call)) rows {
 	}}}
 }
 
-// list is the filters of a kind of call, in order.
+// list is the sequence of filters of a kind of call.
 type list struct {
 	name     string
 	driver   *driver
 	rows     rows
-	attempt  rowIndex // where an attempt begins; len(rows): there is only one
-	attempts int      // at most
-	// repeat says whether an attempt follows one that provably did not start, or may be carried out twice.
+	attempt  rowIndex // start of an attempt; len(rows) means a single attempt
+	attempts int      // maximum
+	// repeat returns the refusal that ends a call instead of another attempt; nil means another attempt follows.
 	repeat func(t *callState, err error) *call.Refusal
 }
 
-// list makes a list of rows, of which one may be where an attempt begins.
+// list returns a list of rows, of which at most one marks the start of an attempt.
 func (d *driver) list(name string, all ...rows) *list {
 	l := &list{name: name, driver: d, rows: slices.Concat(all...), attempts: retry.MaxAttempts, repeat: repeat}
 	l.attempt = rowIndex(len(l.rows))
@@ -76,16 +74,16 @@ func (d *driver) list(name string, all ...rows) *list {
 	return l
 }
 
-// once lets calls make one attempt only.
+// once limits calls to one attempt.
 func (l *list) once() *list {
 	l.attempts = 1
 	return l
 }
 
-// rowIndex is the place of a row in its list. It is small, because each open stream has some.
+// rowIndex is the index of a row in its list. It is small because each open stream holds several.
 type rowIndex int16
 
-// doneTo calls Done of the rows from that one on for which it is due, the last first.
+// doneTo calls the due Done functions of the rows from first on, in reverse order.
 func (w *walk) doneTo(first rowIndex, t *callState, r filter.Result) {
 	w.result = r
 	for w.due > first {

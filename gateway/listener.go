@@ -9,14 +9,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Listener is a port for clients besides the public one. Its calls pass the same filters.
+// Listener is an additional port for clients. Its calls pass the same filters.
 type Listener struct {
-	Of     *tenant.Listener // what its calls are
+	Of     *tenant.Listener // settings of its calls
 	Socket net.Listener
 	TLS    *tls.Config // nil means cleartext
 }
 
-// listeners are the ports of Clients.Listeners.
+// listeners holds the ports of Clients.Listeners.
 type listeners []*relay.Port
 
 func newListeners(all []Listener) listeners {
@@ -30,10 +30,11 @@ func newListeners(all []Listener) listeners {
 	return ports
 }
 
-// SetListenerTLS is SetTLS for one of Clients.Listeners, which was made with TLS.
+// SetListenerTLS changes the TLS settings of the port of Clients.Listeners at index, as SetTLS does for the public
+// port.
 func (g *Gateway) SetListenerTLS(index int, t *tls.Config) { g.ports[index].SetTLS(t) }
 
-// serve serves clients on public, and on those of Clients.Listeners. Each tells ended why it does no longer, once.
+// serve serves clients on public and on Clients.Listeners. Each listener sends its error to ended once.
 func (g *Gateway) serve(public net.Listener, ended chan<- error) {
 	serve := func(what string, f func() error) {
 		go func() { ended <- attempted(what, recovery.Do("serve", f)) }()

@@ -6,7 +6,8 @@ import (
 	"github.com/capgate/capgate/internal/overload"
 )
 
-// Metrics implements metric.Source: connections, memory and load. No label has a value that a caller can choose.
+// Metrics implements metric.Source: connections, memory and load. Label values are bounded; callers cannot choose
+// them.
 func (g *Gateway) Metrics() *metric.Set {
 	m := metric.New("capgate_")
 	open := m.Add("upstream_connections", "Open connections to backends.")

@@ -7,7 +7,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// Readiness reports whether the gateway wants calls, and which fleets can take them.
+// Readiness returns the readiness of the gateway and of its fleets.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Ready: true, Draining: g.draining.Load()}
 	if r.Draining {
@@ -40,13 +40,13 @@ func (g *Gateway) Readiness() Readiness {
 	return r
 }
 
-// refusing reports whether the gateway cannot serve calls. A replica that rejects them sooner than others serve them
-// would get the most.
+// refusing reports whether the gateway cannot serve calls. Otherwise a replica that rejects calls faster than others
+// serve them would attract the most.
 func (g *Gateway) refusing(unread []string, cutOff bool) bool {
 	return len(unread) > 0 || cutOff || g.cfg.Observe.Audit != nil && g.cfg.Observe.Audit.Blocked()
 }
 
-// leaving reports whether clients are to go to another replica.
+// leaving reports whether clients should move to another replica.
 func (g *Gateway) leaving() bool {
 	if g.draining.Load() {
 		return true
@@ -58,7 +58,7 @@ func (g *Gateway) leaving() bool {
 	return g.refusing(unread, g.cfg.Ready.CutOff != nil && g.cfg.Ready.CutOff())
 }
 
-// serving has grpc.health.v1 say the same as /readyz. A gateway that drains has shut it down.
+// serving sets the state of grpc.health.v1 to that of /readyz. It has no effect on a draining gateway.
 func (g *Gateway) serving(ready bool) {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -70,9 +70,9 @@ func (g *Gateway) serving(ready bool) {
 // lookAtReadiness is the interval of moveClients.
 const lookAtReadiness = 500 * time.Millisecond
 
-// moveClients has clients over HTTP/2 go elsewhere while the gateway cannot serve calls, until ctx ends. A client may
-// come back to this replica until its load balancer sees that it is not ready, which takes Drain.Delay. Connections
-// younger than that stay, or they would be replaced for each call. When the gateway drains, the relay moves clients.
+// moveClients closes HTTP/2 connections gracefully while the gateway cannot serve calls, until ctx ends. A client may
+// return to this replica until its load balancer sees that it is not ready, which takes Drain.Delay. Younger
+// connections therefore stay: otherwise they would be replaced for each call. During a drain, the relay moves clients.
 func (g *Gateway) moveClients(ctx context.Context) {
 	ticker := time.NewTicker(lookAtReadiness)
 	defer ticker.Stop()

@@ -11,21 +11,21 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// serving is what the driver remembers of a stream that code in the process serves, and of what continues it.
+// serving is the driver's state of a stream that code in the process serves, and of the streams that continue it.
 type serving struct {
 	*filter.Served
-	outer     *serving      // of the stream that this one continues; nil means none
-	stream    filter.Stream // that is served
+	outer     *serving      // the stream that this one continues; nil means none
+	stream    filter.Stream // the served stream
 	row       rowIndex      // of the filter that serves it
 	live      bool          // another stream continues it
-	ended     *relay.Result // of the stream, where that has ended before the one that continues it
-	explained string        // why the relay has ended the stream; empty means it has not
-	code      uint32        // of the last stream that continued it
-	reason    string        // why the gateway has rejected that one; empty means it has not
-	last      *relay.Result // of the last stream at a backend; nil means there was none
+	ended     *relay.Result // result of the stream, if it ended before its continuation
+	explained string        // reason of the relay's failure; empty means none
+	code      uint32        // of the last continuation
+	reason    string        // rejection of the last continuation; empty means none
+	last      *relay.Result // result of the last stream at a backend; nil means none
 }
 
-// proceed goes on with a call on a stream that continues it.
+// proceed continues a call on a further stream.
 func (h *handler) proceed(s *relay.Stream, t *callState) {
 	if t.walk.over {
 		h.driver.begin(h.calls.get(s), h.chain.ended)
@@ -38,8 +38,8 @@ func (h *handler) proceed(s *relay.Stream, t *callState) {
 	h.driver.proceed(t, relayed{s})
 }
 
-// proceed goes on with a call that the code which serves it continues on another stream: after the filter that serves
-// it, or with another attempt where one has ended.
+// proceed continues a call that code in the process serves on another stream: at the filter after the serving one, or
+// with another attempt.
 func (d *driver) proceed(t *callState, s filter.Stream) {
 	w, v := &t.walk, t.walk.serving
 	v.live = true
@@ -51,7 +51,7 @@ func (d *driver) proceed(t *callState, s filter.Stream) {
 	d.walk(t)
 }
 
-// refuse returns the error by which served code refuses its call, for the reason that the call's record has.
+// refuse records why served code refuses its call, and returns the error for its caller.
 func refuse(ctx context.Context, refusal *call.Refusal) error {
 	v := filter.ServedOf(ctx)
 	if v == nil {
@@ -61,7 +61,7 @@ func refuse(ctx context.Context, refusal *call.Refusal) error {
 	return status.Error(refusal, refusedAt(v))
 }
 
-// refusedAt returns the progress of a call that the code that serves it refuses.
+// refusedAt returns the progress of a call that the code which serves it refuses.
 func refusedAt(v *filter.Served) call.Progress {
 	if v.Continued.Load() || v.Progress() == call.Sent {
 		return call.Sent
@@ -69,7 +69,7 @@ func refusedAt(v *filter.Served) call.Progress {
 	return call.NotSent
 }
 
-// tell adds to a call what the code that served it says of it, when its stream has ended with r.
+// tell adds to a call the outcome that the code which served it has set, at the end of its stream with r.
 func (v *serving) tell(t *callState, r *relay.Result) {
 	switch refusal := v.Refused.Load(); {
 	case v.explained != "":
@@ -88,8 +88,8 @@ func (v *serving) tell(t *callState, r *relay.Result) {
 	}
 }
 
-// merge is how a call ended whose stream has ended with r, and which had a stream at a backend: code and bytes are
-// those that its caller got, and the backend's share of the time is the other's.
+// merge combines the result r of the served stream with that of the stream at a backend: code and bytes are those that
+// the client received, and the times at the backend are those of the other stream.
 func (v *serving) merge(r *relay.Result) *relay.Result {
 	if v.last == nil {
 		return r
@@ -106,17 +106,17 @@ func (v *serving) merge(r *relay.Result) *relay.Result {
 	return &whole
 }
 
-// end notes that the stream has ended before the one that continues it.
+// end notes that the stream has ended before its continuation.
 func (v *serving) end(t *callState, r *relay.Result) {
 	ended := *r
 	v.ended, v.explained, t.Reason = &ended, t.Reason, ""
 }
 
-// leave ends the stream of a call that no other one continues any more. whole is how it has ended with what continued
-// it, and atBackend the part at a backend, if there was one.
+// leave ends a served stream that no other stream continues. whole is its result including the continuation; atBackend
+// is the part at a backend, or nil.
 func (w *walk) leave(t *callState, r *relay.Result) (whole, atBackend *relay.Result) {
 	v := w.serving
-	if v == nil || v.live { // no code in the process serves it
+	if v == nil || v.live { // not served in the process
 		return r, r
 	}
 	w.serving = v.outer
@@ -127,14 +127,14 @@ func (w *walk) leave(t *callState, r *relay.Result) (whole, atBackend *relay.Res
 	return v.merge(r), v.last
 }
 
-// continued notes that a stream has ended that continued the call. Its arguments are the results of leave.
+// continued notes the end of a continuing stream. Its arguments are the results of leave.
 func (v *serving) continued(t *callState, whole, atBackend *relay.Result) {
 	v.live, v.code, v.reason, t.Reason = false, whole.Code, t.Reason, ""
 	switch {
 	case atBackend == nil:
 		atBackend = withoutBackend(whole)
 	case atBackend.Forwarded > 0:
-		last := *atBackend // which outlives the stream: the relay uses that again
+		last := *atBackend // a copy, because the relay reuses the result
 		v.last, atBackend = &last, &last
 	}
 	if notify := t.walk.list.rows[v.row].continued; notify != nil {
@@ -142,12 +142,12 @@ func (v *serving) continued(t *callState, whole, atBackend *relay.Result) {
 	}
 }
 
-// withoutBackend returns the result of a call that no backend got.
+// withoutBackend returns the result of a call that was never sent to a backend.
 func withoutBackend(r *relay.Result) *relay.Result {
 	return &relay.Result{Code: r.Code, Started: r.Started, Ended: r.Ended}
 }
 
-// servingOf is what serves a stream of the call in the process; nil means nothing does.
+// servingOf returns the state of a served stream; nil means it is not served in the process.
 func (w *walk) servingOf(s filter.Stream) *serving {
 	v := w.serving
 	for v != nil && v.stream != s {
@@ -156,8 +156,8 @@ func (w *walk) servingOf(s filter.Stream) *serving {
 	return v
 }
 
-// progress returns how far a call has come that the relay ends by its stream s. If the answer is NotSent, the driver
-// keeps the call from every backend: code that serves it may not know yet that it is over.
+// progress returns how far a call has come that the relay ends by its stream s. After NotSent, the driver must not
+// send the call to a backend: code that serves it may not know yet that it has ended.
 func (w *walk) progress(t *callState, s *relay.Stream) call.Progress {
 	switch v := w.servingOf(relayed{s}); {
 	case v == nil && !s.Sent():

@@ -11,48 +11,48 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// shares divide what the process has: bytes, of which memory is the accountant, and places.
+// shares divides the memory of the process among its users. memory accounts for all of it.
 type shares struct {
-	memory          *fairshare.Pool // all bytes
-	calls           *fairshare.Pool // what the relay holds of tenants
-	unauthenticated *fairshare.Pool // the same of clients that are no tenant's yet, by address
+	memory          *fairshare.Pool // total
+	calls           *fairshare.Pool // buffers of tenants' calls in the relay
+	unauthenticated *fairshare.Pool // buffers of calls without a tenant, by client address
 
-	connections *fairshare.Pool // what clients' connections take that are no tenant's yet, by address
-	operators   *fairshare.Pool // what clients of the admin API hold, by address
-	sessions    *fairshare.Pool // what sessions at backends hold, by the UIDs of tenants
+	connections *fairshare.Pool // connections without a tenant, by client address
+	operators   *fairshare.Pool // clients of the admin API, by address
+	sessions    *fairshare.Pool // sessions at backends, by the UIDs of tenants
 
-	process   *fairshare.Pool // the same of the process itself
-	upstreams *fairshare.Pool // what connections to backends hold, by their address
-	bodies    *fairshare.Pool // requests of the front doors that are not calls yet
-	results   *fairshare.Pool // responses that the front doors hold until their clients have read them
-	inflating *fairshare.Pool // first messages that are unpacked
-	deciding  *fairshare.Pool // messages of calls that are decided on
-	unready   *fairshare.Pool // calls that wait for a backend of their fleet
+	process   *fairshare.Pool // the process itself
+	upstreams *fairshare.Pool // connections to backends, by address
+	bodies    *fairshare.Pool // HTTP requests that are not calls yet
+	results   *fairshare.Pool // HTTP responses until their clients have read them
+	inflating *fairshare.Pool // compressed first messages
+	deciding  *fairshare.Pool // messages of calls that wait for a decision
+	unready   *fairshare.Pool // calls that wait for a backend
 }
 
 const (
 	heldMemory = 2 << 30  // Capacity.MaxMemory
-	leastPool  = 24 << 20 // in which the longest message finds room
+	leastPool  = 24 << 20 // room for the longest message
 	mostPacked = 256 << 20
-	maxHeld    = 64 << 20 // messages of calls that are decided on
+	maxHeld    = 64 << 20 // messages of calls that wait for a decision
 	maxUnready = 16 << 20 // calls that wait for a backend, 4 KiB each
 	leastKept  = 256 << 10
 )
 
-// Parts of the memory that pools may have: one for so many bytes.
+// Divisors of the memory: the parts that pools may use.
 const (
 	unauthenticatedPart = 8
 	inflatingPart       = 4
 	resultsPart         = 4
-	keptPart            = 64 // for buffers that nobody uses, in all shards
-	processPart         = 16 // for what shards hold for all, and calls that the process makes for itself
+	keptPart            = 64 // unused buffers of all shards
+	processPart         = 16 // fixed cost of shards, and the process's own calls
 	upstreamsPart       = 8
 	operatorsPart       = 8
 	sessionsPart        = 16
 )
 
-// bodyCopies is how often the body of a request over HTTP is there before its call begins: as it came, unpacked, as a
-// message, and as that message's bytes. The relay counts the last; in little memory all count as one.
+// bodyCopies is the number of copies of an HTTP request's body before its call starts: as received, decompressed, as a
+// message, and as that message's bytes. The relay counts the last. With little memory, all count as one.
 const bodyCopies = 3
 
 func newShares(cfg *Config) *shares {
@@ -86,23 +86,23 @@ func newShares(cfg *Config) *shares {
 	}
 }
 
-// pools returns all pools of bytes, for metrics.
+// pools returns all memory pools, for metrics.
 func (p *shares) pools() []*fairshare.Pool {
 	return []*fairshare.Pool{p.memory, p.calls, p.unauthenticated, p.connections, p.operators, p.sessions, p.process,
 		p.upstreams, p.bodies, p.results, p.inflating, p.deciding, p.unready}
 }
 
-// keptOf is how many bytes of buffers each shard of the relay may keep.
+// keptOf returns the maximum bytes of unused buffers per shard.
 func keptOf(memory, shards int64) int {
 	return int(min(max(memory/keptPart/shards, leastKept), 16<<20))
 }
 
-// shardsOf returns the number of shards. Their fixed cost is a quarter of the memory at most.
+// shardsOf returns the number of shards. Their fixed cost is at most a quarter of the memory.
 func shardsOf(wanted int, memory int64) int {
 	return max(min(cmp.Or(wanted, runtime.GOMAXPROCS(0)), int(memory/4/relay.ShardCost(leastKept))), 1)
 }
 
-// account implements relay.Memory.Client: the account of a client by its address, until its calls are a tenant's.
+// account implements relay.Memory.Client. A client is charged by its address until its calls belong to a tenant.
 func (p *shares) account(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
@@ -110,12 +110,13 @@ func (p *shares) account(peer *relay.Peer) relay.Account {
 	return p.unauthenticated.Of(client.Of(peer).Prefix)
 }
 
-// connection is relay.Memory.Connection. Requests of strangers at an address do not take the room for its connections.
+// connection implements relay.Memory.Connection. Requests of unauthenticated clients at an address do not use the
+// memory of its connections.
 func (p *shares) connection(peer *relay.Peer) relay.Account {
 	return p.connections.Of(clientaddr.NetworkName(clientaddr.AddrOf(peer.Addr)))
 }
 
-// operator is relay.Memory.Client and Connection of the admin API.
+// operator implements relay.Memory.Client and Connection for the admin API.
 func (p *shares) operator(peer *relay.Peer) relay.Account {
 	if peer == nil || peer.Internal {
 		return p.process.Of("")
@@ -125,8 +126,8 @@ func (p *shares) operator(peer *relay.Peer) relay.Account {
 
 func (p *shares) upstream(addr string) relay.Account { return p.upstreams.Of(addr) }
 
-// Turn returns when bytes of a client that came now would be dealt with.
+// Turn measures the delay of the run queues.
 func (g *Gateway) Turn() { g.relay.Turn() }
 
-// Bodies is how much is used of Capacity.MaxBodies: 1 is all.
+// Bodies returns the used fraction of Capacity.MaxBodies, from 0 to 1.
 func (g *Gateway) Bodies() float64 { return g.bodies.Used() }

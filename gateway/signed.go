@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// FindArtifact reports whether there is an artifact for somebody, as a download would: nil, or why not.
-// Without tenants there may be any. It waits for the store as long as a call does, about a second.
+// FindArtifact reports whether who could download an artifact: nil, or the refusal. Without tenants, every artifact is
+// assumed to exist. FindArtifact waits for the store as long as a call does, about a second.
 func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
 	fleet, refusal := g.cfg.Routing.Router.Table().Resolve(router.Key{Metadata: capability}, &who)
 	if refusal != nil || who.Settings == nil {

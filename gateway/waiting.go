@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// FleetCalls are the calls of a fleet that a drain waits for. A stream of an agent or a watcher is one.
+// FleetCalls is the number of calls of a fleet that a drain waits for. A stream of an agent or a watcher counts as
+// one.
 type FleetCalls struct {
 	Capability string `json:"capability"`
 	Calls      int64  `json:"calls"`
 }
 
-// maxWaitedFor bounds the fleets that Readiness and the log name.
+// maxWaitedFor is the maximum number of fleets in Readiness and in the log.
 const maxWaitedFor = 20
 
 // tellWaiting is the interval of log lines about calls that a drain waits for.
 const tellWaiting = 5 * time.Second
 
-// waiting returns the fleets whose backends have calls in flight, those with the most calls first.
+// waiting returns the fleets with calls in flight, in decreasing order of calls.
 func (g *Gateway) waiting() []FleetCalls {
 	var all []FleetCalls
 	for _, f := range g.cfg.Routing.Router.Table().Fleets() {
@@ -37,7 +38,7 @@ func (g *Gateway) waiting() []FleetCalls {
 	return all[:min(len(all), maxWaitedFor)]
 }
 
-// logWaiting logs which calls a drain waits for, until ctx ends.
+// logWaiting logs the calls that a drain waits for, until ctx ends.
 func (g *Gateway) logWaiting(ctx context.Context) {
 	ticker := time.NewTicker(tellWaiting)
 	defer ticker.Stop()

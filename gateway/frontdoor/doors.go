@@ -1,5 +1,5 @@
-// Package frontdoor serves HTTP requests other than gRPC: it has the list of the middleware that each of them passes,
-// and the list of the doors, one for each protocol.
+// Package frontdoor serves HTTP requests other than gRPC. It defines the middleware that each request passes, and the
+// doors, one for each protocol.
 package frontdoor
 
 import (
@@ -17,23 +17,23 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Config is for Doors. Web, Conn, MCP and Leaving are required.
+// Config configures Doors. Web, Conn, MCP and Leaving are required.
 type Config struct {
 	Web     *web.Server
 	Conn    *localgrpc.Conn // makes the calls of the doors
-	Inbox   *inbox.Config   // nil means no inbox
+	Inbox   *inbox.Config   // optional
 	MCP     *tools.Door
 	REST    rest.Config
 	Connect connect.Config
 	CORS    cors.Config
-	Leaving func() bool // whether clients should use another replica
+	Leaving func() bool // reports whether clients should use another replica
 }
 
-// Doors is the handler of all HTTP requests other than gRPC.
+// Doors handles all HTTP requests other than gRPC.
 type Doors struct {
 	http.Handler
 	Web  *web.Server
-	own  http.Handler // of requests of the gateway itself, whose caller is known
+	own  http.Handler // requests of the gateway itself, whose caller is known
 	conn *localgrpc.Conn
 }
 
@@ -43,7 +43,7 @@ func New(cfg Config) (*Doors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("json api: %w", err)
 	}
-	// The doors, in the order in which they are asked.
+	// The doors, in matching order.
 	s := cfg.Web
 	s.SetDoors(
 		inbox.New(cfg.Inbox, api),
@@ -75,10 +75,10 @@ func New(cfg Config) (*Doors, error) {
 	return d, nil
 }
 
-// middleware returns a handler that serves requests before or around another one.
+// middleware wraps a handler.
 type middleware func(http.Handler) http.Handler
 
-// behind returns h behind middleware, outermost first.
+// behind wraps h in middleware, outermost first.
 func behind(all []middleware, h http.Handler) http.Handler {
 	for i := len(all) - 1; i >= 0; i-- {
 		h = all[i](h)

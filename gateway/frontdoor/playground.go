@@ -11,14 +11,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// ServeAs serves a request for the JSON API whose caller is known: its calls pass the same lists as those of clients,
-// as who. The address is the client's, for the logs. Headers of the request that would be a credential or a name are
-// ignored.
+// ServeAs serves a request for the JSON API on behalf of who. Its calls pass the same lists as those of clients.
+// address is the client's address, for the logs. Credentials and names in the request's headers are ignored.
 func (d *Doors) ServeAs(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string) {
 	d.own.ServeHTTP(w, d.Web.Assume(r, who, address))
 }
 
-// StreamAs makes a call as who. The metadata is that of the call.
+// StreamAs makes a streaming call on behalf of who, with the metadata md.
 func (d *Doors) StreamAs(ctx context.Context, who tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, docpb.Capability_StreamInvoke_FullMethodName, nil)
