@@ -6,9 +6,9 @@
 // The replicas are the gateway's own code (health.Replica), each with all of its state;
 // the clock, the network and Redis are simulated:
 //
-//	clock.go    events in the order of their times     node.go   a replica, as health.Prober drives it
-//	redis.go    what health's scripts do, and how long a single thread takes for it
-//	story.go    what happens: start, peace, a mass failure, a Redis that restarts empty, replicas that die
-//	world.go    the backends and what is true of them  tally.go  what replicas do and see
-//	report.go   the table
+//	clock.go       events in the order of their times     node.go   a replica, as health.Prober drives it
+//	redis.go       what health's scripts do, and how long a single thread takes for it
+//	story.go       what happens: start, peace, a mass failure, a Redis that restarts empty, replicas that die
+//	simulation.go  the backends and what is true of them  tally.go  what replicas do and see
+//	report.go      the table
 package main

@@ -11,7 +11,7 @@ import (
 func TestAllAgree(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{2, 5, 20} {
-		w := newWorld(500)
+		w := newSimulation(500)
 		start, peace, failure, empty, fewer := w.begin(replicas), w.peace(), w.massFailure(30), w.emptyRestart(),
 			w.replicasDie(max(1, replicas/4))
 		for _, a := range []*act{start, peace, failure, empty, fewer} {
@@ -42,7 +42,7 @@ func TestAllAgree(t *testing.T) {
 func TestSteadyCosts(t *testing.T) {
 	t.Parallel()
 	steady := func(replicas, backends int) *act {
-		w := newWorld(backends)
+		w := newSimulation(backends)
 		w.begin(replicas)
 		return w.play("steady state", 2*time.Minute, nil)
 	}

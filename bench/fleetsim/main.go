@@ -40,7 +40,7 @@ func main() {
 // report tells the whole story to out.
 func report(out io.Writer, replicas, backends, share int) {
 	began := time.Now()
-	w := newWorld(backends)
+	w := newSimulation(backends)
 	fmt.Fprintf(out, "%d replicas, %d backends in %d fleets\n\n", replicas, backends, len(w.fleets))
 	head(out)
 	row(out, w.begin(replicas), "")

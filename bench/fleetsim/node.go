@@ -12,27 +12,27 @@ import (
 // roundTrip is what a probe takes whose backend is there, or whose host refuses it.
 const roundTrip = time.Millisecond
 
-// node is one replica in this world.
+// node is one replica in a simulation.
 type node struct {
-	world   *world
-	id      string
-	replica *health.Replica
-	ahead   time.Duration // of its clock
-	wake    time.Time     // when it is to be stepped next; zero: never
-	deaf    bool          // it does not follow Redis' channel at present
-	dead    bool
+	simulation *simulation
+	id         string
+	replica    *health.Replica
+	ahead      time.Duration // of its clock
+	wake       time.Time     // when it is to be stepped next; zero: never
+	deaf       bool          // it does not follow Redis' channel at present
+	dead       bool
 }
 
 // start lets a new replica live.
-func (w *world) start(id string, ahead time.Duration) {
-	n := &node{world: w, id: id, ahead: ahead}
+func (w *simulation) start(id string, ahead time.Duration) {
+	n := &node{simulation: w, id: id, ahead: ahead}
 	n.replica = health.NewReplica(health.ReplicaOptions{ID: id, Shared: true})
 	n.replica.Set(n.time(), w.fleets)
 	w.redis.nodes = append(w.redis.nodes, n)
 	n.hear(health.Event{Subscribed: true})
 }
 
-func (n *node) time() time.Time { return n.world.clock.now.Add(n.ahead) }
+func (n *node) time() time.Time { return n.simulation.clock.now.Add(n.ahead) }
 
 // hear takes what Redis has published.
 func (n *node) hear(notices ...health.Event) {
@@ -50,7 +50,7 @@ func (n *node) turn(f func()) {
 		return
 	}
 	f()
-	w, r := n.world, n.world.redis
+	w, r := n.simulation, n.simulation.redis
 	work := n.replica.Step(n.time())
 	for _, p := range work.Probes {
 		i := index(p.Capability(), p.Addr())
@@ -84,14 +84,14 @@ func (n *node) turn(f func()) {
 
 // sleep gives the replica its turn at a time.
 func (n *node) sleep(at time.Time) {
-	if at.Before(n.world.clock.now) {
-		at = n.world.clock.now
+	if at.Before(n.simulation.clock.now) {
+		at = n.simulation.clock.now
 	}
 	if !n.wake.IsZero() && !at.Before(n.wake) {
 		return // it has one before that
 	}
 	n.wake = at
-	n.world.clock.at(at, func() {
+	n.simulation.clock.at(at, func() {
 		if n.wake.Equal(at) {
 			n.wake = time.Time{}
 			n.turn(func() {})
@@ -100,7 +100,7 @@ func (n *node) sleep(at time.Time) {
 }
 
 // answer is what a backend says to a probe.
-func (w *world) answer(i int) health.Result {
+func (w *simulation) answer(i int) health.Result {
 	if w.dead(i) {
 		return health.Result{Refused: true, Reason: "Unavailable: connection refused"}
 	}
@@ -109,7 +109,7 @@ func (w *world) answer(i int) health.Result {
 
 // index returns the place of a backend among all, which its names say.
 func index(capability, addr string) int {
-	fleet, _ := strconv.Atoi(strings.TrimPrefix(capability, "capability-")) // as world made it
+	fleet, _ := strconv.Atoi(strings.TrimPrefix(capability, "capability-")) // as newSimulation named it
 	_, port, _ := strings.Cut(addr, ":")
 	p, _ := strconv.Atoi(port)
 	return fleet*perFleet + p - firstPort

@@ -33,7 +33,7 @@ type act struct {
 
 // play lets d pass and says what happened. It looks again and again whether well says
 // that all is; nil: nobody asks.
-func (w *world) play(name string, d time.Duration, well func() bool) *act {
+func (w *simulation) play(name string, d time.Duration, well func() bool) *act {
 	r, start := w.redis, w.clock.now
 	probes, commands, notices, published, delivered, news, busy := w.tally.probes, r.commands, r.notices, r.published,
 		r.delivered, w.tally.news, r.busy
@@ -57,7 +57,7 @@ func (w *world) play(name string, d time.Duration, well func() bool) *act {
 }
 
 // begin starts replicas one after the other.
-func (w *world) begin(replicas int) *act {
+func (w *simulation) begin(replicas int) *act {
 	for i := range replicas {
 		w.clock.after(time.Duration(i)*apart, func() {
 			w.start(fmt.Sprintf("gateway-%d", i), time.Duration(i-replicas/2)*time.Second)
@@ -67,10 +67,10 @@ func (w *world) begin(replicas int) *act {
 }
 
 // peace is when nothing happens.
-func (w *world) peace() *act { return w.play("steady state", 15*time.Second, nil) }
+func (w *simulation) peace() *act { return w.play("steady state", 15*time.Second, nil) }
 
 // massFailure lets share of 100 backends die at once.
-func (w *world) massFailure(share int) *act {
+func (w *simulation) massFailure(share int) *act {
 	start := w.clock.now
 	w.share = share
 	a := w.play(fmt.Sprintf("%d%% of the backends die", share), 20*time.Second, nil)
@@ -90,13 +90,13 @@ func (w *world) massFailure(share int) *act {
 }
 
 // emptyRestart lets Redis forget everything.
-func (w *world) emptyRestart() *act {
+func (w *simulation) emptyRestart() *act {
 	w.redis.restart()
 	return w.play("Redis restarts empty", 15*time.Second, w.written)
 }
 
 // replicasDie lets some replicas die, until none that lives reckons with them.
-func (w *world) replicasDie(n int) *act {
+func (w *simulation) replicasDie(n int) *act {
 	w.kill(n)
 	return w.play(fmt.Sprintf("%d replicas die", n), 15*time.Second, func() bool {
 		return w.count(func(n *node) bool {

@@ -12,8 +12,8 @@ const (
 	firstPort = 50000
 )
 
-// world is everything that is simulated.
-type world struct {
+// simulation is everything that is simulated.
+type simulation struct {
 	clock    *clock
 	redis    *redis
 	fleets   []health.Fleet
@@ -22,9 +22,9 @@ type world struct {
 	tally    *tally
 }
 
-func newWorld(backends int) *world {
+func newSimulation(backends int) *simulation {
 	c := &clock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w := &world{
+	w := &simulation{
 		clock: c, redis: &redis{clock: c, ahead: 11 * time.Minute, roll: map[string]rollEntry{}},
 		backends: backends, tally: newTally(backends),
 	}
@@ -39,11 +39,11 @@ func newWorld(backends int) *world {
 }
 
 // dead says whether a backend is; alive, the reverse.
-func (w *world) dead(i int) bool  { return i*7919%100 < w.share }
-func (w *world) alive(i int) bool { return !w.dead(i) }
+func (w *simulation) dead(i int) bool  { return i*7919%100 < w.share }
+func (w *simulation) alive(i int) bool { return !w.dead(i) }
 
 // kill ends the last n replicas at once.
-func (w *world) kill(n int) {
+func (w *simulation) kill(n int) {
 	living := len(w.redis.nodes) - n
 	for _, n := range w.redis.nodes[living:] {
 		n.dead = true
@@ -52,7 +52,7 @@ func (w *world) kill(n int) {
 }
 
 // count returns how many replicas are as ok says.
-func (w *world) count(ok func(*node) bool) int {
+func (w *simulation) count(ok func(*node) bool) int {
 	n := 0
 	for _, node := range w.redis.nodes {
 		if ok(node) {
@@ -63,13 +63,13 @@ func (w *world) count(ok func(*node) bool) int {
 }
 
 // agrees says whether what a replica knows is what all replicas say that they found out.
-func (w *world) agrees(n *node) bool {
+func (w *simulation) agrees(n *node) bool {
 	s := n.replica.Stats()
 	return s.Replicas == len(w.redis.nodes) && s.Agree == s.Replicas && s.Unpublished == 0
 }
 
 // written says whether Redis knows what was found out about every backend.
-func (w *world) written() bool {
+func (w *simulation) written() bool {
 	n := 0
 	for i := range w.redis.pages {
 		for k := range w.redis.pages[i].votes {
