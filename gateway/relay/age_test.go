@@ -20,9 +20,9 @@ const soon = time.Second
 // connection ends.
 func TestMaxAge(t *testing.T) {
 	t.Parallel()
-	for name, replace := range map[string]func(*world){
-		"age":  func(*world) {},
-		"move": func(w *world) { w.Move(0) },
+	for name, replace := range map[string]func(*relayed){
+		"age":  func(*relayed) {},
+		"move": func(w *relayed) { w.Move(0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +30,7 @@ func TestMaxAge(t *testing.T) {
 			if name == "age" {
 				cfg.Age.Max = soon
 			}
-			w := newWorld(t, cfg)
+			w := newRelayed(t, cfg)
 			c := rawClient(t, w.addr)
 			check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
 			if name == "move" {
@@ -69,7 +69,7 @@ func TestMaxAge(t *testing.T) {
 // TestMaxAgeIdle: a connection without calls ends, too.
 func TestMaxAgeIdle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Age: accept.Age{Max: soon}})
+	w := newRelayed(t, relay.Config{Age: accept.Age{Max: soon}})
 	c := rawClient(t, w.addr)
 	f, err := c.Wait(isGoAway)
 	check.Must(t, err)
@@ -87,7 +87,7 @@ func TestMaxAgeIdle(t *testing.T) {
 // TestMaxAgeGrace: calls that are left after the grace end with the Handler's answer, and the connection with them.
 func TestMaxAgeGrace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Age: accept.Age{Max: soon, Grace: 100 * time.Millisecond}})
+	w := newRelayed(t, relay.Config{Age: accept.Age{Max: soon, Grace: 100 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	began := time.Now()
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...))))
@@ -159,7 +159,7 @@ func TestHTTP1ConnectionsEnd(t *testing.T) {
 func TestAgesDiffer(t *testing.T) {
 	t.Parallel()
 	const age = 500 * time.Millisecond
-	w := newWorld(t, relay.Config{Age: accept.Age{Max: age}})
+	w := newRelayed(t, relay.Config{Age: accept.Age{Max: age}})
 	ages := make(chan time.Duration, 30)
 	for range cap(ages) {
 		c := rawClient(t, w.addr)

@@ -281,7 +281,7 @@ func TestInformationalFlood(t *testing.T) {
 // TestGoAwayOfAWrongPort: a backend that wants no cleartext has begun no call, whatever its GOAWAY says.
 func TestGoAwayOfAWrongPort(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	spare := w.h.target()
 	raw := w.rawBackend(t)
 	w.h.onUnsent(func(s *relay.Stream, err error) {

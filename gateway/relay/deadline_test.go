@@ -47,7 +47,7 @@ func TestDeadlineToldUpstream(t *testing.T) {
 				deadline time.Time
 			}
 			told := make(chan timeout, 1)
-			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{DeadlineMargin: 50 * time.Millisecond}},
+			w := newRelayed(t, relay.Config{Forwarding: relay.Forwarding{DeadlineMargin: 50 * time.Millisecond}},
 				grpc.StreamInterceptor(
 					func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 						deadline, _ := ss.Context().Deadline()
@@ -112,7 +112,7 @@ func TestDeadlinePasses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			defer close(w.back.release)
 			if name == "no connection" { // the socket is open, but nobody says SETTINGS
 				ln := check.Listen(t)
@@ -155,7 +155,7 @@ func TestDeadlinePasses(t *testing.T) {
 // TestMalformedTimeout reports a grpc-timeout that is none as no time at all.
 func TestMalformedTimeout(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	got := make(chan time.Duration, 1)
 	w.h.onHeaders(func(s *relay.Stream) {
 		d, ok := s.Timeout()
@@ -187,7 +187,7 @@ func TestCancel(t *testing.T) {
 	for name, prepare := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			prepare(w.h)
 			ctx, cancel := context.WithCancel(w.ctx)
 			s := stream(ctx, t, w.cc, "Wait")
@@ -215,7 +215,7 @@ func TestCancelUnstarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			silent := check.Listen(t)
 			w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: silent.Addr().String()}))
 			asked := make(chan struct{}, 1)
@@ -240,7 +240,7 @@ func TestBackendCancels(t *testing.T) {
 	for code, want := range map[uint32]codes.Code{8: codes.Canceled, 2: codes.Internal, 11: codes.ResourceExhausted} {
 		t.Run(want.String(), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			raw := w.rawBackend(t)
 			s := stream(w.ctx, t, w.cc, "Echo")
 			b := raw.accept(t)
@@ -260,7 +260,7 @@ func TestBackendCancels(t *testing.T) {
 func TestLeftWithoutDeadline(t *testing.T) {
 	t.Parallel()
 	left := make(chan [2]time.Duration, 1)
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	w.h.onHeaders(func(s *relay.Stream) {
 		without := s.Left()
 		s.SetDeadline(time.Hour)

@@ -18,7 +18,7 @@ func isPing(f rawhttp2.Frame) bool { return f.Type == rawhttp2.TypePing && !f.Ha
 func lastStream(f rawhttp2.Frame) uint32 { return binary.BigEndian.Uint32(f.Payload) }
 
 // shutDown stops a relay. The channel gets the error when it has.
-func (w *world) shutDown() <-chan error {
+func (w *relayed) shutDown() <-chan error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.Shutdown(w.ctx) }()
 	return stopped
@@ -28,7 +28,7 @@ func (w *world) shutDown() <-chan error {
 // what it sends after is not, and may be sent elsewhere.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	c := rawClient(t, w.addr)
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
 	check.Must(t, c.Sync())
@@ -71,7 +71,7 @@ func TestDrain(t *testing.T) {
 // TestDrainAwaitsItsOwnAnswer: the answer to a PING that was sent before says nothing of what the client knows.
 func TestDrainAwaitsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 30 * time.Millisecond}})
+	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{KeepAlive: 30 * time.Millisecond}})
 	c := rawClient(t, w.addr)
 	check.Must(t, c.Write(rawhttp2.Headers(1, false, c.Block(request("/t.T/Echo")...)))) // the connection stays
 	before, err := c.Wait(isPing)

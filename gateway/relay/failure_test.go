@@ -47,7 +47,7 @@ func (f *forwarder) Explain(s *relay.Stream, why relay.Failure) relay.Status {
 // given to another backend.
 func TestBackendKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	other := newBackend(t)
 	spare := w.NewUpstream(relay.UpstreamConfig{Addr: other.addr})
 	w.h.onUnsent(func(s *relay.Stream, _ error) { s.Forward(spare) })
@@ -117,7 +117,7 @@ func TestSocketCloses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			raw := w.rawBackend(t)
 			w.h.onUnsent(func(s *relay.Stream, err error) {
 				t.Errorf("Unsent: %v", err)
@@ -144,7 +144,7 @@ func TestSocketCloses(t *testing.T) {
 }
 
 // load calls until it is stopped, and returns how many calls it made.
-func (w *world) load(t *testing.T, prefix string, stop chan struct{}) int {
+func (w *relayed) load(t *testing.T, prefix string, stop chan struct{}) int {
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -180,7 +180,7 @@ func TestGracefulStop(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		t.Run(fmt.Sprintf("same address %v", same), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			var current atomic.Pointer[relay.Upstream]
 			current.Store(w.h.target())
 			w.h.onHeaders(func(s *relay.Stream) { s.Forward(current.Load()) })
@@ -235,7 +235,7 @@ func TestGracefulStop(t *testing.T) {
 // TestGoAwayBelow disowns streams in flight: they go to a new connection, whole.
 func TestGoAwayBelow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	raw := w.rawBackend(t)
 	w.h.onUnsent(func(s *relay.Stream, err error) {
 		if !errors.Is(err, relay.ErrGoAway) {
@@ -282,7 +282,7 @@ func TestRefusedStream(t *testing.T) {
 	for name, prepare := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			prepare(w.h)
 			spare := w.h.target()
 			unsent := make(chan struct{})
@@ -325,7 +325,7 @@ func TestRefusedTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
+			w := newRelayed(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
 			raw := w.rawBackend(t)
 			w.h.onUnsent(func(s *relay.Stream, err error) {
 				t.Errorf("Unsent: %v", err)
@@ -352,7 +352,7 @@ func TestRefusedTooLate(t *testing.T) {
 // of their dial would not pass, and else when the time for it is over.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	deaf := check.Listen(t)
 	go func() { // takes connections and ends them
 		for {

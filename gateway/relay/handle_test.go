@@ -17,9 +17,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// parentWorld serves /t.T/Parent by serve; other calls go to the backend.
-func parentWorld(t testing.TB, serve func(*relay.ServerStream) relay.Status) *world {
-	w := newWorld(t, relay.Config{Shards: 2})
+// parentRelayed serves /t.T/Parent by serve; other calls go to the backend.
+func parentRelayed(t testing.TB, serve func(*relay.ServerStream) relay.Status) *relayed {
+	w := newRelayed(t, relay.Config{Shards: 2})
 	w.h.onHeaders(func(s *relay.Stream) {
 		if _, continues := s.Continues(); s.Path() == "/t.T/Parent" && !continues {
 			s.Value = "the call"
@@ -34,8 +34,8 @@ func parentWorld(t testing.TB, serve func(*relay.ServerStream) relay.Status) *wo
 // TestContinue: a subrequest is on its parent's shard, knows its parent's Value, and is the only one of its kind.
 func TestContinue(t *testing.T) {
 	t.Parallel()
-	var w *world
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	var w *relayed
+	w = parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		first, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"})
 		check.Must(t, err)
 		if _, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Echo"}); !errors.Is(err, relay.ErrContinued) {
@@ -78,8 +78,8 @@ func TestHandleDies(t *testing.T) {
 	t.Parallel()
 	var handle relay.Handle
 	var child *relay.ClientStream
-	var w *world
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	var w *relayed
+	w = parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		handle = s.Handle()
 		var err error
 		child, err = s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait"})
@@ -121,8 +121,8 @@ func TestHandleDies(t *testing.T) {
 func TestParentHasEnded(t *testing.T) {
 	t.Parallel()
 	children := make(chan *relay.ClientStream, 1)
-	var w *world
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	var w *relayed
+	w = parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		w.back.started <- struct{}{}
 		<-s.Context().Done()
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Nothing"})
@@ -141,7 +141,7 @@ func TestParentHasEnded(t *testing.T) {
 // TestDeadlineOfSubrequests: a subrequest is told no later a deadline than that of its parent.
 func TestDeadlineOfSubrequests(t *testing.T) {
 	t.Parallel()
-	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Nothing", Timeout: 2 * time.Hour})
 		check.Must(t, err)
 		wantEnd(t, c, codes.Unimplemented)
@@ -164,7 +164,7 @@ func TestDeadlineOfSubrequests(t *testing.T) {
 func TestParentEnds(t *testing.T) {
 	t.Parallel()
 	children := make(chan *relay.ClientStream, 1)
-	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		c, err := s.Continue(context.Background(), relay.Request{Path: "/t.T/Wait", Timeout: time.Hour})
 		check.Must(t, err)
 		children <- c
@@ -195,11 +195,11 @@ func TestParentEnds(t *testing.T) {
 // it the handle dies.
 func TestDetach(t *testing.T) {
 	t.Parallel()
-	var w *world
+	var w *relayed
 	var h relay.Handle
 	proceed, done := make(chan struct{}), make(chan struct{})
 	proceeds := sync.OnceFunc(func() { close(proceed) })
-	w = parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w = parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		h = s.Handle()
 		check.Must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)
@@ -233,7 +233,7 @@ func TestDetach(t *testing.T) {
 func TestSubrequestsAreCharged(t *testing.T) {
 	t.Parallel()
 	tenant := &budget{limit: 1 << 20}
-	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		var most, wide int64
 		for i, size := range []int{1000, 2 << 20} {
 			c, err := s.Continue(s.Context(), relay.Request{Path: "/t.T/Count", MaxMessage: 4 << 20})
@@ -280,7 +280,7 @@ func TestSubrequestsAreCharged(t *testing.T) {
 func TestDetachedDeadline(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})
-	w := parentWorld(t, func(s *relay.ServerStream) relay.Status {
+	w := parentRelayed(t, func(s *relay.ServerStream) relay.Status {
 		h := s.Handle()
 		check.Must(t, h.Detach(func(ctx context.Context) {
 			defer close(done)

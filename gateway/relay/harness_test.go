@@ -130,8 +130,8 @@ func serveRelay(t testing.TB, cfg relay.Config, h relay.Handler, web http.Handle
 	return r, ln.Addr().String()
 }
 
-// world is a relay, a grpc-go backend behind it and a grpc-go client before it.
-type world struct {
+// relayed is a relay, a grpc-go backend behind it and a grpc-go client before it.
+type relayed struct {
 	*relay.Relay
 	h    *forwarder
 	addr string
@@ -140,9 +140,9 @@ type world struct {
 	ctx  context.Context
 }
 
-func newWorld(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *world {
+func newRelayed(t testing.TB, cfg relay.Config, opts ...grpc.ServerOption) *relayed {
 	t.Helper()
-	w := &world{h: &forwarder{}, back: newBackend(t, opts...)}
+	w := &relayed{h: &forwarder{}, back: newBackend(t, opts...)}
 	if cfg.Forwarding.RefusedWithin == 0 {
 		cfg.Forwarding.RefusedWithin = check.Patience // a backend of a test refuses as soon as the machine lets it
 	}

@@ -91,7 +91,7 @@ func TestServeEnds(t *testing.T) {
 // TestUpstreamClosesWhileDialled serves what waits for a connection, and lets go of it then.
 func TestUpstreamClosesWhileDialled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Shards: 1})
+	w := newRelayed(t, relay.Config{Shards: 1})
 	slow := make(chan struct{})
 	dials := sync.OnceFunc(func() { close(slow) })
 	check.Cleanup(t, dials)
@@ -117,7 +117,7 @@ func TestUpstreamClosesWhileDialled(t *testing.T) {
 }
 
 // waitNoUpstreams waits until no connection to a backend is left.
-func (w *world) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
+func (w *relayed) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
 	t.Helper()
 	check.Succeeds(t, "the connections to end", func() error {
 		if u := w.Usage(); u.Upstreams != 0 || up.Conns() != 0 {
@@ -131,7 +131,7 @@ func (w *world) waitNoUpstreams(t *testing.T, up *relay.Upstream) {
 // TestUntakenReply gives up on a response that the client does not take in time.
 func TestUntakenReply(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	w.h.onHeaders(func(s *relay.Stream) {
 		s.SetDeadline(50 * time.Millisecond)
 		s.Reply(pattern(0, 200_000))
@@ -150,7 +150,7 @@ func TestUntakenReply(t *testing.T) {
 // TestHTTPAnswers maps responses that come from something other than a gRPC server.
 func TestHTTPAnswers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)
 	var p rawPeer

@@ -42,7 +42,7 @@ func TestMessageLimit(t *testing.T) {
 			if name == "nothing in a message" {
 				size = 0
 			}
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			w.h.onHeaders(func(s *relay.Stream) {
 				s.Limit(relay.Limits{Messages: 5})
 				s.Forward(w.h.target())
@@ -63,7 +63,7 @@ func TestMessageLimit(t *testing.T) {
 // TestLimitOfWhatHasCome: what came before a stream was limited counts.
 func TestLimitOfWhatHasCome(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	parked := make(chan relay.Parked, 1)
 	w.h.onHeaders(func(s *relay.Stream) { parked <- s.Park() })
 	c := rawClient(t, w.addr)
@@ -82,7 +82,7 @@ func TestLimitOfWhatHasCome(t *testing.T) {
 }
 
 // exchange sends so many messages, or asks for so many where it gets more than it sends.
-func exchange(t *testing.T, w *world, sends, gets, size int) error {
+func exchange(t *testing.T, w *relayed, sends, gets, size int) error {
 	t.Helper()
 	if gets > sends {
 		s := stream(w.ctx, t, w.cc, "Count")
@@ -126,7 +126,7 @@ func TestByteLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			w.h.onHeaders(func(s *relay.Stream) {
 				s.Limit(relay.Limits{Bytes: most})
 				s.Forward(w.h.target())
@@ -150,7 +150,7 @@ func TestByteLimit(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	const rate, streams, size = 4 << 20, 8, 1 << 20
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	var slowed atomic.Int64
 	g := w.NewGroup(func() { slowed.Add(1) }, nil)
 	g.SetRate(rate, false)
@@ -201,7 +201,7 @@ func TestRate(t *testing.T) {
 // same connection do not wait.
 func TestSlowGroupEnds(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Shards: 1})
+	w := newRelayed(t, relay.Config{Shards: 1})
 	g := w.NewGroup(nil, nil)
 	g.SetRate(1000, false)
 	w.h.onHeaders(func(s *relay.Stream) {
@@ -254,7 +254,7 @@ func TestSlowGroupEnds(t *testing.T) {
 // it is, nor what came at a slow rate when it is a fast one.
 func TestShadowIsForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	g := w.NewGroup(nil, nil)
 	g.SetRate(1000, true)
 	w.h.onHeaders(func(s *relay.Stream) {
@@ -277,7 +277,7 @@ func TestShadowIsForgotten(t *testing.T) {
 // TestGroupsShareMemory: what one group does not read leaves room for others.
 func TestGroupsShareMemory(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Memory: relay.Memory{MaxBuffered: 2 << 20}, Shards: 1})
+	w := newRelayed(t, relay.Config{Memory: relay.Memory{MaxBuffered: 2 << 20}, Shards: 1})
 	groups := map[string]*relay.Group{"greedy": w.NewGroup(nil, nil), "modest": w.NewGroup(nil, nil)}
 	w.h.onHeaders(func(s *relay.Stream) {
 		if name, ok := s.Header("group"); ok {

@@ -39,7 +39,7 @@ func TestLocalMemory(t *testing.T) {
 			t.Parallel()
 			own := &budget{limit: 1 << 30}
 			tenant := &budget{limit: 700_000}
-			w := newWorld(t, relay.Config{
+			w := newRelayed(t, relay.Config{
 				Shards: 1,
 				Memory: relay.Memory{Client: func(p *relay.Peer) relay.Account {
 					if p == nil {
@@ -94,7 +94,7 @@ func TestLocalStranger(t *testing.T) {
 	t.Parallel()
 	own := &budget{limit: 100_000}
 	client := &relay.Peer{}
-	w := newWorld(t, relay.Config{
+	w := newRelayed(t, relay.Config{
 		Memory: relay.Memory{Client: func(p *relay.Peer) relay.Account {
 			if p == client {
 				return own

@@ -18,7 +18,7 @@ import (
 // after it.
 func TestLocalStop(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	s, lost := w.open(t, "Echo"), w.open(t, "Wait")
 	check.Must(t, s.Send(relay.Message{Data: []byte("a")}))
 	wantMessage(t, s, []byte("a"))
@@ -53,7 +53,7 @@ func TestLocalStop(t *testing.T) {
 func TestLocalCrash(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
-	w := newWorld(t, relay.Config{
+	w := newRelayed(t, relay.Config{
 		Shards:   1,
 		Panicked: told.told,
 		Forwarding: relay.Forwarding{OmitHeader: func(name string) bool {
@@ -88,7 +88,7 @@ func TestLocalCrash(t *testing.T) {
 // TestLocalMany makes calls of both kinds from many goroutines, some of which give up.
 func TestLocalMany(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Shards: 2})
+	w := newRelayed(t, relay.Config{Shards: 2})
 	var all sync.WaitGroup
 	for i := range 32 {
 		all.Go(func() {

@@ -18,7 +18,7 @@ import (
 )
 
 // open begins a call inside the process.
-func (w *world) open(t testing.TB, method string, header ...relay.Field) *relay.ClientStream {
+func (w *relayed) open(t testing.TB, method string, header ...relay.Field) *relay.ClientStream {
 	t.Helper()
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/" + method, Authority: "a.example", Header: header})
 	check.Must(t, err)
@@ -56,7 +56,7 @@ func TestLocalEveryKind(t *testing.T) {
 	for name, prepare := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 17 << 20}})
+			w := newRelayed(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 17 << 20}})
 			prepare(w.h)
 			for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65530, 65535, 65536, 1 << 20} {
 				w.localKinds(t, size)
@@ -66,7 +66,7 @@ func TestLocalEveryKind(t *testing.T) {
 	}
 }
 
-func (w *world) localKinds(t *testing.T, size int) {
+func (w *relayed) localKinds(t *testing.T, size int) {
 	msg := pattern(1, size)
 	framed := append(make([]byte, relay.Headroom), msg...)
 	var a relay.Response
@@ -98,7 +98,7 @@ func (w *world) localKinds(t *testing.T, size int) {
 }
 
 // drained waits until no call is left.
-func (w *world) drained(t testing.TB) {
+func (w *relayed) drained(t testing.TB) {
 	t.Helper()
 	check.Succeeds(t, "the streams to end", func() error {
 		if u := w.Usage(); u.Streams != 0 {
@@ -112,7 +112,7 @@ func (w *world) drained(t testing.TB) {
 // TestLocalStatus: a status arrives as over a connection, with its details.
 func TestLocalStatus(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	s := w.open(t, "Fail")
 	s.CloseSend()
 	wantEnd(t, s, codes.FailedPrecondition)
@@ -136,7 +136,7 @@ func TestLocalStatus(t *testing.T) {
 // TestLocalMetadata: headers and trailers cross, and the Handler sees the request as any other.
 func TestLocalMetadata(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	who := &relay.Peer{}
 	w.h.onHeaders(func(s *relay.Stream) {
 		timeout, ok := s.Timeout()
@@ -189,7 +189,7 @@ func joined(fields []relay.Field) map[string]string {
 // with a window used up in either direction.
 func TestLocalCancel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	ctx, cancel := context.WithCancel(w.ctx)
 	var parked []relay.Parked
 	w.h.onHeaders(func(s *relay.Stream) { parked = append(parked, s.Park()) })
@@ -249,7 +249,7 @@ func TestLocalCancel(t *testing.T) {
 // TestLocalDeadline: a Timeout, and a context's deadline, end calls as a client's grpc-timeout does, wherever they are.
 func TestLocalDeadline(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Hold", Timeout: 30 * time.Millisecond})
 	check.Must(t, err)
 	check.Received(t, w.back.started, "the start of the call at the backend")
@@ -292,7 +292,7 @@ func TestLocalAnswersThatAreNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{Shards: 1})
+			w := newRelayed(t, relay.Config{Shards: 1})
 			raw := w.rawBackend(t)
 			s := w.open(t, "Echo")
 			p := raw.accept(t)
@@ -320,7 +320,7 @@ func TestLocalAnswersThatAreNone(t *testing.T) {
 // TestLocalTooLarge: a message of the response that is longer than the caller takes ends the call.
 func TestLocalTooLarge(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	for _, size := range []int{1001, 60_000, 100_000} {
 		s, err := w.Open(w.ctx, relay.Request{Path: "/t.T/Count", MaxMessage: 1000})
 		check.Must(t, err)

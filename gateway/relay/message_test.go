@@ -36,7 +36,7 @@ func TestReadMessage(t *testing.T) {
 		for _, pad := range []bool{false, true} {
 			t.Run(fmt.Sprint(size, pad), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{})
+				w := newRelayed(t, relay.Config{})
 				w.h.onHeaders((*relay.Stream).ReadMessage)
 				w.h.onMessage(func(s *relay.Stream, m relay.Message) {
 					if m.Missing || m.Compressed || !bytes.Equal(m.Data, pattern(7, 300)) {
@@ -98,7 +98,7 @@ func TestReadMessageBad(t *testing.T) {
 				if c.why == relay.MessageTimeout {
 					cfg.Timeouts.Setup = time.Second
 				}
-				w := newWorld(t, cfg)
+				w := newRelayed(t, cfg)
 				w.h.onHeaders((*relay.Stream).ReadMessage)
 				w.h.onMessage(func(s *relay.Stream, m relay.Message) {
 					s.Reply(fmt.Appendf(nil, "%d %v %v", len(m.Data), m.Compressed, m.Missing))
@@ -137,7 +137,7 @@ func TestCompressedUntouched(t *testing.T) {
 	for name, prepare := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			prepare(w.h)
 			raw := w.rawBackend(t)
 			c := rawClient(t, w.addr)
@@ -174,7 +174,7 @@ func TestCompressedUntouched(t *testing.T) {
 // TestReply answers without a backend.
 func TestReply(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	for _, size := range []int{0, 1, 65535, 3 << 20} {
 		w.h.onHeaders(func(s *relay.Stream) { s.Reply(pattern(5, size)) })
 		if got, err := unary(w.ctx, w.cc, "Echo", pattern(0, 100)); err != nil || !bytes.Equal(got, pattern(5, size)) {
@@ -203,25 +203,25 @@ func TestRefuse(t *testing.T) {
 	bin, err := proto.Marshal(want)
 	check.Must(t, err)
 	st := relay.Status{Code: uint32(want.Code), Message: want.Message, Details: bin}
-	ways := map[string]func(*world){
-		"headers": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Refuse(st) }) },
-		"message": func(w *world) {
+	ways := map[string]func(*relayed){
+		"headers": func(w *relayed) { w.h.onHeaders(func(s *relay.Stream) { s.Refuse(st) }) },
+		"message": func(w *relayed) {
 			w.h.onHeaders((*relay.Stream).ReadMessage)
 			w.h.onMessage(func(s *relay.Stream, _ relay.Message) { s.Refuse(st) })
 		},
-		"unsent": func(w *world) {
+		"unsent": func(w *relayed) {
 			w.h.onUnsent(func(s *relay.Stream, _ error) { s.Refuse(st) })
 			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: func(context.Context) (net.Conn, error) {
 				return nil, io.EOF
 			}}))
 		},
-		"resumed": func(w *world) {
+		"resumed": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) {
 				p := s.Park()
 				go p.Resume(func(s *relay.Stream) { s.Refuse(st) })
 			})
 		},
-		"read after a park": func(w *world) {
+		"read after a park": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) {
 				p := s.Park()
 				go p.Resume((*relay.Stream).ReadMessage)
@@ -238,7 +238,7 @@ func TestRefuse(t *testing.T) {
 	for name, prepare := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			prepare(w)
 			_, err := unary(w.ctx, w.cc, "Echo", pattern(0, 100_000))
 			if got := status.Convert(err).Proto(); !proto.Equal(got, want) {
@@ -254,7 +254,7 @@ func TestRefuse(t *testing.T) {
 // TestParkedCancel resumes streams that have ended meanwhile.
 func TestParkedCancel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	parked := make(chan relay.Parked, 100)
 	w.h.onHeaders(func(s *relay.Stream) { parked <- s.Park() })
 	c := rawClient(t, w.addr)
@@ -289,7 +289,7 @@ func TestParkedCancel(t *testing.T) {
 // TestEdits checks what a Handler changes of a request.
 func TestEdits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	w.h.onHeaders(func(s *relay.Stream) {
 		if s.Path() != "/t.T/Nothing" || s.Authority() == "" || s.Peer().Addr == nil {
 			t.Errorf("%q %q %v", s.Path(), s.Authority(), s.Peer().Addr)
@@ -330,7 +330,7 @@ func (r *recorder) Body(p []byte) { _, _ = r.Write(p) }
 // TestTap sees the response's octets.
 func TestTap(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	var tap recorder
 	w.h.onHeaders(func(s *relay.Stream) { s.TapResponse(&tap); s.Forward(w.h.target()) })
 	if _, err := unary(w.ctx, w.cc, "Echo", pattern(3, 200_000)); err != nil {

@@ -37,7 +37,7 @@ func TestPorts(t *testing.T) {
 			return nil
 		},
 	}
-	w := newWorld(t, cfg)
+	w := newRelayed(t, cfg)
 	server, client := tlsConfigs(t)
 	clear, secure := &relay.Port{Value: "clear", Direct: true}, &relay.Port{Value: "secure", Direct: true}
 	secure.SetTLS(server)

@@ -47,7 +47,7 @@ func held(t testing.TB, r *relay.Relay) int {
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	const streams, messages, size = 40, 10, 100_000
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	// One client that grants no window, but a little: then nothing comes until it reads.
 	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
 	var calls []grpc.ClientStream
@@ -89,7 +89,7 @@ func TestSlowBackend(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		t.Run(fmt.Sprintf("read %v", read), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{}, grpc.InitialWindowSize(65535), grpc.InitialConnWindowSize(65535))
+			w := newRelayed(t, relay.Config{}, grpc.InitialWindowSize(65535), grpc.InitialConnWindowSize(65535))
 			if read {
 				w.h.onHeaders((*relay.Stream).ReadMessage)
 			}
@@ -129,7 +129,7 @@ func emptyHanded(r *relay.Relay) error {
 // TestMaxBuffered ends calls when all together hold too much, and recovers.
 func TestMaxBuffered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Memory: relay.Memory{MaxBuffered: 1 << 20}, Shards: 1})
+	w := newRelayed(t, relay.Config{Memory: relay.Memory{MaxBuffered: 1 << 20}, Shards: 1})
 	cc := dialRaw(t, w.addr, grpc.WithInitialWindowSize(65535), grpc.WithInitialConnWindowSize(65535))
 	var calls []grpc.ClientStream
 	for range 40 {
@@ -169,7 +169,7 @@ func TestStreamLimit(t *testing.T) {
 	for name, cfg := range map[string]relay.UpstreamConfig{"many connections": {}, "one connection": {MaxConns: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(10))
+			w := newRelayed(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(10))
 			cfg.Addr = w.back.addr
 			w.h.to(w.NewUpstream(cfg))
 			w.h.onUnsent(func(s *relay.Stream, err error) {
@@ -196,7 +196,7 @@ func TestStreamLimit(t *testing.T) {
 // TestQueueFull turns streams away when too many wait.
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(1))
+	w := newRelayed(t, relay.Config{Shards: 1}, grpc.MaxConcurrentStreams(1))
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: w.back.addr, MaxConns: 1, MaxQueue: 5}))
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil { // now it is connected
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestQueueFull(t *testing.T) {
 // TestIdleUpstream closes connections that have nothing to do, and dials again.
 func TestIdleUpstream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Idle: 30 * time.Millisecond}, Shards: 1})
+	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Idle: 30 * time.Millisecond}, Shards: 1})
 	for range 3 {
 		if _, err := unary(w.ctx, w.cc, "Echo", nil); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestIdleUpstream(t *testing.T) {
 // TestKeepAlive asks a silent backend whether it is still there, and gives it up.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Ping: 2 * time.Second}})
+	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Ping: 2 * time.Second}})
 	ln := check.Listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), KeepAlive: 30 * time.Millisecond}))
@@ -268,7 +268,7 @@ func TestKeepAlive(t *testing.T) {
 // TestCheck sends a PING to a backend long before its time of silence, and ends what does not answer it.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Timeouts: relay.Timeouts{Ping: time.Nanosecond}})
+	w := newRelayed(t, relay.Config{Timeouts: relay.Timeouts{Ping: time.Nanosecond}})
 	raw := w.rawBackend(t)
 	s := stream(w.ctx, t, w.cc, "Echo")
 	p := raw.accept(t)
@@ -288,7 +288,7 @@ func TestCheck(t *testing.T) {
 // and closes its connections as they empty.
 func TestUpstreamClose(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	s := stream(w.ctx, t, w.cc, "Echo")
 	check.Must(t, send(s, []byte("1")))
 	_, err := recv(s)
@@ -313,7 +313,7 @@ func TestUpstreamClose(t *testing.T) {
 // TestSetTLS changes what the next connection trusts, and leaves those that are there.
 func TestSetTLS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Shards: 1})
+	w := newRelayed(t, relay.Config{Shards: 1})
 	server, client := tlsConfigs(t)
 	server.NextProtos = []string{"h2"}
 	var there atomic.Pointer[backend]

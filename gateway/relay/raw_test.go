@@ -24,8 +24,8 @@ func rawClient(t testing.TB, addr string, settings ...rawhttp2.Setting) *rawhttp
 // rawBackend takes the relay's connections; the test writes every frame.
 type rawBackend struct{ net.Listener }
 
-// rawBackend makes the test play the world's backend.
-func (w *world) rawBackend(t testing.TB) rawBackend {
+// rawBackend makes the test play the relayed's backend.
+func (w *relayed) rawBackend(t testing.TB) rawBackend {
 	ln := check.Listen(t)
 	check.Cleanup(t, func() { _ = ln.Close() })
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String()}))

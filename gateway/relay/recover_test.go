@@ -53,30 +53,30 @@ func TestHandlerPanics(t *testing.T) {
 		parked := s.Park()
 		go parked.Resume(func(*relay.Stream) { boom() })
 	}
-	for name, set := range map[string]func(*world){
-		"Headers": func(w *world) { w.h.onHeaders(func(*relay.Stream) { boom() }) },
-		"Headers, forwarded": func(w *world) {
+	for name, set := range map[string]func(*relayed){
+		"Headers": func(w *relayed) { w.h.onHeaders(func(*relay.Stream) { boom() }) },
+		"Headers, forwarded": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) { s.Forward(w.h.target()); boom() })
 		},
-		"Headers, parked": func(w *world) { w.h.onHeaders(func(s *relay.Stream) { s.Park(); boom() }) },
-		"Message": func(w *world) {
+		"Headers, parked": func(w *relayed) { w.h.onHeaders(func(s *relay.Stream) { s.Park(); boom() }) },
+		"Message": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) { s.ReadMessage() })
 			w.h.onMessage(func(*relay.Stream, relay.Message) { boom() })
 		},
-		"Resume": func(w *world) { w.h.onHeaders(resumed) },
-		"Unsent": func(w *world) {
+		"Resume": func(w *relayed) { w.h.onHeaders(resumed) },
+		"Unsent": func(w *relayed) {
 			up := w.NewUpstream(relay.UpstreamConfig{Addr: check.ClosedPort(t)})
 			w.h.onHeaders(func(s *relay.Stream) { s.Forward(up) })
 			w.h.onUnsent(func(*relay.Stream, error) { boom() })
 		},
-		"tap": func(w *world) {
+		"tap": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) { s.TapResponse(tapFunc(boom)); s.Forward(w.h.target()) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			told := &panics{}
-			w := newWorld(t, relay.Config{Shards: 1, Panicked: told.told})
+			w := newRelayed(t, relay.Config{Shards: 1, Panicked: told.told})
 			other := stream(w.ctx, t, w.cc, "Echo")
 			check.Must(t, send(other, []byte("a")))
 			_, err := recv(other)
@@ -132,7 +132,7 @@ func (donePanics) Done(*relay.Stream, *relay.Result) { panic("boom") }
 func TestShardPanics(t *testing.T) {
 	t.Parallel()
 	told := &panics{}
-	w := newWorld(t, relay.Config{
+	w := newRelayed(t, relay.Config{
 		Shards:   2,
 		Panicked: told.told,
 		Forwarding: relay.Forwarding{OmitHeader: func(name string) bool {

@@ -18,9 +18,9 @@ import (
 func TestRelayBehindRelay(t *testing.T) {
 	t.Parallel()
 	const messages = 10 // of 60 streams and 50 kB: 30 MB each way, of which the connection holds a hundredth
-	for name, dial := range map[string]func(*world) func(context.Context) (net.Conn, error){
-		"pipe": func(w *world) func(context.Context) (net.Conn, error) { return servePipes(t, w.Relay).dial },
-		"tcp": func(w *world) func(context.Context) (net.Conn, error) {
+	for name, dial := range map[string]func(*relayed) func(context.Context) (net.Conn, error){
+		"pipe": func(w *relayed) func(context.Context) (net.Conn, error) { return servePipes(t, w.Relay).dial },
+		"tcp": func(w *relayed) func(context.Context) (net.Conn, error) {
 			return func(context.Context) (net.Conn, error) {
 				nc, err := net.Dial("tcp", w.addr)
 				if err == nil {
@@ -33,8 +33,8 @@ func TestRelayBehindRelay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			behind := newWorld(t, relay.Config{})
-			w := newWorld(t, relay.Config{})
+			behind := newRelayed(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			w.h.to(w.NewUpstream(relay.UpstreamConfig{Dial: dial(behind), MaxConns: 1}))
 			var all sync.WaitGroup
 			for i := range 60 {

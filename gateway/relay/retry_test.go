@@ -52,7 +52,7 @@ func TestAgain(t *testing.T) {
 		for _, again := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/%v", name, again), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{})
+				w := newRelayed(t, relay.Config{})
 				spare := w.h.target()
 				raw := w.rawBackend(t)
 				w.h.onAgain(func(s *relay.Stream, _ relay.Answer) bool { return again && s.Path() == "/t.T/Echo" })
@@ -123,7 +123,7 @@ func TestAgainTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, c.cfg)
+			w := newRelayed(t, c.cfg)
 			raw := w.rawBackend(t)
 			w.h.onAgain(func(*relay.Stream, relay.Answer) bool { t.Error("asked"); return false })
 			s := stream(w.ctx, t, w.cc, "Echo")
@@ -144,7 +144,7 @@ func TestAgainTooLate(t *testing.T) {
 // them as they are when the Handler does not want to start again.
 func TestAgainSeesTheAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	raw := w.rawBackend(t)
 	seen := make(chan string, 1)
 	w.h.onAgain(func(_ *relay.Stream, a relay.Answer) bool {
@@ -175,7 +175,7 @@ func TestAgainSeesTheAnswer(t *testing.T) {
 // the relay.
 func TestAgainWithoutClient(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	raw := w.rawBackend(t)
 	w.h.onAgain(func(*relay.Stream, relay.Answer) bool { return true })
 	w.h.onUnsent(func(s *relay.Stream, _ error) { s.Forward(w.h.target()) })

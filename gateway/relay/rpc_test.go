@@ -42,7 +42,7 @@ func TestEveryKind(t *testing.T) {
 		for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 			t.Run(fmt.Sprint(name, len(opts)), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 6 << 20}})
+				w := newRelayed(t, relay.Config{HTTP2: relay.HTTP2{MaxFirstMessage: 6 << 20}})
 				prepare(w.h)
 				for _, size := range []int{0, 1, 100, 16<<10 - 5, 16 << 10, 65535, 1 << 20, 5 << 20} {
 					if opts != nil && size > 100_000 {
@@ -55,7 +55,7 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
-func (w *world) everyKind(t *testing.T, size int, opts ...grpc.CallOption) {
+func (w *relayed) everyKind(t *testing.T, size int, opts ...grpc.CallOption) {
 	msg := pattern(1, size)
 	got, err := unary(w.ctx, w.cc, "Echo", msg, opts...)
 	if err != nil || !bytes.Equal(got, msg) {
@@ -103,7 +103,7 @@ func wantEOF(t testing.TB, s grpc.ClientStream) {
 // TestManyStreams has 1,000 streams open on one connection.
 func TestManyStreams(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	var all sync.WaitGroup
 	open := make(chan struct{}, 1000)
 	proceed := make(chan struct{})
@@ -148,7 +148,7 @@ func TestManyStreams(t *testing.T) {
 // TestMetadataArrivesInOrder: metadata arrives in order, repeated keys and binary values too.
 func TestMetadataArrivesInOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	bin := string(pattern(3, 300))
 	md := metadata.Pairs("x-a", "1", "x-b-bin", bin, "x-a", "2", "x-b-bin", "\x00", "x-a", "3", "x-empty", "",
 		"x-b-bin", "")
@@ -170,7 +170,7 @@ func TestMetadataArrivesInOrder(t *testing.T) {
 // TestLargeHeaders sends header lists longer than a frame, both ways.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	for _, size := range []int{16 << 10, 20 << 10, 50 << 10} {
 		var head, tail metadata.MD
 		want := strings.Repeat("é", size/2)
@@ -195,7 +195,7 @@ func TestLargeHeaders(t *testing.T) {
 // TestChangingHeaders lets the header tables on all four sides fill, evict and begin anew.
 func TestChangingHeaders(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	for i := range 3000 {
 		// Some repeat for a while, some never come again, some are long.
 		md := metadata.Pairs("x-slow", fmt.Sprint(i/100), "x-cycle", fmt.Sprint(i%90), "x-new", fmt.Sprint(i),
@@ -216,7 +216,7 @@ func TestChangingHeaders(t *testing.T) {
 // TestStatus checks that a backend's status passes unchanged, details included.
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	direct := dialRaw(t, w.back.addr)
 	_, want := unary(w.ctx, direct, "Fail", nil)
 	_, got := unary(w.ctx, w.cc, "Fail", nil)
@@ -237,7 +237,7 @@ func TestStatus(t *testing.T) {
 // TestResult checks the record of an ordinary call.
 func TestResult(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	if _, err := unary(context.Background(), w.cc, "Echo", pattern(0, 1000)); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ type begun struct {
 }
 
 // beginCall has the backend begin its response to a call with further headers.
-func beginCall(t *testing.T, w *world, header ...string) begun {
+func beginCall(t *testing.T, w *relayed, header ...string) begun {
 	t.Helper()
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)
@@ -89,7 +89,7 @@ func TestShortFramesFollowTheRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			g := w.NewGroup(nil, nil)
 			g.SetRate(1, false)
 			w.h.onHeaders(func(s *relay.Stream) {
@@ -126,7 +126,7 @@ func TestShortMessagesAreCounted(t *testing.T) {
 		for _, up := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: " up", false: " down"}[up], func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t, relay.Config{})
+				w := newRelayed(t, relay.Config{})
 				w.h.onHeaders(func(s *relay.Stream) {
 					s.Limit(l)
 					s.Forward(w.h.target())
@@ -159,7 +159,7 @@ func TestShortMessagesAreCounted(t *testing.T) {
 // TestTapOfShortFrames: what sees a response's octets sees those of frames that go on as they are.
 func TestTapOfShortFrames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	var tap recorder
 	w.h.onHeaders(func(s *relay.Stream) { s.TapResponse(&tap); s.Forward(w.h.target()) })
 	b := beginCall(t, w)
@@ -182,7 +182,7 @@ func TestTapOfShortFrames(t *testing.T) {
 // TestOnlyMessageIsFollowed: what follows the only message of a call ends it, however late, and reaches no backend.
 func TestOnlyMessageIsFollowed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
+	w := newRelayed(t, relay.Config{Forwarding: relay.Forwarding{MaxReplay: 1000}})
 	w.h.onHeaders((*relay.Stream).ReadOnlyMessage)
 	raw := w.rawBackend(t)
 	c := rawClient(t, w.addr)

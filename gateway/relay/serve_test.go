@@ -19,7 +19,7 @@ import (
 )
 
 // served is what the process serves in these tests: the methods of backend, by local streams.
-func (w *world) served(s *relay.ServerStream) relay.Status {
+func (w *relayed) served(s *relay.ServerStream) relay.Status {
 	switch s.Path() {
 	case "/t.T/Echo":
 		return servedEcho(s)
@@ -106,9 +106,9 @@ func sent(err error) relay.Status {
 	return relay.Status{}
 }
 
-// newServed returns a world whose calls are served in the process.
-func newServed(t testing.TB, cfg relay.Config) *world {
-	w := newWorld(t, cfg)
+// newServed returns a relayed whose calls are served in the process.
+func newServed(t testing.TB, cfg relay.Config) *relayed {
+	w := newRelayed(t, cfg)
 	w.h.onHeaders(func(s *relay.Stream) { s.Serve(w.served) })
 	return w
 }
@@ -116,13 +116,13 @@ func newServed(t testing.TB, cfg relay.Config) *world {
 // TestServeEveryKind sends messages of all sizes both ways to code in the process: from grpc-go, and from the process.
 func TestServeEveryKind(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(*world){
-		"at once": func(*world) {},
-		"read": func(w *world) {
+	for name, prepare := range map[string]func(*relayed){
+		"at once": func(*relayed) {},
+		"read": func(w *relayed) {
 			w.h.onHeaders((*relay.Stream).ReadMessage)
 			w.h.onMessage(func(s *relay.Stream, _ relay.Message) { s.Serve(w.served) })
 		},
-		"park": func(w *world) {
+		"park": func(w *relayed) {
 			w.h.onHeaders(func(s *relay.Stream) {
 				p := s.Park()
 				go p.Resume(func(s *relay.Stream) { s.Serve(w.served) })

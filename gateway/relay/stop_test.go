@@ -53,7 +53,7 @@ func wantNothingLeft(t *testing.T) {
 func TestShutdownGraceful(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
-			w, c := stopWorld(t, scheme, relay.Config{})
+			w, c := stopRelayed(t, scheme, relay.Config{})
 			s := stream(w.ctx, t, w.cc, "Echo")
 			check.Must(t, send(s, []byte("before")))
 			_, err := recv(s)
@@ -92,7 +92,7 @@ func TestShutdownGraceful(t *testing.T) {
 func TestShutdownForced(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
-			w, c := stopWorld(t, scheme, relay.Config{})
+			w, c := stopRelayed(t, scheme, relay.Config{})
 			web := make(chan error, 1)
 			answer := w.slow(t, c, web)
 			defer close(answer)
@@ -136,7 +136,7 @@ func TestShutdownForced(t *testing.T) {
 func TestClose(t *testing.T) {
 	for _, scheme := range []string{"http", "https", "pipe"} {
 		t.Run(scheme, func(t *testing.T) {
-			w, c := stopWorld(t, scheme, relay.Config{})
+			w, c := stopRelayed(t, scheme, relay.Config{})
 			w.h.onHeaders(func(s *relay.Stream) {
 				if s.Path() == "/t.T/Park" {
 					s.Park()
@@ -170,9 +170,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// stopWorld returns a world whose client connects in one of three ways.
-func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Client) {
-	w := newWorld(t, relay.Config{})
+// stopRelayed returns a relayed whose client connects in one of three ways.
+func stopRelayed(t *testing.T, scheme string, cfg relay.Config) (*relayed, *http.Client) {
+	w := newRelayed(t, relay.Config{})
 	w.Close() // only its backend is wanted
 	w.h = &forwarder{}
 	var web http.ServeMux
@@ -207,7 +207,7 @@ func stopWorld(t *testing.T, scheme string, cfg relay.Config) (*world, *http.Cli
 }
 
 // slow has a web request open; closing the channel lets it be answered.
-func (w *world) slow(t *testing.T, c *http.Client, done chan error) chan struct{} {
+func (w *relayed) slow(t *testing.T, c *http.Client, done chan error) chan struct{} {
 	t.Helper()
 	scheme := "http"
 	if c.Transport.(*http.Transport).TLSClientConfig != nil {

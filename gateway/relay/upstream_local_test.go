@@ -33,7 +33,7 @@ func echoServed(s *relay.ServerStream) relay.Status {
 // TestLocalUpstream: code in the process stands for a backend: its answer counts as that of an upstream.
 func TestLocalUpstream(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	local := w.NewUpstream(relay.UpstreamConfig{Serve: echoServed})
 	if !local.Local() {
 		t.Error("an upstream with a handler is not local")
@@ -73,7 +73,7 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, relay.Config{})
+			w := newRelayed(t, relay.Config{})
 			spare := w.h.target()
 			w.h.to(w.NewUpstream(relay.UpstreamConfig{Serve: func(s *relay.ServerStream) relay.Status {
 				_, _ = s.Recv(nil)
@@ -110,7 +110,7 @@ func TestLocalUpstreamUnsent(t *testing.T) {
 // none.
 func TestLocalUpstreamBegun(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	w.h.onUnsent(func(s *relay.Stream, err error) {
 		t.Errorf("Unsent: %v", err)
 		s.Refuse(relay.Status{Code: uint32(codes.Internal)})
@@ -140,7 +140,7 @@ func TestLocalUpstreamBegun(t *testing.T) {
 // TestLocalUpstreamCancel: the end of a call ends the context of the code that stands for its upstream.
 func TestLocalUpstreamCancel(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	began, ended := make(chan struct{}), make(chan error, 1)
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Serve: func(s *relay.ServerStream) relay.Status {
 		close(began)

@@ -19,7 +19,7 @@ import (
 // TestWebBodyWaits: a client sends no more than its window as long as the handler does not read.
 func TestWebBodyWaits(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	const size = 3 << 20
 	read := make(chan struct{})
 	reads := sync.OnceFunc(func() { close(read) })
@@ -86,7 +86,7 @@ func TestWebClientLeaves(t *testing.T) {
 	for how, leave := range leave {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			w := newWebWorld(t, relay.Config{})
+			w := newWebRelay(t, relay.Config{})
 			begun := make(chan struct{}, 1)
 			end := func(r *http.Request) {
 				if <-r.Context().Done(); !errors.Is(r.Context().Err(), context.Canceled) {
@@ -149,7 +149,7 @@ func TestWebClientLeaves(t *testing.T) {
 // TestWebTrailers are those of requests and responses, announced or not.
 func TestWebTrailers(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	for _, announced := range []bool{true, false} {
 		w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 			outer := r.WithContext(context.WithValue(r.Context(), w, 1)) // a copy, as middleware has
@@ -177,7 +177,7 @@ func TestWebTrailers(t *testing.T) {
 // TestWebContinue: a client that waits to be asked for its body is asked when that is read, and not otherwise.
 func TestWebContinue(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		if len(r.Header["Expect"]) > 0 {
 			t.Error(r.Header)

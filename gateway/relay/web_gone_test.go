@@ -11,7 +11,7 @@ import (
 // TestWebGone: a response that has begun, and whose client has left before it was sent, is no panic.
 func TestWebGone(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	begun := make(chan struct{})
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		write(rw, "a page without a type")

@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// webWorld is a relay whose http.Handler answers requests one at a time, as a test says.
-type webWorld struct {
+// webRelay is a relay whose http.Handler runs the handlers that a test sends, one request at a time.
+type webRelay struct {
 	*relay.Relay
 	t        *testing.T
 	addr     string
@@ -31,8 +31,8 @@ type webWorld struct {
 	held     *budget
 }
 
-func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
-	w := &webWorld{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10)}
+func newWebRelay(t *testing.T, cfg relay.Config) *webRelay {
+	w := &webRelay{t: t, handlers: make(chan http.HandlerFunc, 10), left: make(chan struct{}, 10)}
 	w.held = &budget{limit: 1 << 40}
 	cfg.Panicked = w.told.told
 	cfg.Memory.Client = func(p *relay.Peer) relay.Account {
@@ -50,7 +50,7 @@ func newWebWorld(t *testing.T, cfg relay.Config) *webWorld {
 }
 
 // raw returns a client that sends the beginning of a request.
-func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
+func (w *webRelay) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 	c := rawClient(w.t, w.addr)
 	fields := append([]string{":method", method, ":scheme", "http", ":authority", "localhost", ":path", "/"}, more...)
 	check.Must(w.t, c.Write(rawhttp2.Headers(1, end, c.Block(fields...))))
@@ -58,7 +58,7 @@ func (w *webWorld) raw(method string, end bool, more ...string) *rawhttp2.Conn {
 }
 
 // atRest waits until handlers have returned and nothing is held for requests any more.
-func (w *webWorld) atRest(handlers int) {
+func (w *webRelay) atRest(handlers int) {
 	w.t.Helper()
 	for range handlers {
 		check.Received(w.t, w.left, "the end of a handler")
@@ -79,7 +79,7 @@ func (w *webWorld) atRest(handlers int) {
 // TestWebBroken: a response that is not whole ends with a reset, and a panic is told of, unless it is meant.
 func TestWebBroken(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	for name, h := range map[string]http.HandlerFunc{
 		"panic":        func(http.ResponseWriter, *http.Request) { panic("boom") },
 		"panic, begun": func(rw http.ResponseWriter, _ *http.Request) { rw.(http.Flusher).Flush(); panic("boom") },
@@ -134,7 +134,7 @@ func TestWebBroken(t *testing.T) {
 // TestWebFullDuplex: request and response go on at the same time.
 func TestWebFullDuplex(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	w.handlers <- func(rw http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(rw)
 		check.Must(t, control.EnableFullDuplex())
@@ -184,7 +184,7 @@ func TestWebFullDuplex(t *testing.T) {
 // TestWebDeadlines: a client that sends or reads nothing is not waited for, also if the handler waits already.
 func TestWebDeadlines(t *testing.T) {
 	t.Parallel()
-	w := newWebWorld(t, relay.Config{})
+	w := newWebRelay(t, relay.Config{})
 	for name, set := range map[string]func(func(time.Time) error){
 		"before": func(set func(time.Time) error) { _ = set(time.Now().Add(20 * time.Millisecond)) },
 		"over":   func(set func(time.Time) error) { _ = set(time.Unix(1, 0)) },
@@ -230,7 +230,7 @@ func TestWebDeadlines(t *testing.T) {
 func TestWebShutdown(t *testing.T) {
 	t.Parallel()
 	for _, leaves := range []bool{false, true} {
-		w := newWebWorld(t, relay.Config{})
+		w := newWebRelay(t, relay.Config{})
 		begun, end := make(chan struct{}), make(chan struct{})
 		ends := sync.OnceFunc(func() { close(end) })
 		check.Cleanup(t, ends)

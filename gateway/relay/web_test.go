@@ -82,7 +82,7 @@ func TestWeb(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := tlsConfigs(t)
 	for _, scheme := range []string{"http", "https"} {
-		w := newWorld(t, relay.Config{})
+		w := newRelayed(t, relay.Config{})
 		cfg := relay.Config{TLS: serverTLS}
 		opts, clients := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(clientTLS))},
 			webClients(t, clientTLS)
@@ -238,7 +238,7 @@ func webAbort(t *testing.T, c *http.Client, base string) {
 // TestPipe makes calls over a connection that is no socket.
 func TestPipe(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	pipes := servePipes(t, w.Relay)
 	cc := dialRaw(t, "passthrough:///relay", grpc.WithContextDialer(pipes.dialAddr))
 	w.cc = cc
@@ -309,7 +309,7 @@ func TestUpstreamTLS(t *testing.T) {
 	cert, pool := selfSigned(t)
 	serverTLS.ClientAuth, serverTLS.ClientCAs = tls.RequireAndVerifyClientCert, pool
 	back := newBackend(t, grpc.Creds(credentials.NewTLS(serverTLS)))
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	knows := clientTLS.Clone()
 	knows.Certificates = []tls.Certificate{cert}
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: back.addr, TLS: knows}))
@@ -338,7 +338,7 @@ func TestUpstreamWithoutH2(t *testing.T) {
 	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = srv.Serve(ln) }()
 	check.Cleanup(t, func() { _ = srv.Close() })
-	w := newWorld(t, relay.Config{})
+	w := newRelayed(t, relay.Config{})
 	w.h.to(w.NewUpstream(relay.UpstreamConfig{Addr: ln.Addr().String(), TLS: clientTLS}))
 	if _, err := unary(w.ctx, w.cc, "Echo", nil); !strings.Contains(fmt.Sprint(err), "ALPN") {
 		t.Error(err)
