@@ -158,7 +158,7 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 }
 
 // checkServed checks that demo.v1.Demo is served, and b.S where nothing is wrong.
-func checkServed(t *testing.T, w *world, want []string) {
+func checkServed(t *testing.T, w *serviceGateway, want []string) {
 	t.Helper()
 	got, err := w.Invoke(within(t), request(upstream.DiscoveryTool, ""))
 	if err != nil {

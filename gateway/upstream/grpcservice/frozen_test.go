@@ -15,7 +15,7 @@ import (
 )
 
 // waiting returns a gateway with a backend that has a call.
-func waiting(t *testing.T, ln *gatewaytest.Freezer) (w *world, checks func(), leave func(), ended chan error) {
+func waiting(t *testing.T, ln *gatewaytest.Freezer) (w *serviceGateway, checks func(), leave func(), ended chan error) {
 	t.Helper()
 	server := grpctest.Start(t, grpctest.Options{Listen: ln})
 	check.Cleanup(t, ln.Thaw)

@@ -30,7 +30,7 @@ var sources = map[string]struct {
 }
 
 // inEach runs a test with each of the sources.
-func inEach(t *testing.T, test func(t *testing.T, s *grpctest.Server, w *world)) {
+func inEach(t *testing.T, test func(t *testing.T, s *grpctest.Server, w *serviceGateway)) {
 	t.Helper()
 	t.Parallel()
 	for name, source := range sources {
@@ -49,7 +49,7 @@ func inEach(t *testing.T, test func(t *testing.T, s *grpctest.Server, w *world))
 
 // TestTools: methods without client streaming are tools.
 func TestTools(t *testing.T) {
-	inEach(t, func(t *testing.T, _ *grpctest.Server, w *world) {
+	inEach(t, func(t *testing.T, _ *grpctest.Server, w *serviceGateway) {
 		tools := w.listed(t)
 		if got := slices.Sorted(maps.Keys(tools)); !slices.Equal(got,
 			[]string{"Count", "Echo", "Fail", "Raw", "Wait"}) {
@@ -75,7 +75,7 @@ const everything = `{"cityName":"Ulm <1>","int32":-7,"int64":"-9007199254740993"
 
 // TestCalls: each type goes to the backend and back.
 func TestCalls(t *testing.T) {
-	inEach(t, func(t *testing.T, s *grpctest.Server, w *world) {
+	inEach(t, func(t *testing.T, s *grpctest.Server, w *serviceGateway) {
 		got := w.result(t, "Echo", everything)
 		for _, want := range []string{`"cityName":"Ulm <1>"`, `"int32":-7`, `"int64":"-9007199254740993"`,
 			`"uint64":"18446744073709551615"`, `"number":1.5`, `"bytes":"AAH/"`, `"flag":true`, `"color":"COLOR_RED"`,
@@ -156,7 +156,7 @@ func TestWrongArguments(t *testing.T) {
 
 // TestStreams: the messages of a stream are chunks, events and a list.
 func TestStreams(t *testing.T) {
-	inEach(t, func(t *testing.T, _ *grpctest.Server, w *world) {
+	inEach(t, func(t *testing.T, _ *grpctest.Server, w *serviceGateway) {
 		want := []string{`{"number":1,"filler":""}`, `{"number":2,"filler":""}`, `{"number":3,"filler":""}`}
 		if got, err := w.collect(t, "Count", `{"to":3}`); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s, %v", got, err)
@@ -189,7 +189,7 @@ func TestStreams(t *testing.T) {
 
 // TestStatuses: a status of the backend passes unchanged, with its details.
 func TestStatuses(t *testing.T) {
-	inEach(t, func(t *testing.T, _ *grpctest.Server, w *world) {
+	inEach(t, func(t *testing.T, _ *grpctest.Server, w *serviceGateway) {
 		for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 			_, err := w.Invoke(within(t), request("Fail", fmt.Sprintf(`{"code":%d,"message":"as it is"}`, code)))
 			st := status.Convert(err)
@@ -202,7 +202,7 @@ func TestStatuses(t *testing.T) {
 
 // TestCancel: the end of a call, and its deadline, are told to the backend.
 func TestCancel(t *testing.T) {
-	inEach(t, func(t *testing.T, s *grpctest.Server, w *world) {
+	inEach(t, func(t *testing.T, s *grpctest.Server, w *serviceGateway) {
 		for _, c := range []struct {
 			tool, args string
 			stream     bool

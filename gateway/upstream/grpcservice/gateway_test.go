@@ -35,8 +35,8 @@ const (
 	demo = "demo.v1.Demo/*"
 )
 
-// world is a gateway with one fleet of gRPC services.
-type world struct {
+// serviceGateway is a gateway with one fleet of gRPC services.
+type serviceGateway struct {
 	docpb.CapabilityClient
 	gateway  *gatewaytest.Gateway
 	services upstream.Backends
@@ -66,16 +66,16 @@ func (b *buffer) String() string {
 }
 
 // start runs a gateway. edit may change the fleet.
-func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), addrs ...string) *world {
+func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), addrs ...string) *serviceGateway {
 	t.Helper()
 	return startWith(t, gatewaytest.Options{}, edit, addrs...)
 }
 
 // startWith is start with further options.
 func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
-	addrs ...string) *world {
+	addrs ...string) *serviceGateway {
 	t.Helper()
-	w := &world{changes: make(chan string, 100), log: &buffer{}}
+	w := &serviceGateway{changes: make(chan string, 100), log: &buffer{}}
 	w.services = grpcservice.Open(upstream.Options{Silence: silence, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Changed: func(c string) {
 			select {
@@ -123,7 +123,7 @@ func within(t *testing.T) context.Context {
 }
 
 // result calls a tool.
-func (w *world) result(t *testing.T, tool, args string) string {
+func (w *serviceGateway) result(t *testing.T, tool, args string) string {
 	t.Helper()
 	got, err := w.Invoke(within(t), request(tool, args))
 	if err != nil || got.GetError() != "" {
@@ -133,7 +133,7 @@ func (w *world) result(t *testing.T, tool, args string) string {
 }
 
 // collect reads the chunks of a stream.
-func (w *world) collect(t *testing.T, tool, args string) (all []string, err error) {
+func (w *serviceGateway) collect(t *testing.T, tool, args string) (all []string, err error) {
 	t.Helper()
 	stream, err := w.StreamInvoke(within(t), request(tool, args))
 	check.Must(t, err)
@@ -153,7 +153,7 @@ func (w *world) collect(t *testing.T, tool, args string) (all []string, err erro
 }
 
 // post calls a tool over JSON.
-func (w *world) post(t *testing.T, tool, args string, header ...string) (int, string) {
+func (w *serviceGateway) post(t *testing.T, tool, args string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t), http.MethodPost,
 		w.gateway.URL("/v1/capabilities/"+id+"/tools/"+tool), strings.NewReader(args))
@@ -171,7 +171,7 @@ func (w *world) post(t *testing.T, tool, args string, header ...string) (int, st
 }
 
 // listed asks for the tools, by name.
-func (w *world) listed(t *testing.T) map[string]upstream.Discovered {
+func (w *serviceGateway) listed(t *testing.T) map[string]upstream.Discovered {
 	t.Helper()
 	var all []upstream.Discovered
 	check.Must(t, json.Unmarshal([]byte(w.result(t, upstream.DiscoveryTool, "")), &all))
