@@ -109,7 +109,7 @@ func TestOnlyMCPGetsTheRest(t *testing.T) {
 }
 
 // collect reads the documents of a stream.
-func collect(t *testing.T, w *world, req *docpb.InvokeRequest) (all []string) {
+func collect(t *testing.T, w *mcpGateway, req *docpb.InvokeRequest) (all []string) {
 	t.Helper()
 	stream, err := w.StreamInvoke(within(t), req)
 	check.Must(t, err)

@@ -103,7 +103,7 @@ func TestSessionsOfReplicas(t *testing.T) {
 	t.Parallel()
 	remotes := []*remote{newRemote(t, true), newRemote(t, true)}
 	redis := gatewaytest.StartRedis(t)
-	var replicas []*world
+	var replicas []*mcpGateway
 	for range 3 {
 		replicas = append(replicas, startWith(t, gatewaytest.Options{Store: redis.Open(t).Sessions()}, withSessions,
 			remotes[0].URL, remotes[1].URL))

@@ -181,8 +181,8 @@ func (r *remote) serve(w http.ResponseWriter, q *http.Request, old bool) {
 	(*r.handler.Load()).ServeHTTP(w, q)
 }
 
-// world is a gateway with one fleet of MCP servers.
-type world struct {
+// mcpGateway is a gateway with one fleet of MCP servers.
+type mcpGateway struct {
 	docpb.CapabilityClient
 	gateway *gatewaytest.Gateway
 	servers upstream.Backends
@@ -190,16 +190,16 @@ type world struct {
 }
 
 // start runs a gateway. edit may change the fleets.
-func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ...string) *world {
+func start(t *testing.T, edit func(*upstream.Fleet, *gatewaytest.Fleet), urls ...string) *mcpGateway {
 	t.Helper()
 	return startWith(t, gatewaytest.Options{}, edit, urls...)
 }
 
 // startWith is start with further options.
 func startWith(t *testing.T, o gatewaytest.Options, edit func(*upstream.Fleet, *gatewaytest.Fleet),
-	urls ...string) *world {
+	urls ...string) *mcpGateway {
 	t.Helper()
-	w := &world{changes: make(chan string, 100)}
+	w := &mcpGateway{changes: make(chan string, 100)}
 	w.servers = mcp.Open(upstream.Options{Version: "test", Changed: func(c string) {
 		select {
 		case w.changes <- c:
@@ -238,7 +238,7 @@ func within(t *testing.T) context.Context {
 }
 
 // wantResult calls a tool.
-func (w *world) wantResult(t *testing.T, req *docpb.InvokeRequest, want string) {
+func (w *mcpGateway) wantResult(t *testing.T, req *docpb.InvokeRequest, want string) {
 	t.Helper()
 	got, err := w.Invoke(within(t), req)
 	if err != nil || got.GetError() != "" || string(got.GetResultJson()) != want {
