@@ -15,15 +15,15 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// world is a fleet of one backend, and a filter.
-type world struct {
+// filteredFleet is a fleet of one backend, and a filter.
+type filteredFleet struct {
 	*router.Router
 	filter *ready.Filter
 	memory *fairshare.Pool
 	asked  int // for early probes
 }
 
-func newWorld(t testing.TB, cfg router.FleetConfig) *world {
+func newFilteredFleet(t testing.TB, cfg router.FleetConfig) *filteredFleet {
 	t.Helper()
 	cfg.Capability = "weather"
 	if cfg.Backends == nil {
@@ -31,18 +31,18 @@ func newWorld(t testing.TB, cfg router.FleetConfig) *world {
 	}
 	table, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{cfg}}, nil)
 	check.Must(t, err)
-	w := &world{Router: router.New(table), memory: fairshare.New("memory", 1<<20)}
+	w := &filteredFleet{Router: router.New(table), memory: fairshare.New("memory", 1<<20)}
 	w.filter = ready.New(func(string) { w.asked++ }, w.memory)
 	return w
 }
 
-func (w *world) set(b health.Backend) {
+func (w *filteredFleet) set(b health.Backend) {
 	b.Addr = "a:1"
 	w.SetHealth(health.NewSnapshot("weather", []health.Backend{b}))
 }
 
 // call returns a call at the filter.
-func (w *world) call() (*filter.Call, *filtertest.Stream) {
+func (w *filteredFleet) call() (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall()
 	c.Fleet = w.Table().Fleet("weather")
 	return c, stream
@@ -75,7 +75,7 @@ func TestStates(t *testing.T) {
 		}, time.Second, true},
 	} {
 		check.Bubble(t, func(t *testing.T) {
-			w := newWorld(t, router.FleetConfig{WaitForReady: test.wait})
+			w := newFilteredFleet(t, router.FleetConfig{WaitForReady: test.wait})
 			w.set(test.health)
 			c, stream := w.call()
 			var s ready.State
@@ -95,15 +95,15 @@ func TestStates(t *testing.T) {
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		event func(*testing.T, *world)
+		event func(*testing.T, *filteredFleet)
 		takes time.Duration
 		ready bool
 	}{
-		"a good probe": {func(_ *testing.T, w *world) { w.set(up) }, 0, true},
-		"a bad probe": {func(_ *testing.T, w *world) {
+		"a good probe": {func(_ *testing.T, w *filteredFleet) { w.set(up) }, 0, true},
+		"a bad probe": {func(_ *testing.T, w *filteredFleet) {
 			w.set(health.Backend{State: health.Down, Refused: true, Reason: "again"})
 		}, time.Second, false},
-		"another backend": {func(t *testing.T, w *world) {
+		"another backend": {func(t *testing.T, w *filteredFleet) {
 			next, err := router.NewTable(router.Config{Fleets: []router.FleetConfig{{
 				Capability: "weather", Backends: router.Addrs("b:1"), WaitForReady: time.Second,
 			}}}, w.Table())
@@ -113,7 +113,7 @@ func TestWaits(t *testing.T) {
 		}, 0, true},
 	} {
 		check.Bubble(t, func(t *testing.T) {
-			w := newWorld(t, router.FleetConfig{WaitForReady: time.Second})
+			w := newFilteredFleet(t, router.FleetConfig{WaitForReady: time.Second})
 			w.set(refused)
 			c, stream := w.call()
 			var s ready.State
@@ -142,7 +142,7 @@ func TestWaits(t *testing.T) {
 func TestOwnSession(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, router.FleetConfig{WaitForReady: time.Second, Backends: []router.BackendConfig{
+		w := newFilteredFleet(t, router.FleetConfig{WaitForReady: time.Second, Backends: []router.BackendConfig{
 			{Addr: "a:1", Session: "s1"}, {Addr: "b:1"},
 		}})
 		own := func(b health.Backend) {
@@ -169,7 +169,7 @@ func TestOwnSession(t *testing.T) {
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, router.FleetConfig{WaitForReady: time.Hour})
+		w := newFilteredFleet(t, router.FleetConfig{WaitForReady: time.Hour})
 		w.set(refused)
 		waiting := 0
 		for range 1000 {
@@ -188,7 +188,7 @@ func TestManyWait(t *testing.T) {
 
 // A call waits while the only backend of its fleet does not run.
 func Example() {
-	w := newWorld(&testing.B{}, router.FleetConfig{WaitForReady: time.Minute})
+	w := newFilteredFleet(&testing.B{}, router.FleetConfig{WaitForReady: time.Minute})
 	w.set(refused)
 	c, stream := w.call()
 	var s ready.State
