@@ -19,8 +19,8 @@ import (
 // Each of these happens to clients that reach an engine without a gateway:
 // examples/openparallax/engine/hazards_test.go.
 
-// attentive is an agent that works on messages when it is let, and remembers which it had.
-type attentive struct {
+// gatedAgent is an agent that works on one message per token of let, and records the messages.
+type gatedAgent struct {
 	let chan struct{}
 
 	mu  sync.Mutex
@@ -28,7 +28,7 @@ type attentive struct {
 	got chan string
 }
 
-func (a *attentive) config() agent.Config {
+func (a *gatedAgent) config() agent.Config {
 	return agent.Config{
 		Received: func(m *parallaxpb.ProcessRequest) {
 			a.mu.Lock()
@@ -65,7 +65,7 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := startEngines(t, &guard.Settings{Queue: 100}, test.cfg)
-			a := &attentive{let: make(chan struct{}), got: make(chan string, 2)}
+			a := &gatedAgent{let: make(chan struct{}), got: make(chan string, 2)}
 			e.attend(t, a.config())
 			send := func(i int) parallaxpb.ClientService_SendMessageClient {
 				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{

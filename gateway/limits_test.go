@@ -85,13 +85,14 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 	}
 }
 
-// mortal is how a gateway sees the places until it dies.
-type mortal struct {
+// failingPermits is a permit store that fails once its gateway is dead.
+type failingPermits struct {
 	router.PermitStore
 	dead atomic.Bool
 }
 
-func (m *mortal) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
+func (m *failingPermits) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant,
+	error) {
 	if m.dead.Load() {
 		return nil, errors.New("dead")
 	}
@@ -108,7 +109,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 		Backends: []string{one.Serve(t, call.Doc, calls.option()).Addr},
 		Limit:    router.Limit{PerBackend: 2, Wait: time.Hour},
 	}}
-	slots := &mortal{PermitStore: redis.Permits(t)}
+	slots := &failingPermits{PermitStore: redis.Permits(t)}
 	dying := gatewaytest.Start(t, gatewaytest.Options{Permits: slots, Fleets: fleets})
 	other := gatewaytest.Start(t, gatewaytest.Options{Permits: redis.Permits(t), Fleets: fleets})
 	living, die := context.WithCancel(t.Context())

@@ -103,7 +103,7 @@ func healthOutcomes() []becomes {
 }
 
 // ask makes a call, and says what came before its status.
-func (w *world) ask(ctx context.Context, t *testing.T, rpc string, test becomes) (e end, err error) {
+func (w *outcomeGateway) ask(ctx context.Context, t *testing.T, rpc string, test becomes) (e end, err error) {
 	t.Helper()
 	req := &docpb.InvokeRequest{CapabilityId: test.capability, ToolName: test.what, ArgsJson: []byte(`{"a":1}`),
 		ConfigJson: []byte(`{"KEY":"k"}`)}
@@ -138,7 +138,7 @@ func (w *world) ask(ctx context.Context, t *testing.T, rpc string, test becomes)
 
 // configured says that the last call got to the backend with its configuration where that belongs, and nothing
 // else there: the context of a legacy client is none.
-func (w *world) configured(t *testing.T, rpc string) {
+func (w *outcomeGateway) configured(t *testing.T, rpc string) {
 	t.Helper()
 	all := w.capability.Seen()
 	seen := all[len(all)-1]
@@ -154,7 +154,7 @@ func (w *world) configured(t *testing.T, rpc string) {
 	}
 }
 
-func (w *world) upload(ctx context.Context, t *testing.T, test becomes) (e end, err error) {
+func (w *outcomeGateway) upload(ctx context.Context, t *testing.T, test becomes) (e end, err error) {
 	t.Helper()
 	f := fileOf(test.what)
 	if test.what == gatewaytest.RefusedFile || test.what == gatewaytest.Break || test.what == gatewaytest.Block {
@@ -168,7 +168,7 @@ func (w *world) upload(ctx context.Context, t *testing.T, test becomes) (e end, 
 	return e, err
 }
 
-func (w *world) download(ctx context.Context, test becomes) (e end, err error) {
+func (w *outcomeGateway) download(ctx context.Context, test becomes) (e end, err error) {
 	id, there := w.filed[test.what]
 	if !there {
 		id = test.what

@@ -40,8 +40,8 @@ func fails(text string) end { return end{failure: text, done: true, outcome: "to
 
 func refuses(code codes.Code, reason string) end { return end{code: code, reason: reason} }
 
-// world is a gateway with a fleet for each thing that can become of a call.
-type world struct {
+// outcomeGateway is a gateway with one fleet for each possible outcome of a call.
+type outcomeGateway struct {
 	*front
 	asks, speaks call.Dialect                       // the client, the backends
 	left         *gatewaytest.Capability            // by callers
@@ -50,11 +50,11 @@ type world struct {
 	filed        map[string]string // what files hold, to their ids
 }
 
-func startWorld(t *testing.T, client, backend call.Dialect) *world {
+func startOutcomeGateway(t *testing.T, client, backend call.Dialect) *outcomeGateway {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, backend)
-	w := &world{front: f, asks: client, speaks: backend, left: gatewaytest.NewCapability("left"),
+	w := &outcomeGateway{front: f, asks: client, speaks: backend, left: gatewaytest.NewCapability("left"),
 		lost: map[string]*gatewaytest.Capability{}, stop: map[string]func(){}, filed: map[string]string{}}
 	for _, content := range []string{"", binaryFile, textFile} {
 		w.filed[content] = f.capability.Keep(fileOf(content))
@@ -93,7 +93,7 @@ func startWorld(t *testing.T, client, backend call.Dialect) *world {
 // outcome is logged and counted once.
 func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
-		w := startWorld(t, client, backend)
+		w := startOutcomeGateway(t, client, backend)
 		calls := 0
 		for _, rpc := range rpcs {
 			for _, test := range outcomesOf(rpc, client, backend) {
@@ -150,7 +150,7 @@ func within(test becomes, rpc string, client, backend call.Dialect) end {
 }
 
 // logged checks the line of a call.
-func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Dialect, line gatewaytest.Line) {
+func (w *outcomeGateway) logged(t *testing.T, rpc string, test becomes, client call.Dialect, line gatewaytest.Line) {
 	t.Helper()
 	what := fmt.Sprintf("%s of %s at %s: logged %v", rpc, test.what, test.capability, line)
 	allowed := []string{codeName(test.want.code)}
@@ -176,7 +176,7 @@ func (w *world) logged(t *testing.T, rpc string, test becomes, client call.Diale
 }
 
 // run makes a call, and says how it ended for its caller.
-func (w *world) run(t *testing.T, rpc string, test becomes) end {
+func (w *outcomeGateway) run(t *testing.T, rpc string, test becomes) end {
 	t.Helper()
 	if test.capability == "lost" {
 		test.capability += "-" + strings.ToLower(rpc)
