@@ -15,12 +15,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// dials are the times of dials to a world.
+// dials are the times of dials to a network.
 type dials struct {
-	*world
+	*network
 	mu   sync.Mutex
 	at   []time.Time
-	fail error // of every dial, instead of the world's answer
+	fail error // of every dial, instead of the network's answer
 	hang bool  // dials do not end
 }
 
@@ -36,7 +36,7 @@ func (d *dials) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if fail != nil {
 		return nil, fail
 	}
-	return d.world.dial(ctx, addr)
+	return d.network.dial(ctx, addr)
 }
 
 // take returns the times since the last take.
@@ -65,7 +65,7 @@ func TestBackoff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
-				d := &dials{world: newWorld(t), fail: fail}
+				d := &dials{network: newNetwork(t), fail: fail}
 				p, stop := d.start(slow, "b:1")
 				defer stop()
 				pass(time.Minute)
@@ -97,7 +97,7 @@ func TestBackoff(t *testing.T) {
 func TestLogOfRecovery(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		w.raise("a:1", live(newBackend(answer{ready: true})))
 		slowly := newBackend(answer{message: "loading"})
 		w.raise("b:1", live(slowly))
@@ -137,7 +137,7 @@ func TestLogOfRecovery(t *testing.T) {
 func TestExpedite(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		d := &dials{world: newWorld(t)}
+		d := &dials{network: newNetwork(t)}
 		p, stop := d.start(slow, "b:1")
 		defer stop()
 		pass(10 * time.Minute) // the backoff has grown
@@ -171,7 +171,7 @@ func TestExpedite(t *testing.T) {
 func TestExpediteManyFleets(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		d := &dials{world: newWorld(t)}
+		d := &dials{network: newNetwork(t)}
 		fleets := make([]health.Fleet, 80)
 		for i := range fleets {
 			fleets[i] = health.Fleet{Capability: fmt.Sprint("c", i), Config: slow}
@@ -197,7 +197,7 @@ func TestExpediteManyFleets(t *testing.T) {
 func TestHangAfterRefusal(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		d := &dials{world: newWorld(t)}
+		d := &dials{network: newNetwork(t)}
 		p, stop := d.start(slow, "b:1")
 		defer stop()
 		pass(time.Minute)
@@ -222,7 +222,7 @@ func TestHangAfterRefusal(t *testing.T) {
 func TestManyAbsent(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		d := &dials{world: newWorld(t)}
+		d := &dials{network: newNetwork(t)}
 		var addrs []string
 		for i := range 3000 {
 			addrs = append(addrs, fmt.Sprintf("b%d:1", i))

@@ -132,8 +132,8 @@ func TestFirstProbeTLS(t *testing.T) {
 	}
 }
 
-// world is a network in a synctest bubble. Servers start and stop at its addresses.
-type world struct {
+// network is a network in a synctest bubble. Servers start and stop at its addresses.
+type network struct {
 	t     *testing.T
 	mu    sync.Mutex
 	up    map[string]*pipes
@@ -143,12 +143,12 @@ type world struct {
 	start time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newNetwork(t *testing.T) *network {
 	t.Helper()
-	return &world{t: t, up: map[string]*pipes{}, hole: map[string]bool{}, start: time.Now()}
+	return &network{t: t, up: map[string]*pipes{}, hole: map[string]bool{}, start: time.Now()}
 }
 
-func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
+func (w *network) dial(ctx context.Context, addr string) (net.Conn, error) {
 	w.mu.Lock()
 	ln, hole := w.up[addr], w.hole[addr]
 	w.mu.Unlock()
@@ -163,7 +163,7 @@ func (w *world) dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // raise starts a server at addr and returns what stops it.
-func (w *world) raise(addr string, services ...func(*grpc.Server)) (stop func()) {
+func (w *network) raise(addr string, services ...func(*grpc.Server)) (stop func()) {
 	ln := newPipes()
 	s := serve(w.t, ln, nil, services...)
 	w.mu.Lock()
@@ -178,7 +178,7 @@ func (w *world) raise(addr string, services ...func(*grpc.Server)) (stop func())
 }
 
 // run starts a prober; stop ends it and waits.
-func (w *world) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop func()) {
+func (w *network) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop func()) {
 	p = health.New([]health.Fleet{f}, health.Options{
 		Dial: w.dial, MaxConcurrent: maxConcurrent,
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
@@ -192,7 +192,7 @@ func (w *world) run(f health.Fleet, maxConcurrent int) (p *health.Prober, stop f
 }
 
 // keep lets p run until stop is called.
-func (w *world) keep(p *health.Prober) (stop func()) {
+func (w *network) keep(p *health.Prober) (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { p.Run(ctx) })
@@ -212,7 +212,7 @@ var slow = health.Config{Interval: 10 * time.Second, Timeout: time.Second, Rise:
 func TestStatesOverTime(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		b := newBackend(answer{ready: true})
 		kill := w.raise("b:1", live(b))
 		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"b:1"}, Config: slow}, 0)
@@ -279,7 +279,7 @@ func TestStatesOverTime(t *testing.T) {
 func TestSnapshotsAreImmutable(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		w.raise("a:1", doc(newBackend(answer{ready: true})))
 		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"a:1", "gone:1"}, Config: slow}, 0)
 		defer stop()
@@ -305,7 +305,7 @@ func TestSnapshotsAreImmutable(t *testing.T) {
 func TestConcurrentProbesAreBounded(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		w.hole["hole:1"], w.hole["hole:2"], w.hole["hole:3"] = true, true, true
 		w.raise("b:1", doc(newBackend(answer{ready: true})))
 		p, stop := w.run(health.Fleet{
@@ -338,7 +338,7 @@ func TestConcurrentProbesAreBounded(t *testing.T) {
 func TestProbesAreSpread(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		b := newBackend(answer{ready: true})
 		var last time.Time
 		var waits []time.Duration
@@ -371,7 +371,7 @@ func TestDialectIsRemembered(t *testing.T) {
 	t.Parallel()
 	for i, service := range []func(*backend) func(*grpc.Server){doc, live, legacy} {
 		check.Bubble(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newNetwork(t)
 			b, vain := newBackend(answer{ready: true}), int64(0)
 			ln := newPipes()
 			serve(t, ln, []grpc.ServerOption{grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {

@@ -28,7 +28,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-func (w *world) changes() int {
+func (w *network) changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.told)
@@ -45,7 +45,7 @@ func names(s *health.Snapshot) string {
 func TestMembersComeAndGo(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		a, b := newBackend(answer{ready: true}), newBackend(answer{ready: true})
 		w.raise("a:1", doc(a))
 		w.raise("b:1", doc(b))
@@ -124,7 +124,7 @@ func TestMembersComeAndGo(t *testing.T) {
 func TestMemberLeavesWhileProbed(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNetwork(t)
 		w.raise("a:1", doc(newBackend(answer{hang: true})))
 		p, stop := w.run(health.Fleet{Capability: "c", Backends: []string{"a:1"}, Config: slow}, 1)
 		defer stop()

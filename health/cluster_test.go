@@ -21,7 +21,7 @@ const heartbeat = 2 * time.Second
 
 // cluster is several replicas with one store and one network of backends.
 type cluster struct {
-	*world
+	*network
 	store    *storetest.Store
 	backends []string
 	served   map[string]*backend
@@ -74,7 +74,7 @@ type transition struct {
 // newCluster starts replicas in a bubble, with backends that are all up.
 func newCluster(t *testing.T, replicas, backends int) *cluster {
 	t.Helper()
-	c := &cluster{world: newWorld(t), served: map[string]*backend{}, stop: map[string]func(){}}
+	c := &cluster{network: newNetwork(t), served: map[string]*backend{}, stop: map[string]func(){}}
 	c.store = storetest.New(func() time.Time { return time.Now().Add(17 * time.Hour) })
 	for i := range backends {
 		addr := fmt.Sprintf("b%d:1", i)
