@@ -12,7 +12,7 @@ import (
 var sticky = router.Affinity{Sessions: true, Artifacts: true}
 
 // homes returns the home backends of n sessions.
-func (w *world) homes(n int) []string {
+func (w *testFleet) homes(n int) []string {
 	w.t.Helper()
 	all := make([]string, n)
 	for i := range all {
@@ -39,10 +39,10 @@ func TestGatewaysAgreeOnHomes(t *testing.T) {
 	for i := range backends {
 		backends[i].Weight, backends[i].Zone = 10*(i+1), string(rune('a'+i%2))
 	}
-	one := newWorld(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "a")
+	one := newTestFleet(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "a")
 	backends = slices.Clone(backends)
 	slices.Reverse(backends)
-	other := newWorld(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "b")
+	other := newTestFleet(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "b")
 	if n := moved(one.homes(10_000), other.homes(10_000)); n != 0 {
 		t.Errorf("of 10,000 sessions %d have two homes", n)
 	}
@@ -52,7 +52,7 @@ func TestHomesAreSpreadByWeight(t *testing.T) {
 	t.Parallel()
 	backends := named(4)
 	backends[0].Weight, backends[3].Weight = 300, -1
-	w := newWorld(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "")
 	got := map[string]float64{}
 	for _, addr := range w.homes(20_000) {
 		got[addr] += 1. / 20_000
@@ -67,7 +67,7 @@ func TestHomesAreSpreadByWeight(t *testing.T) {
 // Only the sessions of a removed backend get another home.
 func TestHomesStay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(5), Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(5), Affinity: sticky}, "")
 	before := w.homes(10_000)
 	w.health(up, down, up, up, up)
 	after := w.homes(10_000)
@@ -90,7 +90,7 @@ func TestHomesStay(t *testing.T) {
 
 func TestHomesOfTenantsDiffer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(2), Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(2), Affinity: sticky}, "")
 	same := 0
 	for i := range 10_000 {
 		session := fmt.Sprint(i)
@@ -105,7 +105,7 @@ func TestHomesOfTenantsDiffer(t *testing.T) {
 
 func TestHomeOfAnEmptyFleet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(1), Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(1), Affinity: sticky}, "")
 	only := w.fleet.Backend("a0:1")
 	if got := w.fleet.Home("default", "s", only); got != only {
 		t.Errorf("the only one is not taken: %v", got)
@@ -120,7 +120,7 @@ func TestHomeOfAnEmptyFleet(t *testing.T) {
 }
 
 func TestHomeAllocatesNothing(t *testing.T) {
-	w := newWorld(t, router.FleetConfig{Backends: named(10), Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(10), Affinity: sticky}, "")
 	if n := testing.AllocsPerRun(100, func() { w.fleet.Home("default", "session", nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -133,7 +133,7 @@ func TestReservedBackends(t *testing.T) {
 	for i := range backends[2:] {
 		backends[2+i].Session, backends[2+i].Tenant = "mine", "default"
 	}
-	w := newWorld(t, router.FleetConfig{Backends: backends}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: backends}, "")
 	for addr, share := range w.shares(1000) {
 		if addr != "a0:1" && addr != "a1:1" {
 			t.Errorf("%s gets %.2f of all calls", addr, share)
@@ -184,7 +184,7 @@ func TestOnlyReservedBackends(t *testing.T) {
 	t.Parallel()
 	backends := named(1)
 	backends[0].Session, backends[0].Tenant = "mine", "default"
-	w := newWorld(t, router.FleetConfig{Backends: backends}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: backends}, "")
 	if _, _, refusal := w.fleet.Route(nil); refusal == nil || refusal.Reason != "NO_BACKEND" {
 		t.Errorf("%v", refusal)
 	}
@@ -193,7 +193,7 @@ func TestOnlyReservedBackends(t *testing.T) {
 // An incarnation ends when connections are refused; failed probes and ejections do not end it.
 func TestLives(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(3), Affinity: sticky, SlowStart: -1}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(3), Affinity: sticky, SlowStart: -1}, "")
 	b := w.fleet.Backend("a0:1")
 	for i, step := range []struct {
 		what  string
@@ -234,7 +234,7 @@ func TestOffIsAlive(t *testing.T) {
 	t.Parallel()
 	backends := named(3)
 	backends[0].Weight = -1
-	w := newWorld(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: backends, Affinity: sticky}, "")
 	w.health(up, up, up)
 	if b := w.fleet.Backend("a0:1"); b == nil || !b.Alive() {
 		t.Errorf("a backend of weight 0 is dead, or not there: %v", b)
@@ -246,7 +246,7 @@ func TestOffIsAlive(t *testing.T) {
 
 func BenchmarkHome(b *testing.B) {
 	for _, n := range []int{2, 10, 100} {
-		w := newWorld(b, router.FleetConfig{Backends: named(n), Affinity: sticky}, "")
+		w := newTestFleet(b, router.FleetConfig{Backends: named(n), Affinity: sticky}, "")
 		w.router.SetHealth(health.NewSnapshot("weather", nil))
 		b.Run(fmt.Sprintf("backends=%d", n), func(b *testing.B) {
 			b.ReportAllocs()

@@ -23,7 +23,7 @@ func TestRetryBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: named(2), Retries: test.retries}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: named(2), Retries: test.retries}, "")
 			retries, calls := 0, 0
 			for second := range test.seconds {
 				for range test.perSecond {
@@ -51,7 +51,7 @@ func TestRetryBudget(t *testing.T) {
 // Unused retries accumulate for about the window only, but a burst is allowed that the traffic of some seconds earns.
 func TestRetryBudgetAllowsABurst(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(2)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(2)}, "")
 	for range 100_000 { // 1,000 a second
 		w.now += time.Millisecond
 		w.call(func(string) router.Outcome { return router.Outcome{} })

@@ -12,7 +12,7 @@ import (
 // A drained backend keeps its calls and gets no new ones, across configuration changes, until the drain ends.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
 	b, claim, _ := w.fleet.Route(nil)
 	drains := []router.Drain{{Addr: b.Addr, Since: time.Unix(1, 0)}, {Addr: "unknown:1"}}
 	for _, of := range named(3) {
@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 // A backend of a new table is drained from the start.
 func TestDrainComesBeforeItsBackend(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(1)}, "")
 	w.router.SetDrains([]router.Drain{{Capability: "weather", Addr: "a1:1"}})
 	w.router.Swap(newTable(t, router.Config{
 		Fleets: []router.FleetConfig{{Capability: "weather", Backends: named(2), SlowStart: -1}},
@@ -66,7 +66,7 @@ func TestDrainComesBeforeItsBackend(t *testing.T) {
 // With all backends drained calls are rejected.
 func TestDrainOfAll(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(1)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(1)}, "")
 	if n := w.fleet.UsableWithout("a0:1"); n != 0 {
 		t.Errorf("%d usable", n)
 	}
@@ -80,7 +80,7 @@ func TestDrainOfAll(t *testing.T) {
 func TestDrainEndsWaits(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, router.FleetConfig{Backends: named(2), WaitForReady: time.Hour}, "")
+		w := newTestFleet(t, router.FleetConfig{Backends: named(2), WaitForReady: time.Hour}, "")
 		w.health(refused, refused)
 		began, resumed := time.Now(), make(chan struct{})
 		wait := w.fleet.AwaitReady("acme", "", func() func() { return func() { close(resumed) } })

@@ -55,7 +55,7 @@ func TestWhatEjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: named(3), Ejection: test.rules}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: named(3), Ejection: test.rules}, "")
 			for _, o := range test.outcomes {
 				w.hit("a1:1", o)
 			}
@@ -68,7 +68,7 @@ func TestWhatEjects(t *testing.T) {
 
 func TestEjectionsGrowAndAreForgiven(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(3), SlowStart: -1}, "")
 	miss := router.Outcome{Class: router.Unreachable}
 	eject := func() time.Duration {
 		t.Helper()
@@ -108,7 +108,7 @@ func TestEjectionsGrowAndAreForgiven(t *testing.T) {
 // Calls that were at a backend when it was ejected have no effect at their end.
 func TestEchoesOfAnEjection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(4), SlowStart: -1}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(4), SlowStart: -1}, "")
 	var there []router.Permit
 	for len(there) < 20 {
 		if b, claim, _ := w.fleet.Route(nil); b.Addr == "a0:1" {
@@ -134,7 +134,7 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 9; n++ {
 		closed := n % 2 // 1: some failures are closed ports
-		w := newWorld(t, router.FleetConfig{Backends: named(n)}, "")
+		w := newTestFleet(t, router.FleetConfig{Backends: named(n)}, "")
 		states := make([]health.Backend, n)
 		index := map[string]int{}
 		for i, b := range w.fleet.Backends {
@@ -188,7 +188,7 @@ func TestEjectionAndPanicLimits(t *testing.T) {
 // In panic mode ejections are ignored, except those after refused connections.
 func TestPanicTakesTheEjectedBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(5)}, "")
 	for range 5 {
 		w.hit("a0:1", router.Outcome{Class: router.Failed})
 	}
@@ -212,7 +212,7 @@ func TestPanicTakesTheEjectedBack(t *testing.T) {
 // Failed probes count: the last available backend of a fleet is never ejected.
 func TestProbesTakeOutWhatEjectionsLeft(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(4)}, "")
 	w.hit("a0:1", router.Outcome{Class: router.Unreachable})
 	w.hit("a1:1", router.Outcome{Class: router.Unreachable})
 	w.health(up, up, refused, refused)
@@ -225,7 +225,7 @@ func TestProbesTakeOutWhatEjectionsLeft(t *testing.T) {
 // one.
 func TestClosedPortsMayBeAllButOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(5)}, "")
 	w.hit("a0:1", router.Outcome{Class: router.Unreachable})
 	for i, want := range []int{2, 2, 3, 4} {
 		w.hit(named(5)[i+1].Addr, router.Outcome{Class: router.Refused})
@@ -245,7 +245,7 @@ func TestClosedPortsMayBeAllButOne(t *testing.T) {
 // TestUntried: the least loaded usable backend that a call has not tried.
 func TestUntried(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(4)}, "")
 	w.health(up, up, up, refused)
 	_, permit, _ := w.fleet.Route(nil)
 	defer permit.Done(router.Outcome{})

@@ -18,7 +18,7 @@ func TestMetrics(t *testing.T) {
 	for i := 8; i < 12; i++ {
 		backends[i].Weight = -1
 	}
-	w := newWorld(t, router.FleetConfig{Backends: backends, SlowStart: -1}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: backends, SlowStart: -1}, "")
 	w.router.SetDrains([]router.Drain{{Addr: "a12:1", Since: time.Unix(9, 5e8)}})
 	for range 5 {
 		w.hit("a0:1", router.Outcome{Class: router.Failed})
@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 	if metrictest.Read(t, w.router)[`capgate_fleet_panic{capability="weather"}`] != 1 {
 		t.Error("a fleet in panic is not in panic")
 	}
-	large := newWorld(t, router.FleetConfig{Backends: named(100)}, "")
+	large := newTestFleet(t, router.FleetConfig{Backends: named(100)}, "")
 	large.health(slices.Repeat([]health.Backend{down}, 100)...)
 	n := 0
 	for series := range metrictest.Read(t, large.router) {

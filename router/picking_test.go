@@ -35,7 +35,7 @@ func TestWeights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: test.backends}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: test.backends}, "")
 			got := w.shares(40_000)
 			for i, want := range test.want {
 				if addr := test.backends[i].Addr; !near(got[addr], want, .015) {
@@ -48,7 +48,7 @@ func TestWeights(t *testing.T) {
 
 func TestAllWeightsZero(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: []router.BackendConfig{{Addr: "a:1", Weight: -1}}}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: []router.BackendConfig{{Addr: "a:1", Weight: -1}}}, "")
 	if _, _, refusal := w.fleet.Route(nil); refusal == nil || refusal.Reason != "NO_BACKEND" {
 		t.Errorf("%+v", refusal)
 	}
@@ -57,7 +57,7 @@ func TestAllWeightsZero(t *testing.T) {
 // Weights hold for concurrent calls, too, but a backend that hangs does not attract calls.
 func TestAWeightIsNoDuty(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{
+	w := newTestFleet(t, router.FleetConfig{
 		Backends: []router.BackendConfig{{Addr: "stuck:1", Weight: 50}, {Addr: "fine:1", Weight: 51}},
 	}, "")
 	stuck := 0
@@ -98,7 +98,7 @@ func TestZones(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: backends, SlowStart: -1}, test.zone)
+			w := newTestFleet(t, router.FleetConfig{Backends: backends, SlowStart: -1}, test.zone)
 			if test.states != nil {
 				w.health(append([]health.Backend(nil), test.states...)...)
 			}
@@ -113,7 +113,7 @@ func TestZones(t *testing.T) {
 // An overloaded zone spills over.
 func TestABusyZoneSpills(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{
+	w := newTestFleet(t, router.FleetConfig{
 		Backends: []router.BackendConfig{{Addr: "here:1", Zone: "z"}, {Addr: "there:1"}, {Addr: "there:2"}},
 	}, "z")
 	for range 300 {
@@ -129,7 +129,7 @@ func TestABusyZoneSpills(t *testing.T) {
 
 // simulate runs a closed loop of workers over simulated backends, each with its latency, and returns the backends'
 // shares of the calls.
-func (w *world) simulate(workers int, length time.Duration,
+func (w *testFleet) simulate(workers int, length time.Duration,
 	latency func(addr string) time.Duration) map[string]float64 {
 	w.t.Helper()
 	type open struct {
@@ -188,7 +188,7 @@ func TestTheFastGetsMore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: named(test.backends)}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: named(test.backends)}, "")
 			got := w.simulate(test.workers, time.Minute, func(addr string) time.Duration {
 				if addr == slow {
 					return test.latency
@@ -205,7 +205,7 @@ func TestTheFastGetsMore(t *testing.T) {
 // A backend that was slow for a while gets its share again.
 func TestSlownessIsForgotten(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(4)}, "")
 	until := 20 * time.Second
 	latency := func(addr string) time.Duration {
 		if addr == "a0:1" && w.now < until {
@@ -224,17 +224,17 @@ func TestSlownessIsForgotten(t *testing.T) {
 
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
-	for name, back := range map[string]func(*world){
-		"from an ejection": func(w *world) {
+	for name, back := range map[string]func(*testFleet){
+		"from an ejection": func(w *testFleet) {
 			w.hit("a0:1", router.Outcome{Class: router.Unreachable})
 			w.now += 10 * time.Second
 		},
-		"from being down": func(w *world) {
+		"from being down": func(w *testFleet) {
 			w.health(refused, up, up, up)
 			w.now += 10 * time.Second
 			w.health(up, up, up, up)
 		},
-		"as a new one": func(w *world) {
+		"as a new one": func(w *testFleet) {
 			for _, backends := range [][]router.BackendConfig{named(4)[1:], named(4)} {
 				next := newTable(w.t, router.Config{
 					Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends}},
@@ -246,7 +246,7 @@ func TestSlowStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: named(4)}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: named(4)}, "")
 			back(w)
 			last := 0.
 			for part, most := range []float64{.15, .2, .3, .5} { // of its share, at 0, 1/8, 2/8 … of 30 s
@@ -268,7 +268,7 @@ func TestSlowStart(t *testing.T) {
 // At the start of the process no backend has a slow start, as all are new.
 func TestNoSlowStartAtTheStart(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(2)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(2)}, "")
 	w.health(up, health.Backend{})
 	if got := w.shares(10_000)["a0:1"]; !near(got, .5, .03) {
 		t.Errorf("%.3f of the calls", got)
@@ -293,7 +293,7 @@ func TestEqualBackendsOneCallAtATime(t *testing.T) {
 	const backends, seeds = 5, 40
 	sum := 0.
 	for seed := range uint64(seeds) {
-		w := newWorld(t, router.FleetConfig{Backends: named(backends)}, "")
+		w := newTestFleet(t, router.FleetConfig{Backends: named(backends)}, "")
 		w.simulate(1, time.Second, noisy(seed))
 		got := w.simulate(1, 3*time.Second, noisy(seed+1000)) // about 2,000 calls
 		squares := 0.
@@ -316,7 +316,7 @@ func TestEqualBackendsOneCallAtATime(t *testing.T) {
 func TestARecoveredBackendIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 20} {
-		w := newWorld(t, router.FleetConfig{Backends: named(5)}, "")
+		w := newTestFleet(t, router.FleetConfig{Backends: named(5)}, "")
 		noise, until := noisy(7), 30*time.Second
 		latency := func(addr string) time.Duration {
 			if addr == "a0:1" && w.now < until {

@@ -200,7 +200,7 @@ func TestSwapKeepsBackends(t *testing.T) {
 // A configuration change keeps ejections, and new backends have a slow start.
 func TestSwapKeepsEjections(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, router.FleetConfig{Backends: named(3)}, "")
+	w := newTestFleet(t, router.FleetConfig{Backends: named(3)}, "")
 	w.hit("a0:1", router.Outcome{Class: router.Unreachable})
 	next := named(4)
 	next[0].Weight = 50

@@ -12,7 +12,7 @@ import (
 )
 
 // join sets the backends of the fleet.
-func (w *world) join(backends ...router.BackendConfig) {
+func (w *testFleet) join(backends ...router.BackendConfig) {
 	w.t.Helper()
 	w.router.Swap(newTable(w.t, router.Config{
 		Fleets: []router.FleetConfig{{Capability: "weather", Backends: backends, SlowStart: -1}},
@@ -46,7 +46,7 @@ func TestWhoJoinsIsProbedFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, router.FleetConfig{Backends: named(2), SlowStart: -1}, "")
+			w := newTestFleet(t, router.FleetConfig{Backends: named(2), SlowStart: -1}, "")
 			w.health(test.before...)
 			test.joins.Addr = "joins:1"
 			w.join(append(named(2), test.joins)...)
@@ -84,7 +84,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	live := health.Backend{State: health.Up, Dialect: call.Live}
 	check.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, router.FleetConfig{}, "")
+		w := newTestFleet(t, router.FleetConfig{}, "")
 		w.join(router.BackendConfig{Addr: "a:1", Session: "mine"}, router.BackendConfig{Addr: "b:1"},
 			router.BackendConfig{Addr: "c:1"},
 			router.BackendConfig{Addr: "d:1", Dialect: call.Doc})

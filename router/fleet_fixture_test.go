@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// world is one fleet and a clock that only the test advances.
-type world struct {
+// testFleet is one fleet and a clock that only the test advances.
+type testFleet struct {
 	t       testing.TB
 	now     time.Duration
 	router  *router.Router
@@ -18,9 +18,9 @@ type world struct {
 	ejected map[string][]time.Duration // by address, how long each time
 }
 
-func newWorld(t testing.TB, cfg router.FleetConfig, zone string) *world {
+func newTestFleet(t testing.TB, cfg router.FleetConfig, zone string) *testFleet {
 	t.Helper()
-	w := &world{t: t, ejected: map[string][]time.Duration{}}
+	w := &testFleet{t: t, ejected: map[string][]time.Duration{}}
 	cfg.Capability = "weather"
 	w.router = router.New(newTable(t, router.Config{
 		Zone: zone, Fleets: []router.FleetConfig{cfg}, Clock: func() time.Time { return time.Unix(0, 0).Add(w.now) },
@@ -42,7 +42,7 @@ func named(n int) []router.BackendConfig {
 }
 
 // call routes one call and ends it at once with the outcome end.
-func (w *world) call(end func(addr string) router.Outcome) (addr string) {
+func (w *testFleet) call(end func(addr string) router.Outcome) (addr string) {
 	w.t.Helper()
 	b, claim, refusal := w.fleet.Route(nil)
 	if refusal != nil {
@@ -53,7 +53,7 @@ func (w *world) call(end func(addr string) router.Outcome) (addr string) {
 }
 
 // shares makes n calls that succeed at once, and returns each backend's share.
-func (w *world) shares(n int) map[string]float64 {
+func (w *testFleet) shares(n int) map[string]float64 {
 	w.t.Helper()
 	got := map[string]float64{}
 	for range n {
@@ -63,7 +63,7 @@ func (w *world) shares(n int) map[string]float64 {
 }
 
 // hit ends one call at the backend addr, wherever the others go.
-func (w *world) hit(addr string, o router.Outcome) {
+func (w *testFleet) hit(addr string, o router.Outcome) {
 	w.t.Helper()
 	var open []router.Permit
 	for range 10_000 {
@@ -83,7 +83,7 @@ func (w *world) hit(addr string, o router.Outcome) {
 	w.t.Fatalf("no call comes to %s", addr)
 }
 
-func (w *world) health(states ...health.Backend) {
+func (w *testFleet) health(states ...health.Backend) {
 	for i := range states {
 		states[i].Addr = w.fleet.Backends[i].Addr
 	}
