@@ -254,9 +254,9 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 }
 
-// world is a store, the expected decisions, and a decider that learns of changes late or never, as over a channel
+// lateDecider is a store, the expected decisions, and a decider that learns of changes late or never, as over a channel
 // that loses messages; its feed reports losses that it notices.
-type world struct {
+type lateDecider struct {
 	t       *testing.T
 	random  *rand.Rand
 	store   *memory
@@ -275,7 +275,7 @@ func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := &world{
+			w := &lateDecider{
 				t: t, random: rand.New(rand.NewPCG(seed, 1)), store: &memory{}, shadow: &memory{},
 				clock: clocktest.New(time.Unix(1e9, 0)),
 			}
@@ -290,7 +290,7 @@ func TestNothingIsAllowedThatRulesForbid(t *testing.T) {
 	}
 }
 
-func (w *world) step() {
+func (w *lateDecider) step() {
 	switch n := w.random.IntN(20); {
 	case n < 5:
 		w.change()
@@ -310,9 +310,9 @@ func (w *world) step() {
 	}
 }
 
-func (w *world) pick(of ...string) string { return of[w.random.IntN(len(of))] }
+func (w *lateDecider) pick(of ...string) string { return of[w.random.IntN(len(of))] }
 
-func (w *world) change() {
+func (w *lateDecider) change() {
 	if w.store.unavailable {
 		return
 	}
@@ -333,7 +333,7 @@ func (w *world) change() {
 }
 
 // tell is one round of a feed: it delivers its changes, and reports a loss after a gap.
-func (w *world) tell() {
+func (w *lateDecider) tell() {
 	if w.store.unavailable {
 		return
 	}
@@ -347,7 +347,7 @@ func (w *world) tell() {
 	w.decider.Synced()
 }
 
-func (w *world) ask() {
+func (w *lateDecider) ask() {
 	c := call.Call{
 		Tenant: w.pick("t1", "t2"), User: w.pick("", "u"), Agent: w.pick("", "a"), Capability: w.pick("c", "d"),
 		Tool: w.pick("x", "y"),

@@ -43,7 +43,7 @@ func keyOf(c *call.Call) policy.Key {
 	}
 }
 
-// everybody returns all callers of a world.
+// everybody returns all callers.
 var everybody = func() *remembered { //nolint:gochecknoglobals // which nobody changes
 	r := &remembered{}
 	for i := range 32 {
