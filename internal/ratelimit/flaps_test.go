@@ -60,7 +60,7 @@ func TestNeverMoreThanTheBoundWhileTheStoreFlaps(t *testing.T) {
 					t.Parallel()
 					check.Bubble(t, func(t *testing.T) {
 						rng := rand.New(rand.NewPCG(uint64(replicas), 31))
-						w := &world{model: newModel(), settings: settings(b), takes: time.Millisecond}
+						w := &cluster{model: newModel(), settings: settings(b), takes: time.Millisecond}
 						var mu sync.Mutex
 						w.model.delay = func() time.Duration {
 							mu.Lock()

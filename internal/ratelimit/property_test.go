@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// world is some replicas with one store in a synctest bubble, and their admitted calls.
-type world struct {
+// cluster is some replicas with one store in a synctest bubble, and their admitted calls.
+type cluster struct {
 	model    *model
 	replicas []*ratelimit.Limiter
 	settings *tenant.Settings
@@ -30,7 +30,7 @@ type world struct {
 }
 
 // live makes calls for a while. The replicas' demands differ, and vary.
-func (w *world) live(rng *rand.Rand, d time.Duration) {
+func (w *cluster) live(rng *rand.Rand, d time.Duration) {
 	w.by, w.begun = make([]int, len(w.replicas)), time.Now()
 	var callers sync.WaitGroup
 	for i, l := range w.replicas {
@@ -47,7 +47,7 @@ func (w *world) live(rng *rand.Rand, d time.Duration) {
 	callers.Wait()
 }
 
-func (w *world) call(i int, l *ratelimit.Limiter, takes time.Duration) {
+func (w *cluster) call(i int, l *ratelimit.Limiter, takes time.Duration) {
 	var p ratelimit.Permit
 	if try(l, w.settings, call.Call{}, &p) != nil {
 		return
@@ -81,9 +81,9 @@ func inWindows(at []time.Duration, burst, rate float64) (worst float64) {
 	return worst
 }
 
-func newWorld(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *world, stop func()) {
+func newCluster(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w *cluster, stop func()) {
 	t.Helper()
-	w = &world{model: newModel(), settings: settings(b), takes: 100 * time.Millisecond}
+	w = &cluster{model: newModel(), settings: settings(b), takes: 100 * time.Millisecond}
 	demands, rng := rng, rand.New(rand.NewPCG(rng.Uint64(), 2)) // rng is for the store alone
 	slowest := 1 + rng.Int64N(int64(20*time.Millisecond))
 	var mu sync.Mutex
@@ -118,7 +118,7 @@ func TestNeverMoreThanTheBound(t *testing.T) {
 			replicas := 1 + rng.IntN(4)
 			b := tenant.Bounds{CallsPerSecond: 1 + rng.IntN(300)}
 			b.Burst = max(b.CallsPerSecond/10, 1) + rng.IntN(2*b.CallsPerSecond)
-			w, stop := newWorld(t, rng, replicas, b)
+			w, stop := newCluster(t, rng, replicas, b)
 			defer stop()
 			const d = 10 * time.Second
 			w.live(rng, d)
@@ -151,7 +151,7 @@ func TestNeverMoreAtOnce(t *testing.T) {
 		check.Bubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			b := tenant.Bounds{Concurrent: 1 + rng.IntN(40)}
-			w, stop := newWorld(t, rng, 3, b)
+			w, stop := newCluster(t, rng, 3, b)
 			defer stop()
 			w.live(rng, 10*time.Second)
 			if w.most > b.Concurrent {
@@ -176,7 +176,7 @@ func TestNeverMoreThanABudget(t *testing.T) {
 		check.Bubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			b := tenant.Bounds{PerDay: 10 + rng.IntN(2000)}
-			w, stop := newWorld(t, rng, 3, b)
+			w, stop := newCluster(t, rng, 3, b)
 			defer stop()
 			w.live(rng, 30*time.Second)
 			demand := int(0.8 * 30 * (w.demand[0] + w.demand[1] + w.demand[2]))
@@ -196,7 +196,7 @@ func TestWithoutTheStore(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(1, 10))
-				w, stop := newWorld(t, rng, 3, tenant.Bounds{CallsPerSecond: 90, PerDay: 2000})
+				w, stop := newCluster(t, rng, 3, tenant.Bounds{CallsPerSecond: 90, PerDay: 2000})
 				defer stop()
 				w.demand = []float64{200, 200, 5}
 				w.live(rng, 2*time.Second)
@@ -237,7 +237,7 @@ func TestAnEmptyStore(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 11))
-		w, stop := newWorld(t, rng, 3, tenant.Bounds{PerDay: 3000})
+		w, stop := newCluster(t, rng, 3, tenant.Bounds{PerDay: 3000})
 		defer stop()
 		w.demand = []float64{100, 50, 10}
 		w.live(rng, 10*time.Second)
