@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// world is a gateway and its backends.
-type world struct {
+// deployment is a gateway and its backends.
+type deployment struct {
 	*journal
 	gateway  *gateway
 	backends []*backend
@@ -27,9 +27,9 @@ type world struct {
 	ended    []ended      // the last batches, oldest first
 }
 
-func newWorld(t testing.TB) *world {
+func newDeployment(t testing.TB) *deployment {
 	t.Helper()
-	w := &world{journal: newJournal()}
+	w := &deployment{journal: newJournal()}
 	w.backends = startBackends(t, w.journal)
 	w.gateway = startGateway(t, w.backends)
 	w.upload(t)
@@ -37,7 +37,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // upload uploads one artifact of each tenant to every fleet with files.
-func (w *world) upload(t testing.TB) {
+func (w *deployment) upload(t testing.TB) {
 	t.Helper()
 	c := &client{w: w}
 	defer c.close()
@@ -64,7 +64,7 @@ func (w *world) upload(t testing.TB) {
 
 // client is a connection to the gateway, which is replaced when it is lost.
 type client struct {
-	w      *world
+	w      *deployment
 	conn   *rawhttp2.Conn
 	stream uint32
 }
@@ -134,7 +134,7 @@ func (c *client) send(a *attempt, key string) (id, status string) {
 const maxFrame = 16384
 
 // attempts makes many concurrent calls, and returns their outcomes.
-func (w *world) attempts(t testing.TB, all []*attempt) []outcome {
+func (w *deployment) attempts(t testing.TB, all []*attempt) []outcome {
 	t.Helper()
 	const clients = 4
 	outcomes, ids := make([]outcome, len(all)), make([]string, len(all))
@@ -175,7 +175,7 @@ type judged struct {
 }
 
 // late judges again calls that ran after their end, which is allowed: the caller may have been rejected meanwhile.
-func (w *world) late(t *testing.T) {
+func (w *deployment) late(t *testing.T) {
 	t.Helper()
 	for _, id := range w.left() {
 		found := false
@@ -205,7 +205,7 @@ func (w *world) late(t *testing.T) {
 }
 
 // settle waits until every backend has reported all earlier calls.
-func (w *world) settle(t testing.TB) {
+func (w *deployment) settle(t testing.TB) {
 	t.Helper()
 	for _, b := range w.backends {
 		for i := range b.ports {

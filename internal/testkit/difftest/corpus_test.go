@@ -186,7 +186,7 @@ func corpusOfDownloads() (all []known) {
 
 // Once ambiguous calls are rejected, or read in the same way by every backend.
 func TestCorpus(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	var all []*attempt
 	var of []known
 	for _, b := range w.backends {

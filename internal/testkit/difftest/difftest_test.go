@@ -16,7 +16,7 @@ var (
 
 // A backend runs the call that was authorized and recorded, for any input.
 func TestDifferential(t *testing.T) {
-	w := newWorld(t)
+	w := newDeployment(t)
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
@@ -61,7 +61,7 @@ func kindOf(err error) string {
 }
 
 // report reports a failure with the smallest attempt that still fails.
-func (w *world) report(t *testing.T, a *attempt, number uint64, err error) {
+func (w *deployment) report(t *testing.T, a *attempt, number uint64, err error) {
 	t.Helper()
 	fails := func(a *attempt) bool {
 		o := w.attempts(t, []*attempt{a})

@@ -24,7 +24,7 @@ import (
 // The output of encoders that are not clients: protoc --encode, and C# in csharp/messages.txt.
 func TestEncodedMessages(t *testing.T) {
 	j := newJournal()
-	w := &world{journal: j, backends: startGo(t, j)[:1]}
+	w := &deployment{journal: j, backends: startGo(t, j)[:1]}
 	w.gateway = startGateway(t, w.backends)
 	t.Run("protoc --encode", func(t *testing.T) {
 		for _, d := range []string{live, doc, legacy} {
@@ -44,7 +44,7 @@ func TestEncodedMessages(t *testing.T) {
 }
 
 // sendEncoded sends an encoded message, and compares it with the backend's report.
-func (w *world) sendEncoded(t *testing.T, s *spoken, msg []byte) {
+func (w *deployment) sendEncoded(t *testing.T, s *spoken, msg []byte) {
 	t.Helper()
 	c := &client{w: w}
 	defer c.close()

@@ -27,7 +27,7 @@ func newer[M proto.Message](t *testing.T, s *spoken, m M) M {
 }
 
 // speakGo makes the calls with a client in this process.
-func (w *world) speakGo(t *testing.T, name string, call func(*testing.T, *spoken) error) {
+func (w *deployment) speakGo(t *testing.T, name string, call func(*testing.T, *spoken) error) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		for _, d := range []string{live, doc, legacy} {
@@ -43,7 +43,7 @@ func (w *world) speakGo(t *testing.T, name string, call func(*testing.T, *spoken
 	})
 }
 
-func (w *world) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
+func (w *deployment) grpcGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+w.gateway.addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -88,7 +88,7 @@ func (s *spoken) answer() proto.Message {
 	return &livepb.InvokeResponse{} // doc's has the same bytes
 }
 
-func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
+func (w *deployment) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -109,7 +109,7 @@ func (w *world) connectGo(t *testing.T) func(*testing.T, *spoken) error {
 	}
 }
 
-func connected[M any](ctx context.Context, client *http.Client, w *world, s *spoken, m *M) error {
+func connected[M any](ctx context.Context, client *http.Client, w *deployment, s *spoken, m *M) error {
 	options := []connect.ClientOption{connect.WithGRPC()}
 	if s.Gzip {
 		options = append(options, connect.WithSendGzip())

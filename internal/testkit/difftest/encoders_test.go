@@ -145,7 +145,7 @@ func callers(t *testing.T) []caller {
 // The messages of all languages' encoders are accepted, and decoded as intended.
 func TestEncoders(t *testing.T) {
 	j := newJournal()
-	w := &world{journal: j, backends: startGo(t, j)[:1]}
+	w := &deployment{journal: j, backends: startGo(t, j)[:1]}
 	w.gateway = startGateway(t, w.backends)
 	w.speakGo(t, "grpc-go", w.grpcGo(t))
 	w.speakGo(t, "connect-go", w.connectGo(t))
@@ -165,14 +165,14 @@ func TestEncoders(t *testing.T) {
 }
 
 // metadata returns the metadata of all calls.
-func (w *world) metadata(name, dialect string) map[string]string {
+func (w *deployment) metadata(name, dialect string) map[string]string {
 	id := fmt.Sprintf("%s-%d", name, w.last.Add(1))
 	return map[string]string{"x-capability-id": "grpcgo-" + dialect, "authorization": "Bearer " + w.gateway.ours,
 		"x-request-id": id}
 }
 
 // speak runs a client, and compares its calls with the backend's reports.
-func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
+func (w *deployment) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -213,7 +213,7 @@ func (w *world) speak(t *testing.T, cmd *exec.Cmd, all []spoken) {
 	}
 }
 
-func (w *world) compare(t *testing.T, s *spoken) {
+func (w *deployment) compare(t *testing.T, s *spoken) {
 	t.Helper()
 	runs := w.take(s.Metadata["x-request-id"])
 	if len(runs) != 1 {
