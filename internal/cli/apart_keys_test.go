@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// party is a tenant of a test; each world has its own.
+// party is a tenant of a test; each deployment has its own.
 type party struct {
 	id       string
 	settings string // JSON
@@ -60,7 +60,7 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 }
 
 // at returns the tenant at a port of a gateway. No operation ends its first key.
-func (p *party) at(t *testing.T, key string, w world, addr string) *stranger {
+func (p *party) at(t *testing.T, key string, w gatewayPorts, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
 	s.admin = w.admin
@@ -80,7 +80,7 @@ var (
 
 const listKeys = "capgate.v1.Tenants.ListKeys"
 
-// keyList is a page of keys. They are by their ids, which each world draws at random.
+// keyList is a page of keys. They are by their ids, which each deployment draws at random.
 type keyList struct {
 	Keys []json.RawMessage `json:"keys"`
 	Next string            `json:"next_page_token"`
@@ -98,7 +98,7 @@ func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
 	return list, from, from + int(answer.InputOffset())
 }
 
-// listed returns an answer to ListKeys as all worlds have it: with all keys, as ask says, in the place of a page of
+// listed returns an answer to ListKeys as all deployments have it: with all keys, as ask says, in place of a page of
 // them. The page has to be the one that there is of these.
 func (s *stranger) listed(request, told string, ask func(request string) string) string {
 	s.t.Helper()

@@ -74,7 +74,7 @@ var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.
 	"capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
 // operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
-// maker was given: other ids are given in another world.
+// maker was given: other ids are given in another deployment.
 type operation struct {
 	method     protoreflect.MethodDescriptor
 	request    string // JSON
@@ -206,7 +206,7 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 }
 
 // arguments name an artifact, now and then. In bytes it is not the sender's own, whose id is
-// another in another world.
+// another in another deployment.
 func (g *generator) arguments() map[string]any {
 	args := map[string]any{"n": g.random.IntN(3), "said": g.canary}
 	if theirs := g.theirs.all("artifact"); g.random.IntN(4) == 0 && len(theirs) > 0 {
@@ -299,7 +299,7 @@ var words = map[string][]string{
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},
-	"last_event_id": {"", "0", "⟦event⟧"}, // another's is a time, which is another in another world
+	"last_event_id": {"", "0", "⟦event⟧"}, // another's is a time, which is another in another deployment
 	"artifact_id":   {"⟦artifact⟧", "«artifact»", "«artifact»", "x"},
 
 	"capability_artifact_id": {"⟦artifact⟧", "«artifact»", "x"},

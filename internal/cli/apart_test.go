@@ -26,7 +26,7 @@ const canaryOfAcme = "canary-of-acme"
 const apartOps = 350
 
 // TestTenantsAreApart: whatever the tenant acme does, all answers to globex, at every method of the public port,
-// equal those of a world without acme and without the capability that only acme is granted. globex knows every
+// equal those of a deployment without acme and without the capability that only acme is granted. globex knows every
 // name and id that acme has.
 //
 // CAPGATE_TEST_SEED repeats a run.
@@ -44,12 +44,12 @@ func TestTenantsAreApart(t *testing.T) {
 	const grants = `{"scopes": ["invoke", "read", "approve", "policy", "admin", "engine.chat", "engine.agent", "engine.subagent", "engine.admin", "engine.shield"], "asserts": ["user", "agent"]}`
 	ofAcme := newParty(t, "acme", random.IntN(2) == 0, `"caps", "people", "hidden", "hidden-engine"`, grants, 10)
 	ofGlobex := newParty(t, "globex", random.IntN(2) == 0, `"caps", "people", "mine", "engine"`, grants, 1_000_000)
-	together, keys := startWorld(t, 2, "hidden", ofAcme, ofGlobex)
-	alone, keysAlone := startWorld(t, 1, "", ofGlobex)
-	port := func(w world) string { return w.public }
+	together, keys := startGateways(t, 2, "hidden", ofAcme, ofGlobex)
+	alone, keysAlone := startGateways(t, 1, "", ofGlobex)
+	port := func(w gatewayPorts) string { return w.public }
 	if random.IntN(2) == 0 {
 		t.Log("globex calls at its listener")
-		port = func(w world) string { return w.listener }
+		port = func(w gatewayPorts) string { return w.listener }
 	}
 
 	acme := []*stranger{ofAcme.at(t, keys[0], together[0], together[0].public),
@@ -145,11 +145,11 @@ func (g *generator) eachKind() []operation {
 	}
 }
 
-// world has the ports of a gateway: the public one, the listener of the tenant globex, and the operators'.
-type world struct{ public, listener, admin string }
+// gatewayPorts has the ports of a gateway: the public one, the listener of the tenant globex, and the operators'.
+type gatewayPorts struct{ public, listener, admin string }
 
-// startWorld runs gateways with one Redis, and returns their ports and the first key of each tenant.
-func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (ports []world, keys []string) {
+// startGateways runs gateways with one Redis, and returns their ports and the first key of each tenant.
+func startGateways(t *testing.T, gateways int, more string, tenants ...*party) (ports []gatewayPorts, keys []string) {
 	t.Helper()
 	redis := redistest.Start(t).URL()
 	fleets := ""
@@ -159,7 +159,7 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 			policy = "ask"
 		}
 		capability := gatewaytest.NewCapability("at-" + id)
-		capability.Files = crand.Text() // no other world has the same ids
+		capability.Files = crand.Text() // no other deployment has the same ids
 		fleets += fmt.Sprintf("  - {capability: %s, policy: %s, affinity: session, health: {interval: 20s, "+
 			"timeout: 20s}, backends: ['%s']}\n", id, policy, capability.Serve(t, call.Doc).Addr)
 	}
@@ -180,7 +180,7 @@ func startWorld(t *testing.T, gateways int, more string, tenants ...*party) (por
 		p, public, operators := serve(t, nil, "--config", file)
 		admin = operators
 		waitPage(t, "http://"+admin+"/readyz", `"ready":true`)
-		ports = append(ports, world{public, addressesOf(t, p)[0], admin})
+		ports = append(ports, gatewayPorts{public, addressesOf(t, p)[0], admin})
 	}
 	for _, p := range tenants {
 		keys = append(keys, p.join(t, admin))

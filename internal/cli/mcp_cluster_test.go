@@ -22,14 +22,14 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// steered sends each request to the gateway that is set when it is sent.
-type steered struct {
+// switchableTransport sends each request to the gateway that is set when it is sent.
+type switchableTransport struct {
 	http.RoundTripper
 	to     atomic.Value // address
 	header []string     // of each request: names and values in turn
 }
 
-func (s *steered) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *switchableTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Host = s.to.Load().(string)
 	r.URL = &url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path}
@@ -42,7 +42,7 @@ func (s *steered) RoundTrip(r *http.Request) (*http.Response, error) {
 // mcpCaller is a session of the SDK's client whose requests may go to any gateway.
 type mcpCaller struct {
 	*sdk.ClientSession
-	way *steered
+	way *switchableTransport
 }
 
 func (c *mcpCaller) steer(g *member) { c.way.to.Store(g.addr) }
@@ -66,7 +66,7 @@ func (c *mcpApprovals) connect(t *testing.T, revision string, shows func()) *mcp
 // connectClient begins a session of a client with options.
 func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.ClientOptions) *mcpCaller {
 	t.Helper()
-	s := &mcpCaller{way: &steered{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}),
+	s := &mcpCaller{way: &switchableTransport{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}),
 		header: c.caller}}
 	s.steer(c.began)
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &options).Connect(t.Context(),

@@ -141,7 +141,7 @@ func has(told, text string) bool {
 	return false
 }
 
-// fill puts this world's ids in.
+// fill inserts the ids of this deployment.
 func (s *stranger) fill(text string) string {
 	return regexp.MustCompile(`⟦(\w+):(\d+)⟧`).ReplaceAllStringFunc(text, func(ref string) string {
 		var kind string
