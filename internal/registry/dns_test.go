@@ -16,29 +16,29 @@ import (
 	"github.com/capgate/capgate/internal/testkit/dnstest"
 )
 
-// world is a registry that runs.
-type world struct {
+// runningRegistry is a registry and its changes.
+type runningRegistry struct {
 	*registry.Registry
 	changed chan struct{} // a token after every change
 	changes func() int    // so far
 }
 
 // run starts a registry that ends with the test.
-func run(t *testing.T, leases registry.Leases, s registry.Settings) *world {
+func run(t *testing.T, leases registry.Leases, s registry.Settings) *runningRegistry {
 	t.Helper()
 	return runPolling(t, leases, s, 20*time.Millisecond)
 }
 
-func runPolling(t *testing.T, leases registry.Leases, s registry.Settings, poll time.Duration) *world {
+func runPolling(t *testing.T, leases registry.Leases, s registry.Settings, poll time.Duration) *runningRegistry {
 	t.Helper()
 	return runWith(t, leases, s, registry.Options{Poll: poll})
 }
 
-func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o registry.Options) *world {
+func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o registry.Options) *runningRegistry {
 	t.Helper()
 	var mu sync.Mutex
 	n := 0
-	w := &world{changed: make(chan struct{}, 1)}
+	w := &runningRegistry{changed: make(chan struct{}, 1)}
 	w.changes = func() int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -68,7 +68,7 @@ func runWith(t *testing.T, leases registry.Leases, s registry.Settings, o regist
 }
 
 // wait returns when the members read as wanted.
-func (w *world) wait(t *testing.T, want ...string) {
+func (w *runningRegistry) wait(t *testing.T, want ...string) {
 	t.Helper()
 	check.UntilEvent(t, fmt.Sprintf("the members %q", want), func() (bool, []string, <-chan struct{}) {
 		got := describe(w.Members())
@@ -77,7 +77,7 @@ func (w *world) wait(t *testing.T, want ...string) {
 }
 
 // settle waits for the first look at everything.
-func (w *world) settle(t *testing.T) {
+func (w *runningRegistry) settle(t *testing.T) {
 	t.Helper()
 	check.Received(t, w.Settled(), "the first look at everything")
 }

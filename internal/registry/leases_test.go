@@ -14,7 +14,7 @@ import (
 )
 
 // replica returns a registry on a store, in a synctest bubble.
-func replica(t *testing.T, leases registry.Leases) *world {
+func replica(t *testing.T, leases registry.Leases) *runningRegistry {
 	t.Helper()
 	w := runPolling(t, leases, registry.Settings{Rules: rules()}, time.Second)
 	w.settle(t)
@@ -22,14 +22,14 @@ func replica(t *testing.T, leases registry.Leases) *world {
 }
 
 // sees compares members once all replicas are idle.
-func (w *world) sees(t *testing.T, want ...string) {
+func (w *runningRegistry) sees(t *testing.T, want ...string) {
 	t.Helper()
 	<-time.After(3 * time.Second) // of the bubble's clock: some polls
 	synctest.Wait()
 	w.wait(t, want...)
 }
 
-func register(t *testing.T, w *world, g registry.Registration) registry.Registration {
+func register(t *testing.T, w *runningRegistry, g registry.Registration) registry.Registration {
 	t.Helper()
 	g, err := w.Register(t.Context(), g)
 	check.Must(t, err)

@@ -21,7 +21,7 @@ func readManifest(text string) (string, *call.Refusal) {
 }
 
 // trusting returns a replica that accepts manifests, until it is told otherwise.
-func trusting(t *testing.T, leases registry.Leases) (w *world, trust func(bool)) {
+func trusting(t *testing.T, leases registry.Leases) (w *runningRegistry, trust func(bool)) {
 	t.Helper()
 	settings := registry.Settings{Rules: rules()}
 	settings.Rules.Manifests = true
@@ -40,7 +40,7 @@ func brings(addr, text string) registry.Registration {
 }
 
 // brought returns the texts that members bring, sorted by their addresses, once all replicas are idle.
-func (w *world) brought(t *testing.T) string {
+func (w *runningRegistry) brought(t *testing.T) string {
 	t.Helper()
 	<-time.After(3 * time.Second) // of the bubble's clock: some polls
 	synctest.Wait()
@@ -59,7 +59,7 @@ func TestManifestsAreShared(t *testing.T) {
 		b, _ := trusting(t, store)
 		both := func(when, want string) {
 			t.Helper()
-			for name, w := range map[string]*world{"the one that took it": a, "another": b} {
+			for name, w := range map[string]*runningRegistry{"the one that took it": a, "another": b} {
 				if got := w.brought(t); got != want {
 					t.Errorf("%s, %s: %q, want %q", when, name, got, want)
 				}
