@@ -227,7 +227,7 @@ func TestGatewayThatGoesAgainAndAgain(t *testing.T) {
 }
 
 // download reads a file, and returns how that ends.
-func (w *world) download(t *testing.T) error {
+func (w *runningForwarder) download(t *testing.T) error {
 	t.Helper()
 	stream, err := w.client.DownloadOutputArtifact(t.Context(),
 		&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: "f-1"})
@@ -270,7 +270,7 @@ func TestLateCallHasNotStarted(t *testing.T) {
 }
 
 // http2call makes a call whose deadline its client does not keep itself, and returns how it ends.
-func http2call(t *testing.T, w *world, timeout string) (string, error) {
+func http2call(t *testing.T, w *runningForwarder, timeout string) (string, error) {
 	t.Helper()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)

@@ -19,8 +19,8 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// world is a forwarder and a client of it.
-type world struct {
+// runningForwarder is a forwarder and a client of it.
+type runningForwarder struct {
 	addr   string
 	client livepb.CapabilityClient
 	conn   *grpc.ClientConn
@@ -30,10 +30,10 @@ type world struct {
 }
 
 // run starts a forwarder of the capability weather, until the test ends.
-func run(t *testing.T, s forward.Settings) *world {
+func run(t *testing.T, s forward.Settings) *runningForwarder {
 	t.Helper()
 	s.Capability, s.Listen = "weather", "127.0.0.1:0"
-	w := &world{log: gatewaytest.NewLog(), ended: make(chan error, 1)}
+	w := &runningForwarder{log: gatewaytest.NewLog(), ended: make(chan error, 1)}
 	f, err := forward.Listen(s, slog.New(slog.NewJSONHandler(w.log, nil)))
 	check.Must(t, err)
 	w.addr = f.Addr().String()
@@ -64,12 +64,12 @@ func gateway(t *testing.T) (*gatewaytest.Capability, *gatewaytest.Backend, strin
 	return c, b, "http://" + b.Addr
 }
 
-func (w *world) invoke(ctx context.Context, tool string) error {
+func (w *runningForwarder) invoke(ctx context.Context, tool string) error {
 	_, err := w.client.Invoke(ctx, &livepb.InvokeRequest{ToolName: tool, ArgsJson: []byte("{}")})
 	return err
 }
 
-func (w *world) ok(t *testing.T, tool string) {
+func (w *runningForwarder) ok(t *testing.T, tool string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 	defer cancel()
