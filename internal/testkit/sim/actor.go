@@ -11,11 +11,11 @@ type Actor struct {
 	*rand.Rand
 
 	name string
-	w    *World
+	w    *Simulation
 }
 
 // Go starts an actor. The run ends when f has returned for all of them.
-func (w *World) Go(name string, f func(a *Actor)) {
+func (w *Simulation) Go(name string, f func(a *Actor)) {
 	w.mu.Lock()
 	w.alive++
 	w.mu.Unlock()

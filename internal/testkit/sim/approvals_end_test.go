@@ -12,7 +12,7 @@ import (
 
 // finally checks that all is well after the faults: each replica creates, waits for an answer of another one, and
 // redeems.
-func (p *approvalsWorld) finally(a *sim.Actor) {
+func (p *approvalsRun) finally(a *sim.Actor) {
 	for i, r := range p.replicas {
 		other := p.replicas[(i+1)%len(p.replicas)]
 		for tries := 0; !p.works(a, r, other, 10+i); tries++ {
@@ -26,7 +26,7 @@ func (p *approvalsWorld) finally(a *sim.Actor) {
 }
 
 // works reports whether an approval at one replica, answered at another, works.
-func (p *approvalsWorld) works(a *sim.Actor, at, other *replica[*approvals.Service], n int) (ok bool) {
+func (p *approvalsRun) works(a *sim.Actor, at, other *replica[*approvals.Service], n int) (ok bool) {
 	r := wanted(n)
 	r.Session = ""
 	var got approvals.Approval

@@ -14,7 +14,7 @@ import (
 
 // ledger is what callers and approvers know of all approvals, by which their invariants are checked.
 type ledger struct {
-	w *sim.World
+	w *sim.Simulation
 
 	mu       sync.Mutex
 	all      map[string]*entry

@@ -24,7 +24,7 @@ const (
 // This holds also where Redis is full for a time, or restarts without its data, and calls run after that.
 func TestApprovals(t *testing.T) {
 	var all approvalsTally
-	check(t, func(w *sim.World) { all.add(playApprovalsOf(w).ledger) })
+	check(t, func(w *sim.Simulation) { all.add(playApprovalsOf(w).ledger) })
 	t.Logf("%+v", all)
 	if manyRuns() && (all.emptied == 0 || all.anew == 0 || all.used < all.runs) {
 		t.Errorf("%+v, want more calls, also after Redis lost its data", all)
@@ -47,16 +47,16 @@ func (n *approvalsTally) add(l *ledger) {
 	n.used, n.anew = n.used+l.used, n.anew+l.anew
 }
 
-// approvalsWorld is a run of callers and approvers at several replicas.
-type approvalsWorld struct {
+// approvalsRun is a run of callers and approvers at several replicas.
+type approvalsRun struct {
 	*cluster[*approvals.Service]
 	ledger *ledger
 }
 
-func playApprovals(w *sim.World) { playApprovalsOf(w) }
+func playApprovals(w *sim.Simulation) { playApprovalsOf(w) }
 
-func playApprovalsOf(w *sim.World) *approvalsWorld {
-	p := &approvalsWorld{ledger: &ledger{w: w, all: map[string]*entry{}}}
+func playApprovalsOf(w *sim.Simulation) *approvalsRun {
+	p := &approvalsRun{ledger: &ledger{w: w, all: map[string]*entry{}}}
 	p.cluster = newCluster(w, 3, func(_ context.Context, s *redisstore.Store, _ string) (
 		*approvals.Service, func(context.Context),
 	) {
@@ -109,7 +109,7 @@ func wanted(n int) *approvals.Request {
 }
 
 // caller makes calls that need an approval.
-func (p *approvalsWorld) caller(a *sim.Actor) {
+func (p *approvalsRun) caller(a *sim.Actor) {
 	for range 6 {
 		n := a.IntN(4)
 		if !p.turn(a, fmt.Sprintf("creates for call %d", n)) {
@@ -143,7 +143,7 @@ func (p *approvalsWorld) caller(a *sim.Actor) {
 }
 
 // wait waits for an answer.
-func (p *approvalsWorld) wait(a *sim.Actor, id string) {
+func (p *approvalsRun) wait(a *sim.Actor, id string) {
 	limit := time.Duration(a.Int64N(int64(4 * time.Second)))
 	r := p.some(a)
 	p.at(a, r, "wait", limit+callLimit, func(ctx context.Context, k *approvals.Service) {
@@ -154,7 +154,7 @@ func (p *approvalsWorld) wait(a *sim.Actor, id string) {
 }
 
 // redeem redeems an approval a few times, sometimes with other arguments, and may give it back.
-func (p *approvalsWorld) redeem(a *sim.Actor, id string, n int) {
+func (p *approvalsRun) redeem(a *sim.Actor, id string, n int) {
 	for left := 1 + a.IntN(4); left > 0; left-- {
 		with := n
 		if a.IntN(4) == 0 {
@@ -190,7 +190,7 @@ func (p *approvalsWorld) redeem(a *sim.Actor, id string, n int) {
 }
 
 // approver answers approvals.
-func (p *approvalsWorld) approver(a *sim.Actor) {
+func (p *approvalsRun) approver(a *sim.Actor) {
 	for range 8 {
 		if !a.TurnWhen(p.ctx, "answers", func() bool { return len(p.up()) > 0 && p.ledger.some() || p.Settling() }) {
 			return
@@ -227,7 +227,7 @@ func (p *approvalsWorld) approver(a *sim.Actor) {
 }
 
 // check compares the last redemptions with what Redis has.
-func (p *approvalsWorld) check() error {
+func (p *approvalsRun) check() error {
 	m := p.redis.Master()
 	return p.ledger.check(func(id, field string) string { return m.HGet("cg:{acme:approvals}:record:"+id, field) })
 }

@@ -14,7 +14,7 @@ const callLimit = 4 * time.Second
 
 // cluster is several replicas with one Redis.
 type cluster[P any] struct {
-	*sim.World
+	*sim.Simulation
 	ctx      context.Context
 	stop     context.CancelFunc
 	redis    *sim.Redis
@@ -22,11 +22,11 @@ type cluster[P any] struct {
 }
 
 // newCluster starts replicas. start makes a replica of a store; name is of this life of it.
-func newCluster[P any](w *sim.World, n int,
+func newCluster[P any](w *sim.Simulation, n int,
 	start func(ctx context.Context, s *redisstore.Store, name string) (part P, run func(context.Context)),
 ) *cluster[P] {
 	ctx, stop := context.WithCancel(context.Background())
-	c := &cluster[P]{World: w, ctx: ctx, stop: stop, redis: w.NewRedis()}
+	c := &cluster[P]{Simulation: w, ctx: ctx, stop: stop, redis: w.NewRedis()}
 	for i := range n {
 		c.replicas = append(c.replicas, newReplica(w, c.redis, fmt.Sprintf("replica%d", i), start))
 	}

@@ -25,7 +25,7 @@ type Wire struct {
 
 // Conn is one end of a virtual connection.
 type Conn struct {
-	w    *World
+	w    *Simulation
 	wire *Wire
 	name string // of the direction from this end to its peer
 	peer *Conn
@@ -259,4 +259,4 @@ func (c *Conn) LocalAddr() net.Addr { return addr("local:1") }
 func (c *Conn) RemoteAddr() net.Addr { return addr("remote:1") }
 
 // cut returns a random number below n.
-func (w *World) cut(n int) int { return w.rnd.IntN(n) }
+func (w *Simulation) cut(n int) int { return w.rnd.IntN(n) }

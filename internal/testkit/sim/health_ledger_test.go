@@ -11,7 +11,7 @@ import (
 
 // healthLedger is what is known of all probes and replicas, by which the invariants are checked.
 type healthLedger struct {
-	p      *healthWorld
+	p      *healthRun
 	bad    map[string]map[string]time.Duration // by backend and replica: the last bad probe
 	late   map[string]time.Duration            // by replica: when it last said that its probes are late
 	probes map[string]int                      // by backend
@@ -33,7 +33,7 @@ func (n *healthTally) add(o healthTally) {
 // oldest is the age of the oldest news that may still arrive: the longest faults of a run may follow each other.
 const oldest = 90 * time.Second
 
-func newHealthLedger(p *healthWorld) *healthLedger {
+func newHealthLedger(p *healthRun) *healthLedger {
 	return &healthLedger{p: p, bad: map[string]map[string]time.Duration{}, late: map[string]time.Duration{},
 		probes: map[string]int{}}
 }

@@ -22,7 +22,7 @@ var (
 
 // healthReplica is a gateway's part in the health of backends. It can die and start again.
 type healthReplica struct {
-	p      *healthWorld
+	p      *healthRun
 	name   string
 	lives  int
 	asked  int           // probes and commands so far, which tells them apart

@@ -20,16 +20,16 @@ import (
 // The runs include all that a replica may conclude alone, and are mostly decided by two.
 func TestHealth(t *testing.T) {
 	var all healthTally
-	check(t, func(w *sim.World) { all.add(playHealthOf(w).ledger.tally) })
+	check(t, func(w *sim.Simulation) { all.add(playHealthOf(w).ledger.tally) })
 	t.Logf("%+v", all)
 	if manyRuns() && (min(all.confirmed, all.alone, all.known, all.late) == 0 || all.late > all.confirmed/10) {
 		t.Errorf("%+v, want some of all, and few of late replicas", all)
 	}
 }
 
-// healthWorld is a run of replicas that share the probing of backends.
-type healthWorld struct {
-	*sim.World
+// healthRun is a run of replicas that share the probing of backends.
+type healthRun struct {
+	*sim.Simulation
 	rng       *rand.Rand // used by the driver's goroutine alone
 	config    health.Config
 	heartbeat time.Duration
@@ -50,10 +50,10 @@ type healthWorld struct {
 	ledger   *healthLedger
 }
 
-func playHealth(w *sim.World) { playHealthOf(w) }
+func playHealth(w *sim.Simulation) { playHealthOf(w) }
 
-func playHealthOf(w *sim.World) *healthWorld {
-	p := newHealthWorld(w)
+func playHealthOf(w *sim.Simulation) *healthRun {
+	p := newHealthRun(w)
 	w.Faults = p.faults
 	for i := range 3 + p.rng.IntN(2) {
 		r := &healthReplica{p: p, name: fmt.Sprint("r", i), ahead: time.Duration(p.rng.Int64N(int64(time.Hour)))}
@@ -78,8 +78,8 @@ func playHealthOf(w *sim.World) *healthWorld {
 	return p
 }
 
-func newHealthWorld(w *sim.World) *healthWorld {
-	p := &healthWorld{World: w, rng: w.Rand("health"), backends: map[string]*simBackend{}}
+func newHealthRun(w *sim.Simulation) *healthRun {
+	p := &healthRun{Simulation: w, rng: w.Rand("health"), backends: map[string]*simBackend{}}
 	p.config = health.Config{Interval: 5 * time.Second, Timeout: time.Second, Jitter: 0.1, Rise: 1 + p.rng.IntN(3),
 		Fall: 1 + p.rng.IntN(3)}
 	p.heartbeat = []time.Duration{2 * time.Second, 4 * time.Second}[p.rng.IntN(2)]
@@ -105,7 +105,7 @@ func newHealthWorld(w *sim.World) *healthWorld {
 }
 
 // bound returns the time after the last fault in which all replicas agree with the truth.
-func (p *healthWorld) bound() time.Duration {
+func (p *healthRun) bound() time.Duration {
 	longer := func(d time.Duration) time.Duration { return d + time.Duration(p.config.Jitter*float64(d)) }
 	const command = 5 * time.Second                                            // that no store answers
 	joined := command + p.heartbeat + p.heartbeat/4                            // each replica knows who lives
@@ -130,7 +130,7 @@ const (
 )
 
 // faults are what may happen now.
-func (p *healthWorld) faults() (all []sim.Event) {
+func (p *healthRun) faults() (all []sim.Event) {
 	for _, r := range p.replicas {
 		all = append(all, r.faults()...)
 	}
@@ -150,7 +150,7 @@ func (p *healthWorld) faults() (all []sim.Event) {
 }
 
 // reload adds a backend to a fleet, or removes it. Each replica hears of that at a time of its own.
-func (p *healthWorld) reload() {
+func (p *healthRun) reload() {
 	const addr = "b9:1"
 	p.fleets = slices.Clone(p.fleets)
 	f := &p.fleets[1]
@@ -167,7 +167,7 @@ func (p *healthWorld) reload() {
 }
 
 // storeFaults are what may happen to the store now.
-func (p *healthWorld) storeFaults() []sim.Event {
+func (p *healthRun) storeFaults() []sim.Event {
 	all := []sim.Event{
 		sim.Fault("the store is emptied", func() { p.store.Wipe(); p.promote = nil }),
 		sim.Fault("the store is silent", func() { p.during(&p.silent) }),
@@ -182,16 +182,16 @@ func (p *healthWorld) storeFaults() []sim.Event {
 }
 
 // during sets a fault for a time.
-func (p *healthWorld) during(fault *bool) {
+func (p *healthRun) during(fault *bool) {
 	*fault = true
 	p.After(p.time(), func() { p.Expect("a fault ends", nil, func() { *fault = false }) })
 }
 
 // time returns the time of a fault.
-func (p *healthWorld) time() time.Duration { return time.Duration(p.rng.Int64N(int64(p.longest))) }
+func (p *healthRun) time() time.Duration { return time.Duration(p.rng.Int64N(int64(p.longest))) }
 
 // heal ends all faults.
-func (p *healthWorld) heal() {
+func (p *healthRun) heal() {
 	p.silent, p.refusing, p.readOnly = false, false, false
 	for _, r := range p.replicas {
 		r.cut, r.blind, r.paused = false, false, false

@@ -19,7 +19,7 @@ import (
 // Every run comes to its end, where the promise is checked.
 func TestKeys(t *testing.T) {
 	runs, ended := 0, 0
-	check(t, func(w *sim.World) {
+	check(t, func(w *sim.Simulation) {
 		runs++
 		if playKeysOf(w).ended {
 			ended++
@@ -41,8 +41,8 @@ type keyring struct {
 	signed *tenant.Signatures
 }
 
-// keysWorld is a run of an operator who creates and revokes keys, and of callers with them.
-type keysWorld struct {
+// keysRun is a run of an operator who creates and revokes keys, and of callers with them.
+type keysRun struct {
 	*cluster[*keyring]
 
 	ended bool // finally is done
@@ -60,10 +60,10 @@ type issued struct {
 	revoked time.Duration // when an operator knew that it is; 0: not yet
 }
 
-func playKeys(w *sim.World) { playKeysOf(w) }
+func playKeys(w *sim.Simulation) { playKeysOf(w) }
 
-func playKeysOf(w *sim.World) *keysWorld {
-	p := &keysWorld{}
+func playKeysOf(w *sim.Simulation) *keysRun {
+	p := &keysRun{}
 	p.cluster = newCluster(w, 3,
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
 			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
@@ -91,7 +91,7 @@ func playKeysOf(w *sim.World) *keysWorld {
 }
 
 // operator creates keys, and revokes each a while later.
-func (p *keysWorld) operator(a *sim.Actor) {
+func (p *keysRun) operator(a *sim.Actor) {
 	for range 3 {
 		k := p.create(a)
 		if k == nil || !a.Pause(p.ctx, time.Second) || !p.revoke(a, k) {
@@ -101,7 +101,7 @@ func (p *keysWorld) operator(a *sim.Actor) {
 }
 
 // create makes a key at one replica, and lets another one sign a URL for it. It returns nil at the end of the run.
-func (p *keysWorld) create(a *sim.Actor) *issued {
+func (p *keysRun) create(a *sim.Actor) *issued {
 	id, secret := tenant.NewCredential()
 	k := &issued{Credentials: tenant.Credentials{Credential: tenant.Credential(id, secret)}, id: id}
 	record := &tenant.Key{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke}
@@ -133,7 +133,7 @@ func (p *keysWorld) create(a *sim.Actor) *issued {
 }
 
 // revoke revokes a key, again and again until a replica confirms it.
-func (p *keysWorld) revoke(a *sim.Actor, k *issued) bool {
+func (p *keysRun) revoke(a *sim.Actor, k *issued) bool {
 	if !p.until(a, "revokes a key", func(ctx context.Context, r *keyring) bool {
 		return r.redis.RevokeKey(ctx, "acme", k.id) == nil
 	}) {
@@ -146,7 +146,7 @@ func (p *keysWorld) revoke(a *sim.Actor, k *issued) bool {
 }
 
 // until does something at one replica or another until it is done. It returns false at the end of the run.
-func (p *keysWorld) until(a *sim.Actor, what string, do func(ctx context.Context, r *keyring) bool) bool {
+func (p *keysRun) until(a *sim.Actor, what string, do func(ctx context.Context, r *keyring) bool) bool {
 	for p.turn(a, what) {
 		done := false
 		p.at(a, p.some(a), what, time.Minute, func(ctx context.Context, r *keyring) { done = do(ctx, r) })
@@ -158,7 +158,7 @@ func (p *keysWorld) until(a *sim.Actor, what string, do func(ctx context.Context
 }
 
 // caller uses keys, and URLs signed for them, at all replicas.
-func (p *keysWorld) caller(a *sim.Actor) {
+func (p *keysRun) caller(a *sim.Actor) {
 	for range 15 {
 		if !p.turn(a, "calls") {
 			return
@@ -174,7 +174,7 @@ func (p *keysWorld) caller(a *sim.Actor) {
 }
 
 // call uses a key and its URL at a replica, and fails the run if either is valid although the replica knows better.
-func (p *keysWorld) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid bool) {
+func (p *keysRun) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid bool) {
 	p.at(a, r, "a call", callLimit, func(ctx context.Context, ring *keyring) {
 		for what, uses := range p.uses(ring, k) {
 			known, failed := p.Now()-ring.stored.Stats().Age, ring.store.Stats().Errors
@@ -196,7 +196,7 @@ func (p *keysWorld) call(a *sim.Actor, r *replica[*keyring], k *issued) (valid b
 }
 
 // uses returns what a caller may do with a key, in a fixed order. Each reports whether it was accepted.
-func (*keysWorld) uses(r *keyring, k *issued) func(yield func(string, func(context.Context) bool) bool) {
+func (*keysRun) uses(r *keyring, k *issued) func(yield func(string, func(context.Context) bool) bool) {
 	accepts := func(s tenant.Authenticator, c tenant.Credentials) func(context.Context) bool {
 		return func(ctx context.Context) bool {
 			_, known, refusal := s.Lookup(c)
@@ -215,14 +215,14 @@ func (*keysWorld) uses(r *keyring, k *issued) func(yield func(string, func(conte
 
 // finally checks the promise: after the faults, a revoked key is invalid at every replica within a second, also where a
 // connection was lost just before.
-func (p *keysWorld) finally(a *sim.Actor) {
+func (p *keysRun) finally(a *sim.Actor) {
 	if p.ended = p.secondAfterRevocation(a); !p.ended {
 		p.Fail("the run ends before its end is checked")
 	}
 }
 
 // secondAfterRevocation returns false if the run ends before the check.
-func (p *keysWorld) secondAfterRevocation(a *sim.Actor) (checked bool) {
+func (p *keysRun) secondAfterRevocation(a *sim.Actor) (checked bool) {
 	if !a.TurnWhen(p.ctx, "begins", func() bool { return len(p.up()) == len(p.replicas) }) {
 		return false
 	}
@@ -260,7 +260,7 @@ func (p *keysWorld) secondAfterRevocation(a *sim.Actor) (checked bool) {
 }
 
 // caughtUp reports whether every replica has had an answer of Redis in the last second.
-func (p *keysWorld) caughtUp() bool {
+func (p *keysRun) caughtUp() bool {
 	for _, r := range p.replicas {
 		if l := r.now(); l == nil || l.part.stored.Stats().Age > withinASecond {
 			return false

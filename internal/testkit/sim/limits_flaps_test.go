@@ -18,7 +18,7 @@ const longestProbe = 2500 * time.Millisecond
 // connections to Redis break again and again, or are so slow that each replica uses its own share most of the time.
 func TestRatesWhileRedisFlaps(t *testing.T) {
 	alone, ended := 0, 0
-	check(t, func(w *sim.World) {
+	check(t, func(w *sim.Simulation) {
 		p := playFlapsOf(w)
 		if len(p.admitted.alone) > 0 {
 			alone++
@@ -32,15 +32,15 @@ func TestRatesWhileRedisFlaps(t *testing.T) {
 	}
 }
 
-func playFlaps(w *sim.World) { playFlapsOf(w) }
+func playFlaps(w *sim.Simulation) { playFlapsOf(w) }
 
 // playFlapsOf plays a run in which connections are cut every two seconds, stay away as long, are slow (120 ± 60 ms), or
 // slow and cut, for all replicas alike.
-func playFlapsOf(w *sim.World) *limitsWorld {
+func playFlapsOf(w *sim.Simulation) *limitsRun {
 	n := int(w.Draw("limit") % 1_000_000)
 	rate := 1 + n%40
 	b := tenant.Bounds{CallsPerSecond: rate, Burst: max(rate/10, 1) + n/64%rate}
-	p := &limitsWorld{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: b}}, rounds: 40}
+	p := &limitsRun{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: b}}, rounds: 40}
 	p.admitted = newAdmissions(w, b)
 	p.admitted.together = true
 	p.cluster = newCluster(w, limitedReplicas, func(_ context.Context, s *redisstore.Store, name string) (
@@ -67,7 +67,7 @@ func playFlapsOf(w *sim.World) *limitsWorld {
 }
 
 // flap delays connections, and cuts them every two seconds. With away Redis cannot be reached for the next two.
-func (p *limitsWorld) flap(late, cut, away bool) {
+func (p *limitsRun) flap(late, cut, away bool) {
 	silent := false
 	each := func(f func(*sim.Site)) {
 		for _, r := range p.replicas {

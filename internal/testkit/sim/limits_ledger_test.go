@@ -19,7 +19,7 @@ type limitsLife = life[*ratelimit.Limiter]
 
 // admissions are the admitted calls of a run, and all by which there may be more of them than the limit.
 type admissions struct {
-	w        *sim.World
+	w        *sim.Simulation
 	bounds   tenant.Bounds
 	together bool // what happens to connections happens to those of all replicas
 	// between the first replica that Redis answers again and the last; they have used their shares
@@ -48,7 +48,7 @@ type loss struct {
 	calls, permits int
 }
 
-func newAdmissions(w *sim.World, b tenant.Bounds) *admissions {
+func newAdmissions(w *sim.Simulation, b tenant.Bounds) *admissions {
 	return &admissions{w: w, bounds: b, lives: map[*limitsLife]bool{}, alone: map[*limitsLife][]time.Duration{},
 		running: map[*limitsLife]int{}}
 }

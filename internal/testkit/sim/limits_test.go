@@ -20,7 +20,7 @@ import (
 // not. All of them come to their ends.
 func TestLimits(t *testing.T) {
 	all := map[string]*limitsTally{}
-	check(t, func(w *sim.World) {
+	check(t, func(w *sim.Simulation) {
 		p := playLimitsOf(w)
 		kind := kindOf(p.settings.Limits.Bounds)
 		if all[kind] == nil {
@@ -46,7 +46,7 @@ type limitsTally struct {
 	ended int // those that checked what holds after the faults
 }
 
-func (n *limitsTally) add(p *limitsWorld) {
+func (n *limitsTally) add(p *limitsRun) {
 	n.runs++
 	if len(p.admitted.alone) > 0 {
 		n.alone++
@@ -67,8 +67,8 @@ const (
 	permitLifetime  = 5 * time.Second
 )
 
-// limitsWorld is a run of callers at several replicas with one limit.
-type limitsWorld struct {
+// limitsRun is a run of callers at several replicas with one limit.
+type limitsRun struct {
 	*cluster[*ratelimit.Limiter]
 	settings *tenant.Settings
 	admitted *admissions
@@ -76,10 +76,10 @@ type limitsWorld struct {
 	rounds   int  // of each caller
 }
 
-func playLimits(w *sim.World) { playLimitsOf(w) }
+func playLimits(w *sim.Simulation) { playLimitsOf(w) }
 
-func playLimitsOf(w *sim.World) *limitsWorld {
-	p := &limitsWorld{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: boundsOf(w)}}, rounds: 12}
+func playLimitsOf(w *sim.Simulation) *limitsRun {
+	p := &limitsRun{settings: &tenant.Settings{ID: "acme", Limits: tenant.Limits{Bounds: boundsOf(w)}}, rounds: 12}
 	p.admitted = newAdmissions(w, p.settings.Limits.Bounds)
 	p.cluster = newCluster(w, limitedReplicas, func(_ context.Context, s *redisstore.Store, name string) (
 		*ratelimit.Limiter, func(context.Context),
@@ -105,7 +105,7 @@ func playLimitsOf(w *sim.World) *limitsWorld {
 }
 
 // boundsOf returns the limit of a run: a rate, a quota, or concurrent calls.
-func boundsOf(w *sim.World) tenant.Bounds {
+func boundsOf(w *sim.Simulation) tenant.Bounds {
 	n := int(w.Draw("limit") % 1_000_000)
 	switch w.Seed % 3 {
 	case 0:
@@ -127,14 +127,14 @@ func kindOf(b tenant.Bounds) string {
 	return "concurrent calls"
 }
 
-func (p *limitsWorld) start() {
+func (p *limitsRun) start() {
 	for i := range callers {
 		p.Go(fmt.Sprintf("caller%d", i), p.caller)
 	}
 }
 
 // caller makes calls: some alone, some in a burst, some that last.
-func (p *limitsWorld) caller(a *sim.Actor) {
+func (p *limitsRun) caller(a *sim.Actor) {
 	for range p.rounds {
 		if !p.turn(a, "calls") {
 			return
@@ -155,7 +155,7 @@ func (p *limitsWorld) caller(a *sim.Actor) {
 }
 
 // call makes a call that takes a time. It returns false if it was not admitted.
-func (p *limitsWorld) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time.Duration) bool {
+func (p *limitsRun) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time.Duration) bool {
 	var permit ratelimit.Permit
 	admitted, waited := p.take(a, l, &permit)
 	if waited > longestWait {
@@ -176,7 +176,7 @@ func (p *limitsWorld) call(a *sim.Actor, l *life[*ratelimit.Limiter], takes time
 
 // take takes what a call needs, and waits as long as that may be there soon. waited leaves out the time until the
 // caller's turn, which is the simulation's.
-func (p *limitsWorld) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *ratelimit.Permit) (taken bool,
+func (p *limitsRun) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *ratelimit.Permit) (taken bool,
 	waited time.Duration,
 ) {
 	for p.ctx.Err() == nil && l.ctx.Err() == nil {
@@ -200,7 +200,7 @@ func (p *limitsWorld) take(a *sim.Actor, l *life[*ratelimit.Limiter], permit *ra
 }
 
 // finally checks that no permit is lost: together the replicas admit as many calls at once as there may be.
-func (p *limitsWorld) finally(a *sim.Actor) {
+func (p *limitsRun) finally(a *sim.Actor) {
 	most := p.settings.Limits.Concurrent
 	if !a.TurnWhen(p.ctx, "begins", func() bool { return len(p.up()) == len(p.replicas) }) {
 		p.Fail("not all replicas are up after the faults")
@@ -229,7 +229,7 @@ func (p *limitsWorld) finally(a *sim.Actor) {
 }
 
 // check compares what runs with the limit.
-func (p *limitsWorld) check() error {
+func (p *limitsRun) check() error {
 	for _, r := range p.replicas {
 		if l := r.now(); l != nil {
 			p.admitted.lives[l] = true

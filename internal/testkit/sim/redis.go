@@ -20,7 +20,7 @@ import (
 // Redis is a virtual Redis: a master, and a replica that has the first of the master's commands. It may fail over,
 // restart without its data, and refuse writes.
 type Redis struct {
-	w    *World
+	w    *Simulation
 	wire *Wire
 
 	mu     sync.Mutex
@@ -47,7 +47,7 @@ type command struct {
 }
 
 // NewRedis starts a Redis.
-func (w *World) NewRedis() *Redis {
+func (w *Simulation) NewRedis() *Redis {
 	r := &Redis{w: w, parts: map[*Conn][]byte{}, grown: make(chan struct{})}
 	r.wire = &Wire{Describe: describe, Arrived: r.arrived}
 	r.master = r.start()

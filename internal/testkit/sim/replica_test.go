@@ -10,10 +10,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/sim"
 )
 
-// replica is a gateway that uses a virtual Redis: a store, and what a world makes of it. It can crash and start again.
+// replica is a gateway that uses a virtual Redis: a store, and what a simulation builds on it. It can crash and
+// start again.
 type replica[P any] struct {
 	name  string
-	w     *sim.World
+	w     *sim.Simulation
 	redis *sim.Redis
 	start func(ctx context.Context, s *redisstore.Store, name string) (part P, run func(context.Context))
 
@@ -32,7 +33,7 @@ type life[P any] struct {
 	ctx  context.Context // ends with it
 }
 
-func newReplica[P any](w *sim.World, r *sim.Redis, name string,
+func newReplica[P any](w *sim.Simulation, r *sim.Redis, name string,
 	start func(ctx context.Context, s *redisstore.Store, name string) (P, func(context.Context))) *replica[P] {
 	n := &replica[P]{name: name, w: w, redis: r, start: start}
 	n.boot()

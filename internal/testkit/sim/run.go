@@ -17,13 +17,13 @@ type Result struct {
 	Err   error    // the broken invariant; nil: none
 }
 
-// Run runs a world once. play lets it happen, and ends all that it has started.
-func Run(t *testing.T, seed uint64, play func(w *World)) (r Result) {
+// Run runs a simulation once. play lets it happen, and ends all that it has started.
+func Run(t *testing.T, seed uint64, play func(w *Simulation)) (r Result) {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, seed)
-	var w *World
+	var w *Simulation
 	check.Bubble(t, func(*testing.T) {
-		w = newWorld(seed)
+		w = newSimulation(seed)
 		play(w)
 		w.actors.Wait()
 		w.flush()
@@ -32,7 +32,7 @@ func Run(t *testing.T, seed uint64, play func(w *World)) (r Result) {
 }
 
 // Stop ends the run: no event waits any more. The caller has ended the contexts of all actors.
-func (w *World) Stop() {
+func (w *Simulation) Stop() {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 //nolint:gochecknoglobals // flags
 var (
-	seeds    = flag.Uint64("seeds", manySeeds, "number of runs of each world")
+	seeds    = flag.Uint64("seeds", manySeeds, "number of runs of each simulation")
 	oneSeed  = flag.Uint64("seed", 0, "only the run of this seed; 0: all")
 	allLines = flag.Bool("lines", false, "show the whole trace of the run of -seed")
 )
@@ -18,8 +18,8 @@ var (
 // manyRuns reports whether there are so many runs that each kind of them is among them.
 func manyRuns() bool { return *oneSeed == 0 && *seeds >= 200 }
 
-// check plays a world for every seed, until one fails.
-func check(t *testing.T, play func(w *sim.World)) {
+// check plays a simulation for every seed, until one fails.
+func check(t *testing.T, play func(w *sim.Simulation)) {
 	t.Helper()
 	first, last := uint64(1), *seeds
 	if *oneSeed > 0 {
@@ -38,9 +38,9 @@ func check(t *testing.T, play func(w *sim.World)) {
 	t.Logf("%d seeds, %d steps", last-first+1, steps)
 }
 
-// TestSameSeedSameTrace: two runs of a seed have the same trace, in every world.
+// TestSameSeedSameTrace: two runs of a seed have the same trace, in every simulation.
 func TestSameSeedSameTrace(t *testing.T) {
-	for name, play := range map[string]func(w *sim.World){
+	for name, play := range map[string]func(w *sim.Simulation){
 		"approvals": playApprovals, "limits": playLimits, "flaps": playFlaps, "keys": playKeys, "health": playHealth,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // Site is a process with virtual sockets, such as a replica.
 type Site struct {
-	w    *World
+	w    *Simulation
 	name string
 
 	mu     sync.Mutex
@@ -24,7 +24,7 @@ type Site struct {
 }
 
 // Site returns a new process.
-func (w *World) Site(name string) *Site { return &Site{w: w, name: name} }
+func (w *Simulation) Site(name string) *Site { return &Site{w: w, name: name} }
 
 // Dial connects to a server, which serve serves on the other end. It waits for its event.
 func (s *Site) Dial(ctx context.Context, server string, wire *Wire, serve func(*Conn)) (net.Conn, error) {

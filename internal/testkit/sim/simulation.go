@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
-// World is one run. Its methods for the driver, which is the goroutine of the test, are Chaos, Settle and Close.
-type World struct {
+// Simulation is one run. Its methods for the driver, which is the goroutine of the test, are Chaos, Settle and Close.
+type Simulation struct {
 	Seed uint64
 	// Faults returns what may go wrong now; nil: nothing.
 	Faults func() []Event
@@ -44,7 +44,7 @@ type World struct {
 	steps  int
 }
 
-// Event is something that happens when the World lets it.
+// Event is something that happens when the Simulation lets it.
 type Event struct {
 	Key   string // what the trace shows
 	order string // decides the order of events with the same key that became possible in the same step
@@ -55,15 +55,14 @@ type Event struct {
 	held  func() bool // it cannot happen now; nil: it can
 }
 
-// Fault returns an event for World.Faults.
+// Fault returns an event for Simulation.Faults.
 func Fault(key string, run func()) Event { return Event{Key: "fault: " + key, run: run} }
 
-// newWorld returns a world for a seed, which also decides how many faults there are, and how slow everything is.
-func newWorld(seed uint64) *World {
-	w := &World{
-		Seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), arrived: make(chan struct{}, 1),
-		stopped: make(chan struct{}),
-		events:  map[*Event]struct{}{},
+// newSimulation returns a simulation for a seed, which also determines the number of faults and the delays.
+func newSimulation(seed uint64) *Simulation {
+	w := &Simulation{
+		Seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), arrived: make(chan struct{}, 1), stopped: make(chan struct{}),
+		events: map[*Event]struct{}{},
 	}
 	w.faults = pick(w.rnd, 0, 0.003, 0.01, 0.03) // an operation is some ten steps
 	w.lag = pick(w.rnd, 0, 0.05, 0.1, 0.3)
@@ -73,18 +72,18 @@ func newWorld(seed uint64) *World {
 func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
 
 // FaultRate changes the share of the steps that are faults, which the seed has decided.
-func (w *World) FaultRate(share float64) { w.faults = share }
+func (w *Simulation) FaultRate(share float64) { w.faults = share }
 
 // Rand returns a source of random numbers for one user, which depends on the seed and the name.
-func (w *World) Rand(name string) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, sumOf(name))) }
+func (w *Simulation) Rand(name string) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, sumOf(name))) }
 
 // Jitter returns a duration below d, which depends on the seed and the time.
-func (w *World) Jitter(d time.Duration) time.Duration {
+func (w *Simulation) Jitter(d time.Duration) time.Duration {
 	return time.Duration(w.Draw(d.String()) % uint64(max(d, 1)))
 }
 
 // Draw returns a random number that depends on the seed, the time and the name.
-func (w *World) Draw(name string) uint64 {
+func (w *Simulation) Draw(name string) uint64 {
 	return sumOf(fmt.Sprint(w.Seed, time.Since(w.began), name))
 }
 
@@ -94,24 +93,24 @@ func sumOf(text string) uint64 {
 }
 
 // Now returns the time since the beginning.
-func (w *World) Now() time.Duration { return time.Since(w.began) }
+func (w *Simulation) Now() time.Duration { return time.Since(w.began) }
 
 // Settling reports whether the faults have ended.
-func (w *World) Settling() bool {
+func (w *Simulation) Settling() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.settling
 }
 
 // Note adds a line to the trace.
-func (w *World) Note(format string, args ...any) {
+func (w *Simulation) Note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
 // Fail records that an invariant is broken. The first one counts.
-func (w *World) Fail(format string, args ...any) {
+func (w *Simulation) Fail(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
@@ -120,7 +119,7 @@ func (w *World) Fail(format string, args ...any) {
 }
 
 // add makes an event possible.
-func (w *World) add(e *Event) {
+func (w *Simulation) add(e *Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -135,7 +134,7 @@ func (w *World) add(e *Event) {
 }
 
 // Always adds an event that can happen again and again, unless held.
-func (w *World) Always(key string, held func() bool, run func()) {
+func (w *Simulation) Always(key string, held func() bool, run func()) {
 	e := &Event{Key: key, held: held}
 	e.run = func() {
 		run()
@@ -146,14 +145,14 @@ func (w *World) Always(key string, held func() bool, run func()) {
 
 // Expect adds an event of a part that has no goroutines, which happens once, when it is not held; nil: it never is.
 // cancel removes it.
-func (w *World) Expect(key string, held func() bool, run func()) (cancel func()) {
+func (w *Simulation) Expect(key string, held func() bool, run func()) (cancel func()) {
 	e := &Event{Key: key, held: held, run: run}
 	w.add(e)
 	return func() { w.remove(e) }
 }
 
 // After calls f after a time, on a goroutine of its own.
-func (w *World) After(d time.Duration, f func()) {
+func (w *Simulation) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		f()
 		w.poke()
@@ -161,7 +160,7 @@ func (w *World) After(d time.Duration, f func()) {
 }
 
 // await waits until an event happens. It returns an error if ctx or the run ends before.
-func (w *World) await(ctx context.Context, e *Event) error {
+func (w *Simulation) await(ctx context.Context, e *Event) error {
 	happened := make(chan struct{})
 	e.run = func() { close(happened) }
 	w.add(e)
@@ -177,18 +176,18 @@ func (w *World) await(ctx context.Context, e *Event) error {
 }
 
 // poke ends the pause of the driver, as something may be possible now.
-func (w *World) poke() {
+func (w *Simulation) poke() {
 	signal.Wake(w.arrived)
 }
 
-func (w *World) remove(e *Event) {
+func (w *Simulation) remove(e *Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.events, e)
 }
 
 // possible returns the events that can happen now, sorted.
-func (w *World) possible() []*Event {
+func (w *Simulation) possible() []*Event {
 	w.mu.Lock()
 	all := make([]*Event, 0, len(w.events))
 	for e := range w.events {
@@ -204,7 +203,7 @@ func (w *World) possible() []*Event {
 }
 
 // Chaos lets a number of steps happen, with faults. It returns early if an invariant breaks or all actors have ended.
-func (w *World) Chaos(steps int) {
+func (w *Simulation) Chaos(steps int) {
 	for range steps {
 		if !w.step() {
 			return
@@ -214,7 +213,7 @@ func (w *World) Chaos(steps int) {
 
 // Settle ends the faults, and lets events happen as soon as they can until all actors have ended. It fails if they have
 // not after a time.
-func (w *World) Settle(limit time.Duration) {
+func (w *Simulation) Settle(limit time.Duration) {
 	w.mu.Lock()
 	w.settling = true
 	w.mu.Unlock()
@@ -227,7 +226,7 @@ func (w *World) Settle(limit time.Duration) {
 }
 
 // Pass lets events happen for a time, without faults.
-func (w *World) Pass(d time.Duration) {
+func (w *Simulation) Pass(d time.Duration) {
 	w.mu.Lock()
 	w.settling = true
 	w.mu.Unlock()
@@ -235,7 +234,7 @@ func (w *World) Pass(d time.Duration) {
 }
 
 // Storm lets events happen for a time, with faults.
-func (w *World) Storm(d time.Duration) {
+func (w *Simulation) Storm(d time.Duration) {
 	w.mu.Lock()
 	w.alive++ // the driver is not done
 	w.mu.Unlock()
@@ -247,7 +246,7 @@ func (w *World) Storm(d time.Duration) {
 }
 
 // step lets one thing happen. It returns false at the end of the run.
-func (w *World) step() bool {
+func (w *Simulation) step() bool {
 	synctest.Wait()
 	w.flush()
 	if w.Check != nil {
@@ -282,28 +281,28 @@ func (w *World) step() bool {
 }
 
 // happen lets an event happen.
-func (w *World) happen(e *Event) {
+func (w *Simulation) happen(e *Event) {
 	w.record(e.Key)
 	w.because(e.cause)
 	e.run()
 }
 
 // because sets the cause of what becomes possible next.
-func (w *World) because(cause string) {
+func (w *Simulation) because(cause string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cause = cause
 }
 
 // reason returns the cause of what becomes possible now.
-func (w *World) reason() string {
+func (w *Simulation) reason() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.cause
 }
 
 // pass lets time pass until something new can happen. While something can happen already, it is a random time.
-func (w *World) pass(late bool) {
+func (w *Simulation) pass(late bool) {
 	w.because("")
 	d := time.Minute
 	if late {
@@ -322,14 +321,14 @@ func (w *World) pass(late bool) {
 }
 
 // record adds a line to the trace.
-func (w *World) record(line string) {
+func (w *Simulation) record(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace = append(w.trace, fmt.Sprintf("%12s  %s", w.Now(), line))
 }
 
 // flush adds the notes of the last step to the trace.
-func (w *World) flush() {
+func (w *Simulation) flush() {
 	w.mu.Lock()
 	notes := w.notes
 	w.notes = nil
