@@ -3,8 +3,8 @@
 //	accept ─► authenticate ─► resolve ─► authorize ─► pick ─► forward ─► access log
 //	 relay       tenant        router     policy     router    relay      telemetry
 //
-//	chain.go         this path, as lists of filters, one for each kind of call; the only place that knows their order, and
-//	                 what the filters remember of a call
+//	chain.go         this path, as lists of filters, one for each kind of call, and the state that the filters keep of
+//	                 a call; the only place that determines their order
 //	list.go          a list and its rows, each bound to what its filter remembers of a call
 //	driver.go        takes calls from the relay along the lists; it alone rejects, answers and assigns upstreams
 //	attempt.go       further attempts of calls that did not start

@@ -14,7 +14,9 @@ import (
 )
 
 // capabilityServices are those of the dialects, by the paths of their health calls.
-var capabilityServices = [...]string{serviceOf(docPath), serviceOf(livePath), serviceOf(legacyPath)} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var capabilityServices = [...]string{serviceOf(docPath), serviceOf(livePath), serviceOf(legacyPath)}
 
 func serviceOf(path string) string {
 	service, _, _ := strings.Cut(path[1:], "/")

@@ -277,5 +277,9 @@ const groupReserve = 4
 
 // groupOverBuffer says that a group holds more than its part.
 func (s *Stream) groupOverBuffer() bool {
-	return s.group != nil && s.group.shards[s.sh.index].held > groupReserve*(s.sh.relay.cfg.Memory.MaxBuffered-s.sh.buffered)
+	if s.group == nil {
+		return false
+	}
+	free := s.sh.relay.cfg.Memory.MaxBuffered - s.sh.buffered
+	return s.group.shards[s.sh.index].held > groupReserve*free
 }

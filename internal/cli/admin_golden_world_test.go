@@ -37,7 +37,8 @@ approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret
 issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]
 tenants:
   - {id: acme, capabilities: ['*'], keys: [$callers], limits: {calls_per_second: 100, burst: 200, concurrent: 50,
-      per_day: 1000000, per_month: 1000000000, each: [{per: user, per_day: 1000}, {capability: weather, tool: echo, concurrent: 4}]}}
+      per_day: 1000000, per_month: 1000000000, each: [{per: user, per_day: 1000},
+      {capability: weather, tool: echo, concurrent: 4}]}}
   - {id: globex, capabilities: [weather], keys: [$globex], limits: {per_month: 5, shadow: true}}
 operators: {keys: [$operators], people: [{issuer: corp, user: bea, roles: [viewer], tenant: acme},
   {issuer: corp, user: bea, roles: [admin], tenant: globex}, {issuer: corp, user: cid, roles: [viewer]},

@@ -58,8 +58,8 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			name := file.Services().Get(i).FullName()
-			if ours := strings.HasPrefix(string(name), "capgate.") ||
-				strings.HasPrefix(string(name), "selu."); ours && public[name] == slices.Contains(operatorsOnly, name) {
+			ours := strings.HasPrefix(string(name), "capgate.") || strings.HasPrefix(string(name), "selu.")
+			if ours && public[name] == slices.Contains(operatorsOnly, name) {
 				t.Errorf("%s: say whether it is at the public port", name)
 			}
 		}
@@ -73,8 +73,7 @@ var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.
 	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.Operators", "capgate.v1.Playground",
 	"capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
-// operation is a request. In its texts, ⟦kind:N⟧ stands for the Nth id of a kind that its
-// maker was given: other ids are given in another deployment.
+// operation is a request. In its texts, ⟦kind:N⟧ is replaced by the Nth id of a kind in a deployment.
 type operation struct {
 	method     protoreflect.MethodDescriptor
 	request    string // JSON
@@ -127,8 +126,8 @@ func (g *generator) next() operation {
 	case 0, 1, 2, 3:
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
 	case 4:
-		m = openparallaxv1.File_openparallax_v1_pipeline_proto.Services().ByName("ClientService").Methods().ByName(
-			"SendMessage")
+		services := openparallaxv1.File_openparallax_v1_pipeline_proto.Services()
+		m = services.ByName("ClientService").Methods().ByName("SendMessage")
 	case 5, 6:
 		m = g.ofKeys([]protoreflect.Name{"CreateKey", "CreateKey", "CreateKey", "ListKeys", "ListKeys", "GetKey",
 			"RotateKey", "RotateKey", "RevokeKey"}[g.random.IntN(9)])
@@ -169,8 +168,8 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 			h.chance = 12 // they would seldom agree
 		}
 		if g.random.IntN(h.chance) == 0 {
-			op.header = append(op.header, h.name, g.word(strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-",
-				"_")))
+			kind := strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-", "_")
+			op.header = append(op.header, h.name, g.word(kind))
 		}
 	}
 	return op

@@ -71,7 +71,8 @@ func (d *demoEngine) greeting(public string) string {
 	}
 	return fmt.Sprintf(`The OpenParallax engine "engine-1", with its agent:
 
-  grpcurl -plaintext -d '{"session_id":"mine","content":"tool: read_file {\"path\":\"a.txt\"}","mode":"NORMAL"}' %[1]s openparallax.v1.ClientService/SendMessage
+  grpcurl -plaintext -d '{"session_id":"mine","content":"tool: read_file {\"path\":\"a.txt\"}","mode":"NORMAL"}' `+
+		`%[1]s openparallax.v1.ClientService/SendMessage
 
   grpcurl -plaintext -d '{"session_id":"mine"}' %[1]s openparallax.v1.ClientService/GetHistory
 

@@ -226,7 +226,8 @@ func TestTLSToCleartext(t *testing.T) {
 	t.Parallel()
 	p, public, _ := serve(t, nil, writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t,
 		call.Doc).Addr)))
-	if _, err := clienttest.HTTP.Get("https://" + public + "/v1/capabilities"); err == nil { //nolint:bodyclose // it fails
+	//nolint:bodyclose // it fails
+	if _, err := clienttest.HTTP.Get("https://" + public + "/v1/capabilities"); err == nil {
 		t.Error("it speaks TLS")
 	}
 	p.stderr.wait(t, p, "a client speaks TLS to the port that speaks cleartext")

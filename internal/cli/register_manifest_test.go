@@ -42,7 +42,8 @@ admin: 127.0.0.1:0
 drain: {delay: 0s, timeout: 20s}
 registration: {allow: [127.0.0.0/8], manifests: true, capabilities: ["gen-*"]}
 %s
-fleets: [{capability: caps, backends: [], validate_arguments: true, enforce_credentials: true, slow_start: 0s, health: {interval: 20s, timeout: 20s}}]
+fleets: [{capability: caps, backends: [], validate_arguments: true, enforce_credentials: true, slow_start: 0s,
+    health: {interval: 20s, timeout: 20s}}]
 `, more))
 }
 

@@ -21,7 +21,7 @@ type Webhook struct {
 	// Required for generic requests; the others are not signed.
 	SecretFile string `yaml:"secret_file" kind:"file"`
 	// Events of requests.
-	Events []string `yaml:"events" enum:"asked,answered,escalated,approved,denied,used,released,expired" unique:"true" default:"[asked]"` //nolint:lll // one tag
+	Events []string `yaml:"events" enum:"asked,answered,escalated,approved,denied,used,released,expired" unique:"true" default:"[asked]"`
 	// environment uses the proxy of HTTPS_PROXY and HTTP_PROXY.
 	Proxy bool `yaml:"proxy" enum:"none,environment" default:"none"`
 }

@@ -15,8 +15,10 @@ func TestDiscoveredTools(t *testing.T) {
 		{"name": "read_file", "description": "Read contents of a file", "recommended_policy": "ask", "since": "1.2",
 		 "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}},
 		{"name": "list", "description": "d", "input_schema": {}, "recommended_policy": "maybe"},
-		{"name": "stop", "description": "d", "input_schema": {}, "recommended_policy": "allow", "terminal_on_success": true},
-		{"name": "ask", "description": "d", "input_schema": {}, "recommended_policy": null, "requires_confirmation": true}
+		{"name": "stop", "description": "d", "input_schema": {}, "recommended_policy": "allow",
+		 "terminal_on_success": true},
+		{"name": "ask", "description": "d", "input_schema": {}, "recommended_policy": null,
+		 "requires_confirmation": true}
 	]`))
 	check.Must(t, err)
 	var got []string

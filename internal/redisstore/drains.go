@@ -17,7 +17,7 @@ import (
 //
 //	{drains}:backends  hash     none  "capability addr" → start of the drain, and ms when a replica reported it last;
 //	                                  deleted an hour after that
-//	{drains}:calls     hash     none  replica → ms of its report, and its calls at drained backends; deleted after 15 s
+//	{drains}:calls     hash     none  replica → ms of its report, its calls at drained backends; deleted after 15 s
 //	{drains}:ended     sorted   none  fields whose drain ended in the last hour, by ms: a replica that missed the end
 //	                                  does not restore them
 //	{drains}:by        hash     none  "capability addr" → start of the drain, and the name of the operator

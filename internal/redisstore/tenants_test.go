@@ -247,7 +247,8 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	good := func() map[string]string {
 		return map[string]string{
-			"tenant": "acme", "uid": "u", "hash": "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7",
+			"tenant": "acme", "uid": "u",
+			"hash":   "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7",
 			"scopes": "invoke,read", "asserts": "user",
 			"created": "1", "updated": "1", "version": "1", "disabled": "false", "capabilities": "weather gen-*",
 			"limits":  `{"messages":1}`,

@@ -1,6 +1,6 @@
 // Package catalog holds the tools of each capability, and what is declared about them.
 //
-//	manifests, fleets ──► Replace ─┐                     ┌──► Tool, DependsOnTool, Schema, Credentials: a policy.Source
+//	manifests, fleets ──► Replace ─┐                     ┌──► Tool, DependsOnTool, Schema, …: a policy.Source
 //	                               ▼                     │
 //	discovery tools ──► Discoverer ► Catalog ──► snapshot ┼──► Describe, Tools: for lists
 //	                               ▲                     │

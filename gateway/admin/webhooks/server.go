@@ -64,7 +64,8 @@ func (s *server) ListDeadLetters(ctx context.Context,
 		l := &found[i]
 		resp.Dead = append(resp.Dead, &capgatepb.DeadLetter{Id: l.ID, Destination: l.Destination,
 			Type: "approval." + string(l.Kind), Tenant: l.Tenant, Approval: l.Approval, Time: timestamppb.New(l.At),
-			Died: timestamppb.New(l.Died), Attempts: int32(l.Attempts), Error: l.Reason}) //nolint:gosec // a small number
+			Died: timestamppb.New(l.Died), Error: l.Reason,
+			Attempts: int32(l.Attempts)}) //nolint:gosec // a small number
 	}
 	if len(found) == size {
 		resp.NextPageToken = strconv.Itoa(int(skip) + size)

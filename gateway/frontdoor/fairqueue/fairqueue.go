@@ -74,7 +74,9 @@ type waiter struct {
 }
 
 // waiters are those that no queue has any more.
-var waiters = sync.Pool{New: func() any { return &waiter{admitted: make(chan struct{}, 1)} }} //nolint:gochecknoglobals // memory, shared by all queues
+//
+//nolint:gochecknoglobals // memory, shared by all queues
+var waiters = sync.Pool{New: func() any { return &waiter{admitted: make(chan struct{}, 1)} }}
 
 // New returns a Queue in which maxWaiting requests of one tenant may wait. The caller has to close it.
 func New(most int) (*Queue, error) {

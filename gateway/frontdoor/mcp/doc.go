@@ -16,8 +16,8 @@
 //	invoke.go    the call of the capability, at once or piece by piece
 //	direct.go    calls that the SDK does not see; write.go writes their responses
 //	metadata.go  what a request says of its call, in headers and _meta, which meta.go reads
-//	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls as
-//	             tasks
+//	approval.go  calls that a person has to approve; elicit.go the forms in which their callers do; task.go such calls
+//	             as tasks
 //	session.go   ids of sessions, which hold what a client has declared, and how they are sealed
 //	cancel.go    requests that notifications/cancelled ends; oauth.go the metadata of issuers
 //	progress.go  progress notifications of calls

@@ -52,7 +52,8 @@ type directCall struct {
 	response         relay.Response
 }
 
-var directCalls = sync.Pool{New: func() any { return new(directCall) }} //nolint:gochecknoglobals // memory, shared by all calls
+//nolint:gochecknoglobals // memory, shared by all calls
+var directCalls = sync.Pool{New: func() any { return new(directCall) }}
 
 // direct serves a request, if it is an ordinary one of the two routes.
 func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {

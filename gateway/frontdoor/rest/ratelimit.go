@@ -9,7 +9,9 @@ import (
 )
 
 // windows are the times that limits are for, in seconds, where they are always the same.
-var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"}
 
 // tellLimit writes the headers of the limit that rejected a call: those of
 // draft-ietf-httpapi-ratelimit-headers-10, and the three older X-RateLimit headers.

@@ -32,7 +32,8 @@ func routesOf(mux *runtime.ServeMux) map[string]bool {
 			route := reflect.New(routes.Index(i).Type()).Elem()
 			route.Set(reflect.NewAt(routes.Index(i).Type(), unsafe.Pointer(routes.Index(i).UnsafeAddr())).Elem())
 			field := route.FieldByName("pat")
-			pattern := reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Interface().(runtime.Pattern)
+			readable := reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
+			pattern := readable.Interface().(runtime.Pattern)
 			path := variable.ReplaceAllStringFunc(pattern.String(), func(v string) string {
 				return strings.ReplaceAll(variable.ReplaceAllString(v, "{$1}"), ".", "_")
 			})

@@ -9,5 +9,7 @@
 //	handshakes.go  how many TLS handshakes use a processor at once
 //	mismatch.go    clients that speak TLS or cleartext where the port does not
 //	memory.go      the bytes of a connection, charged to an Account
-//	http1.go       connections over HTTP/1.1; headers.go: the bytes of their headers; age.go: which response is the last
+//	http1.go       connections over HTTP/1.1
+//	headers.go     the bytes of their headers
+//	age.go         which of their responses is the last
 package accept

@@ -150,8 +150,8 @@ func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) (file st
 		return "", err
 	}
 	if failed := response.GetErrorResponse(); failed != nil {
-		return "", &refused{codes.Code(failed.GetErrorCode()), //nolint:gosec // an unknown code is one that is not NotFound
-			": " + upstream.Clip(failed.GetErrorMessage(), maxText)}
+		code := codes.Code(failed.GetErrorCode()) //nolint:gosec // an unknown code is one that is not NotFound
+		return "", &refused{code, ": " + upstream.Clip(failed.GetErrorMessage(), maxText)}
 	}
 	for i, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		name := nameIn(text)
