@@ -11,8 +11,8 @@
 //	            └── timers fire ── the bubble's clock ◄────────────────────────────┴───┘
 //
 // A run is a bubble of testing/synctest. Each effect that one goroutine has on another through a socket, and each step
-// of an actor, is an event that waits for the Simulation. The Simulation lets one happen, waits until all goroutines are
-// blocked, checks the invariants, and picks the next. Time passes only if the Simulation lets it.
+// of an actor, is an event that waits for the Simulation. The Simulation lets one happen, waits until all goroutines
+// are blocked, checks the invariants, and picks the next. Time passes only if the Simulation lets it.
 //
 // # What makes a run repeatable
 //
@@ -28,6 +28,6 @@
 // forgets what the replica did not have. It may refuse writes, and restart without its data.
 //
 // The simulations are in the tests. That of health has no goroutines or sockets: the simulation gives a state machine,
-// health.Replica, what it asks for, as events of Simulation.Expect. `make simulate SEEDS=10000` runs many seeds; a failure
-// prints its seed, the end of its trace and the command that repeats it.
+// health.Replica, what it asks for, as events of Simulation.Expect. `make simulate SEEDS=10000` runs many seeds; a
+// failure prints its seed, the end of its trace and the command that repeats it.
 package sim

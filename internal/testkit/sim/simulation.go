@@ -61,8 +61,9 @@ func Fault(key string, run func()) Event { return Event{Key: "fault: " + key, ru
 // newSimulation returns a simulation for a seed, which also determines the number of faults and the delays.
 func newSimulation(seed uint64) *Simulation {
 	w := &Simulation{
-		Seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), arrived: make(chan struct{}, 1), stopped: make(chan struct{}),
-		events: map[*Event]struct{}{},
+		Seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), began: time.Now(), arrived: make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+		events:  map[*Event]struct{}{},
 	}
 	w.faults = pick(w.rnd, 0, 0.003, 0.01, 0.03) // an operation is some ten steps
 	w.lag = pick(w.rnd, 0, 0.05, 0.1, 0.3)
