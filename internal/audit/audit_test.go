@@ -15,16 +15,17 @@ import (
 
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-func aCall(i int) *audit.Call {
-	return &audit.Call{
+func aCall(i int) *telemetry.Record {
+	return &telemetry.Record{
 		Call: &call.Call{Tenant: "acme", User: "ann", Agent: "bot", Key: "k1", Method: call.Invoke,
 			Capability: "weather", Tool: fmt.Sprint("tool-", i), Path: "/p?secret", Session: "hidden"},
-		Client: "192.0.2.1", Request: "r1", Trace: [16]byte{15: 1}, Decided: true, Verdict: call.Ask,
-		Level: call.ByUser, Approval: "a1",
-		Code: "OK", Outcome: "success", Started: time.Unix(1_900_000_000, 0), Took: 1500 * time.Microsecond,
+		Client: "192.0.2.1", RequestID: "r1", Trace: telemetry.TraceID{15: 1},
+		Decision: telemetry.Decision{Made: true, Verdict: call.Ask, Level: call.ByUser, Approval: "a1"},
+		Outcome:  telemetry.Succeeded, Started: time.Unix(1_900_000_000, 0), Ended: 1500 * time.Microsecond,
 	}
 }
 
@@ -81,8 +82,8 @@ func TestRecords(t *testing.T) {
 	l := open(t, audit.Config{Path: path, Replica: "gw-1", Version: "v1",
 		Now: func() time.Time { return time.Unix(1_900_000_000, 0) }})
 	l.RecordCall(aCall(1), false)
-	l.RecordCall(&audit.Call{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other,
-		Path: "/s/M?token=hunter2", User: strings.Repeat("ü", 200)}, Code: "OK", Gateway: true}, false)
+	l.RecordCall(&telemetry.Record{Call: &call.Call{Tenant: "a\"\\\x00\xff\u2028", Method: call.Other,
+		Path: "/s/M?token=hunter2", User: strings.Repeat("ü", 200)}, Gateway: true}, false)
 	l.RecordChange(&audit.Change{Actor: "operator", What: "rule.set", Tenant: "acme",
 		Targets: []audit.Target{{"tool", "t"}, {"user", ""}}})
 	l.Close()
@@ -326,8 +327,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) { // not parallel: AllocsPerRun 
 	l := open(t, audit.Config{Path: filepath.Join(t.TempDir(), "audit.log"), Required: true})
 	c := aCall(1)
 	for range 4000 { // until the buffers have grown
-		l.Reserve()
-		l.RecordCall(c, true)
+		l.RecordCall(c, l.Reserve())
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		if l.Reserve() {
@@ -345,7 +345,7 @@ func FuzzWord(f *testing.F) {
 		var out bytes.Buffer
 		l, err := audit.Open(audit.Config{Out: &out})
 		check.Must(t, err)
-		l.RecordCall(&audit.Call{Call: &call.Call{User: user, Tool: tool, Path: tool}, Request: user}, false)
+		l.RecordCall(&telemetry.Record{Call: &call.Call{User: user, Tool: tool, Path: tool}, RequestID: user}, false)
 		l.Close()
 		if s := verify(t, out.Bytes(), nil); s.Records != 2 || out.Len() > 8<<10 {
 			t.Errorf("%+v of %q", s, out.String())
@@ -361,9 +361,8 @@ func BenchmarkCall(b *testing.B) {
 	l, err := audit.Open(audit.Config{Path: filepath.Join(b.TempDir(), "audit.log"), Queue: 1 << 20})
 	check.Must(b, err)
 	defer l.Close()
-	c := aCall(1)
 	b.ReportAllocs()
-	for b.Loop() {
+	for c := aCall(1); b.Loop(); {
 		l.RecordCall(c, false)
 	}
 	b.ReportMetric(float64(l.Stats().Lost[audit.QueueFull]), "lost")

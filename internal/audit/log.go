@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // Config configures a Log. Without Path and Out nothing is written, and Changed is all that changes are for.
@@ -143,10 +144,10 @@ func (l *Log) Release() {
 	}
 }
 
-// RecordCall records a call that has ended; admitted: Reserve was called for it. It does not retain c.
-func (l *Log) RecordCall(c *Call, admitted bool) {
+// RecordCall records a call that has ended; admitted: Reserve was called for it. It does not retain rec.
+func (l *Log) RecordCall(rec *telemetry.Record, admitted bool) {
 	var scratch [2048]byte // built outside of the lock, on the stack
-	l.queue(c.append(scratch[:0]), admitted && l.cfg.Required)
+	l.queue(appendCall(scratch[:0], rec), admitted && l.cfg.Required)
 }
 
 // Written reports whether records are written. Otherwise only RecordChange has an effect.

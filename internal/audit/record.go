@@ -6,28 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/telemetry"
 )
-
-// Call is a call that has ended.
-type Call struct {
-	*call.Call
-	Client   string       // client address; "": unknown
-	Request  string       // the caller's request id
-	Trace    [16]byte     // of W3C trace context; zero: none
-	Gateway  bool         // made by the gateway itself
-	Decided  bool         // it was authorized, with
-	Verdict  call.Verdict // this verdict
-	Level    call.Level   // at this level
-	Approval string       // id of the approval that it used, or that it lacks
-	Code     string       // of gRPC
-	Reason   string       // of the gateway's rejection; "": none
-	Failure  string       // of the relay; "": none
-	Outcome  string       // the tool's outcome
-	Replayed bool         // a repeated call with an idempotency key that got the stored response
-	Started  time.Time
-	Took     time.Duration
-}
 
 // Change is an action of a person or a program other than a call.
 type Change struct {
@@ -97,28 +77,20 @@ func (b line) flag(name string, is bool) line {
 
 func (b line) end() []byte { return append(b, '}', '\n') }
 
-func (c *Call) append(b []byte) []byte {
-	l := begin(b, "call", c.Started.Add(c.Took))
-	l = l.str("tenant", c.Tenant).str("user", c.User).str("agent", c.Agent).str("key", c.Key).str("client",
-		c.Client).flag("gateway", c.Gateway)
-	l = l.str("method", c.Method.String())
-	if c.Method == call.Other {
-		l = l.str("path", call.WithoutQuery(c.Path))
+// appendCall appends the record of a call.
+func appendCall(b []byte, rec *telemetry.Record) []byte {
+	s := rec.Summary()
+	l := begin(b, "call", rec.Started.Add(rec.Ended))
+	l = l.str("tenant", s.Tenant).str("user", s.User).str("agent", s.Agent).str("key", s.Key)
+	l = l.str("client", rec.Client).flag("gateway", rec.Gateway).str("method", s.Method).str("path", s.Path)
+	l = l.str("capability", s.Capability).str("tool", s.Tool).str("request_id", s.RequestID)
+	if !rec.Trace.IsZero() {
+		l = hex.AppendEncode(append(l, `,"trace_id":"`...), rec.Trace[:])
+		l = append(l, '"')
 	}
-	l = l.str("capability", c.Capability).str("tool", c.Tool).str("request_id", c.Request)
-	if c.Trace != [16]byte{} {
-		var text [32]byte
-		hex.Encode(text[:], c.Trace[:])
-		l = append(l, `,"trace_id":"`...)
-		l = append(append(l, text[:]...), '"')
-	}
-	if c.Decided {
-		l = l.str("decision", c.Verdict.String()).str("level", c.Level.String())
-	}
-	l = l.str("approval", c.Approval).str("code", c.Code).str("reason", c.Reason)
-	l = l.str("failure", c.Failure).str("outcome", c.Outcome).flag("replayed", c.Replayed).number("duration_us",
-		c.Took.Microseconds())
-	return l.end()
+	l = l.str("decision", s.Verdict).str("level", s.Level).str("approval", s.Approval).str("code", s.Code)
+	l = l.str("reason", s.Reason).str("failure", s.Failure).str("outcome", s.Outcome).flag("replayed", rec.Replayed)
+	return l.number("duration_us", rec.Ended.Microseconds()).end()
 }
 
 func (c *Change) append(b []byte, at time.Time) []byte {

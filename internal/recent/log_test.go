@@ -277,3 +277,38 @@ func BenchmarkRecord(b *testing.B) {
 		})
 	}
 }
+
+// TestACallHasEveryText: each text of a call is kept up to its bound, and is stored under its name.
+func TestACallHasEveryText(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 200)
+	l := recent.New(recent.Config{Keep: 1, Replica: "a"})
+	l.Record(&telemetry.Record{
+		Call: &call.Call{Tenant: long, User: long, Agent: long, Key: long, Capability: long, Tool: long, Path: long,
+			Method: call.DownloadOutputArtifact, Dialect: call.Legacy},
+		Client: long, Listener: long, Backend: long, Attempts: 2, Code: 9, Outcome: telemetry.CutOff, Reason: long,
+		Failure: long, Shadowed: long, ShedBy: long, RequestID: long, BytesIn: 1, BytesOut: 2,
+		Trace: telemetry.TraceID{1}, Started: time.Unix(1_900_000_000, 0), Ended: time.Second, Traced: true, Replayed: true,
+		Decision: telemetry.Decision{Made: true, Level: call.ByUserAgent, Verdict: call.Allow, Differs: true,
+			Candidate: call.Allow, Approval: long},
+	})
+	calls, _ := l.Calls(t.Context())
+	text, err := json.Marshal(&calls[0])
+	check.Must(t, err)
+	var got map[string]any
+	check.Must(t, json.Unmarshal(text, &got))
+	x := strings.Repeat("x", 128)
+	for name, want := range map[string]any{"i": got["i"], "t": "2030-03-17T17:46:41Z", "r": "a", "q": x, "l": x,
+		"o": x, "u": x, "a": x, "k": x, "c": x, "n": x, "m": "DownloadOutputArtifact", "d": "legacy",
+		"x": "FAILED_PRECONDITION", "w": x, "f": x, "y": "incomplete", "e": 1e9, "b": x, "h": 2.0, "bi": 1.0, "bo": 2.0,
+		"tr": "01000000000000000000000000000000", "ts": true, "v": "allow", "vl": "user+agent", "vc": "allow", "p": x,
+		"s": x, "z": true} {
+		if got[name] != want {
+			t.Errorf("%s: %v; want %v", name, got[name], want)
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("unknown: %v", got)
+	}
+}

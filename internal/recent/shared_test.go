@@ -18,12 +18,14 @@ import (
 func TestWhatOthersWriteIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 1000)
-	c := recent.Call{ID: "1", Code: "OK", Ended: time.Now(), Tool: long, User: long, Trace: long}
+	ok := telemetry.Summary{Code: "OK"}
+	c := recent.Call{ID: "1", Ended: time.Now(), Trace: long,
+		Summary: telemetry.Summary{Code: "OK", Tool: long, User: long}}
 	if !c.Bound() || len(c.Tool)+len(c.User)+len(c.Trace) > 3*128 {
 		t.Errorf("%d bytes of a tool, %d of a user", len(c.Tool), len(c.User))
 	}
-	for _, c := range []recent.Call{{Code: "OK", Ended: time.Now()}, {ID: "1", Ended: time.Now()},
-		{ID: "1", Code: "OK"}} {
+	for _, c := range []recent.Call{{Summary: ok, Ended: time.Now()}, {ID: "1", Ended: time.Now()},
+		{ID: "1", Summary: ok}} {
 		if c.Bound() {
 			t.Errorf("%+v is a call", c)
 		}
@@ -186,7 +188,7 @@ func (f *feed) Watch(ctx context.Context, told func([]recent.Call), connected fu
 func TestAWatchResumes(t *testing.T) {
 	t.Parallel()
 	call := func(id, tenant string, at int64) recent.Call {
-		return recent.Call{ID: id, Tenant: tenant, Ended: time.Unix(at, 0)}
+		return recent.Call{ID: id, Summary: telemetry.Summary{Tenant: tenant}, Ended: time.Unix(at, 0)}
 	}
 	f := &feed{calls: []recent.Call{call("1", "acme", 1), call("2", "globex", 2), call("3", "acme", 3)},
 		watch: make(chan feedOf, 1)}

@@ -207,8 +207,8 @@ func TestRecentIsBounded(t *testing.T) {
 		ctx, s := t.Context(), open()
 		l, p := newRecent(t, s, "a", 50), s.Probe()
 		l.Record(ended("acme", "one", 0))
-		long, err := json.Marshal(recent.Call{ID: "x-1", Code: "OK", Ended: time.Now(),
-			Tool: strings.Repeat("é", 64<<10)})
+		long, err := json.Marshal(recent.Call{ID: "x-1", Ended: time.Now(),
+			Summary: telemetry.Summary{Code: "OK", Tool: strings.Repeat("é", 64<<10)}})
 		check.Must(t, err)
 		if err := p.Do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			return r.HSet(ctx, p.KeyOf("recent", "calls"), "x-1", long, "x-2", "{", "x-3", "{}").Err()
@@ -278,8 +278,8 @@ func TestRecentBatchesAreCheap(t *testing.T) {
 	for round := range 3 { // the last one finds a full list
 		b := &recent.Batch{}
 		for i := range calls {
-			b.Calls = append(b.Calls, recent.Call{ID: fmt.Sprintf("%d-%d", round, i), Tenant: "acme", Code: "OK",
-				Ended: time.Now()})
+			b.Calls = append(b.Calls, recent.Call{ID: fmt.Sprintf("%d-%d", round, i), Ended: time.Now(),
+				Summary: telemetry.Summary{Tenant: "acme", Code: "OK"}})
 		}
 		b.Calls = append(b.Calls, b.Calls[0]) // once alone
 		check.Must(t, r.Publish(t.Context(), b, 2*calls))

@@ -53,7 +53,7 @@ func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
 // count adds a finished call.
 func (c *CapabilityMetrics) count(rec *Record) {
 	took := max(0, rec.Ended-rec.Held) // a person's time is not the capability's
-	code, bucket := clampCode(rec.Code), bucketOf(took)
+	code, bucket := KnownCode(rec.Code), bucketOf(took)
 	row := c.series(rec.Call.Method, code)
 	cell := &row[int(rec.Shard)&(len(row)-1)]
 	cell.outcomes[min(rec.Outcome, numOutcomes-1)].Add(1)

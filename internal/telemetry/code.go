@@ -8,8 +8,8 @@ const numCodes = 17
 // codeUnknown is google.rpc.Code UNKNOWN. gRPC clients treat unknown codes as this one.
 const codeUnknown = 2
 
-// clampCode maps an unknown code of a backend to UNKNOWN.
-func clampCode(code uint32) uint32 {
+// KnownCode returns a code, or UNKNOWN for one that a backend invented.
+func KnownCode(code uint32) uint32 {
 	if code >= numCodes {
 		return codeUnknown
 	}
@@ -24,7 +24,7 @@ var codeNames = [numCodes]string{
 }
 
 // CodeName returns the google.rpc.Code name of a code. A code that a backend invented is UNKNOWN.
-func CodeName(code uint32) string { return codeNames[clampCode(code)] }
+func CodeName(code uint32) string { return codeNames[KnownCode(code)] }
 
 // brokenCodes are the codes that indicate a problem of a backend or the gateway, one bit each: UNKNOWN,
 // DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE and DATA_LOSS.
@@ -34,7 +34,7 @@ const brokenCodes = 1<<2 | 1<<4 | 1<<13 | 1<<14 | 1<<15
 // that indicates a problem of a backend or the gateway, or a truncated response. Results that depend on the
 // caller (a cancellation, an unknown name, a refusal) and errors of a tool are INFO, as success is.
 func levelOf(rec *Record) slog.Level {
-	if rec.Outcome == CutOff || 1<<clampCode(rec.Code)&brokenCodes != 0 {
+	if rec.Outcome == CutOff || 1<<KnownCode(rec.Code)&brokenCodes != 0 {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
-
-	"github.com/capgate/capgate/internal/call"
 )
 
 // lineFormat appends the parts of a log line as slog.JSONHandler or, if true, as slog.TextHandler would. It
@@ -18,40 +16,31 @@ const text lineFormat = true
 // appendRecord appends the line of a call. Attributes without a value are left out;
 // method, code, bytes and duration are always there.
 func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte {
-	w := lineFormat(l.cfg.Text)
+	w, s := lineFormat(l.cfg.Text), rec.Summary()
 	b = w.begin(b, l.clock.at(rec.Started.Add(rec.Ended)), level)
-	c := rec.Call
-	b = w.word(b, `,"method":`, c.Method.String())
-	if c.Method == call.Other {
-		b = w.str(b, `,"path":`, call.WithoutQuery(c.Path))
-	}
+	b = w.word(b, `,"method":`, s.Method)
+	b = w.str(b, `,"path":`, s.Path)
 	b = w.str(b, `,"protocol":`, rec.Protocol.String())
-	if c.Dialect != call.Auto {
-		b = w.word(b, `,"dialect":`, c.Dialect.String())
-	}
-	b = w.str(b, `,"capability":`, c.Capability)
-	b = w.str(b, `,"tool":`, c.Tool)
-	b = w.str(b, `,"backend":`, rec.Backend)
-	b = w.word(b, `,"code":`, codeNames[clampCode(rec.Code)])
-	if o := min(rec.Outcome, numOutcomes-1); o != NoOutcome {
-		b = w.word(b, `,"outcome":`, outcomeNames[o])
-	}
-	if rec.Decision.Made {
-		b = w.word(b, `,"policy":`, rec.Decision.Verdict.String())
-		b = w.word(b, `,"policy_level":`, rec.Decision.Level.String())
-		if rec.Decision.Differs {
-			b = w.word(b, `,"policy_candidate":`, rec.Decision.Candidate.String())
-		}
+	b = w.str(b, `,"dialect":`, s.Dialect)
+	b = w.str(b, `,"capability":`, s.Capability)
+	b = w.str(b, `,"tool":`, s.Tool)
+	b = w.str(b, `,"backend":`, s.Backend)
+	b = w.word(b, `,"code":`, s.Code)
+	b = w.str(b, `,"outcome":`, s.Outcome)
+	if s.Verdict != "" {
+		b = w.word(b, `,"policy":`, s.Verdict)
+		b = w.word(b, `,"policy_level":`, s.Level)
+		b = w.str(b, `,"policy_candidate":`, s.Candidate)
 		b = strconv.AppendBool(w.key(b, `,"policy_cached":`), rec.Decision.Cached)
-		b = w.str(b, `,"approval":`, rec.Decision.Approval)
+		b = w.str(b, `,"approval":`, s.Approval)
 	}
 	if rec.Replayed {
 		b = strconv.AppendBool(w.key(b, `,"replayed":`), true)
 	}
-	b = w.str(b, `,"reason":`, rec.Reason)
+	b = w.str(b, `,"reason":`, s.Reason)
 	b = w.str(b, `,"shed_by":`, rec.ShedBy)
-	b = w.str(b, `,"limit_shadow":`, rec.Shadowed)
-	b = w.str(b, `,"failure":`, rec.Failure)
+	b = w.str(b, `,"limit_shadow":`, s.Shadowed)
+	b = w.str(b, `,"failure":`, s.Failure)
 	b = w.num(b, `,"bytes_in":`, rec.BytesIn)
 	b = w.num(b, `,"bytes_out":`, rec.BytesOut)
 	b = w.millis(b, `,"duration_ms":`, rec.Ended)
@@ -62,12 +51,12 @@ func (l *AccessLog) appendRecord(b []byte, rec *Record, level slog.Level) []byte
 		b = w.millis(b, `,"first_byte_ms":`, rec.FirstByte)
 	}
 	b = w.str(b, `,"client":`, rec.Client)
-	b = w.str(b, `,"listener":`, rec.Listener)
-	b = w.str(b, `,"tenant":`, c.Tenant)
-	b = w.str(b, `,"key":`, c.Key)
-	b = w.str(b, `,"user":`, c.User)
-	b = w.str(b, `,"agent":`, c.Agent)
-	b = w.str(b, `,"request_id":`, rec.RequestID)
+	b = w.str(b, `,"listener":`, s.Listener)
+	b = w.str(b, `,"tenant":`, s.Tenant)
+	b = w.str(b, `,"key":`, s.Key)
+	b = w.str(b, `,"user":`, s.User)
+	b = w.str(b, `,"agent":`, s.Agent)
+	b = w.str(b, `,"request_id":`, s.RequestID)
 	b = w.trace(b, `,"trace_id":`, rec.Trace)
 	return w.end(b)
 }

@@ -22,7 +22,7 @@ var outcomeNames = [numOutcomes]string{"", "success", "tool_error", "incomplete"
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Record is one finished call for metrics and the access log.
+// Record is one finished call. Its Summary is what logs, lists and traces say of it.
 type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
@@ -55,6 +55,7 @@ type Record struct {
 	Quiet     bool          // counted, but not logged
 	Page      bool          // request of a page for people, such as the inbox of someone who is signed out; no call
 	Replayed  bool          // repeated with its idempotency key, and got the first call's response
+	Gateway   bool          // made by the gateway itself
 	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
 }
 

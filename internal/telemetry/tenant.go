@@ -67,7 +67,7 @@ func (t *TenantMetrics) count(rec *Record) {
 		return
 	}
 	c := t.cell(rec.Shard)
-	c.codes[clampCode(rec.Code)].Add(1)
+	c.codes[KnownCode(rec.Code)].Add(1)
 	c.bytesIn.Add(rec.BytesIn)
 	c.bytesOut.Add(rec.BytesOut)
 	if rec.Shed {

@@ -40,7 +40,7 @@ func (f Filter) Done(c *filter.Call, _ *filter.Stateless, r *filter.Result) {
 // Record records a call, or a request that was rejected before it became a call. reserved is true if its audit record
 // is reserved.
 func (f Filter) Record(rec *telemetry.Record, reserved bool) {
-	rec.Quiet = rec.Shed && f.cfg.Quiet(rec.Started)
+	rec.Quiet, rec.Gateway = rec.Shed && f.cfg.Quiet(rec.Started), f.cfg.Gateway
 	f.cfg.Recorder.Record(rec)
 	if f.cfg.Recent != nil && !f.cfg.Gateway && !rec.Page {
 		f.cfg.Recent.Record(rec)
@@ -48,13 +48,7 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	switch log := f.cfg.Audit; {
 	case log == nil:
 	case !rec.Quiet:
-		log.RecordCall(&audit.Call{
-			Call: rec.Call, Client: rec.Client, Request: rec.RequestID, Trace: rec.Trace, Gateway: f.cfg.Gateway,
-			Decided: rec.Decision.Made, Verdict: rec.Decision.Verdict, Level: rec.Decision.Level,
-			Approval: rec.Decision.Approval,
-			Code:     telemetry.CodeName(rec.Code), Reason: rec.Reason, Failure: rec.Failure,
-			Outcome: rec.Outcome.String(), Replayed: rec.Replayed, Started: rec.Started, Took: rec.Ended,
-		}, reserved)
+		log.RecordCall(rec, reserved)
 	case reserved:
 		log.Release()
 	}

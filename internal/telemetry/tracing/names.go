@@ -3,6 +3,8 @@ package tracing
 import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+
+	"github.com/capgate/capgate/internal/telemetry"
 )
 
 // schemaURL is the version of OpenTelemetry's semantic conventions, which define the names other than capgate's.
@@ -71,15 +73,7 @@ const (
 	firstByteEvent = "first_byte"
 )
 
-// codeNames are gRPC's codes, as in rpc.response.status_code and error.type.
-var codeNames = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
-	"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
-	"OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-}
-
 const (
-	codeUnknown       = 2
 	codeUnimplemented = 12
 	codeUnavailable   = 14
 )
@@ -90,12 +84,10 @@ const serverErrors = 1<<2 | 1<<4 | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
 // ended returns the attributes and the status of a span for a gRPC code.
 func ended(code uint32, errors uint32) ([]attribute.KeyValue, codes.Code) {
-	if code >= uint32(len(codeNames)) {
-		code = codeUnknown
-	}
-	attrs := []attribute.KeyValue{rpcStatus.String(codeNames[code])}
-	if 1<<code&errors == 0 {
+	name := telemetry.CodeName(code)
+	attrs := []attribute.KeyValue{rpcStatus.String(name)}
+	if 1<<telemetry.KnownCode(code)&errors == 0 {
 		return attrs, codes.Unset
 	}
-	return append(attrs, errorType.String(codeNames[code])), codes.Error
+	return append(attrs, errorType.String(name)), codes.Error
 }

@@ -200,18 +200,17 @@ func (s *Span) End(rec *telemetry.Record) {
 			attrs = append(attrs, key.String(plain(value)))
 		}
 	}
-	add(capgateTenant, c.Tenant)
-	add(capgateCapability, c.Capability)
-	add(capgateOutcome, rec.Outcome.String())
-	add(capgateReason, rec.Reason)
-	add(capgateFailure, rec.Failure)
-	if rec.Decision.Made {
-		add(capgatePolicy, rec.Decision.Verdict.String())
-	}
+	summary := rec.Summary()
+	add(capgateTenant, summary.Tenant)
+	add(capgateCapability, summary.Capability)
+	add(capgateOutcome, summary.Outcome)
+	add(capgateReason, summary.Reason)
+	add(capgateFailure, summary.Failure)
+	add(capgatePolicy, summary.Verdict)
 	if c.Method == call.Invoke || c.Method == call.StreamInvoke {
 		attrs = append(attrs, executeTool)
-		add(toolName, c.Tool)
-		add(agentID, c.Agent)
+		add(toolName, summary.Tool)
+		add(agentID, summary.Agent)
 	}
 	s.server.SetAttributes(attrs...)
 	if status == codes.Error {
