@@ -15,14 +15,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// refused answers a request with a refusal.
+// refused responds to a request with a refusal.
 func refused(w http.ResponseWriter, r *http.Request, refusal *call.Refusal) {
 	w.Header().Set("Cache-Control", "no-store")
 	problem.Write(w, r, problem.Of(status.Err(refusal)))
 }
 
-// failed returns a function that answers a request with the error of a method. An error without details is not from a
-// service: the request could not be parsed. The services are by their paths.
+// failed returns a function that responds to a request with the error of a method. An error without details is not
+// from a service: the request could not be parsed. services maps paths to services.
 func failed(services map[string]*Service) runtime.ErrorHandlerFunc {
 	return func(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request,
 		err error) {
@@ -36,8 +36,8 @@ func failed(services map[string]*Service) runtime.ErrorHandlerFunc {
 	}
 }
 
-// unrouted answers a request that matches a pattern of http.ServeMux and no route, such as that of an unknown custom
-// method.
+// unrouted responds to a request that matches a pattern of http.ServeMux and no route, such as that of an unknown
+// custom method.
 func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter,
 	r *http.Request, code int) {
 	switch refusal := guard.Unrouted(ctx); {
@@ -50,7 +50,7 @@ func unrouted(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w
 	}
 }
 
-// unreadable returns the refusal of a request that grpc-gateway cannot read, by its error. own may be nil.
+// unreadable returns the refusal of a request that grpc-gateway cannot parse, by its error. own may be nil.
 func unreadable(why string, own func(parameter string) *call.Refusal) *call.Refusal {
 	parameter, query := problem.Parameter(why)
 	if own != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/restjson"
 )
 
-// marshaler is the JSON of the services.
+// marshaler is the JSON codec of the services.
 type marshaler struct{ runtime.JSONPb }
 
 func newMarshaler() *marshaler {
@@ -26,7 +26,7 @@ func (m *marshaler) Marshal(v any) ([]byte, error) {
 	return m.JSONPb.Marshal(v)
 }
 
-// NewDecoder implements runtime.Marshaler. A body is one value, with nothing after it.
+// NewDecoder implements runtime.Marshaler. A body must be a single JSON value.
 func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	d := m.JSONPb.NewDecoder(r)
 	return runtime.DecoderFunc(func(v any) error {

@@ -9,11 +9,11 @@ import (
 // jsonRoute is a JSON route of a service.
 type jsonRoute struct {
 	verb     string
-	segments []string // of its path, as google.api.http has them
-	streams  bool     // it has no HEAD
+	segments []string // of its path, as in google.api.http
+	streams  bool     // has no HEAD
 }
 
-// match reports whether the route takes a path, and how many of its parts are no variable.
+// match reports whether the route accepts a path, and the number of its fixed segments.
 func (r *jsonRoute) match(path []string) (fixed int, matches bool) {
 	if len(path) != len(r.segments) {
 		return 0, false
@@ -22,7 +22,7 @@ func (r *jsonRoute) match(path []string) (fixed int, matches bool) {
 		end := strings.LastIndexByte(segment, '}') + 1
 		switch {
 		case end == 0 && segment != path[i], path[i] == "":
-			if i > 0 || segment != path[i] { // a path begins with a slash
+			if i > 0 || segment != path[i] { // a path starts with a slash
 				return 0, false
 			}
 		case end == 0:
@@ -37,9 +37,9 @@ func (r *jsonRoute) match(path []string) (fixed int, matches bool) {
 	return fixed, true
 }
 
-// methodsOf returns the methods of a path, for the header Allow; nil means it is the path of no JSON route. Routes
-// with a variable that takes more than that of another route do not count: /v1/approvals/{approval_id} takes
-// /v1/approvals/ID:approve, too.
+// methodsOf returns the HTTP methods of a path, for the Allow header; nil means no JSON route has the path. The most
+// specific routes count: /v1/approvals/{approval_id} also accepts /v1/approvals/ID:approve, whose own route takes
+// precedence.
 func (s *Services) methodsOf(path string) (methods []string) {
 	segments, most := strings.Split(path, "/"), -1
 	for i := range s.routes {

@@ -22,27 +22,26 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// maxRequest is the default bound of a request, in bytes.
+// maxRequest is the default size limit of a request, in bytes.
 const maxRequest = 16 << 10
 
-// Service is one gRPC service of the admin API. The annotations of its methods name its JSON routes.
+// Service is a gRPC service of the admin API. The annotations of its methods define its JSON routes.
 type Service struct {
 	GRPC func(grpc.ServiceRegistrar)
 	JSON func(context.Context, *runtime.ServeMux) error
-	// Serve has the JSON of methods that are streams, by their full names.
+	// Serve holds the JSON handlers of streaming methods, by their full names.
 	Serve map[string]runtime.HandlerFunc
-	Body  int            // bound of the bodies of its JSON routes, in bytes; default 16 KiB
-	Large map[string]int // additional bytes of a method's request, before JSON escapes them, by the full name
-	// Unreadable returns the refusal of a parameter of the query or, for "", of a body that cannot be read; nil means
-	// the standard one. Optional.
+	Body  int            // size limit of the bodies of its JSON routes, in bytes; default 16 KiB
+	Large map[string]int // by full name: additional bytes of a method's request, before JSON escapes them
+	// Unreadable returns the refusal of an invalid query parameter or, for "", of an invalid body. It is optional; nil
+	// means the standard refusal.
 	Unreadable func(parameter string) *call.Refusal
-	NoStore    bool // the responses of its JSON routes must not be stored, because they have secrets
-	// Fault returns the refusal for an error that is neither a refusal nor a status. Optional.
+	NoStore    bool // responses of its JSON routes contain secrets and must not be stored
+	// Fault returns the refusal for an error that is neither a refusal nor a status; optional.
 	Fault func(error) *call.Refusal
 }
 
-// NewService returns a service whose functions are the generated ones of an implementation. Its methods return
-// refusals.
+// NewService returns the service of an implementation with its generated functions. Its methods return refusals.
 func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	handle func(context.Context, *runtime.ServeMux, S) error) Service {
 	return Service{
@@ -51,8 +50,7 @@ func NewService[S any](of S, register func(grpc.ServiceRegistrar, S),
 	}
 }
 
-// serviceOf returns the service of a JSON request, by the path of its method; an empty one if the mux has not found
-// one.
+// serviceOf returns the service of a JSON request by the path of its method, or an empty one if no route was found.
 func serviceOf(ctx context.Context, services map[string]*Service) *Service {
 	method, _ := runtime.RPCMethod(ctx)
 	if s := services[path.Dir(method)]; s != nil {
@@ -61,7 +59,7 @@ func serviceOf(ctx context.Context, services map[string]*Service) *Service {
 	return new(Service)
 }
 
-// setHeaders sets the headers of responses of the service's JSON routes.
+// setHeaders sets the response headers of the service's JSON routes.
 func (s *Service) setHeaders(head http.Header) {
 	if s.NoStore {
 		head.Set("X-Content-Type-Options", "nosniff")
@@ -72,7 +70,7 @@ func (s *Service) setHeaders(head http.Header) {
 // register adds the service to a server.
 func (s *Service) register(g *grpc.Server) { s.GRPC(status.Registrar(g, s.Fault)) }
 
-// Services are gRPC services with their JSON routes.
+// Services is a set of gRPC services with their JSON routes.
 type Services struct {
 	grpc     *grpc.Server
 	patterns map[string]http.Handler
@@ -117,7 +115,7 @@ func NewServices(all ...Service) (*Services, error) {
 			return nil, fmt.Errorf("register JSON routes: %w", err)
 		}
 		for route, method := range methods {
-			if serve, ok := service.Serve[method]; ok { // later handlers precede
+			if serve, ok := service.Serve[method]; ok { // later handlers take precedence
 				verb, template, _ := strings.Cut(route, " ")
 				if err := mux.HandlePath(verb, template, withoutHEAD(serve)); err != nil {
 					return nil, fmt.Errorf("register %s: %w", route, err)
@@ -149,7 +147,7 @@ func NewServices(all ...Service) (*Services, error) {
 
 type headKey struct{}
 
-// asGET serves HEAD as the GET that it asks about, whose body the server leaves out.
+// asGET serves HEAD as GET; the server omits the body.
 func asGET(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
@@ -160,7 +158,7 @@ func asGET(next http.Handler) http.Handler {
 	})
 }
 
-// withoutHEAD refuses the HEAD of a stream, which would begin it.
+// withoutHEAD rejects HEAD for a stream, which would start it.
 func withoutHEAD(serve runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if r.Context().Value(headKey{}) != nil {
@@ -172,8 +170,8 @@ func withoutHEAD(serve runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// patternOf returns the pattern of http.ServeMux for a JSON route. Segments with variables match anything, as ServeMux
-// cannot tell custom methods apart, which follow a colon.
+// patternOf returns the http.ServeMux pattern of a JSON route. Segments with variables match anything, because
+// ServeMux cannot distinguish custom methods, which follow a colon.
 func patternOf(route string) string {
 	segments := strings.Split(route, "/")
 	for i, s := range segments {

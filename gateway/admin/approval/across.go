@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// tenantsAtOnce is how many tenants one step of a search includes.
+	// tenantsAtOnce is the number of tenants per step of a search.
 	tenantsAtOnce = 1000
-	// longestID is more than the length of any approval's id, in bytes.
+	// longestID exceeds the length of any approval's id, in bytes.
 	longestID = 64
 )
 
@@ -45,7 +45,7 @@ func (s *server) list(ctx context.Context, v *caller, f approvals.Filter, after 
 	return all.Page(ctx, after, size)
 }
 
-// tenantsOf returns a page of the tenants that a caller of several sees, sorted, as Roster.Page does.
+// tenantsOf returns a sorted page of the tenants that a caller of several tenants sees, as Roster.Page does.
 func (s *server) tenantsOf(ctx context.Context, v *caller, after string, most int) ([]string, string, error) {
 	if v.only == nil {
 		return s.Tenants.Page(ctx, after, most)

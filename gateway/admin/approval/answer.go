@@ -86,8 +86,8 @@ func (s *server) answer(ctx context.Context, req answering,
 	return p, nil
 }
 
-// record writes an answer to the log and the audit log. The answer of one of several people leaves the approval
-// pending. by is the approval whose answer covers this one; empty means it was answered itself.
+// record writes an answer to the log and the audit log. If several people must answer, the approval may still be
+// pending. by is the approval whose answer covers this one; empty means that it was answered itself.
 func (s *server) record(ctx context.Context, a *approvals.Approval, answer *approvals.Answer, by string) {
 	state := a.State.String()
 	if a.State == approvals.Pending {

@@ -13,19 +13,19 @@ import (
 // caller is an operator or an authenticated caller, with its permissions.
 type caller struct {
 	tenant  string
-	all     bool                        // it may see several tenants, and tenant is ""
-	only    []string                    // these several; nil means all
-	granted *tenant.Identity            // which capabilities it sees; nil means all
-	of      map[string]*tenant.Settings // those of a tenant among several; without an entry, all
-	user    string                      // whose approvals it lists; empty means those of all users
-	answers bool                        // it may answer, and sees those of all users by their ids
-	rules   bool                        // it may set a rule with an answer
-	// whose roles answers and rules follow, by tenant; nil means they are the same for all
+	all     bool                        // it may see several tenants, and tenant is empty
+	only    []string                    // the tenants that it sees, if all is true; nil means all
+	granted *tenant.Identity            // limits the visible capabilities; nil means all
+	of      map[string]*tenant.Settings // visible capabilities by tenant; a tenant without an entry has all
+	user    string                      // lists only approvals of this user; empty means all users
+	answers bool                        // may answer, and sees approvals of all users by their ids
+	rules   bool                        // may set a rule with an answer
+	// as holds the roles for answers and rules by tenant; nil means they do not depend on the tenant.
 	as    *operator.Identity
 	by    string // the authenticated name of the approver; empty means unknown
 	who   approvals.Approver
-	keyID string // of the API key that it has; empty means none
-	// identity is what the gateway authenticated at the public port; nil means an operator
+	keyID string // its API key; empty means none
+	// identity is the identity authenticated at the public port; nil means an operator.
 	identity *tenant.Identity
 }
 
@@ -41,7 +41,7 @@ func (v *caller) capability(tenant, name string) bool {
 	return v.granted.Sees(name) && v.of[tenant].Sees(name)
 }
 
-// at narrows a caller of several tenants to one.
+// at narrows a caller of several tenants to one tenant.
 func (v *caller) at(tenant string) {
 	if v.tenant, v.all = tenant, false; v.as != nil {
 		roles := v.as.In(tenant)
@@ -49,12 +49,12 @@ func (v *caller) at(tenant string) {
 	}
 }
 
-// lists reports whether an approval is in a caller's lists and events.
+// lists reports whether the lists and events of a caller contain an approval.
 func (v *caller) lists(a *approvals.Approval) bool {
 	return v.sees(a) && (v.user == "" || a.User == v.user)
 }
 
-// ofOperators makes the callers of the admin API.
+// ofOperators returns a function that returns the caller of an admin API request.
 func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, error) {
 	return func(ctx context.Context, name string) (caller, error) {
 		v := caller{answers: true, rules: true}
@@ -87,7 +87,7 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, 
 	}
 }
 
-// ofCallers makes the callers of the public port: those of requests that were authenticated.
+// ofCallers returns a function that returns the caller of a request at the public port.
 func ofCallers(keyName func(id string) string) func(context.Context, string) (caller, error) {
 	if keyName == nil {
 		keyName = func(string) string { return "" }
@@ -117,7 +117,7 @@ func ofCallers(keyName func(id string) string) func(context.Context, string) (ca
 	}
 }
 
-// among makes a caller that of several tenants.
+// among makes a caller see several tenants.
 func (v *caller) among(several *tenant.Approver) {
 	v.tenant, v.all, v.granted, v.as = "", true, nil, &operator.Identity{Roles: rolesOf(several.All)}
 	v.of = map[string]*tenant.Settings{}
@@ -132,7 +132,7 @@ func (v *caller) among(several *tenant.Approver) {
 	v.rules = v.as.Any().Include(operator.Admin) // until the tenant is known
 }
 
-// rolesOf returns the roles that permit what scopes permit at the public port.
+// rolesOf returns the roles that correspond to scopes at the public port.
 func rolesOf(scopes tenant.Scopes) (roles operator.Roles) {
 	if scopes.Any(tenant.Approve) {
 		roles |= operator.Approve
@@ -143,7 +143,7 @@ func rolesOf(scopes tenant.Scopes) (roles operator.Roles) {
 	return roles
 }
 
-// callerOf returns the caller that a credential authenticates, whose key has a name or not.
+// callerOf returns the caller for an identity. keyName is the name of its key, or empty.
 func callerOf(who *tenant.Identity, keyName string) caller {
 	granted := who
 	if who.Settings == nil && who.At == nil {
@@ -161,7 +161,7 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 	}
 	if who.Person != nil {
 		v.who.Issuer = who.Person.Issuer
-		if v.answers { // a person who approves, not an application that speaks for one of its users
+		if v.answers { // a person who approves, not an application that acts for its users
 			v.user = ""
 		}
 	}

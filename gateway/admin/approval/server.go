@@ -25,10 +25,10 @@ const (
 	maxComment = 1024 // bytes
 )
 
-// pages bounds the pages of approvals.
+// pages sets the page sizes of lists of approvals.
 var pages = paging.Bounds{Standard: 50, Most: 100, Reason: "APPROVAL_INVALID"}
 
-// Approvals stores the approvals. Its errors are *call.Refusal and those of package approvals.
+// Approvals stores approvals. Its errors are *call.Refusal and those of package approvals.
 type Approvals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
 	List(ctx context.Context, tenant string, f approvals.Filter, after string, most int) (page []approvals.Approval,
@@ -40,30 +40,31 @@ type Approvals interface {
 	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
 
-// Across finds approvals among many tenants. Its errors mean that the store does not respond.
+// Across searches approvals of many tenants. An error means that the store does not respond.
 type Across interface {
-	FilterTenants(ctx context.Context, tenants []string) ([]string, error) // tenants with approvals
-	// the tenant of an approval; empty means none
+	FilterTenants(ctx context.Context, tenants []string) ([]string, error) // returns the tenants that have approvals
+	// TenantOf returns the tenant of an approval; empty means unknown.
 	TenantOf(ctx context.Context, id string, tenants []string) (string, error)
 }
 
-// Config has the dependencies of a Service. All but Audit, Tenants and Across are required.
+// Config configures a Service. All fields but Audit, Tenants and Across are required.
 type Config struct {
 	Approvals Approvals
-	Tenants   *tenant.Roster // nil means there is only tenant.Default
+	Tenants   *tenant.Roster // nil means only tenant.Default exists
 	Across    Across         // required with Tenants
 	Log       *slog.Logger   // log of answers
-	Audit     *audit.Log     // audit log of answers; nil means none
+	Audit     *audit.Log     // optional
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
-	// checks the credential of a caller at the public port; nil means watches outlast their credentials.
+	// checks the credential of a caller at the public port. If nil, watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
-	KeyName    func(id string) string // the name of an API key of a tenant, from memory; nil means none has one
-	// Key returns an API key of a tenant, which may be nil, or why it is not known. A nil Key knows no key.
+	KeyName    func(id string) string // returns the name of a tenant's API key from memory; optional
+	// Key returns an API key of a tenant, nil if it does not exist, or the refusal if the store is unavailable. If Key
+	// is nil, no key is known.
 	Key func(ctx context.Context, id string) (*tenant.Key, *call.Refusal)
 }
 
-// Service is capgate.v1.Approvals at both ports.
+// Service implements capgate.v1.Approvals at both ports.
 type Service struct {
 	operators, callers *server
 	leave              context.CancelFunc
@@ -88,19 +89,19 @@ func (s *Service) Operators() admin.Service {
 	return service
 }
 
-// Register adds the service of the public port.
+// Register adds the service for the public port.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
 	capgatepb.RegisterApprovalsServer(status.Registrar(g, nil), s.callers)
 }
 
-// Leave ends all watches, because the gateway is about to stop.
+// Leave ends all watches before the gateway stops.
 func (s *Service) Leave() { s.leave() }
 
-// server is the service at one port.
+// server implements the service at one port.
 type server struct {
 	capgatepb.UnimplementedApprovalsServer
 	Config
-	// returns the caller of a request that names this tenant
+	// see returns the caller of a request for a tenant.
 	see      func(ctx context.Context, tenant string) (caller, error)
 	watchers *watch.Slots // by tenant
 }
@@ -191,7 +192,7 @@ func (s *server) caller(ctx context.Context, req interface{ GetTenant() string }
 	return v, err
 }
 
-// trace adds the origin of a caller's API key, by which approvers are counted.
+// trace adds the origin of a caller's API key, which counts as one approver.
 func (s *server) trace(ctx context.Context, v *caller) error {
 	if v.keyID == "" || s.Key == nil {
 		return nil
@@ -200,7 +201,7 @@ func (s *server) trace(ctx context.Context, v *caller) error {
 	if refusal != nil {
 		return refusal
 	}
-	if k != nil { // nil means a key of operators, or one that was deleted meanwhile
+	if k != nil { // nil for a key of operators, or a key that was deleted meanwhile
 		v.who.Names = append(v.who.Names, tenant.KeyCredential(k.Line()))
 		v.who.Makers, v.who.Created = k.Makers, k.Created
 	}

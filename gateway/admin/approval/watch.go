@@ -10,7 +10,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxWatchers bounds the concurrent watches at a port, of all tenants. Each polls Redis now and then.
+// maxWatchers is the maximum number of concurrent watches at a port, of all tenants. Each polls Redis.
 const maxWatchers = 256
 
 // WatchApprovals implements capgatepb.ApprovalsServer.
@@ -48,8 +48,8 @@ func (s *server) feed(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	return status.Err(err)
 }
 
-// follow returns a context that ends with the credential of a caller at the public port. Package guard follows those of
-// operators.
+// follow returns a context that ends with the credential of a caller at the public port. Package guard does the same
+// for operators.
 func (s *server) follow(ctx context.Context, v *caller) (context.Context, context.CancelFunc) {
 	if v.identity == nil || s.Follow == nil {
 		return context.WithCancel(ctx)

@@ -1,2 +1,2 @@
-// Package auditlog is capgate.v1.AuditLog: the last changes by operators at all replicas.
+// Package auditlog implements capgate.v1.AuditLog: recent changes by operators at all replicas.
 package auditlog

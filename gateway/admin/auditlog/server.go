@@ -19,7 +19,7 @@ const (
 	invalid = "AUDIT_INVALID"
 )
 
-// pages bounds the pages of changes.
+// pages sets the page sizes of lists of changes.
 var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: invalid}
 
 // New returns the service.
@@ -28,7 +28,7 @@ func New(log *recent.Log) admin.Service {
 		capgatepb.RegisterAuditLogHandlerServer)
 }
 
-// server is capgate.v1.AuditLog.
+// server implements capgate.v1.AuditLog.
 type server struct {
 	capgatepb.UnimplementedAuditLogServer
 	log *recent.Log
@@ -69,5 +69,5 @@ func message(c *recent.Change) *capgatepb.Change {
 	return m
 }
 
-// position orders changes, the newest last.
+// position returns the sort key of a change, in increasing order of time.
 func position(c *recent.Change) string { return fmt.Sprintf("%020d %s", c.At.UnixNano(), c.ID) }

@@ -1,2 +1,2 @@
-// Package calls is capgate.v1.Calls: the last calls of all replicas, as a list and as they end.
+// Package calls implements capgate.v1.Calls: the recent calls of all replicas, as a list and as a stream.
 package calls

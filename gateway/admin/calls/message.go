@@ -29,5 +29,5 @@ func (s *Service) message(c *recent.Call) *capgatepb.RecentCall {
 	return m
 }
 
-// position orders calls, the newest last.
+// position returns the sort key of a call, in increasing order of time.
 func position(c *recent.Call) string { return fmt.Sprintf("%020d %s", c.Ended.UnixNano(), c.ID) }

@@ -21,20 +21,20 @@ const (
 	invalid = "CALLS_INVALID"
 )
 
-// pages bounds the pages of calls.
+// pages sets the page sizes of lists of calls.
 var pages = paging.Bounds{Standard: 100, Most: 500, Reason: invalid}
 
-// Config has the dependencies of a Service. All but Link are required.
+// Config configures a Service. All fields but Link are required.
 type Config struct {
 	Recent *recent.Log
-	Link   func(trace string) string // where people see a trace; nil means nowhere
+	Link   func(trace string) string // returns the URL of a trace; optional
 }
 
-// Service is capgate.v1.Calls.
+// Service implements capgate.v1.Calls.
 type Service struct {
 	capgatepb.UnimplementedCallsServer
 	Config
-	watchers *watch.Slots // by the tenants that are watched
+	watchers *watch.Slots // by watched tenant
 	leave    context.CancelFunc
 }
 
@@ -44,7 +44,7 @@ func New(cfg Config) *Service {
 	return &Service{Config: cfg, watchers: watch.NewSlots(leaving, "call watchers", maxWatchers), leave: leave}
 }
 
-// Leave ends all watches, because the gateway is about to stop.
+// Leave ends all watches before the gateway stops.
 func (s *Service) Leave() { s.leave() }
 
 // Operators returns the service of the admin API.
@@ -55,7 +55,7 @@ func (s *Service) Operators() admin.Service {
 	return service
 }
 
-// request has the filters that a list and a watch share.
+// request has the common filters of a list and a watch.
 type request interface {
 	GetTenant() string
 	GetUser() string
@@ -71,7 +71,7 @@ type request interface {
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "CALLS_OFF",
 	Message: "no calls are kept: the configuration has calls.keep 0"}
 
-// filter parses the filters of a request, and applies the operator's tenant. The error is a *call.Refusal.
+// filter parses the filters of a request, and restricts them to the operator's tenant. The error is a *call.Refusal.
 func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err error) {
 	if !s.Recent.On() {
 		return f, refusedOff

@@ -16,7 +16,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxWatchers bounds the concurrent watches of a replica, of all tenants.
+// maxWatchers is the maximum number of concurrent watches of a replica, of all tenants.
 const maxWatchers = 128
 
 // WatchCalls implements capgatepb.CallsServer.
@@ -26,7 +26,7 @@ func (s *Service) WatchCalls(req *capgatepb.WatchCallsRequest, stream capgatepb.
 	return s.feed(stream.Context(), req, sender.Send)
 }
 
-// feed tells of the calls that a request selects, until ctx ends or tell fails.
+// feed sends the calls that match a request, until ctx ends or tell fails.
 func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 	tell func(*capgatepb.WatchCallsResponse) error) error {
 	f, err := s.filter(ctx, req)
@@ -44,10 +44,10 @@ func (s *Service) feed(ctx context.Context, req *capgatepb.WatchCallsRequest,
 	}))
 }
 
-// serveEvents returns the watch as server-sent events.
+// serveEvents serves the watch as server-sent events.
 func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := new(capgatepb.WatchCallsRequest)
-	// every parameter is a text, so none is invalid
+	// every parameter is a string, so none is invalid
 	_ = runtime.PopulateQueryParameters(req, r.URL.Query(), utilities.NewDoubleArray(nil))
 	req.LastEventId = rest.LastEventID(r)
 	rest.ServeEvents(w, r, rest.EventsConfig{},

@@ -38,7 +38,7 @@ func (s *server) UndrainBackend(ctx context.Context,
 	return &capgatepb.UndrainBackendResponse{Backend: b}, err
 }
 
-// set begins or ends the drain of a backend.
+// set starts or ends the drain of a backend.
 func (s *server) set(ctx context.Context, addr, capability string, drained, force bool) (*capgatepb.BackendState,
 	error) {
 	fleets := s.having(addr, capability)
@@ -78,7 +78,7 @@ func (s *server) set(ctx context.Context, addr, capability string, drained, forc
 	return after, nil
 }
 
-// having returns the fleets with a backend, or only that of a capability.
+// having returns the fleets that have a backend, limited to a capability if it is not empty.
 func (s *server) having(addr, capability string) []*router.Fleet {
 	var fleets []*router.Fleet
 	for _, f := range s.Router.Table().Fleets() {

@@ -17,13 +17,13 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// maxNamedFleets bounds the fleets that an error names.
+// maxNamedFleets is the maximum number of fleets in an error.
 const maxNamedFleets = 20
 
 // MaxPage is the maximum number of fleets on a page.
 const MaxPage = 1000
 
-// pages bounds the pages of fleets.
+// pages sets the page sizes of lists of fleets.
 var pages = paging.Bounds{Standard: 100, Most: MaxPage}
 
 // ListFleets implements capgatepb.FleetsServer.
@@ -86,5 +86,5 @@ func (s *server) fleet(f *router.Fleet) *capgatepb.Fleet {
 	return fleet
 }
 
-// seconds returns a time without fractions of a second.
+// seconds returns a time truncated to seconds.
 func seconds(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t.Truncate(time.Second)) }

@@ -12,28 +12,28 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxBody bounds the body of a drain, in bytes.
+// maxBody is the maximum body of a drain request, in bytes.
 const maxBody = 4 << 10
 
-// Drains stores the drained backends for all replicas.
+// Drains stores drained backends for all replicas.
 type Drains interface {
 	Set(ctx context.Context, keys []drains.Key, drained bool, by string) (shared bool, err error)
 	Remaining(drains.Key) drains.Remaining
 }
 
-// Config has the dependencies of the service. Only Source, ProbedBy and Audit may be nil.
+// Config configures the service. All fields but Source, ProbedBy and Audit are required.
 type Config struct {
 	Router  *router.Router
 	Drains  Drains
 	Gateway func() *capgatepb.RespondingReplica
-	Source  func(capability, addr string) string // source of a backend: config, dns or registration
-	// ProbedBy returns the replica that probes a backend. The router does not learn of a change of that alone.
-	// Default: the replica that the router knows.
+	Source  func(capability, addr string) string // returns the source of a backend: config, dns or registration
+	// ProbedBy returns the replica that probes a backend. By default it is the one that the router knows, which may be
+	// outdated.
 	ProbedBy func(capability, addr string) string
-	Audit    *audit.Log // of drains; nil means none
+	Audit    *audit.Log // optional
 }
 
-// server is capgate.v1.Fleets.
+// server implements capgate.v1.Fleets.
 type server struct {
 	capgatepb.UnimplementedFleetsServer
 	Config

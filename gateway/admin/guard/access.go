@@ -13,31 +13,31 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Access is what a route or a method demands of an operator.
+// Access is the access requirement of a route or a method.
 type Access struct {
-	Role operator.Roles // least role; 0 means the route is open, and asks nobody
+	Role operator.Roles // minimum role; 0 means open, without a credential
 	All  bool           // the roles must be for all tenants, because the route names none
-	// Closed is a parameter of the query with which an open route needs the role viewer for all tenants.
+	// Closed is a query parameter with which an open route requires the role viewer for all tenants.
 	Closed string
-	// Metrics: the route is open if Config.OpenMetrics is true.
+	// Metrics opens the route if Config.OpenMetrics is true.
 	Metrics bool
-	// Page: browsers get the route before the sign-in, too. It is a page that is the same for everybody, and whose
-	// script knows the part of the address behind #, to which the sign-in then leads back.
+	// Page opens the route to browsers before the sign-in. The page must be the same for all clients. Its script knows
+	// the fragment of the URL, to which the sign-in then returns.
 	Page bool
 }
 
-// Rows of the table.
+// Common rows.
 var (
 	open    = Access{}
 	view    = Access{Role: operator.View}
 	viewAll = Access{Role: operator.View, All: true}
 )
 
-// routes has the rows of what is no method of a service in proto/capgate: pages, files, probes, the sign-in, and
-// reflection. Methods have the option capgate.v1.access.
+// routes holds the access of routes that are not methods of a service in proto/capgate: pages, files, probes, the
+// sign-in, and reflection. Methods have the option capgate.v1.access.
 var routes = map[string]Access{
 	"GET /livez":                open,
-	"GET /readyz":               {Closed: "verbose"}, // its handler names fleets to operators alone
+	"GET /readyz":               {Closed: "verbose"}, // its handler names fleets only to operators
 	"GET /docs/errors":          open,
 	"GET /docs":                 view,
 	"GET /docs/*":               view,
@@ -45,7 +45,7 @@ var routes = map[string]Access{
 	"GET /openapi.yaml":         view,
 	"GET /metrics":              {Role: operator.View, All: true, Metrics: true},
 	"GET /{$}":                  {Role: operator.View, Page: true},
-	"GET /console/":             open, // the page's parts, which are public
+	"GET /console/":             open, // static files, which are public
 	"GET /signin":               open,
 	"GET /signin/style.css":     open,
 	"GET /signin/oidc/{issuer}": open,
@@ -63,13 +63,13 @@ var routes = map[string]Access{
 	"POST /debug/pprof/symbol":  viewAll,
 	"GET /debug/pprof/trace":    viewAll,
 
-	// Reflection tells what the API is, and nothing of this gateway.
+	// Reflection describes the API, and reveals nothing about this gateway.
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      view,
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": view,
 }
 
-// AccessOf returns what a route demands, by its pattern, or a method, by its path. A row that ends in * is that of all
-// files in a directory without a row of their own.
+// AccessOf returns the access of a route by its pattern, or of a method by its path. A row that ends in * applies to
+// all files in a directory without their own row.
 func AccessOf(route string) (Access, bool) {
 	a, ok := routes[route]
 	switch {
@@ -82,13 +82,13 @@ func AccessOf(route string) (Access, bool) {
 	return a, ok
 }
 
-// roles are the roles of the option capgate.v1.access.
+// roles maps the roles of the option capgate.v1.access.
 var roles = map[capgatepb.Role]operator.Roles{
 	capgatepb.Role_ROLE_VIEWER: operator.View, capgatepb.Role_ROLE_OPERATOR: operator.Operate,
 	capgatepb.Role_ROLE_APPROVER: operator.Approve, capgatepb.Role_ROLE_ADMIN: operator.Admin,
 }
 
-// ofMethod returns what the option of a method demands; false: it has none.
+// ofMethod returns the access option of a method, and whether it has one.
 func ofMethod(path string) (Access, bool) {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "."))
 	d, _ := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -101,7 +101,7 @@ func ofMethod(path string) (Access, bool) {
 	return Access{Role: role, All: option.GetAllTenants()}, role != 0
 }
 
-// of returns the row that applies to a request.
+// of returns the requirement for a request.
 func (a Access) of(r *http.Request, openMetrics bool) Access {
 	switch {
 	case a.Closed != "" && r.URL.Query().Has(a.Closed):
@@ -112,7 +112,7 @@ func (a Access) of(r *http.Request, openMetrics bool) Access {
 	return a
 }
 
-// check returns the operator with the tenants for which it has the role, or a refusal if there are none.
+// check returns the operator restricted to the tenants for which it has the role, or a refusal if there are none.
 func (a Access) check(who *operator.Identity) (*operator.Identity, *call.Refusal) {
 	switch {
 	case a.Role == 0:

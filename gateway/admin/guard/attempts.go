@@ -10,31 +10,31 @@ import (
 	"github.com/capgate/capgate/internal/clientaddr"
 )
 
-// Bounds of failed attempts from one network: an IPv4 address, or an IPv6 /64.
+// Limits of failed attempts from one network: an IPv4 address, or an IPv6 /64.
 const (
 	maxAttempts  = 10
 	attemptEvery = 6 * time.Second // after which one more is permitted
-	maxNetworks  = 4096            // that are counted; the least recent is forgotten
+	maxNetworks  = 4096            // number of tracked networks; the least recent one is dropped
 )
 
-// Attempts counts failed attempts to authenticate, by the network of the client. Its memory is bounded.
+// Attempts counts failed authentication attempts by the client's network. Its memory is bounded.
 type Attempts struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	due *simplelru.LRU[string, time.Time] // when all failures of a network are forgiven
+	due *simplelru.LRU[string, time.Time] // when all failures of a network have expired
 }
 
-// NewAttempts returns Attempts without failures. The argument now is the clock; nil means the system's.
+// NewAttempts returns Attempts without failures. now is the clock; nil means the system clock.
 func NewAttempts(now func() time.Time) *Attempts {
 	if now == nil {
 		now = time.Now
 	}
-	due, _ := simplelru.NewLRU[string, time.Time](maxNetworks, nil) // fails only without a size
+	due, _ := simplelru.NewLRU[string, time.Time](maxNetworks, nil) // fails only for a size of 0
 	return &Attempts{now: now, due: due}
 }
 
-// Blocked returns the time after which a client, host:port or an address, may try again; 0 means now.
+// Blocked returns the time until a client may try again; 0 means now. client is a host:port or an address.
 func (a *Attempts) Blocked(client string) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *Attempts) Blocked(client string) time.Duration {
 	return max(due.Sub(a.now())-(maxAttempts-1)*attemptEvery, 0)
 }
 
-// Failed counts a failed attempt of a client.
+// Failed counts a failed attempt.
 func (a *Attempts) Failed(client string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

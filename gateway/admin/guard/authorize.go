@@ -28,14 +28,14 @@ func newContext(ctx context.Context, who *operator.Identity, refusal *call.Refus
 	return context.WithValue(ctx, refusalKey{}, refusal)
 }
 
-// Authorize returns the context of a request for a gRPC method, by its path, or for a route, with the operator and the
-// tenants for which it has the role; or the refusal of an operator without it.
+// Authorize returns the context of a request with its operator, restricted to the tenants for which it has the role,
+// or the refusal of an operator without the role. route is the path of a gRPC method, or a route.
 func Authorize(ctx context.Context, route string) (context.Context, *call.Refusal) {
 	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
 		return ctx, refusal
 	}
 	access, ok := AccessOf(route)
-	if !ok { // the start checks that
+	if !ok { // checked at startup
 		return ctx, &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "no role permits this"}
 	}
 	who, refusal := access.check(operator.FromContext(ctx))
@@ -45,8 +45,8 @@ func Authorize(ctx context.Context, route string) (context.Context, *call.Refusa
 	return operator.NewContext(ctx, who), nil
 }
 
-// Unrouted returns the refusal of a request to which no route of a HandleRPC handler applies, by an operator who may
-// not know that: one without the role viewer.
+// Unrouted returns the refusal of a request without a route to an operator without the role viewer, who must not learn
+// which routes exist.
 func Unrouted(ctx context.Context) *call.Refusal {
 	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
 		return refusal
@@ -55,14 +55,14 @@ func Unrouted(ctx context.Context) *call.Refusal {
 	return refusal
 }
 
-// Permits reports whether the operator of a request may use a route, for handlers of open routes that tell operators
-// more.
+// Permits reports whether the operator of a request may use a route. Handlers of open routes use it to show more to
+// operators.
 func Permits(ctx context.Context, route string) bool {
 	_, refusal := Authorize(ctx, route)
 	return refusal == nil
 }
 
-// ServerOptions are interceptors that authorize the calls of a server.
+// ServerOptions returns interceptors that authorize the calls of a server.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -93,7 +93,7 @@ type authorized struct {
 // Context implements grpc.ServerStream.
 func (a authorized) Context() context.Context { return a.ctx }
 
-// JSON authorizes the JSON routes of methods, as JSONRoutes returns them, after the mux has chosen one.
+// JSON authorizes JSON routes after the mux has selected one. methods is the result of JSONRoutes.
 func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Request,
 	*call.Refusal)) runtime.Middleware {
 	return func(next runtime.HandlerFunc) runtime.HandlerFunc {
@@ -109,14 +109,14 @@ func JSON(methods map[string]string, refuse func(http.ResponseWriter, *http.Requ
 	}
 }
 
-// variable is a variable of a path template with one segment, which Pattern.String writes out.
+// variable matches a single-segment variable of a path template, which Pattern.String prints in full.
 var variable = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
 
-// jsonPattern returns a path template in the form of runtime.Pattern.
+// jsonPattern converts a path template to the form of runtime.Pattern.
 func jsonPattern(template string) string { return variable.ReplaceAllString(template, "{$1=*}") }
 
-// JSONRoutes returns the paths of the methods of services, by their HTTP method and pattern in the form of
-// runtime.Pattern. The error names a service without a descriptor, whose routes no role would permit.
+// JSONRoutes returns the method paths of services, by HTTP method and pattern in the form of runtime.Pattern. The
+// error names a service without a descriptor, whose routes would have no role.
 func JSONRoutes(services []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, name := range services {
@@ -141,11 +141,11 @@ func JSONRoutes(services []string) (map[string]string, error) {
 	return all, nil
 }
 
-// route returns the HTTP method, whose name is that of the field, and the path template of a rule.
+// route returns the HTTP method and the path template of a rule. The name of the rule's field is the method.
 func route(rule *annotations.HttpRule) (verb, path string) {
 	m := rule.ProtoReflect()
 	pattern := m.WhichOneof(m.Descriptor().Oneofs().ByName("pattern"))
-	if pattern == nil || pattern.Kind() != protoreflect.StringKind { // a custom one
+	if pattern == nil || pattern.Kind() != protoreflect.StringKind { // a custom method
 		return "", ""
 	}
 	return strings.ToUpper(string(pattern.Name())), m.Get(pattern).String()

@@ -10,20 +10,20 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Certificate is a rule that gives the holders of client certificates roles. Of Match it uses SPIFFE and DNS.
+// Certificate is a rule that gives roles to holders of client certificates. Match uses SPIFFE and DNS only.
 type Certificate struct {
 	Match  tenant.Certificate
 	Tenant string // the only tenant of the roles; empty means all
 	Roles  operator.Roles
 }
 
-// Certificates authenticates operators by the client certificates of their connections to the admin API.
+// Certificates authenticates operators by their client certificates.
 type Certificates struct {
 	now   func() time.Time
 	rules atomic.Pointer[[]Certificate]
 }
 
-// NewCertificates returns Certificates without rules. The argument now is the clock; nil means the system's.
+// NewCertificates returns Certificates without rules. now is the clock; nil means the system clock.
 func NewCertificates(now func() time.Time) *Certificates {
 	if now == nil {
 		now = time.Now
@@ -33,10 +33,10 @@ func NewCertificates(now func() time.Time) *Certificates {
 	return c
 }
 
-// Replace replaces the rules, also for existing connections. The first rule that matches a certificate counts.
+// Replace replaces the rules, also for existing connections. The first matching rule applies.
 func (c *Certificates) Replace(rules []Certificate) { c.rules.Store(&rules) }
 
-// Authenticate implements Authenticator. Another credential of the request takes precedence.
+// Authenticate implements Authenticator. Any other credential of the request takes precedence.
 func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
 	if _, present := Credential(r); present {
 		return nil, false, nil

@@ -12,14 +12,14 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Credential returns the credential of a request: that of Authorization: Bearer, or of X-Api-Key. Two different
-// ones, and credentials of other schemes, are given but invalid: text is "". A key of another service is none.
+// Credential returns the credential of a request, from Authorization: Bearer or X-Api-Key. For two different
+// credentials, or other schemes, present is true and text is empty. Keys of other services are ignored.
 func Credential(r *http.Request) (text string, present bool) {
 	text, shown := tenant.ShownBy(fields(r.Header))
 	return text, shown != tenant.ShowsNothing && shown != tenant.ShowsForeign
 }
 
-// fields are the headers of a request.
+// fields gives access to the headers of a request.
 type fields http.Header
 
 // Header returns the first value of a header.
@@ -36,7 +36,7 @@ func (f fields) Contradicts(name string) bool {
 	return len(slices.Compact(slices.Clone(http.Header(f).Values(name)))) > 1
 }
 
-// digestOf returns a digest of what authenticates a request: its credential, or its cookies.
+// digestOf returns a digest of the request's credential, or of its cookies.
 func digestOf(r *http.Request) (digest [sha256.Size]byte, present bool) {
 	if text, ok := Credential(r); ok {
 		return sha256.Sum256([]byte("credential " + text)), true
@@ -44,7 +44,7 @@ func digestOf(r *http.Request) (digest [sha256.Size]byte, present bool) {
 	return digest, false
 }
 
-// Refusals of credentials, and of headers that hold no single one.
+// Refusals of invalid credentials.
 var (
 	refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the credential is neither an operator's key nor any other that the admin API accepts"}
@@ -55,7 +55,7 @@ var (
 		Message: "X-Api-Key is neither an API key of this gateway, which begins with cg_, nor a token"}
 )
 
-// StartToken authenticates by the token that the process has printed at its start.
+// StartToken authenticates by the token that the process printed at startup.
 type StartToken struct{ digest [sha256.Size]byte }
 
 // NewStartToken returns an authenticator for a token.
@@ -67,7 +67,7 @@ func (s *StartToken) Matches(token string) bool {
 	return subtle.ConstantTimeCompare(digest[:], s.digest[:]) == 1
 }
 
-// Identity returns the operator with the token.
+// Identity returns the operator of the token.
 func (s *StartToken) Identity() *operator.Identity {
 	return &operator.Identity{Name: "start token", Roles: operator.Admin, Via: operator.ViaStart}
 }

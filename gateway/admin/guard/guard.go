@@ -36,17 +36,17 @@ type SessionIssuer interface {
 
 // Config configures a Guard.
 type Config struct {
-	// Authenticators are asked in order; the first that knows the credential decides.
+	// Authenticators are tried in order. The first one that knows the credential decides.
 	Authenticators []Authenticator
-	Insecure       bool        // nobody is asked; every request is an unnamed admin's
-	Start          *StartToken // accepted in the query, too, in exchange for a session; nil means none
+	Insecure       bool        // no credential is required; every request has the role admin
+	Start          *StartToken // also accepted in the query, in exchange for a session; optional
 	Sessions       SessionIssuer
-	// SignIn responds to requests of browsers for a page, in place of the refusal; nil means no such page.
+	// SignIn serves browsers in place of a refusal; optional.
 	SignIn http.Handler
-	// Follow returns a context that ends when check returns false, which it calls now and then; nil means streams
+	// Follow returns a context that ends when check, which it calls periodically, returns false. If nil, streams
 	// outlast their credentials. It is session.Manager.Follow.
 	Follow func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
-	// Client returns the address of a request's client; nil means that of the connection.
+	// Client returns the address of a request's client; nil means the address of the connection.
 	Client func(*http.Request) string
 }
 
@@ -58,10 +58,10 @@ type Guard struct {
 	accepted    atomic.Pointer[func(*http.Request)]
 
 	mu    sync.Mutex
-	known *simplelru.LRU[[sha256.Size]byte, struct{}] // digests of credentials that were accepted
+	known *simplelru.LRU[[sha256.Size]byte, struct{}] // digests of accepted credentials
 }
 
-// maxKnown bounds the remembered credentials.
+// maxKnown is the maximum number of digests.
 const maxKnown = 1024
 
 // New returns a Guard.
@@ -69,34 +69,34 @@ func New(cfg Config) *Guard {
 	if cfg.Client == nil {
 		cfg.Client = func(r *http.Request) string { return r.RemoteAddr }
 	}
-	known, _ := simplelru.NewLRU[[sha256.Size]byte, struct{}](maxKnown, nil) // fails only without a size
+	known, _ := simplelru.NewLRU[[sha256.Size]byte, struct{}](maxKnown, nil) // fails only for a size of 0
 	return &Guard{cfg: cfg, attempts: NewAttempts(nil), known: known}
 }
 
-// Insecure returns a Guard that asks nobody.
+// Insecure returns a Guard that requires no credential.
 func Insecure() *Guard { return New(Config{Insecure: true}) }
 
-// OpenMetrics changes whether /metrics is open.
+// OpenMetrics sets whether /metrics is open.
 func (g *Guard) OpenMetrics(open bool) { g.openMetrics.Store(open) }
 
-// OnAccepted has f called for each request with a good credential, from the goroutine of the request.
+// OnAccepted sets a function that is called for each authenticated request, on the request's goroutine.
 func (g *Guard) OnAccepted(f func(*http.Request)) { g.accepted.Store(&f) }
 
-// unnamed is the operator of every request of an insecure admin API.
+// unnamed is the operator of all requests to an insecure admin API.
 var unnamed = &operator.Identity{Name: operator.Unnamed, Roles: operator.Admin, Via: operator.ViaInsecure}
 
-// Handler returns the routes of a mux behind the guard. The error names routes without a row.
+// Handler returns the guarded handler of a mux. The error names routes without a row.
 func (g *Guard) Handler(mux *Mux) (http.Handler, error) {
 	if err := mux.complete(); err != nil {
 		return nil, err
 	}
 	next := problem.Mux(&mux.mux, mux.allowed)
-	origin := http.NewCrossOriginProtection() // an operator's browser may also show foreign pages
+	origin := http.NewCrossOriginProtection() // an operator's browser may also show other sites
 	origin.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
 	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.mux.Handler(r)
 		access, there := mux.rows[pattern]
-		if !there { // the response says no more than that
+		if !there { // the response must reveal nothing more
 			access = view
 		}
 		g.serve(w, r, access.of(r, g.openMetrics.Load()), next)
@@ -115,7 +115,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		defer cancel()
 	}
 	if access.Role == byMethod {
-		if !isGRPC(r) && refusal != nil { // gRPC gets the refusal from an interceptor
+		if !isGRPC(r) && refusal != nil { // gRPC receives the refusal from an interceptor
 			g.refuse(w, r, refusal)
 			return
 		}
@@ -148,7 +148,7 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 		(*f)(r)
 	}
 	switch {
-	case !present: // a session that has ended is no attempt
+	case !present: // an expired session is not an attempt
 	case refusal == nil:
 		g.remember(digest)
 	case refusal.Kind == call.Unauthenticated:
@@ -157,7 +157,7 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 	return who, refusal
 }
 
-// identify asks the authenticators for the operator of a request.
+// identify returns the operator of a request from the authenticators.
 func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 	for _, by := range g.cfg.Authenticators {
 		if who, known, refusal := by.Authenticate(r); known {
@@ -176,10 +176,10 @@ func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 	return nil, refusedCredential
 }
 
-// sameRights returns a check whether the credential of a request still gives the same rights. A credential that cannot
-// be checked at the moment keeps them.
+// sameRights returns a function that reports whether the credential of a request still gives the same rights. A
+// credential that cannot be checked at the moment keeps its rights.
 func (g *Guard) sameRights(r *http.Request, rights string) func(context.Context) bool {
-	again := r.Clone(r.Context()) // handlers may change the headers of the original
+	again := r.Clone(r.Context()) // handlers may change the original's headers
 	return func(ctx context.Context) bool {
 		who, refusal := g.identify(again.WithContext(ctx))
 		return refusal == nil && who.Rights() == rights || refusal != nil && refusal.Kind == call.Unavailable
@@ -199,16 +199,18 @@ func (g *Guard) remember(digest [sha256.Size]byte) {
 	g.known.Add(digest, struct{}{})
 }
 
-// exchange answers a request with the start token in its query: with a session, and a redirect to the path alone.
+// exchange exchanges a start token in the query for a session, and redirects to the path without it. It reports
+// whether the request had a token.
 func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
 	if g.cfg.Start == nil || g.cfg.Sessions == nil || r.Method != http.MethodGet || !r.URL.Query().Has("token") {
 		return false
 	}
 	head := w.Header()
-	head.Set("Referrer-Policy", "no-referrer") // the address has the token
+	head.Set("Referrer-Policy", "no-referrer") // the URL has the token
 	head.Set("Cache-Control", "no-store")
 	token := r.URL.Query().Get("token")
-	if !g.cfg.Start.Matches(token) { // nobody guesses one, so failures of others do not keep its owner out
+	// the token cannot be guessed, so failures of other clients must not lock its owner out
+	if !g.cfg.Start.Matches(token) {
 		if !ofAnotherPage(r) {
 			g.attempts.Failed(g.cfg.Client(r))
 		}
@@ -221,12 +223,12 @@ func (g *Guard) exchange(w http.ResponseWriter, r *http.Request) bool {
 	}
 	query := r.URL.Query()
 	query.Del("token")
-	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/\\"), RawQuery: query.Encode()} // no other host
+	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/\\"), RawQuery: query.Encode()} // never another host
 	http.Redirect(w, r, to.String(), http.StatusSeeOther)
 	return true
 }
 
-// ofAnotherPage reports whether a page of another site has made its browser send a request, such as for an image.
+// ofAnotherPage reports whether a page of another site caused the request, such as for an image.
 func ofAnotherPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site != "" && site != "same-origin" && site != "none"
@@ -241,23 +243,23 @@ func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, refusal *call.Ref
 	problem.Write(w, r, problem.Of(status.Err(refusal)))
 }
 
-// leadsToSignIn reports whether the person of a refused request can sign in.
+// leadsToSignIn reports whether the client of a refused request can sign in.
 func (g *Guard) leadsToSignIn(r *http.Request, refusal *call.Refusal) bool {
 	return g.cfg.SignIn != nil && refusal.Kind == call.Unauthenticated && wantsPage(r)
 }
 
-// wantsPage reports whether a browser asks for a page.
+// wantsPage reports whether a request is for an HTML page.
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && accept.Named(r.Header, "text/html")
 }
 
-// isGRPC reports whether a request is of gRPC's own protocol.
+// isGRPC reports whether a request uses the gRPC protocol.
 func isGRPC(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/grpc")
 	return ok && !strings.HasPrefix(rest, "-web")
 }
 
-// patience bounds the authentication of a request.
+// patience is the timeout for the authentication of a request.
 const patience = 5 * time.Second
 
 func withPatience(r *http.Request) (context.Context, context.CancelFunc) {

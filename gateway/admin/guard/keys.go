@@ -14,32 +14,32 @@ import (
 type Key struct {
 	ID      string
 	Name    string // for display
-	Tenant  string // the only tenant of its roles; empty means all
+	Tenant  string // only tenant of its roles; empty means all
 	Hash    tenant.Hash
 	Roles   operator.Roles
-	Expires time.Time // zero: never
+	Expires time.Time // zero means never
 }
 
-// identity returns the operator with the key.
+// identity returns the operator of the key.
 func (k *Key) identity() *operator.Identity {
 	who := &operator.Identity{Name: tenant.KeyLabel(k.ID, k.Name), Key: k.ID, Via: operator.ViaKey}
 	who.Grant(k.Tenant, k.Roles)
 	return who
 }
 
-// Keys authenticates operators by the API keys of the configuration. It answers from memory.
+// Keys authenticates operators by the API keys of the configuration, from memory.
 type Keys struct {
 	now   func() time.Time
 	known atomic.Pointer[keyTable]
 }
 
-// keyTable is immutable.
+// keyTable is an immutable set of keys.
 type keyTable struct {
 	keys   map[string]*Key
 	pepper []byte
 }
 
-// NewKeys returns Keys without any key. The argument now is the clock; nil means the system's.
+// NewKeys returns Keys without keys. now is the clock; nil means the system clock.
 func NewKeys(now func() time.Time) *Keys {
 	if now == nil {
 		now = time.Now
@@ -49,7 +49,7 @@ func NewKeys(now func() time.Time) *Keys {
 	return k
 }
 
-// Replace replaces the keys, whose secrets are hashed under pepper; empty: under none.
+// Replace replaces the keys. Their secrets are hashed with pepper; empty means without one.
 func (k *Keys) Replace(keys []Key, pepper []byte) {
 	next := &keyTable{keys: make(map[string]*Key, len(keys)), pepper: pepper}
 	for i := range keys {
@@ -58,7 +58,7 @@ func (k *Keys) Replace(keys []Key, pepper []byte) {
 	k.known.Store(next)
 }
 
-// Authenticate implements Authenticator. It does not know the keys of tenants.
+// Authenticate implements Authenticator. Keys of tenants are unknown to it.
 func (k *Keys) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
 	text, _ := Credential(r)
 	id, secret, ok := tenant.ParseCredential(text)
@@ -78,7 +78,7 @@ func (k *Keys) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Re
 	return key.identity(), true, nil
 }
 
-// Name returns the name of a key, by its id; empty means none, or there is no such key.
+// Name returns the name of a key by its id; empty means the key has none or is unknown.
 func (k *Keys) Name(id string) string {
 	if key := k.known.Load().keys[id]; key != nil {
 		return key.Name
@@ -86,7 +86,7 @@ func (k *Keys) Name(id string) string {
 	return ""
 }
 
-// Find returns the operator with a key, by its id, as long as it is valid; nil means none.
+// Find returns the operator of a valid key by its id; nil means unknown or expired.
 func (k *Keys) Find(id string) *operator.Identity {
 	key := k.known.Load().keys[id]
 	if key == nil || !key.Expires.IsZero() && !k.now().Before(key.Expires) {

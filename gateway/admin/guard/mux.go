@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Mux registers the routes of the admin API. Each needs a row in the table of access.go, or is that of a method.
+// Mux registers the routes of the admin API. Each must have a row in access.go, or belong to a method.
 type Mux struct {
 	mux     http.ServeMux
 	rows    map[string]Access // by pattern
-	methods []string          // of HandleMethods
+	methods []string          // from HandleMethods
 	missing []string          // routes and methods without a role
 	allowed func(path string) []string
 }
@@ -19,10 +19,11 @@ type Mux struct {
 // NewMux returns a Mux without routes.
 func NewMux() *Mux { return &Mux{rows: map[string]Access{}} }
 
-// Allowed sets what returns the methods of a path for the header Allow; nothing for other paths than those of RPCs.
+// Allowed sets the function that returns the methods of a path for the Allow header. It returns nil for paths that are
+// not RPCs.
 func (m *Mux) Allowed(of func(path string) []string) { m.allowed = of }
 
-// Handle registers a handler. A pattern without a row lets Guard.Handler fail.
+// Handle registers a handler. For a pattern without a row, Guard.Handler fails.
 func (m *Mux) Handle(pattern string, h http.Handler) {
 	m.mux.Handle(pattern, h)
 	row, ok := AccessOf(pattern)
@@ -32,12 +33,12 @@ func (m *Mux) Handle(pattern string, h http.Handler) {
 	m.rows[pattern] = row
 }
 
-// HandleFunc registers a function as Handle does.
+// HandleFunc registers a function, as Handle does.
 func (m *Mux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	m.Handle(pattern, http.HandlerFunc(h))
 }
 
-// HandleRPC registers the handler of a gRPC service, or of its JSON routes. The handler calls Authorize for each
+// HandleRPC registers the handler of a gRPC service, or of its JSON routes. The handler must call Authorize for each
 // method.
 func (m *Mux) HandleRPC(pattern string, h http.Handler) {
 	m.mux.Handle(pattern, h)
@@ -47,8 +48,8 @@ func (m *Mux) HandleRPC(pattern string, h http.Handler) {
 // byMethod is the role of routes whose methods are authorized by Authorize.
 const byMethod = 1 << 7
 
-// HandleMethods declares the gRPC methods that handlers of HandleRPC authorize, by their paths. One without the option
-// capgate.v1.access lets Guard.Handler fail.
+// HandleMethods declares the paths of gRPC methods that handlers of HandleRPC authorize. For a method without the
+// option capgate.v1.access, Guard.Handler fails.
 func (m *Mux) HandleMethods(paths ...string) {
 	for _, path := range paths {
 		if _, ok := AccessOf(path); !ok {
@@ -58,7 +59,7 @@ func (m *Mux) HandleMethods(paths ...string) {
 	m.methods = append(m.methods, paths...)
 }
 
-// Routes returns the patterns that have rows, and the gRPC methods, sorted. Patterns of HandleRPC are left out.
+// Routes returns the patterns with rows, and the gRPC methods, sorted. Patterns of HandleRPC are omitted.
 func (m *Mux) Routes() []string {
 	all := slices.Clone(m.methods)
 	for pattern, row := range m.rows {

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Tenants authenticates operators by the credentials of tenants: their API keys and tokens, and their client
-// certificates at the admin API's own TLS. Scopes are roles for that tenant.
+// Tenants authenticates operators by the credentials of tenants: their API keys, tokens and client certificates. Their
+// scopes correspond to roles for that tenant.
 type Tenants struct{ by *tenant.Authenticators }
 
 // NewTenants returns an authenticator for the credentials of tenants.
@@ -39,7 +39,7 @@ func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call
 	return t.operatorOf(&who, claim), true, nil
 }
 
-// operatorOf returns the operator that a tenant's credential authenticates.
+// operatorOf returns the operator for a tenant's credential.
 func (t *Tenants) operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
 	o := &operator.Identity{User: who.User}
 	o.Grant(who.Tenant, RolesOf(who.Scopes))
@@ -55,7 +55,7 @@ func (t *Tenants) operatorOf(who *tenant.Identity, claim tenant.Credentials) *op
 	return o
 }
 
-// RolesOf returns the roles that scopes give for their tenant.
+// RolesOf returns the roles that correspond to scopes.
 func RolesOf(scopes tenant.Scopes) (roles operator.Roles) {
 	for _, one := range []struct {
 		scope tenant.Scopes

@@ -17,14 +17,14 @@ type Verifier interface {
 	Operator(ctx context.Context, raw string) (tenant.Identity, *call.Refusal)
 }
 
-// Tokens authenticates operators by tokens of issuers, for the people and groups of the configuration. It does not know
-// the tokens of others, which may be those of tenants.
+// Tokens authenticates operators by tokens of issuers, for the people and groups of the configuration. Tokens of other
+// people are unknown to it; they may belong to tenants.
 type Tokens struct {
 	verifier Verifier
 	people   atomic.Pointer[operator.People]
 }
 
-// NewTokens returns Tokens for nobody.
+// NewTokens returns Tokens without people.
 func NewTokens(v Verifier) *Tokens {
 	t := &Tokens{verifier: v}
 	t.Replace(nil)
@@ -55,7 +55,7 @@ func (t *Tokens) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 	if people.Grant(o, who.Key, who.User, o.Groups); o.Any() == 0 {
 		return nil, false, nil
 	}
-	if o.In(who.Tenant) != 0 && who.Tenant != "" { // without an entry, Tenants asks whether the tenant is disabled
+	if o.In(who.Tenant) != 0 && who.Tenant != "" { // without an entry, Tenants checks whether the tenant is disabled
 		o.Grant(who.Tenant, RolesOf(who.Scopes))
 	}
 	return o, true, nil

@@ -1,10 +1,10 @@
-// Package people lets people use the admin port with a browser: their sessions are one more way to authenticate, beside
-// keys, tokens and certificates.
+// Package people lets people use the admin port with a browser: their sessions are one more way to authenticate,
+// beside keys, tokens and certificates.
 //
 //	people.go     who may have a session at the admin port, and which operator it is at each use
 //	operators.go  the service capgate.v1.Operators: the operator of a request, and the sessions of people
 //	routes.go     the pages of the sign-in
 //
-// Package signin has the way to a session. The roles of people come from the configuration at each use, so a reload
-// that takes them away ends what their sessions may do.
+// Package signin creates sessions. The roles of people come from the configuration at each use, so a reload that
+// removes them applies to existing sessions.
 package people

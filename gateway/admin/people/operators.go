@@ -21,10 +21,10 @@ const (
 	maxID   = 64      // exceeds the length of any session's id, in bytes
 )
 
-// pages bounds the pages of sessions.
+// pages sets the page sizes of lists of sessions.
 var pages = paging.Bounds{Standard: 100, Most: 500}
 
-// server is capgate.v1.Operators.
+// server implements capgate.v1.Operators.
 type server struct {
 	capgatepb.UnimplementedOperatorsServer
 	*People
@@ -38,7 +38,7 @@ func (p *People) Service() admin.Service {
 	return service
 }
 
-// unreadable returns the refusal of a parameter or of a body that cannot be read.
+// unreadable returns the refusal of an invalid parameter or body.
 func unreadable(parameter string) *call.Refusal {
 	switch parameter {
 	case "":
@@ -55,10 +55,10 @@ var (
 	refusedSize = call.InvalidField("INVALID_PAGE_SIZE", "page_size", "it must be a non-negative number")
 )
 
-// GetMe implements capgatepb.OperatorsServer. It returns the operator however it was authenticated.
+// GetMe implements capgatepb.OperatorsServer. It works for all kinds of credentials.
 func (s server) GetMe(ctx context.Context, _ *capgatepb.GetMeRequest) (*capgatepb.GetMeResponse, error) {
 	who := operator.FromContext(ctx)
-	if who == nil { // the admin API needs no credentials
+	if who == nil { // the admin API requires no credential
 		who = &operator.Identity{Name: operator.Unnamed}
 	}
 	me := &capgatepb.GetMeResponse{Name: who.Name, User: who.User, Tenant: who.Only(), Roles: who.Any().Names(),
@@ -75,8 +75,7 @@ func (s server) GetMe(ctx context.Context, _ *capgatepb.GetMeRequest) (*capgatep
 	return me, nil
 }
 
-// ListSessions implements capgatepb.OperatorsServer. The list has the sessions of all ports that were issued and have
-// not ended.
+// ListSessions implements capgatepb.OperatorsServer. It lists the active sessions of all ports.
 func (s server) ListSessions(ctx context.Context,
 	req *capgatepb.ListSessionsRequest) (*capgatepb.ListSessionsResponse, error) {
 	all, refusal := s.cfg.SignIn.Sessions.List(ctx)
@@ -98,10 +97,10 @@ func (s server) ListSessions(ctx context.Context,
 	return resp, nil
 }
 
-// position orders sessions, the newest last.
+// position returns the sort key of a session, in increasing order of time.
 func position(r *session.Record) string { return fmt.Sprintf("%020d-%s", r.Issued.UnixMilli(), r.ID) }
 
-// RevokeSessions implements capgatepb.OperatorsServer. It ends one session, or those of a person or key, at all
+// RevokeSessions implements capgatepb.OperatorsServer. It ends one session, or all sessions of a person or key, at all
 // replicas.
 func (s server) RevokeSessions(ctx context.Context,
 	req *capgatepb.RevokeSessionsRequest) (*capgatepb.RevokeSessionsResponse, error) {

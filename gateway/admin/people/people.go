@@ -17,21 +17,21 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Directory is what is known of tenants. It is a *tenant.Directory.
+// Directory returns the settings of tenants. *tenant.Directory implements it.
 type Directory interface {
-	// Settings may wait, until ctx ends. It returns nil for an unknown tenant.
+	// Settings may wait until ctx ends. It returns nil for an unknown tenant.
 	Settings(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 }
 
-// Config has the dependencies of People. SignIn lacks Kind, Mount, Keys and People, which are People's.
+// Config configures People. New sets SignIn's Kind, Mount, Keys and People.
 type Config struct {
 	SignIn    signin.Config
-	Keys      *guard.Keys            // of operators
-	Start     *guard.StartToken      // nil means none
-	StartText string                 // of the start token, of which sessions remember a digest
-	Holders   *tenant.Authenticators // of tenants' keys; nil means there are no tenants
+	Keys      *guard.Keys            // keys of operators
+	Start     *guard.StartToken      // optional
+	StartText string                 // text of the start token, whose digest sessions hold
+	Holders   *tenant.Authenticators // keys of tenants; nil means there are no tenants
 	Tenants   Directory
-	Insecure  bool // the admin API asks nobody
+	Insecure  bool // the admin API requires no credential
 }
 
 // People authenticates people at the admin port by their sessions. It implements guard.Authenticator,
@@ -64,8 +64,8 @@ func New(cfg Config) *People {
 // Replace replaces the entries with the roles of people.
 func (p *People) Replace(entries operator.People) { p.entries.Store(&entries) }
 
-// Authenticate implements guard.Authenticator. A request with a credential has no session besides; the credential may
-// be the session of a program.
+// Authenticate implements guard.Authenticator. A credential takes precedence over a cookie; it may be the session of a
+// program.
 func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.Refusal) {
 	text, present := guard.Credential(r)
 	if strings.HasPrefix(text, operator.SessionPrefix) {
@@ -134,7 +134,7 @@ func (p *People) Check(ctx context.Context, s *session.Session) (rights string, 
 	return rights, refusal
 }
 
-// identity returns the operator that the person or key of a session is now.
+// identity returns the current operator of a session's person or key.
 func (p *People) identity(ctx context.Context, s *session.Session) (who *operator.Identity, refusal *call.Refusal) {
 	switch s.Via {
 	case session.ViaStart:
@@ -157,7 +157,7 @@ func (p *People) identity(ctx context.Context, s *session.Session) (who *operato
 	return who, nil
 }
 
-// holder returns the operator that a key stands for.
+// holder returns the operator of a key.
 func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *call.Refusal) {
 	if who := p.cfg.Keys.Find(id); who != nil {
 		return who, nil
@@ -174,7 +174,7 @@ func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *ca
 	return who, nil
 }
 
-// person returns the operator that a person is: by the entries, and by the scopes that the claims gave for a tenant.
+// person returns the operator of a person: by the entries, and by the scopes that the claims give for a tenant.
 func (p *People) person(ctx context.Context, s *session.Session) (*operator.Identity, *call.Refusal) {
 	who := &operator.Identity{Name: s.Name(), User: s.User, Issuer: s.Issuer, Groups: s.Groups}
 	configured := false

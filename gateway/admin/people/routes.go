@@ -13,5 +13,5 @@ func (p *People) Mount(mux *guard.Mux) {
 	}
 }
 
-// SignInPage returns the handler that sends browsers to the sign-in.
+// SignInPage returns the handler that redirects browsers to the sign-in.
 func (p *People) SignInPage() http.Handler { return http.HandlerFunc(p.ToSignIn) }

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// maxWait bounds how long a call may wait for an approval, in seconds.
+// maxWait is the maximum wait of a call for an approval, in seconds.
 const maxWait = 3600
 
 // callAs is the body of POST /v1/playground:invoke.
@@ -39,7 +39,7 @@ func (i *callAs) GetTenant() string { return i.Tenant }
 func (i *callAs) GetUser() string   { return i.User }
 func (i *callAs) GetAgent() string  { return i.Agent }
 
-// serveInvoke answers as the JSON API answers the same call.
+// serveInvoke serves a call as the JSON API does.
 func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	in, err := readInvocation(r)
 	if err != nil {
@@ -84,7 +84,7 @@ func readInvocation(r *http.Request) (*callAs, error) {
 	return in, in.check()
 }
 
-// check returns a *call.Refusal, or nil.
+// check validates the fields. The error is a *call.Refusal.
 func (i *callAs) check() error {
 	for name, v := range map[string]string{"capability": i.Capability, "tool": i.Tool} {
 		if v == "" || len(v) > maxName {
@@ -113,7 +113,7 @@ func (i *callAs) check() error {
 	return err
 }
 
-// request returns the same call for the JSON API.
+// request returns the equivalent request for the JSON API.
 func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request, error) {
 	names, err := json.Marshal(map[string]string{"tool_name": i.Tool, "session_id": i.Session})
 	if err != nil {
@@ -143,7 +143,7 @@ func (i *callAs) request(ctx context.Context, outer http.Header) (*http.Request,
 	return r, nil
 }
 
-// hostOf returns the address of a client, for the logs.
+// hostOf returns the host of a client address, for the logs.
 func hostOf(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 const (
 	invalid = "PLAYGROUND_INVALID"
 	maxName = 256 // bytes of a user or an agent
-	// maxArguments bounds the arguments of a call, in bytes of JSON.
+	// maxArguments is the maximum size of a call's arguments, in bytes of JSON.
 	maxArguments = 1 << 20
 )
 
-// Tools has the known capabilities and tools. It answers from memory.
+// Tools holds the known capabilities and tools, in memory.
 type Tools interface {
-	Capabilities() []string // sorted; they must not be changed
+	Capabilities() []string // sorted; must not be changed
 	Class(capability string) call.Class
 	Tools(capability string) (tools []catalog.Tool, known bool)
 }
@@ -37,22 +37,22 @@ type Decider interface {
 	Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
 }
 
-// Config has the dependencies of the service. All but Settings are required.
+// Config configures the service. All fields but Settings are required.
 type Config struct {
 	Tools   Tools
 	Decider Decider
-	Tenants *tenant.Roster // nil means there is only tenant.Default
-	// Settings returns a tenant; nil if there is none. Required with Tenants.
+	Tenants *tenant.Roster // nil means only tenant.Default exists
+	// Settings returns a tenant; nil means unknown. It is required with Tenants.
 	Settings func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
 	Serve    func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
 	Stream   Stream
 }
 
-// Stream makes a call as a caller. The metadata is that of the call.
+// Stream makes a call on behalf of who. md is the metadata of the call.
 type Stream func(ctx context.Context, who tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error)
 
-// New makes the service.
+// New returns the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	service := admin.NewService[capgatepb.PlaygroundServer](s, capgatepb.RegisterPlaygroundServer,
@@ -62,27 +62,27 @@ func New(cfg Config) admin.Service {
 	return service
 }
 
-// server is capgate.v1.Playground.
+// server implements capgate.v1.Playground.
 type server struct {
 	capgatepb.UnimplementedPlaygroundServer
 	Config
 }
 
-// caller has the names of a request.
+// caller is the part of a request that names the caller.
 type caller interface {
 	GetTenant() string
 	GetUser() string
 	GetAgent() string
 }
 
-// identity returns the caller that a request names. The error is a *call.Refusal.
+// identity returns the caller named by a request. The error is a *call.Refusal.
 func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, err error) {
 	for name, v := range map[string]string{"tenant": r.GetTenant(), "user": r.GetUser(), "agent": r.GetAgent()} {
 		if len(v) > maxName {
 			return who, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
-	named, err := operator.Tenant(ctx, r.GetTenant()) // an operator of one tenant calls as that one
+	named, err := operator.Tenant(ctx, r.GetTenant()) // an operator of one tenant calls as that tenant
 	if err != nil {
 		return who, err
 	}
@@ -102,7 +102,7 @@ func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, e
 		return who, refusal
 	}
 	who.Settings = settings
-	asserted, refusal := who.Assert(tenant.Credentials{}, 0) // a disabled tenant calls nothing
+	asserted, refusal := who.Assert(tenant.Credentials{}, 0) // a disabled tenant may not call
 	if refusal != nil {
 		return who, refusal
 	}

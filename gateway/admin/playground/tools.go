@@ -17,10 +17,10 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// pages bounds the pages of tools.
+// pages sets the page sizes of lists of tools.
 var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: invalid}
 
-// item is a tool of a capability. It has no name if the tools of the capability are not known.
+// item is a tool of a capability. It has no name if the capability's tools are unknown.
 type item struct {
 	catalog.Tool
 	capability string
@@ -56,7 +56,7 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	return resp, nil
 }
 
-// toolsOf returns the tools of a capability by name, or one without a name if they are not known.
+// toolsOf returns the tools of a capability by name, or a single item without a name if they are unknown.
 func (s *server) toolsOf(capability string) []item {
 	tools, known := s.Tools.Tools(capability)
 	if !known {
@@ -70,7 +70,7 @@ func (s *server) toolsOf(capability string) []item {
 	return items
 }
 
-// message returns a tool with what policy decides about a call of it by who.
+// message returns a tool with the decision on a call of it by who.
 func (s *server) message(ctx context.Context, who *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
 	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: who.Tenant, User: who.User, Agent: who.Agent,
 		Method: call.Invoke, Capability: t.capability, Tool: t.Name})

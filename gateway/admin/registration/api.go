@@ -16,7 +16,7 @@ type Registry interface {
 	Withdraw(ctx context.Context, key registry.Key, lease string) error
 }
 
-// New returns the service. The log has new registrations and withdrawals; nil means none.
+// New returns the service. log records registrations and withdrawals; it may be nil.
 func New(r Registry, log *audit.Log) admin.Service {
 	service := admin.NewService[capgatepb.RegistryServer](&server{registry: r, audit: log},
 		capgatepb.RegisterRegistryServer, capgatepb.RegisterRegistryHandlerServer)

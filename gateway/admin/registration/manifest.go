@@ -14,8 +14,7 @@ import (
 const (
 	// manifestName is the name of a backend's manifest in errors.
 	manifestName = "manifest.yaml"
-	// maxProblems and maxProblem bound the text of a refusal, which has to fit into headers. The latter is in
-	// bytes.
+	// maxProblems and maxProblem limit the text of a refusal, which must fit into headers. maxProblem is in bytes.
 	maxProblems, maxProblem = 5, 300
 )
 

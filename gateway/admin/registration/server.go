@@ -19,7 +19,7 @@ const (
 	defaultWeight = 100
 )
 
-// server is capgate.v1.Registry.
+// server implements capgate.v1.Registry.
 type server struct {
 	capgatepb.UnimplementedRegistryServer
 	registry Registry
@@ -50,7 +50,7 @@ func (s *server) RegisterBackend(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if req.GetLease() == "" { // else it renews its lease
+	if req.GetLease() == "" { // otherwise the request renews a lease
 		admin.Record(ctx, s.audit, "backend.registered", "", "capability", g.Capability, "backend", g.Addr)
 	}
 	resp := &capgatepb.RegisterBackendResponse{Lease: g.Lease, Ttl: durationpb.New(g.TTL)}

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// comparedRules is how many rules are compared with an unknown one for a suggestion.
+// comparedRules is the number of rules that are searched for a suggestion.
 const comparedRules = 1000
 
 // noRule returns the error for a rule that does not exist, with a suggestion.

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxCompared bounds the decisions that one request compares. Each may ask Redis twice.
+	// maxCompared is the maximum number of decisions per request. Each may read Redis twice.
 	maxCompared = 1000
 	maxChanges  = 200
 )
 
-// Sample is a kind of call, and how many recent calls were of it.
+// Sample is a kind of call with its number of recent calls.
 type Sample struct {
 	policy.Key
 	Calls int
 }
 
-// Recent returns the recent calls of a tenant, or of all; empty means of all.
+// Recent returns the recent calls of a tenant; empty means all tenants.
 type Recent func(ctx context.Context, tenant string) []Sample
 
 // ComparePolicies implements capgatepb.PoliciesServer.
@@ -70,7 +70,7 @@ func (s *server) ComparePolicies(ctx context.Context,
 	return resp, nil
 }
 
-// samples returns what to compare, the most called first: recent calls, and the known tools of a tenant.
+// samples returns the calls to compare, in decreasing order of calls: recent calls, and the known tools of a tenant.
 func (s *server) samples(ctx context.Context, tenant string) (all []Sample) {
 	if s.Recent != nil {
 		all = s.Recent(ctx, tenant)
@@ -94,7 +94,7 @@ func (s *server) samples(ctx context.Context, tenant string) (all []Sample) {
 	return all
 }
 
-// compare returns how a decision would change if the candidates were put in effect; nil means it would not.
+// compare returns how the candidates would change a decision; nil means they would not.
 func (s *server) compare(ctx context.Context, of *Sample) (*capgatepb.ComparePoliciesResponse_PolicyChange, error) {
 	c := &call.Call{Tenant: of.Tenant, User: of.User, Agent: of.Agent, Capability: of.Capability, Tool: of.Tool,
 		Method: call.Invoke}

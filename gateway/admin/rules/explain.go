@@ -55,7 +55,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	if s.Approvers != nil && decision.Verdict == call.Ask {
 		resp.Approvers = s.Approvers(c.Tenant, c.Capability, c.Tool)
 	}
-	global := operator.AllTenants(ctx) == nil // an operator of one tenant does not see the rules of all
+	global := operator.AllTenants(ctx) == nil // an operator of one tenant does not see global rules
 	for i := range looks {
 		if global || looks[i].Level != call.ByGlobal {
 			resp.Looks = append(resp.Looks, lookOf(&looks[i]))
@@ -75,7 +75,7 @@ func (s *server) ExplainPolicy(ctx context.Context,
 	return resp, nil
 }
 
-// anyCandidates reports whether any candidates may apply to a tenant's calls.
+// anyCandidates reports whether any candidate may apply to a tenant's calls.
 func (s *server) anyCandidates(ctx context.Context, tenant string) (bool, error) {
 	for _, of := range []string{tenant, ""} {
 		rules, _, err := s.Candidates.List(ctx, of, "", 1)

@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// Catalog has the known capabilities and tools.
+// Catalog holds the known capabilities and tools.
 type Catalog interface {
 	Capabilities() []string
 	Inspect(id string) (catalog.Listing, bool)
 }
 
-// shownNames is how many names an error lists.
+// shownNames is the maximum number of names in an error.
 const shownNames = 20
 
-// known rejects a rule about an unknown tenant, capability or tool, which is more often mistyped than intended.
-// The error is a *call.Refusal, and ends with the effect of force.
+// known rejects a rule about an unknown tenant, capability or tool, which is usually a typo. The error is a
+// *call.Refusal; force is appended to its message and describes the effect of the force option.
 func (s *server) known(ctx context.Context, r *policy.Rule, force string) error {
 	if r.Tenant != "" {
 		if err := s.Tenants.Check(ctx, r.Tenant); err != nil {
@@ -47,7 +47,7 @@ func (s *server) known(ctx context.Context, r *policy.Rule, force string) error 
 	return unknownTool(r.Tool, "the capability "+r.Capability+" has", namesOf(&found), force)
 }
 
-// knownToSome rejects a tool that no capability has, if the tools of all of them are known.
+// knownToSome rejects a tool that no capability has, if the tools of all capabilities are known.
 func (s *server) knownToSome(tool, force string) error {
 	if tool == policy.Any {
 		return nil
@@ -71,7 +71,7 @@ func namesOf(l *catalog.Listing) []string {
 	return names
 }
 
-// unknownTool returns nil for one of the names.
+// unknownTool returns nil if the tool is one of the names.
 func unknownTool(tool, owner string, names []string, force string) error {
 	for _, name := range names {
 		if name == tool {

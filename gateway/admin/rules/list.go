@@ -13,7 +13,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// pages bounds the pages of rules.
+// pages sets the page sizes of lists of rules.
 var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "POLICY_INVALID"}
 
 // ListPolicies implements capgatepb.PoliciesServer.
@@ -44,11 +44,11 @@ func (s *server) ListPolicies(ctx context.Context,
 type listed struct {
 	rules   []policy.Rule
 	next    string
-	unknown bool // the rules of unknown tenants
+	unknown bool // of unknown tenants
 }
 
-// unknownTenants is the prefix of positions after the rules of all tenants, among those of unknown tenants. No
-// tenant's name begins with it.
+// unknownTenants is the prefix of positions among the rules of unknown tenants, which follow those of all tenants. No
+// tenant's name starts with it.
 const unknownTenants = "?"
 
 func (s *server) list(ctx context.Context, set Rules, req *capgatepb.ListPoliciesRequest, after string,
@@ -116,8 +116,8 @@ func (s *server) listUnknown(ctx context.Context, set Rules, after string, size 
 	return page, err
 }
 
-// unknown returns the tenants that have, or had, rules, but do not exist, sorted. There are few: such a rule is
-// forced, or its tenant was removed from the configuration.
+// unknown returns the unknown tenants that have, or had, rules, sorted. There are few: their rules were forced, or the
+// tenant was removed from the configuration.
 func (s *server) unknown(ctx context.Context) ([]string, error) {
 	if s.RuleTenants == nil {
 		return nil, nil
@@ -127,7 +127,7 @@ func (s *server) unknown(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	slices.Sort(others)
-	if len(others) > 0 && others[0] == "" { // the global ones
+	if len(others) > 0 && others[0] == "" { // global rules
 		others = others[1:]
 	}
 	for after := ""; len(others) > 0; {
@@ -146,7 +146,7 @@ func (s *server) unknown(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// listOf lists the rules of one tenant. Rules of an unknown tenant are visible, so that they can be deleted.
+// listOf lists the rules of one tenant. Rules of an unknown tenant are listed, so that they can be deleted.
 func (s *server) listOf(ctx context.Context, set Rules, name, after string, size int) (page listed, err error) {
 	of, err := s.Tenants.Named(ctx, name)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// maxName bounds each name of a rule, in bytes.
+// maxName is the maximum length of each name of a rule, in bytes.
 const maxName = 256
 
-// named is the part of each request that names a rule.
+// named is the part of a request that names a rule.
 type named interface {
 	GetTenant() string
 	GetGlobal() bool
@@ -25,7 +25,7 @@ type named interface {
 	GetTool() string
 }
 
-// ruleOf returns the rule that a request names, without its verdict.
+// ruleOf returns the rule named by a request, without its verdict.
 func (s *server) ruleOf(ctx context.Context, req named) (policy.Rule, error) {
 	of, err := s.tenantOf(ctx, req)
 	if err != nil {
@@ -67,13 +67,13 @@ func nameOf(r *policy.Rule, candidate bool) string {
 	return set + "/" + strings.ReplaceAll(about.Encode(), "%2A", policy.Any)
 }
 
-// ofTenant is a request about the rules of a tenant, or the global ones.
+// ofTenant is a request about the rules of a tenant, or global rules.
 type ofTenant interface {
 	GetTenant() string
 	GetGlobal() bool
 }
 
-// tenantOf returns the tenant of a request, "" for the global rules.
+// tenantOf returns the tenant of a request; empty means global rules.
 func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
 	if err := checkTenant(req); err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func (s *server) tenantOf(ctx context.Context, req ofTenant) (string, error) {
 	return s.named(ctx, req.GetTenant())
 }
 
-// named returns the tenant that a request has to name, or the operator's own.
+// named returns the tenant that a request must name, or the operator's own.
 func (s *server) named(ctx context.Context, name string) (string, error) {
 	name, err := operator.Tenant(ctx, name)
 	if err != nil {

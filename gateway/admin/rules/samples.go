@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Samples counts the recent calls of tools that rules decided about, of one tenant or, for "", of all.
+// Samples counts the recent calls that rules decided, of one tenant; empty means all tenants.
 func Samples(calls []recent.Call, tenant string) (all []Sample) {
 	counts := map[policy.Key]int{}
 	for i := range calls {

@@ -17,42 +17,42 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Decider decides about the calls of this replica. It learns of a change before the request succeeds, and so
-// before the change feed delivers it.
+// Decider decides the calls of this replica. It must learn of a change before the request succeeds, and so before the
+// change feed delivers it.
 type Decider interface {
 	Explain(ctx context.Context, c *call.Call, rules ...policy.Store) (policy.Decision, []policy.Evaluation, error)
 	Invalidate(policy.Change)
 }
 
-// Rules are one set of rules.
+// Rules stores a set of rules.
 type Rules interface {
 	policy.Rules
 	policy.Store
 }
 
-// Config has the dependencies of the service. Rules and Candidates are nil if the configuration has none.
+// Config configures the service. Rules and Candidates are nil if rules are not configured.
 type Config struct {
-	Rules, Candidates Rules // the rules in force, and the candidates
-	// AcceptLoss accepts that the store has lost rules, and reports whether a replica had found that; nil without
+	Rules, Candidates Rules // the rules in effect, and the candidates
+	// AcceptLoss accepts that the store has lost rules. It reports whether a replica had detected a loss. nil without
 	// Rules.
 	AcceptLoss    func(ctx context.Context) (was bool, err error)
 	Decider       Decider
-	Tenants       *tenant.Roster // nil means there is only tenant.Default
-	FilterTenants FilterTenants  // nil means every tenant is searched for rules
-	// RuleTenants may be nil: rules of unknown tenants are then listed only by the tenant's name.
+	Tenants       *tenant.Roster // nil means only tenant.Default exists
+	FilterTenants FilterTenants  // nil means every tenant is searched
+	// RuleTenants is optional. If nil, rules of unknown tenants are only listed by the tenant's name.
 	RuleTenants RuleTenants
-	// Recent has the recent calls, to which candidates are applied; nil means none are known.
+	// Recent returns the recent calls to which candidates are applied; optional.
 	Recent  Recent
 	Catalog Catalog    // nil means names of capabilities and tools are not checked
-	Audit   *audit.Log // of changes; nil means none
-	// Approvers says in words who may answer the approvals of a call; nil means unknown.
+	Audit   *audit.Log // audit log of changes; optional
+	// Approvers describes the people who may answer the approvals of a call; optional.
 	Approvers func(tenant, capability, tool string) string
 }
 
-// FilterTenants returns the tenants, among some, that have rules.
+// FilterTenants returns those of the tenants that have rules.
 type FilterTenants func(ctx context.Context, tenants []string, candidate bool) ([]string, error)
 
-// RuleTenants lists the tenants that have, or had, rules, including unknown ones. "" stands for no tenant.
+// RuleTenants lists all tenants that have, or had, rules, including unknown ones. An empty name means no tenant.
 type RuleTenants func(ctx context.Context) ([]string, error)
 
 // New returns the service.
@@ -63,7 +63,7 @@ func New(cfg Config) admin.Service {
 	return service
 }
 
-// server is capgate.v1.Policies.
+// server implements capgate.v1.Policies.
 type server struct {
 	capgatepb.UnimplementedPoliciesServer
 	Config

@@ -11,7 +11,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Limits of what a summary lists.
+// Limits of the lists in a summary.
 const (
 	maxFleets   = 20
 	maxTroubles = 20
@@ -20,7 +20,8 @@ const (
 // attention is a condition that needs attention.
 type attention = capgatepb.GetSummaryResponse_Attention
 
-// attend adds what needs attention, the most urgent first. An operator of some tenants sees their approvals alone.
+// attend adds the conditions that need attention, the most urgent first. If narrow is true, the operator of tenants
+// sees only their approvals.
 func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, replicas []recent.Replica,
 	tenants []string, narrow bool) {
 	if narrow {

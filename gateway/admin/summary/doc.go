@@ -1,2 +1,2 @@
-// Package summary is capgate.v1.Summary: the state of all replicas at a glance, and what needs attention.
+// Package summary implements capgate.v1.Summary: the state of all replicas at a glance, and what needs attention.
 package summary

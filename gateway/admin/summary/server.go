@@ -13,36 +13,36 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Fleet is one fleet as health sees it.
+// Fleet is the health of a fleet.
 type Fleet struct {
 	Capability       string
 	Backends, Usable int
 }
 
-// Pending are the approvals that wait for an answer.
+// Pending is the number of pending approvals.
 type Pending struct {
 	Count  int
 	Oldest time.Time
 }
 
-// Config has the sources of a summary. Recent is required. The functions must not take long.
+// Config holds the sources of a summary. Recent is required. The functions must be fast.
 type Config struct {
 	Recent *recent.Log
 	Fleets func() []Fleet
-	// Pending returns the pending approvals of tenants; nil means of all. An error means that they are not known.
+	// Pending returns the pending approvals of tenants; nil means all tenants. An error means that they are unknown.
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
-	Letters func(ctx context.Context) (int, error) // number of dead letters, as far as it is worth to count
+	Letters func(ctx context.Context) (int, error) // number of dead letters, up to a limit
 	Drifted func() map[string]int                  // number of drifted tools by capability
 }
 
-// New makes the service.
+// New returns the service.
 func New(cfg Config) admin.Service {
 	s := &server{Config: cfg}
 	return admin.NewService[capgatepb.SummaryServer](s, capgatepb.RegisterSummaryServer,
 		capgatepb.RegisterSummaryHandlerServer)
 }
 
-// server is capgate.v1.Summary.
+// server implements capgate.v1.Summary.
 type server struct {
 	capgatepb.UnimplementedSummaryServer
 	Config

@@ -17,14 +17,14 @@ const (
 	maxGrace     = 30 * 24 * time.Hour
 )
 
-// keyAccess is a principal's access to the keys of one tenant.
+// keyAccess is a principal's access to the keys of a tenant.
 type keyAccess struct {
 	principal
 	of  string // the tenant
 	uid string // of a tenant in the store
 }
 
-// keyAccess resolves the tenant of a request about keys. change: the request needs a store.
+// keyAccess resolves the tenant of a request about keys. If change is true, a store is required.
 func (s *server) keyAccess(ctx context.Context, name string, change bool) (h keyAccess, err error) {
 	if h.principal, err = s.authenticate(ctx); err != nil {
 		return h, err
@@ -82,7 +82,7 @@ func (s *server) CreateKey(ctx context.Context, req *capgatepb.CreateKeyRequest)
 	return &capgatepb.CreateKeyResponse{Key: keyOf(k, inRedis), Credential: credential}, nil
 }
 
-// parseKey reads a request's key.
+// parseKey returns the key of a request.
 func parseKey(m *capgatepb.Key) (*tenant.Key, error) {
 	k := &tenant.Key{Name: m.GetName()}
 	if m.GetId() != "" {
@@ -139,7 +139,7 @@ func (s *server) GetKey(ctx context.Context, req *capgatepb.GetKeyRequest) (*cap
 	return &capgatepb.GetKeyResponse{Key: keyOf(k, source)}, nil
 }
 
-// find finds a key of a tenant.
+// find returns a key of a tenant.
 func (s *server) find(ctx context.Context, h *keyAccess, id string) (k *tenant.Key, source string, err error) {
 	if k, source = s.Keys.Find(id), inFile; k == nil && s.Store != nil && tenant.IsKeyID(id) {
 		source = inRedis
@@ -153,7 +153,7 @@ func (s *server) find(ctx context.Context, h *keyAccess, id string) (k *tenant.K
 	return k, source, err
 }
 
-// change finds a key that is to be changed.
+// change returns a key for a change.
 func (s *server) change(ctx context.Context, name, id string) (h keyAccess, k *tenant.Key, err error) {
 	if h, err = s.keyAccessByID(ctx, name, id, true); err != nil {
 		return h, nil, err
@@ -194,7 +194,7 @@ func (s *server) RotateKey(ctx context.Context, req *capgatepb.RotateKeyRequest)
 	return &capgatepb.RotateKeyResponse{Key: keyOf(next, inRedis), Credential: credential}, nil
 }
 
-// explainRotated adds the successor to the error of a key that was rotated before.
+// explainRotated adds the successor to the error for a key that is already rotated.
 func (s *server) explainRotated(ctx context.Context, err error, h *keyAccess, id string) error {
 	if !errors.Is(err, tenant.ErrKeyRotated) {
 		return err

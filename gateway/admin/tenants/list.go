@@ -71,7 +71,7 @@ func (s *server) listKeys(ctx context.Context, of, after string, size int) (keys
 	return keys, next, nil
 }
 
-// keyAccessByID resolves a request about one key. Operators need not know the key's tenant.
+// keyAccessByID resolves a request about a single key. Operators need not name the key's tenant.
 func (s *server) keyAccessByID(ctx context.Context, name, id string, change bool) (keyAccess, error) {
 	by, err := s.authenticate(ctx)
 	if err != nil || !by.operator || len(by.some()) == 1 || name != tenant.All || s.Roster == nil {

@@ -12,7 +12,7 @@ import (
 
 var (
 	settable = []string{"name", "capabilities", "limits", "disabled"}
-	// outputOnly are fields that a client sends back unchanged after it has read them. They are ignored.
+	// outputOnly lists the fields that clients send back unchanged. They are ignored.
 	outputOnly = []string{"id", "etag", "source", "create_time", "update_time", "resource_name", "updated_by"}
 )
 
@@ -40,7 +40,7 @@ func applyMask(is *capgatepb.Tenant, req *capgatepb.UpdateTenantRequest) error {
 	return nil
 }
 
-// set copies one field of a message to another message. It returns false for an unknown field.
+// set copies a field of a message to another message. It returns false for an unknown field.
 func set(is, to proto.Message, path []string) bool {
 	dst, src := is.ProtoReflect(), to.ProtoReflect()
 	for i, name := range path {

@@ -21,7 +21,7 @@ const (
 	inFile  = "file"
 )
 
-// recordOf reads a request's tenant. had are the tenant's previous limits; nil means none.
+// recordOf returns the tenant of a request. had holds the previous limits; nil means none.
 func recordOf(t *capgatepb.Tenant, had *tenant.Limits) (*tenant.Record, error) {
 	r := &tenant.Record{ID: t.GetId(), Name: t.GetName(), Disabled: t.GetDisabled()}
 	if !call.IsZone(r.ID) || r.ID == ownTenant {

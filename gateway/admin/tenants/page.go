@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// merged is a page of a list that merges the store's entries, those after one id up to another, with the
-// configuration's.
+// merged is a page of a list that merges the store's entries in a range of ids with those of the configuration.
 type merged[T interface{ GetId() string }] struct {
-	after, upTo string // empty means from the beginning, to the end
+	after, upTo string // range of ids, excluding after; empty means unbounded
 	all         []T
 }
 
-// contains reports whether an id is in the range of the page.
+// contains reports whether an id is in the range.
 func (p *merged[T]) contains(id string) bool { return id > p.after && (p.upTo == "" || id <= p.upTo) }
 
-// truncate returns the entries by id, at most a number of them, and the id after which the next page begins.
+// truncate returns at most a number of entries in the order of ids, and the id after which the next page starts.
 func (p *merged[T]) truncate(most int) (all []T, next string) {
 	slices.SortFunc(p.all, func(a, b T) int { return strings.Compare(a.GetId(), b.GetId()) })
 	if len(p.all) > most {

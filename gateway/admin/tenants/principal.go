@@ -8,10 +8,10 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// ownTenant stands for the caller's own tenant in requests.
+// ownTenant denotes the caller's own tenant in requests.
 const ownTenant = "-"
 
-// principal is the operator or the caller that makes a request.
+// principal is the operator or caller of a request.
 type principal struct {
 	operator bool
 	name     string             // in logs and audit records
@@ -23,13 +23,13 @@ func ofOperators(ctx context.Context) (principal, error) {
 	return principal{operator: true, name: operator.NameOf(ctx, ""), as: operator.FromContext(ctx)}, nil
 }
 
-// some returns the tenants that an operator sees, sorted; nil means all.
+// some returns the sorted tenants that an operator sees; nil means all.
 func (a *principal) some() []string {
-	tenants, _ := a.as.Select("") // fails only without roles, with which there is no request
+	tenants, _ := a.as.Select("") // fails only without roles, which are required for the request
 	return tenants
 }
 
-// ofCallers returns the principal at the public port, which the gateway has authenticated.
+// ofCallers returns the authenticated principal at the public port.
 func ofCallers(ctx context.Context) (principal, error) {
 	who, err := tenant.FromContext(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *principal) keyID() string {
 	return ""
 }
 
-// names returns the names by which the principal counts among the approvers of a call.
+// names returns the names under which the principal counts as an approver of a call.
 func (a *principal) names() []string {
 	if a.operator {
 		return a.as.Names()

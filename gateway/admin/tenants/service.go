@@ -17,13 +17,14 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// maxName bounds names, in bytes.
+// maxName is the maximum length of names, in bytes.
 const maxName = 256
 
-// pages bounds the pages of tenants and of keys.
+// pages sets the page sizes of lists of tenants and keys.
 var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "TENANT_INVALID"}
 
-// Store stores tenants and keys. Its errors are those of package tenant; all others mean that it is unavailable.
+// Store stores tenants and keys. Its errors are those of package tenant; any other error means that the store is
+// unavailable.
 type Store interface {
 	FindTenant(ctx context.Context, id string) (*tenant.Record, error) // nil means not found
 	CreateTenant(ctx context.Context, r *tenant.Record) error
@@ -45,12 +46,12 @@ type Config struct {
 	Roster  *tenant.Roster      // all tenants, for operators; nil means the gateway has no tenants
 	Keys    *tenant.Keys        // the configuration's keys; required
 	Pepper  func() []byte       // current key of the hashes of secrets; required
-	Changed func(tenant.Change) // called before a change is answered; required with a store
+	Changed func(tenant.Change) // called before the response to a change; required with Store
 	Log     *slog.Logger        // changes; required
-	Audit   *audit.Log          // changes; nil means no audit log
+	Audit   *audit.Log          // changes; optional
 }
 
-// Service is capgate.v1.Tenants at both ports.
+// Service implements capgate.v1.Tenants at both ports.
 type Service struct{ operators, callers *server }
 
 // New returns a Service.
@@ -67,17 +68,18 @@ func (s *Service) Operators() admin.Service {
 	return service
 }
 
-// Register adds the service of the public port.
+// Register adds the service for the public port.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
 	capgatepb.RegisterTenantsServer(status.Registrar(g, s.callers.fault), s.callers)
 }
 
-// server is the service at one port.
+// server implements the service at one port.
 type server struct {
 	capgatepb.UnimplementedTenantsServer
 	Config
 	authenticate func(context.Context) (principal, error) // returns the principal of a request
-	detailed     bool                                     // errors of the store are shown; they may contain addresses
+	// errors include those of the store, which may contain addresses
+	detailed bool
 }
 
 // changedTenant invalidates this replica's caches after a change, even if its outcome is unknown.
@@ -90,7 +92,7 @@ func (s *server) changedTenant(ctx context.Context, what string, by *principal, 
 	return err
 }
 
-// changedKey does the same for a key.
+// changedKey is changedTenant for a key.
 func (s *server) changedKey(ctx context.Context, what string, h *keyAccess, id string, err error) error {
 	s.Changed(tenant.Change{Key: id})
 	if err == nil {

@@ -88,7 +88,7 @@ func (s *server) record(ctx context.Context, id string) (*tenant.Record, error) 
 	return r, err
 }
 
-// unknown returns the refusal of an unknown tenant; for operators, with the closest known id.
+// unknown returns the refusal of an unknown tenant. For operators it suggests the closest id.
 func (s *server) unknown(ctx context.Context, id string) error {
 	var refusal *call.Refusal
 	if s.detailed && errors.As(s.Roster.Check(ctx, id), &refusal) && refusal.Kind == call.NotFound {
@@ -136,7 +136,7 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
 }
 
-// listSome lists the tenants that an operator sees, as far as they exist.
+// listSome lists the existing tenants that an operator sees.
 func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (*capgatepb.ListTenantsResponse, error) {
 	ids, err := s.known(ctx, ids, page.After)
 	ids, next := paging.Slice(page, ids, paging.ID)
@@ -149,7 +149,8 @@ func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (
 	return resp, err
 }
 
-// known returns the tenants after one, of some, that exist. The roles of an operator may name others.
+// known returns the existing tenants among ids, after one. The roles of an operator may name tenants that do not
+// exist.
 func (s *server) known(ctx context.Context, ids []string, after string) (known []string, err error) {
 	for _, id := range ids {
 		if id <= after {
@@ -166,7 +167,7 @@ func (s *server) known(ctx context.Context, ids []string, after string) (known [
 	return known, nil
 }
 
-// maxTries bounds the tries of a change without an etag.
+// maxTries is the maximum number of tries of a change without an etag.
 const maxTries = 5
 
 // UpdateTenant implements capgatepb.TenantsServer.

@@ -14,16 +14,16 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// pages bounds the pages of capabilities.
+// pages sets the page sizes of lists of capabilities.
 var pages = paging.Bounds{Standard: 100, Most: 1000, Reason: "CATALOG_INVALID"}
 
-// Discoverer asks capabilities for their tools.
+// Discoverer discovers the tools of capabilities.
 type Discoverer interface {
 	Discover(ctx context.Context, capability string) error
 }
 
-// New returns the service. The log has accepted tools and discoveries; nil means none. Without v, which may be nil,
-// drifted tools are shown without their accepted versions.
+// New returns the service. log records accepted tools and discoveries; it may be nil. If v is nil, drifted tools are
+// shown without their accepted versions.
 func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, log *audit.Log) admin.Service {
 	s := &server{catalog: c, discoverer: d, versions: v, audit: log}
 	service := admin.NewService[capgatepb.CatalogAdminServer](s, capgatepb.RegisterCatalogAdminServer,
@@ -32,7 +32,7 @@ func New(c *catalog.Catalog, d Discoverer, v catalog.Versions, log *audit.Log) a
 	return service
 }
 
-// server is capgate.v1.CatalogAdmin.
+// server implements capgate.v1.CatalogAdmin.
 type server struct {
 	capgatepb.UnimplementedCatalogAdminServer
 	catalog    *catalog.Catalog

@@ -1,2 +1,2 @@
-// Package usage is the service capgate.v1.Usage of the admin API: how much of their limits tenants use.
+// Package usage implements capgate.v1.Usage of the admin API: the used part of tenants' limits.
 package usage

@@ -14,16 +14,16 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// pages bounds the pages of tenants.
+// pages sets the page sizes of lists of tenants.
 var pages = paging.Bounds{Standard: 1000, Most: 1000}
 
 // Quotas returns the usage of tenants' limits.
 type Quotas interface {
-	// UsageOf returns the usage of one tenant's limits; nil means that of a gateway without tenants.
+	// UsageOf returns the usage of a tenant's limits; nil means a gateway without tenants.
 	UsageOf(ctx context.Context, s *tenant.Settings) (ratelimit.Usage, error)
 }
 
-// New returns the service. The function tenants returns the existing tenants; nil means there is only tenant.Default.
+// New returns the service. The function tenants returns the existing tenants; nil means only tenant.Default exists.
 func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.RespondingReplica) admin.Service {
 	service := admin.NewService[capgatepb.UsageServer](&server{quotas: q, tenants: tenants, gateway: gateway},
 		capgatepb.RegisterUsageServer, capgatepb.RegisterUsageHandlerServer)
@@ -31,7 +31,7 @@ func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.Resp
 	return service
 }
 
-// server is capgate.v1.Usage.
+// server implements capgate.v1.Usage.
 type server struct {
 	capgatepb.UnimplementedUsageServer
 	quotas  Quotas
@@ -64,7 +64,7 @@ func (s *server) ListUsage(ctx context.Context, req *capgatepb.ListUsageRequest)
 	return resp, nil
 }
 
-// fill adds the tenants of a page that have limits, among some ids, which are sorted; nil means among all.
+// fill adds the tenants of a page that have limits. ids are the sorted candidates; nil means all tenants.
 func (s *server) fill(ctx context.Context, to *capgatepb.ListUsageResponse, ids []string, page paging.Page) error {
 	among := s.tenants().Page
 	if ids != nil {
@@ -78,7 +78,7 @@ func (s *server) fill(ctx context.Context, to *capgatepb.ListUsageResponse, ids 
 	return err
 }
 
-// add adds a tenant to a page. One without limits is left out, unless it is the only one.
+// add adds a tenant to a page. A tenant without limits is omitted, unless it is the only one.
 func (s *server) add(ctx context.Context, to *capgatepb.ListUsageResponse, id string, only bool) error {
 	var settings *tenant.Settings
 	if tenants := s.tenants(); tenants != nil {
@@ -86,7 +86,7 @@ func (s *server) add(ctx context.Context, to *capgatepb.ListUsageResponse, id st
 		if refusal != nil {
 			return refusal
 		}
-		if settings = found; settings == nil { // it was deleted since it was listed
+		if settings = found; settings == nil { // it was deleted after it was listed
 			return nil
 		}
 	}
@@ -101,7 +101,7 @@ func (s *server) add(ctx context.Context, to *capgatepb.ListUsageResponse, id st
 	return nil
 }
 
-// refusalOf returns an error as a refusal. An error of the store means that it is away.
+// refusalOf returns an error as a refusal. An error of the store means that it is unavailable.
 func refusalOf(err error) *call.Refusal {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {

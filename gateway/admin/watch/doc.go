@@ -1,8 +1,8 @@
-// Package watch bounds the watches of the admin API: RPCs and server-sent events that tell clients of changes until
-// they leave.
+// Package watch limits the watches of the admin API: RPCs and server-sent events that notify clients of changes until
+// they disconnect.
 //
-//	Slots  how many watches are open at once, shared fairly by owners, and their end when the gateway stops
-//	Sender how long a client may take to read an event of a gRPC stream
+//	Slots  limits the number of open watches, fairly by owner, and ends them when the gateway stops
+//	Sender limits the time that a client may take to read an event of a gRPC stream
 //
-// What is watched, and who may see it, is the service's.
+// The services define the events and their visibility.
 package watch

@@ -7,24 +7,24 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// slow is the maximum time that a client may take to read an event.
+// slow is the maximum time for a client to read an event.
 const slow = 10 * time.Second
 
 var refusedSlow = &call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHER_SLOW",
 	Message: "the client did not read events; resume after the last event"}
 
-// Sender sends events to a client that has to read each within 10 s. It is for one goroutine.
+// Sender sends events to a client that must read each within 10s. It must be used by one goroutine.
 type Sender[T any] struct {
 	next  chan T
 	ended chan struct{}
-	err   error // the final error; valid after ended
+	err   error // final error; valid after ended
 	late  bool
 }
 
-// NewSender returns a Sender over the Send of a stream. Close it before the RPC returns.
+// NewSender returns a Sender over the Send method of a stream. It must be closed before the RPC returns.
 func NewSender[T any](send func(T) error) *Sender[T] {
 	s := &Sender[T]{next: make(chan T), ended: make(chan struct{})}
-	go func() { // ends after Close, when the last event is sent or the stream is over
+	go func() { // ends after Close, when the last event is sent or the stream has ended
 		defer close(s.ended)
 		s.err = recovery.Do("watcher", func() error {
 			for e := range s.next {
@@ -38,8 +38,8 @@ func NewSender[T any](send func(T) error) *Sender[T] {
 	return s
 }
 
-// Send sends an event. The error is a *call.Refusal if the client did not read the previous one in time, or the error
-// of the stream.
+// Send sends an event. The error is a *call.Refusal if the client did not read the previous event in time, or the
+// error of the stream.
 func (s *Sender[T]) Send(event T) error {
 	t := time.NewTimer(slow)
 	defer t.Stop()
@@ -54,7 +54,7 @@ func (s *Sender[T]) Send(event T) error {
 	}
 }
 
-// Close waits until all events are sent, except for a late client: only the end of the stream ends that Send.
+// Close waits until all events are sent, unless the client is late: then only the end of the stream ends that Send.
 func (s *Sender[T]) Close() {
 	close(s.next)
 	if s.late {

@@ -8,26 +8,26 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// Full is the refusal of a watch for which there is no slot.
+// Full is the refusal of a watch if no slot is free.
 var Full = &call.Refusal{Kind: call.ResourceExhausted, Reason: "WATCHERS_FULL", RetryAfter: 5 * time.Second,
 	Message: "too many watches are open already"}
 
 var refusedLeaving = &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
 	Message: "the gateway is stopping; resume after the last event"}
 
-// Slots are the places of concurrent watches. They are safe for concurrent use.
+// Slots limits concurrent watches. It is safe for concurrent use.
 type Slots struct {
 	pool    *fairshare.Pool
 	leaving context.Context
 }
 
-// NewSlots returns n slots. The name is that of their pool. All watches end with leaving.
+// NewSlots returns n slots, in a pool with a name. All watches end when leaving ends.
 func NewSlots(leaving context.Context, name string, n int64) *Slots {
 	return &Slots{pool: fairshare.New(name, n), leaving: leaving}
 }
 
 // Hold runs feed in a slot of the owner. The context of feed ends with ctx, and when the gateway stops. The error is
-// feed's, or a *call.Refusal: Full, or that the gateway is stopping.
+// that of feed, or a *call.Refusal: Full, or that the gateway is stopping.
 func (s *Slots) Hold(ctx context.Context, owner string, feed func(context.Context) error) error {
 	slot := s.pool.Of(owner)
 	if !slot.Reserve(1) {

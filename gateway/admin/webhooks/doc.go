@@ -1,2 +1,2 @@
-// Package webhooks is the service capgate.v1.Webhooks of the admin API: events that could not be delivered.
+// Package webhooks implements capgate.v1.Webhooks of the admin API: events that could not be delivered.
 package webhooks

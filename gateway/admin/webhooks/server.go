@@ -14,17 +14,17 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// pages bounds the pages of dead letters.
+// pages sets the page sizes of lists of dead letters.
 var pages = paging.Bounds{Standard: 100, Most: 100}
 
-// Letters has the events that could not be delivered.
+// Letters stores the events that could not be delivered.
 type Letters interface {
 	Dead(ctx context.Context, skip, most int) ([]webhook.Letter, error)
 	Retry(ctx context.Context, id string) (bool, error)
 }
 
-// New returns the service. Destinations returns the names of all that the configuration has. The log has the
-// deliveries; nil means none.
+// New returns the service. destinations returns the names of all configured destinations. log records deliveries; it
+// may be nil.
 func New(letters Letters, destinations func() []string, log *audit.Log) admin.Service {
 	service := admin.NewService[capgatepb.WebhooksServer](&server{letters: letters, destinations: destinations,
 		audit: log},
@@ -33,7 +33,7 @@ func New(letters Letters, destinations func() []string, log *audit.Log) admin.Se
 	return service
 }
 
-// server is capgate.v1.Webhooks.
+// server implements capgate.v1.Webhooks.
 type server struct {
 	capgatepb.UnimplementedWebhooksServer
 	letters      Letters

@@ -26,7 +26,7 @@ func toolOf(t *UsableTool) (*capgatepb.Tool, error) {
 	}, nil
 }
 
-// Tag sets the etag of an otherwise complete answer (RFC 9110 §8.8.3).
+// Tag sets the etag of an otherwise complete response (RFC 9110 §8.8.3).
 func Tag(answer proto.Message, etag *string) error {
 	text, err := (proto.MarshalOptions{Deterministic: true}).Marshal(answer)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// discovered is a tool as a discovery tool lists it, see manifest.ParseTools.
+// discovered is a tool in the response of a discovery tool, see manifest.ParseTools.
 type discovered struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -24,9 +24,9 @@ type discovered struct {
 var refusedUnknown = &call.Refusal{Kind: call.Unavailable, Reason: "TOOLS_UNKNOWN", RetryAfter: time.Second,
 	Message: "the tools of this capability are not known yet: they are listed by the gateway, when a backend is up"}
 
-// Discovered returns the tools of a capability that a caller may use, as the capability's discovery tool lists them. It
-// reads the catalog alone. As with every call, the scope invoke is enough. The error is a *call.Refusal, or that of
-// ctx.
+// Discovered returns the tools of a capability that a caller may use, as the capability's discovery tool lists them.
+// It only reads the catalog. As for every call, the scope invoke is sufficient. The error is a *call.Refusal, or that
+// of ctx.
 func (s *Server) Discovered(ctx context.Context, caller tenant.Identity, id string) ([]byte, error) {
 	tools, known := s.tools.Tools(id)
 	if !known {

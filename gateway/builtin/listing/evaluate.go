@@ -18,19 +18,19 @@ type UsableTool struct {
 	Verdict call.Verdict // Allow or Ask
 }
 
-// evaluated is what a caller may use of a capability.
+// evaluated holds what a caller may use of a capability.
 type evaluated struct {
 	capability *capgatepb.Capability // nil means nothing
 	tools      []UsableTool
 	empty      emptiness
 }
 
-// emptiness is why there are no tools to list. A caller learns only of what nobody has decided: a call would tell it
-// the same.
+// emptiness is the reason why no tools are listed. Callers only see reasons that mean a missing decision; a call would
+// tell them the same.
 type emptiness int
 
 const (
-	unsaid  emptiness = iota // there are tools, or somebody has decided that the caller may use none
+	unsaid  emptiness = iota // there are tools, or the caller may use none
 	unknown                  // calls by name are possible
 	noPolicy
 )
@@ -82,15 +82,15 @@ func (s *Server) evaluate(ctx context.Context, caller tenant.Identity, id string
 	return evaluated{capability: c, tools: usable}, nil
 }
 
-// May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it may: a
-// call finds out.
+// May reports whether a caller may call a tool, perhaps after an approval. If the rules are unavailable, it returns
+// true, and the call itself decides.
 func (s *Server) May(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
 	d, err := s.decide(ctx, *caller, capability, tool)
 	return err != nil || d.Verdict != call.Block
 }
 
 // Absent reports whether the tools of a capability are known, a tool is not among them, and no rule names it. If the
-// rules are unavailable, it is false: a call finds out.
+// rules are unavailable, it returns false, and the call itself decides.
 func (s *Server) Absent(ctx context.Context, caller *tenant.Identity, capability, tool string) bool {
 	if _, known := s.tools.Tools(capability); !known {
 		return false
@@ -111,7 +111,7 @@ func (s *Server) decide(ctx context.Context, caller tenant.Identity, capability,
 	return d, nil
 }
 
-// fetch decides on a call of a tool.
+// fetch decides a call of a tool.
 func (s *Server) fetch(ctx context.Context, caller *tenant.Identity, capability, tool string) (policy.Decision,
 	*call.Refusal) {
 	return s.decider.Fetch(ctx, &call.Call{

@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Fingerprint identifies the tools that a caller may use: their names, descriptions and schemas, and whether a person
-// has to approve their calls, and what hints returns of each. It runs on one goroutine, and lets others run in between.
-// An error is a gRPC status.
+// Fingerprint returns a digest of the tools that a caller may use: their names, descriptions and schemas, whether
+// their calls need an approval, and the result of hints for each. It uses one goroutine and yields in between. The
+// error is a gRPC status.
 func (s *Server) Fingerprint(ctx context.Context, caller *tenant.Identity,
 	hints func(capability, tool string) byte) (sum [sha256.Size]byte, err error) {
 	h, n := sha256.New(), 0

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Page returns the requested page of the ids that the caller may see, and the token of the next page. all returns
-// the sorted ids for a caller; they are not changed.
+// Page returns the requested page of the ids that the caller may see, and the token of the next page. all returns the
+// sorted ids for a caller, which Page does not change.
 func (s *Server) Page(ctx context.Context, req paging.Request,
 	all func(tenant.Identity) []string) (page []string, token string, err error) {
 	caller, err := tenant.FromContext(ctx)

@@ -24,15 +24,15 @@ const (
 	batchSize = 16
 )
 
-// pages bounds the pages of capabilities.
+// pages sets the page sizes of lists of capabilities.
 var pages = paging.Bounds{Standard: 50, Most: 200, Reason: "LIST_INVALID"}
 
-// Tools has the known capabilities and tools. It answers from memory.
+// Tools holds the known capabilities and tools, in memory.
 type Tools interface {
-	// Capabilities returns all ids, sorted. They must not be changed.
+	// Capabilities returns all ids, sorted. The result must not be changed.
 	Capabilities() []string
 	Class(capability string) call.Class
-	// Tools returns a capability's tools in their author's order; known is false for a capability without a
+	// Tools returns a capability's tools in the order of their author. known is false for a capability without a
 	// manifest or a discovery.
 	Tools(capability string) (tools []catalog.Tool, known bool)
 }
@@ -42,7 +42,7 @@ type Decider interface {
 	Fetch(ctx context.Context, c *call.Call) (policy.Decision, *call.Refusal)
 }
 
-// Server is capgate.v1.Catalog without ListEngines, which gateway/engine adds.
+// Server implements capgate.v1.Catalog except ListEngines, which gateway/engine adds.
 type Server struct {
 	capgatepb.UnimplementedCatalogServer
 	tools   Tools
@@ -87,7 +87,7 @@ func (s *Server) ListCapabilities(ctx context.Context,
 	}
 }
 
-// visible returns an iterator over batches of the ids after one that the caller may see.
+// visible returns an iterator over batches of the visible ids after one.
 func visible(rest []string, caller tenant.Identity, after string) func() []string {
 	at, found := slices.BinarySearch(rest, after)
 	if found {
@@ -104,7 +104,7 @@ func visible(rest []string, caller tenant.Identity, after string) func() []strin
 	}
 }
 
-// usableCapabilities evaluates a batch of capabilities; nil means the caller may use none of its tools.
+// usableCapabilities evaluates a batch of capabilities. An entry is nil if the caller may use none of its tools.
 func (s *Server) usableCapabilities(ctx context.Context, caller tenant.Identity,
 	ids []string) ([]*capgatepb.Capability, error) {
 	all := make([]*capgatepb.Capability, len(ids))
@@ -152,7 +152,7 @@ func (s *Server) ListTools(ctx context.Context, req *capgatepb.ListToolsRequest)
 	}
 	resp := &capgatepb.ListToolsResponse{}
 	resp.Reason, resp.Notice = e.empty.explain()
-	// the order is their author's, so a token names the last tool; if that tool is gone, the list begins anew
+	// the order is that of the author, so a token names the last tool; if that tool is gone, the list starts again
 	if page.After != "" {
 		tools = tools[1+slices.IndexFunc(tools, func(t UsableTool) bool { return t.Name == page.After }):]
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Usable calls visit with the tools of each capability that a caller may use, from the id from on, in the order of
-// ids. It ends when visit returns false. An error is a gRPC status.
+// Usable calls visit with the tools of each capability that a caller may use, starting at the id from, in the order of
+// ids, until visit returns false. The error is a gRPC status.
 func (s *Server) Usable(ctx context.Context, caller tenant.Identity, from string,
 	visit func(capability string, tools []UsableTool) bool) error {
 	ids := s.tools.Capabilities()

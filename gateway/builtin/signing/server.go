@@ -13,7 +13,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Query is the query parameter with the signature.
+// Query is the name of the query parameter with the signature.
 const Query = "signature"
 
 const (
@@ -22,12 +22,12 @@ const (
 	maxID      = 512 // bytes, of an artifact or a session
 )
 
-// Signer makes signatures. It may wait until ctx ends.
+// Signer signs URLs. It may wait until ctx ends.
 type Signer interface {
 	Sign(ctx context.Context, g tenant.SignedGrant) (string, *call.Refusal)
 }
 
-// Finder checks whether an artifact exists for an identity: nil, or the reason why not. It may wait for about a
+// Finder checks whether an artifact exists for an identity: it returns nil, or the reason. It may wait for about a
 // second.
 type Finder interface {
 	FindArtifact(who tenant.Identity, capability, id string) *call.Refusal
@@ -38,10 +38,10 @@ type Config struct {
 	Signer Signer
 	Finder func() Finder // called for each request
 	MaxTTL time.Duration
-	Now    func() time.Time // nil means the system's clock
+	Now    func() time.Time // nil means the system clock
 }
 
-// Server is capgate.v1.Artifacts.
+// Server implements capgate.v1.Artifacts.
 type Server struct {
 	capgatepb.UnimplementedArtifactsServer
 	cfg    Config
@@ -58,7 +58,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// SetPublicURL sets the beginning of URLs, without a final slash; empty means URLs have neither scheme nor host.
+// SetPublicURL sets the prefix of URLs, without a final slash. If base is empty, URLs have neither scheme nor host.
 func (s *Server) SetPublicURL(base string) { s.public.Store(&base) }
 
 // SignUrl implements capgatepb.ArtifactsServer.
@@ -95,7 +95,7 @@ func (s *Server) SignUrl(ctx context.Context, req *capgatepb.SignUrlRequest) (*c
 	}, nil
 }
 
-// sessionAt returns the session of a signed URL: at a listener of a session, that one.
+// sessionAt returns the session of a signed URL. A listener with a session uses its own.
 func sessionAt(at *tenant.Listener, asked string) (string, *call.Refusal) {
 	switch {
 	case at == nil || at.Session == "" || at.Session == asked:
