@@ -2,9 +2,10 @@ package relay
 
 import "time"
 
-// How a client is made to connect again, so that its next connection may reach another replica.
+// How clients are moved to another replica by replacing their connections.
 
-// lifetime returns when a connection that begins now is to be replaced, on the shard's clock; 0 means never.
+// lifetime returns the time at which a connection that starts now must be replaced, on the shard's clock; 0 means
+// never.
 func (r *Relay) lifetime(now int64) int64 {
 	if age := r.cfg.Age.Spread(); age > 0 {
 		return now + int64(age)
@@ -12,7 +13,7 @@ func (r *Relay) lifetime(now int64) int64 {
 	return 0
 }
 
-// replace has the client go elsewhere, and ends the calls that are left after Age.Grace.
+// replace drains the client's connection, and ends the remaining calls after Age.Grace.
 func (c *conn) replace() {
 	if c.drainPhase != notDraining {
 		c.replaceAt = 0
@@ -25,8 +26,8 @@ func (c *conn) replace() {
 	c.drain()
 }
 
-// Move has clients over HTTP/2 go elsewhere whose connections are older than age. Their calls may finish. New
-// connections are accepted.
+// Move drains HTTP/2 connections of clients that are older than age. Their calls may finish. New connections are
+// accepted.
 func (r *Relay) Move(age time.Duration) {
 	r.eachClient(func(c *conn) {
 		if c.settled && c.drainPhase == notDraining && c.sh.now-c.began > int64(age) {

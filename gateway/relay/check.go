@@ -1,10 +1,10 @@
 package relay
 
-// How a connection is found out whose peer does not answer any more, long before its time of silence is over.
+// How a dead connection is detected long before its idle timeout.
 
-// Check sends a PING over the upstream's connections that have streams. One that neither answers it nor brings anything
-// else for Timeouts.Ping ends with its streams. Check is for an upstream that does not answer otherwise, and may be
-// called often.
+// Check sends a PING on each of the upstream's connections that has streams. A connection that receives nothing for
+// Timeouts.Ping ends with its streams. Check is for an upstream that otherwise does not respond, and may be called
+// often.
 func (u *Upstream) Check() {
 	for _, sh := range u.relay.shards {
 		sh.check(u)
@@ -21,11 +21,11 @@ func (sh *shard) check(u *Upstream) {
 	}
 }
 
-// maxEarlyPings is how many PINGs before their time a connection gets for which the peer has sent no headers: grpc-go's
-// servers end a connection with the third one.
+// maxEarlyPings is the maximum number of early PINGs on a connection since the peer last sent headers: servers of
+// grpc-go close a connection after the third.
 const maxEarlyPings = 2
 
-// check sends a PING, unless one is on its way, or the peer might take it for a flood.
+// check sends a PING, unless one is pending, or the peer might consider it a flood.
 func (c *conn) check() {
 	if c.ending || c.closed || !c.settled || c.streams.count == 0 || c.pingSent != 0 {
 		return
@@ -46,8 +46,8 @@ func (c *conn) ping() {
 	c.writePing(uint64(c.sh.now))
 }
 
-// pingOpenSince returns the time at which the wait for the response to a PING began. Whatever an upstream sends begins
-// it anew: over a slow network, the response may be behind a long one.
+// pingOpenSince returns the start of the wait for the response to a PING. Any data from an upstream restarts it: on a
+// slow network, the response may be queued behind much data.
 func (c *conn) pingOpenSince() int64 {
 	if c.pool == nil {
 		return c.pingSent

@@ -10,48 +10,49 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Request begins a call inside the process. It is a gRPC request in all that a Handler sees of it.
+// Request is a call made inside the process. To a Handler it is a gRPC request.
 type Request struct {
 	Path      string  // "/package.Service/Method"
 	Authority string  // default "localhost"
-	Header    []Field // metadata; names in lower case. content-type is application/grpc unless it is here
-	// the call ends with DeadlineExceeded after it; 0 means the context's deadline alone counts
+	Header    []Field // metadata, with lower-case names; content-type defaults to application/grpc
+	// Timeout is the maximum duration of the call, which then ends with DeadlineExceeded; 0 means that only the
+	// context's deadline applies.
 	Timeout time.Duration
-	Peer    *Peer // the client whose call this is, for Stream.Peer; nil means the process itself
-	Value   any   // for the Handler, as Stream.RequestValue: the authenticated caller, for example
+	Peer    *Peer // client on whose behalf the call is made, for Stream.Peer; nil means the process itself
+	Value   any   // for the Handler, as Stream.RequestValue, such as the authenticated caller
 
-	// MaxMessage bounds one message of the response, in bytes; default HTTP2.MaxFirstMessage. A longer one ends the
-	// call with MessageTooLarge.
+	// MaxMessage is the maximum size of a response message, in bytes; default HTTP2.MaxFirstMessage. A longer message
+	// ends the call with MessageTooLarge.
 	MaxMessage int
-	// Hold is charged with the memory of a response to Unary as it grows. Without room there the call ends with
-	// AccountExceeded. The caller releases what was charged. nil means nothing is charged besides the stream.
+	// Hold is charged for the response to Unary as it grows. If it has no room, the call ends with AccountExceeded.
+	// The caller must release the charge. If nil, only the stream is charged.
 	Hold Account
-	// Parent makes the call a subrequest, see Handle. Its Peer is that of its parent unless it has one.
+	// Parent makes the call a subrequest, see Handle. Its Peer defaults to that of its parent.
 	Parent Handle
 
 	continues bool
 }
 
-// clientEnd is a downstream in the process: that of a ClientStream, or of Unary.
+// clientEnd is a downstream in the process, of a ClientStream or of Unary.
 type clientEnd struct {
 	localEnd
 	request Request
-	message []byte    // of Unary: with Headroom before it; nil means messages are sent
-	answer  *Response // of Unary
+	message []byte    // for Unary, preceded by Headroom; nil means messages are sent
+	answer  *Response // for Unary
 
 	// Under the shard's lock.
-	stream               *Stream // nil means not open yet, or no more
+	stream               *Stream // nil before open and after the end
 	opened               bool
-	over                 bool // the user has been told how the call ended
+	over                 bool // the user was notified of the end
 	ungrouped            ledger
 	prev, next           *clientEnd // in shard.locals
 	prevChild, nextChild *clientEnd // in the parent's children
 	stop                 func() bool
-	httpCode             uint32 // the status of a response that is not gRPC
+	httpCode             uint32 // HTTP status of a response that is not gRPC
 
 	// Under mu.
-	canceled error // why the user has ended the call
-	headed   bool  // header is there
+	canceled error // why the user canceled the call
+	headed   bool  // header is valid
 	header   []Field
 	trailer  []Field
 	status   Status
@@ -84,7 +85,7 @@ func (c *clientEnd) prepare(ctx context.Context, sh *shard, q *Request) {
 // act implements actor.
 func (c *clientEnd) act() {
 	if c.opened && c.half == nil {
-		return // it is over
+		return // the call has ended
 	}
 	canceled := c.canceledBy()
 	if !c.opened {
@@ -115,7 +116,7 @@ func (c *clientEnd) canceledBy() error {
 	return c.canceled
 }
 
-// passMessage sends the one message of Unary from where it lies.
+// passMessage sends the single message of Unary without a copy.
 func (c *clientEnd) passMessage() {
 	msg := c.message
 	c.message = noMessage
@@ -129,10 +130,10 @@ func (c *clientEnd) passMessage() {
 	}
 }
 
-// noMessage is instead of one that was sent.
+// noMessage replaces a message after it was sent.
 var noMessage = []byte{}
 
-// open begins the stream.
+// open starts the stream.
 func (c *clientEnd) open() {
 	sh := c.sh
 	cfg := &sh.relay.cfg
@@ -163,7 +164,7 @@ func (c *clientEnd) open() {
 	s.begin()
 }
 
-// shorten holds the call to the deadline of its parent, unless that was detached.
+// shorten limits the call to the deadline of its parent, unless the parent was detached.
 func (c *clientEnd) shorten() {
 	p := c.request.Parent.end
 	if p == nil || p.deadline == 0 || p.isDetached() {
@@ -175,7 +176,7 @@ func (c *clientEnd) shorten() {
 	}
 }
 
-// head makes the request's headers.
+// head returns the request's headers.
 func (c *clientEnd) head() *hpack.List {
 	sh, q := c.sh, &c.request
 	consts := &sh.consts
@@ -200,7 +201,7 @@ func (c *clientEnd) head() *hpack.List {
 	return head
 }
 
-// abort ends the call as its user wants.
+// abort ends the call on behalf of its user.
 func (c *clientEnd) abort(why error) {
 	if c.half == nil {
 		c.refuse(cancelStatus(why))
@@ -222,13 +223,13 @@ func cancelStatus(why error) Status {
 	return Status{Code: codeCanceled, Message: context.Canceled.Error(), Local: true}
 }
 
-// refuse ends a call that has no stream.
+// refuse ends a call without a stream.
 func (c *clientEnd) refuse(st Status) {
 	c.leave()
 	c.end(st, nil)
 }
 
-// leave takes the call out of the shard.
+// leave removes the call from the shard.
 func (c *clientEnd) leave() {
 	c.stream = nil
 	c.sh.locals.remove(c)
@@ -244,7 +245,7 @@ func (c *clientEnd) detach(h *half) {
 	c.localEnd.detach(h)
 }
 
-// block implements localOwner: it takes the response's headers, and its trailers.
+// block implements localOwner. It receives the response's headers and trailers.
 func (c *clientEnd) block(h *half, list *hpack.List, end bool) {
 	status, code, _ := checkResponse(list)
 	switch {
@@ -254,7 +255,7 @@ func (c *clientEnd) block(h *half, list *hpack.List, end bool) {
 		if code < 0 && c.httpCode != 0 {
 			st = Status{Code: c.httpCode, Message: notGRPC}
 		}
-		h.gotEnd = true // there is no more use in what the user may still send
+		h.gotEnd = true // further messages of the user have no effect
 		c.end(st, keepFields(list))
 	default:
 		if status != "200" {
@@ -264,7 +265,7 @@ func (c *clientEnd) block(h *half, list *hpack.List, end bool) {
 	}
 }
 
-// notGRPC is told of responses without :status 200.
+// notGRPC is the message for responses without :status 200.
 const notGRPC = "the response is not gRPC"
 
 func (c *clientEnd) begun(header []Field) {
@@ -279,7 +280,7 @@ func (c *clientEnd) begun(header []Field) {
 // overlong implements localOwner.
 func (c *clientEnd) overlong(h *half) { c.failLater(h.stream, MessageTooLarge) }
 
-// ended implements localOwner: it is for streams that end without a status of their own.
+// ended implements localOwner. It is called for streams that end without a status.
 func (c *clientEnd) ended(s *Stream) {
 	if c.over {
 		return
@@ -299,10 +300,10 @@ func (c *clientEnd) ended(s *Stream) {
 	c.end(st, nil)
 }
 
-// end tells the user how the call ended.
+// end notifies the user of the call's end.
 func (c *clientEnd) end(st Status, trailer []Field) {
 	c.over = true
-	if c.tooLong && st.Code == codeOK { // the rest came in the same turn
+	if c.tooLong && st.Code == codeOK { // the remaining data arrived in the same turn
 		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller takes",
 			Local: true}
 	}
@@ -319,7 +320,7 @@ func (c *clientEnd) relieve() bool { return true }
 
 func (c *clientEnd) overBuffer() bool { return false }
 
-// ledger implements downstream: the account is asked for when the first byte is charged to it.
+// ledger implements downstream. The account is requested when the first byte is charged.
 func (c *clientEnd) ledger() *ledger {
 	if account := c.sh.relay.cfg.Memory.Client; account != nil && c.ungrouped.account == nil {
 		c.ungrouped = ledger{account: account(c.request.Peer), step: connStep}
@@ -333,7 +334,7 @@ func (c *clientEnd) setGroup(g *Group) {
 
 func (c *clientEnd) messageTimedOut() {}
 
-// RequestValue returns the Value of the Request that began the stream; nil for a stream of a connection.
+// RequestValue returns the Value of the Request that started the stream; nil for a stream of a connection.
 func (s *Stream) RequestValue() any {
 	if c, ok := s.client.(*clientEnd); ok {
 		return c.request.Value
@@ -341,7 +342,7 @@ func (s *Stream) RequestValue() any {
 	return nil
 }
 
-// localEnds are the downstreams of a shard that are in the process.
+// localEnds is the list of a shard's downstreams in the process.
 type localEnds struct {
 	first *clientEnd
 	count int
@@ -377,7 +378,7 @@ func (l *localEnds) all() []*clientEnd {
 	return all
 }
 
-// each calls f for every one; f may end any of them.
+// each calls f for each of them. f may end any of them.
 func (l *localEnds) each(f func(*clientEnd)) {
 	for _, c := range l.all() {
 		if c.half != nil {

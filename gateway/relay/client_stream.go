@@ -6,17 +6,17 @@ import (
 	"io"
 )
 
-// ClientStream is a call that was begun by Open, as its caller has it. One goroutine may receive while another sends.
+// ClientStream is a call started by Open. One goroutine may receive while another sends.
 type ClientStream struct {
 	ctx context.Context //nolint:containedctx // of the call, as grpc.ClientStream has it
 	end clientEnd
 }
 
-// Open begins a call inside the process: the Handler decides about it as about any other, and it has the flow control,
-// the deadline and the bounds on memory of any other. It does not wait. Every failure, also one that prevents the call
-// from beginning, is told by Recv and Status; the error is for requests that cannot be made at all.
+// Open starts a call inside the process. The Handler, flow control, deadlines and memory limits apply as to any other
+// call. Open does not block. Failures of the call, including those that prevent its start, are reported by Recv and
+// Status; the error is for invalid requests.
 //
-// The call is over when Recv has returned an error, when ctx has ended, or after Cancel. One of these has to happen.
+// The call ends when Recv returns an error, when ctx ends, or with Cancel. One of these must happen.
 func (r *Relay) Open(ctx context.Context, q Request) (*ClientStream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (r *Relay) Open(ctx context.Context, q Request) (*ClientStream, error) {
 	return s, nil
 }
 
-// shardOf is where a call is to be: with its parent, if it may have that.
+// shardOf returns the shard for a call. A subrequest uses that of its parent.
 func (r *Relay) shardOf(q *Request) (*shard, error) {
 	p := q.Parent.end
 	if p == nil {
@@ -47,18 +47,18 @@ func (r *Relay) shardOf(q *Request) (*shard, error) {
 	return p.sh, p.beget(q.continues)
 }
 
-// Context is Open's.
+// Context returns the context of Open.
 func (s *ClientStream) Context() context.Context { return s.ctx }
 
-// Send sends a message, which it does not keep. It waits while the other side does not take more. Its error is io.EOF:
-// the call has ended, and Recv knows how.
+// Send sends a message, which it does not retain. It blocks while flow control requires. The error io.EOF means that
+// the call has ended, and Recv returns how.
 func (s *ClientStream) Send(m Message) error { return s.end.send(m, false) }
 
-// CloseSend says that no message follows.
+// CloseSend ends the sequence of messages.
 func (s *ClientStream) CloseSend() { s.end.closeSend() }
 
-// Recv waits for the next message, which it puts into buf where there is room. It returns io.EOF when the call has
-// ended: Status says how, and only the code OK means that all messages have come.
+// Recv waits for the next message, which it stores in buf if it fits. It returns io.EOF at the end of the call: Status
+// then returns the result, and only code OK means that all messages were received.
 func (s *ClientStream) Recv(buf []byte) (Message, error) {
 	m, err := s.end.receive(buf)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -68,8 +68,8 @@ func (s *ClientStream) Recv(buf []byte) (Message, error) {
 	return m, err
 }
 
-// Header waits for the response's headers. They have not come, and come is false, when the call has ended without.
-// content-type is among them only if it is not application/grpc. It is for the goroutine that receives.
+// Header waits for the response's headers. If come is false, the call ended without headers. content-type is only
+// included if it is not application/grpc. Header must be called by the receiving goroutine.
 func (s *ClientStream) Header() (header []Field, come bool) {
 	for {
 		header, come, ok := s.end.headers()
@@ -80,31 +80,31 @@ func (s *ClientStream) Header() (header []Field, come bool) {
 	}
 }
 
-// Status is how the call ended, after Recv has returned io.EOF.
+// Status returns the result of the call, after Recv has returned io.EOF.
 func (s *ClientStream) Status() Status {
 	s.end.mu.Lock()
 	defer s.end.mu.Unlock()
 	return s.end.status
 }
 
-// Trailer returns the response's trailers without those that are in Status, after Recv has returned io.EOF.
+// Trailer returns the response's trailers except those in Status, after Recv has returned io.EOF.
 func (s *ClientStream) Trailer() []Field {
 	s.end.mu.Lock()
 	defer s.end.mu.Unlock()
 	return s.end.trailer
 }
 
-// Cancel ends the call. It may be called at any time, and more than once.
+// Cancel ends the call. It may be called at any time, repeatedly.
 func (s *ClientStream) Cancel() { s.end.cancel(context.Canceled) }
 
-// headers is not ok as long as they may still come.
+// headers returns the headers. ok is false as long as they may still arrive.
 func (c *clientEnd) headers() (header []Field, come, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.header, c.headed, c.headed || c.inEnd
 }
 
-// cutOff notes that the last message was not whole.
+// cutOff notes that the last message was truncated.
 func (c *clientEnd) cutOff() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,23 +10,22 @@ import (
 	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
-// Config sets a relay's limits. The zero value works: each field has a default, or stands for something that the relay
-// does without.
+// Config sets a relay's limits. The zero value is valid: each field has a default or is optional.
 type Config struct {
-	Shards int          // locks over the connections; default GOMAXPROCS
+	Shards int          // number of locks over the connections; default GOMAXPROCS
 	Log    *slog.Logger // nil means records are discarded
-	TLS    *tls.Config  // of the public port, h2 or http/1.1 by ALPN (see SetTLS); nil means cleartext
-	// Panicked is called for each panic that did not end the process, by the deferred function that recovered it: the
-	// stack is still there. A shard may be locked. nil means a line in Log.
+	TLS    *tls.Config  // of the public port, with h2 or http/1.1 by ALPN (see SetTLS); nil means cleartext
+	// Panicked is called for each recovered panic, by the deferred function, so that the stack is still available. A
+	// shard may be locked. If nil, panics are logged.
 	Panicked func(where string, v any)
 	// Origin returns the client's address, see accept.Config.
 	Origin func(net.Conn) (net.Addr, error)
-	// OnConnect returns Peer.Value. It is called once for each client connection, when the connection is set up.
+	// OnConnect returns Peer.Value. It is called once for each client connection, at its setup.
 	OnConnect func(*Peer) any
-	// Web sees each stream that is not gRPC before it goes to the http.Handler, with the shard locked. It may set and
-	// drop headers, and set Stream.Value for ValueOf, and do nothing else.
+	// Web is called for each stream that is not gRPC before its http.Handler, with the shard locked. It may set and
+	// drop headers, and set Stream.Value for ValueOf, and must not do anything else.
 	Web func(*Stream)
-	// WebOnly has the http.Handler answer all requests, those of gRPC too. No Handler is needed then.
+	// WebOnly sends all requests to the http.Handler, including those of gRPC. The Handler is then optional.
 	WebOnly bool
 
 	Limits     accept.Limits // of connections
@@ -38,66 +37,65 @@ type Config struct {
 	Responses  Responses
 }
 
-// Timeouts bounds how long a connection may be silent.
+// Timeouts limits the silence of connections.
 type Timeouts struct {
 	Setup     time.Duration // for a preface, TLS handshake, header block and first message each; default 10 s
-	Idle      time.Duration // a connection without streams is closed after it; default 5 min
-	KeepAlive time.Duration // a client connection silent for so long gets a PING; default 1 min
-	Ping      time.Duration // a PING must be answered within it; default 20 s
+	Idle      time.Duration // of a connection without streams, before it is closed; default 5 min
+	KeepAlive time.Duration // of a silent client connection, before a PING; default 1 min
+	Ping      time.Duration // for the response to a PING; default 20 s
 }
 
-// HTTP2 bounds what a peer may send over one connection.
+// HTTP2 limits what a peer may send over one connection.
 type HTTP2 struct {
 	MaxStreams      uint32 // open streams per client connection; default 1024
 	MaxHeaderList   int    // bytes of a decoded header list, RFC 9113 §6.5.2; default 64 KiB
-	MaxFirstMessage int    // bytes of a first message that ReadMessage waits for; default 16 MiB
-	StreamWindow    int    // bytes in flight per stream and direction; default and least 65535
+	MaxFirstMessage int    // bytes of a first message for ReadMessage; default 16 MiB
+	StreamWindow    int    // bytes in flight per stream and direction; default and minimum 65535
 	ConnWindow      int    // bytes in flight per connection and direction; default 1 MiB
 }
 
-// Forwarding sets how streams are sent to an Upstream.
+// Forwarding configures how streams are sent to an Upstream.
 type Forwarding struct {
 	// OmitHeader reports the request headers that no upstream gets unless the Handler sets them. It must depend on the
 	// name alone. The http.Handler gets them all. nil means none.
 	OmitHeader func(name string) bool
-	// MaxReplay is the bytes of a request kept so that a stream that did not start can go elsewhere; default 64 KiB.
+	// MaxReplay is the maximum size of a request that is kept for another attempt, in bytes; default 64 KiB.
 	MaxReplay int
-	// DeadlineMargin is taken off the deadline that an upstream gets, so that its response can still travel; default 1
-	// ms.
+	// DeadlineMargin is subtracted from the deadline for an upstream, to leave time for its response; default 1 ms.
 	DeadlineMargin time.Duration
-	// RefusedWithin is the time in which a server that does not process a stream refuses it; default 100 ms. haproxy
-	// also answers REFUSED_STREAM for a stream that its server had begun and lost.
+	// RefusedWithin is the time within which REFUSED_STREAM means that a stream was not processed; default 100 ms.
+	// haproxy also responds with REFUSED_STREAM for a stream that its server had started and lost.
 	RefusedWithin time.Duration
 }
 
-// Memory bounds what a shard holds. An Account that is nil, or whose function is nil, bounds nothing.
+// Memory limits what a shard holds. A nil Account, or a nil function, has no limit.
 type Memory struct {
 	MaxBuffered     int64 // bytes held for slow readers and first messages, per shard; default 1 GiB / Shards
-	MaxConnBuffered int   // of these, for one client connection; default 64 MiB
-	MaxKept         int   // bytes of unused buffers, kept per shard to be used again; default 16 MiB
-	// Client returns the account of a client connection for itself, and for its streams that are of no Group. It is
-	// called once for each, after OnConnect, with the shard locked. For calls that the process makes for itself
-	// Peer.Internal is set, and for what the shards hold for all the Peer is nil.
+	MaxConnBuffered int   // of these, per client connection; default 64 MiB
+	MaxKept         int   // bytes of unused buffers per shard; default 16 MiB
+	// Client returns the account of a client connection, and of its streams without a Group. It is called once for
+	// each connection, after OnConnect, with the shard locked. Calls of the process itself have Peer.Internal set; for
+	// the shared memory of shards, the Peer is nil.
 	Client func(*Peer) Account
-	// Connection returns the account of what a client connection takes as long as it is open, until a Group is set. It
-	// is called before OnConnect.
+	// Connection returns the account for the fixed cost of a client connection until a Group is set. It is called
+	// before OnConnect.
 	Connection func(*Peer) Account
-	// Upstream returns the account of connections to an upstream at that address, for themselves.
+	// Upstream returns the account of connections to an upstream address.
 	Upstream func(addr string) Account
 }
 
-// Responses are those of the relay itself. The zero value of a Page is an empty body.
+// Responses holds the relay's own responses. The zero value of a Page is an empty body.
 type Responses struct {
 	Pages accept.Pages
-	// Closed and OutOfMemory are the statuses of calls of the process that cannot begin: the relay has ended, or holds
-	// MaxBuffered. The default is a status without details.
+	// Closed and OutOfMemory are the statuses of in-process calls that cannot start because the relay has ended, or
+	// holds MaxBuffered. The default is a status without details.
 	Closed, OutOfMemory Status
 }
 
 // DefaultMaxConns is the default of Limits.MaxConns.
 const DefaultMaxConns = 16 << 10
 
-// accept returns the part of the accept.Server.
+// accept returns the configuration of the accept.Server.
 func (c *Config) accept(panicked func(string, any)) accept.Config {
 	return accept.Config{
 		Log: c.Log, Origin: c.Origin, OnConnect: c.OnConnect, Account: c.Memory.Connection, Panicked: panicked,

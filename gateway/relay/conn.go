@@ -6,106 +6,103 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// outLimit is how many bytes may wait in a connection whose socket takes no more
-// before its streams keep theirs.
+// outLimit is the number of bytes that a blocked connection buffers before its streams buffer theirs.
 const outLimit = 64 << 10
 
-// burstLimit is how many bytes one turn may put into a connection that has not
-// said yet whether its socket takes them.
+// burstLimit is the maximum number of bytes written to a connection in one turn, before its socket has accepted them.
 const burstLimit = 320 << 10
 
-// controlLimit ends a connection whose peer makes us answer but does not read.
+// controlLimit is the buffer size at which a connection ends because its peer causes responses but does not read.
 const controlLimit = 1 << 20
 
-// headersLimit is how many bytes may wait in a client's connection for it to take
-// another response's headers. It leaves room for statuses below controlLimit: what
-// backends send never ends a client's connection.
+// headersLimit is the maximum number of buffered bytes of a client's connection for it to accept another response's
+// headers. It leaves room for statuses below controlLimit, so that the responses of backends never end a client's
+// connection.
 const headersLimit = 384 << 10
 
-// link carries a connection's bytes. Its methods are called with the shard locked.
+// link transports a connection's bytes. Its methods are called with the shard locked.
 type link interface {
-	// write takes as many bytes of the pieces as it can without blocking, and keeps
-	// none of the slices. After it took fewer than all, it calls conn.writable once
-	// it can take more.
+	// write accepts as many bytes of the pieces as it can without blocking, and retains none of the slices. If it
+	// accepts fewer than all, it later calls conn.writable once it can accept more.
 	write(pieces [][]byte) (int, error)
-	// finish ends the output after what was written; the input may still come.
+	// finish ends the output after the pending data. Input may continue.
 	finish()
-	// close ends both.
+	// close ends both directions.
 	close()
-	// resume is called when the conn wants input again after it was stalled.
+	// resume is called when the conn accepts input again after a stall.
 	resume()
-	// holds is how many bytes it keeps for what was written.
+	// holds returns the number of bytes buffered for output.
 	holds() int
 }
 
-// conn is one HTTP/2 connection, as a state machine: bytes in by feed, bytes out
-// through its link. It serves a client, or, when pool is set, talks to a backend.
+// conn is an HTTP/2 connection as a state machine: input by feed, output through its link. It serves a client, or, if
+// pool is set, connects to a backend.
 type conn struct {
 	sh   *shard
 	link link
-	pool *pool // nil means we are the server
-	peer *Peer // whose it is; never nil, and only told when we are the server
+	pool *pool // nil means a server
+	peer *Peer // the client; never nil, and only used by a server
 
-	partial []byte // the beginning of a frame (or of the preface)
-	greeted bool   // the preface is complete; always true for a client
-	settled bool   // the peer's first SETTINGS came
+	partial []byte // start of a frame (or of the preface)
+	greeted bool   // the preface is complete; always true if pool is set
+	settled bool   // the peer's first SETTINGS were received
 	body    bodyFrame
 	block   headerBlock
 	dec     *hpack.Decoder
 	enc     *hpack.Encoder
 
-	sendWin    int // what we may send, all streams together
+	sendWin    int // what we may send on all streams
 	recvWin    int // what the peer may still send
-	uncredited int // received, not yet replenished
+	uncredited int // received but not yet replenished
 
 	peerMaxStreams uint32
 	peerWindow     int // the peer's SETTINGS_INITIAL_WINDOW_SIZE
 
 	streams streamTable
-	lastID  uint32   // the highest stream id of this connection so far
-	reset   resetIDs // streams that we reset a short while ago
-	waiting halfList // have bytes to send that the connection could not take
+	lastID  uint32   // highest stream id of this connection so far
+	reset   resetIDs // streams that we reset recently
+	waiting halfList // streams with data that the connection could not accept
 
-	own       ledger // of what it holds for itself
-	ungrouped ledger // of its streams without a group
-	grouped   bool   // own is that of a group
+	own       ledger // for the connection itself
+	ungrouped ledger // for streams without a group
+	grouped   bool   // own belongs to a group
 	charged   int64  // to own
-	unsent    int    // bytes of out that the link did not take
+	unsent    int    // bytes of out that the link did not accept
 
 	out     output
-	burst   int    // bytes that out.buf had when it was written last
+	burst   int    // length of out.buf at the last write
 	dirty   bool   // in sh.dirty
-	blocked bool   // the link took less than all and will call writable
-	stalled bool   // input is not read until the output drains
-	backlog []byte // input that was read already when the conn stalled, or its turn was over
+	blocked bool   // the link accepted less than all and will call writable
+	stalled bool   // input is paused until the output drains
+	backlog []byte // input that was read before a stall or the end of a turn
 
 	drainPhase drainPhase
-	replaceAt  int64 // when drain is due, and then the end of the remaining calls; 0 means never
-	draining   bool  // no new streams: GOAWAY was sent or received
-	ending     bool  // input is ignored; closed once the output is written
+	replaceAt  int64 // start of the drain, then the end of the remaining calls; 0 means never
+	draining   bool  // no new streams, because GOAWAY was sent or received
+	ending     bool  // input is ignored; the connection is closed once the output is written
 	closed     bool
-	left       bool // its pool does not count on it any more
+	left       bool // removed from its pool
 
-	queuedAt  int64  // when it was in shard.runQueue last
+	queuedAt  int64  // time of the last entry into shard.runQueue
 	checkedID uint32 // lastID at the last checkSensitive
 	traffic   traffic
 
 	timer    timer
-	began    int64 // when the connection did
-	since    int64 // when what has SetupTimeout or lingerTime began
-	lastRead int64 // when bytes came last
-	quiet    int64 // when the last stream ended
-	pingSent int64 // when an unanswered keepalive PING was sent; 0 means none
-	pinged   int64 // when the last one was sent; 0 means never
-	early    uint8 // of them before their time, see check
+	began    int64 // start of the connection
+	since    int64 // start of the current SetupTimeout or lingerTime
+	lastRead int64 // time of the last input
+	quiet    int64 // end of the last stream
+	pingSent int64 // time of an unanswered keepalive PING; 0 means none
+	pinged   int64 // time of the last PING; 0 means never
+	early    uint8 // number of early PINGs, see check
 	peerState
 }
 
-// bodyFrame is the DATA frame that is being read.
+// bodyFrame is the DATA frame being read.
 type bodyFrame struct {
-	half *half // nil means the stream is gone, discard
-	left int   // bytes of data to come
-	pad  int   // bytes of padding to come after them
+	half *half // nil means the stream has ended and the data is discarded
+	left int   // remaining bytes of data
+	pad  int   // remaining bytes of padding
 	end  bool  // END_STREAM
 }
 
@@ -141,8 +138,8 @@ func newConn(sh *shard, p *pool, l link, peer *Peer) *conn {
 	return c
 }
 
-// feed runs the state machine over buf[pos:end]. It may overwrite buf[pos-9:end],
-// and the output may refer to buf until the shard settles. What it leaves is in c.backlog.
+// feed runs the state machine over buf[pos:end]. It may overwrite buf[pos-9:end], and the output may refer to buf
+// until the shard settles. Unprocessed input is kept in c.backlog.
 func (c *conn) feed(buf []byte, pos, end int) {
 	c.lastRead = c.sh.now
 	c.traffic.add(c.lastRead, end-pos)
@@ -162,12 +159,12 @@ func (c *conn) feed(buf []byte, pos, end int) {
 			break
 		}
 		pos += n
-		c.relieve() // one read can bring thousands of requests that are answered at once
+		c.relieve() // a single read can contain thousands of requests that are answered at once
 	}
 	c.recount()
 }
 
-// feedBacklog goes on with what feed left.
+// feedBacklog processes the input that feed left.
 func (c *conn) feedBacklog() {
 	b := c.backlog
 	c.backlog = nil
@@ -176,8 +173,8 @@ func (c *conn) feedBacklog() {
 	c.feed(c.sh.buf, frameHeaderLen, end)
 }
 
-// step consumes the next piece of input: a frame, a part of a DATA frame's payload,
-// or, when a frame is not complete, all there is.
+// step consumes the next piece of input: a frame, a part of a DATA frame's payload, or, if a frame is incomplete, all
+// input.
 func (c *conn) step(buf []byte, pos, end int) (int, *connError) {
 	if c.body.left > 0 || c.body.pad > 0 {
 		return c.moveBody(buf, pos, end), nil
@@ -203,8 +200,8 @@ func (c *conn) step(buf []byte, pos, end int) (int, *connError) {
 	return need, c.checkFlood()
 }
 
-// needed is how many bytes of a frame must be there before it is processed: all of
-// it, but of DATA only the header and the pad length.
+// needed returns the number of bytes of a frame that are required to process it: the whole frame, but for DATA only
+// the header and the pad length.
 func (c *conn) needed(fh frameHeader) (int, *connError) {
 	switch {
 	case fh.length > maxFrame:
@@ -232,7 +229,7 @@ func (c *conn) stash(p []byte) int {
 	return len(p)
 }
 
-// complete adds to the stashed beginning of a frame, and processes it when whole.
+// complete extends the stored start of a frame, and processes the frame once it is complete.
 func (c *conn) complete(p []byte) (int, *connError) {
 	need := frameHeaderLen
 	if !c.greeted {
@@ -301,11 +298,11 @@ func (c *conn) onFrame(fh frameHeader, payload []byte, buf []byte, pos int) *con
 	case framePushPromise:
 		return &connError{errProtocol, "PUSH_PROMISE"}
 	}
-	c.guard.addControl(1) // unknown frames are ignored (RFC 9113 §4.1), but not without end
+	c.guard.addControl(1) // unknown frames are ignored (RFC 9113 §4.1), but counted
 	return nil
 }
 
-// onData begins a DATA frame; buf[pos] is where its data will be, if buf is there at all.
+// onData starts a DATA frame. buf[pos] is the start of its data, if buf contains any.
 func (c *conn) onData(fh frameHeader, padLen []byte, buf []byte, pos int) *connError {
 	left, pad := fh.length, 0
 	if fh.flags&flagPadded != 0 {
@@ -342,7 +339,7 @@ func (c *conn) onData(fh frameHeader, padLen []byte, buf []byte, pos int) *connE
 	return nil
 }
 
-// moveBody passes on what there is of the DATA frame being read.
+// moveBody forwards the available data of the current DATA frame.
 func (c *conn) moveBody(buf []byte, pos, end int) int {
 	if c.body.left == 0 {
 		n := min(end-pos, c.body.pad)
@@ -357,8 +354,8 @@ func (c *conn) moveBody(buf []byte, pos, end int) int {
 	return n
 }
 
-// onStray answers a frame for a stream that is over. Frames may still be under way
-// to a stream that we reset (RFC 9113 §5.1); for another, the peer is told.
+// onStray handles a frame for an ended stream. Frames may still be in flight to a stream that we reset (RFC 9113
+// §5.1); for any other stream, the peer is notified.
 func (c *conn) onStray(id uint32) {
 	c.guard.addControl(1)
 	if !c.reset.has(id) {
@@ -366,8 +363,8 @@ func (c *conn) onStray(id uint32) {
 	}
 }
 
-// credit gives received bytes back to the peer's connection window. Streams bound
-// what is held (half.credit); the connection's window only bounds bursts.
+// credit replenishes the peer's connection window. Memory is limited by the windows of streams (half.credit); the
+// connection's window only limits bursts.
 func (c *conn) credit(n int) {
 	if c.uncredited += n; c.uncredited >= c.sh.relay.cfg.HTTP2.ConnWindow/2 {
 		c.recvWin += c.uncredited

@@ -2,14 +2,13 @@ package relay
 
 import "fmt"
 
-// The frames that carry no part of a call: SETTINGS, PING, GOAWAY, WINDOW_UPDATE,
-// RST_STREAM, PRIORITY.
+// Frames that are not part of a call: SETTINGS, PING, GOAWAY, WINDOW_UPDATE, RST_STREAM, PRIORITY.
 
 func (c *conn) onSettings(fh frameHeader, p []byte) *connError {
 	if fh.stream != 0 {
 		return &connError{errProtocol, "SETTINGS on a stream"}
 	}
-	c.guard.addControl(1 + len(p)/6) // an entry can move the windows of all streams
+	c.guard.addControl(1 + len(p)/6) // an entry can change the windows of all streams
 	if fh.flags&flagAck != 0 {
 		if len(p) != 0 {
 			return &connError{errFrameSize, "SETTINGS acknowledgement with a payload"}
@@ -29,7 +28,7 @@ func (c *conn) onSettings(fh frameHeader, p []byte) *connError {
 		}
 	}
 	c.write(appendFrameHeader(c.space(frameHeaderLen), 0, frameSettings, flagAck, 0))
-	if c.peerWindow > window { // only now: the peer counts by the new values from the acknowledgement on
+	if c.peerWindow > window { // only now, because the peer uses the new values after the acknowledgement
 		c.streams.each(func(h *half) { h.stream.pump(h) })
 	}
 	if !c.settled {
@@ -63,7 +62,7 @@ func (c *conn) onSetting(id uint16, v uint32) *connError {
 	return nil
 }
 
-// onInitialWindow moves the window of every open stream (RFC 9113 §6.9.2).
+// onInitialWindow adjusts the windows of all open streams (RFC 9113 §6.9.2).
 func (c *conn) onInitialWindow(v uint32) *connError {
 	if v > maxWindow {
 		return &connError{errFlowControl, "INITIAL_WINDOW_SIZE"}
@@ -97,7 +96,7 @@ func (c *conn) onPing(fh frameHeader, p []byte) *connError {
 	return nil
 }
 
-// maxDebugData bounds what an error has of a peer's debug data, in bytes.
+// maxDebugData is the maximum length of a peer's debug data in an error, in bytes.
 const maxDebugData = 128
 
 func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
@@ -115,7 +114,7 @@ func (c *conn) onGoAway(fh frameHeader, p []byte) *connError {
 	}
 	c.pool.retire(c)
 	last, code := be32(p)&maxStreamID, errCode(be32(p[4:]))
-	insecure := code == errInadequateSecurity // RFC 9113 §9.2: such a connection carries no requests
+	insecure := code == errInadequateSecurity // RFC 9113 §9.2: such a connection cannot carry requests
 	if insecure {
 		last = 0
 	}
@@ -154,7 +153,7 @@ func (c *conn) onWindowUpdate(fh frameHeader, p []byte) *connError {
 	}
 	h := c.streams.get(fh.stream)
 	if h == nil {
-		return nil // may have been under way when the stream ended
+		return nil // may have been in flight when the stream ended
 	}
 	if n == 0 {
 		h.stream.broken(h, errProtocol)

@@ -1,6 +1,6 @@
 package relay
 
-// A connection as the transport of its streams' halves.
+// The transport methods of a connection.
 
 var _ client = (*conn)(nil)
 
@@ -20,8 +20,8 @@ func (c *conn) detach(h *half) {
 	c.streamGone()
 }
 
-// wait lists a half that has bytes left because of its connection. One whose own
-// window is used up is woken by its WINDOW_UPDATE instead.
+// wait queues a half with data that the connection could not accept. A half whose own window is exhausted is woken by
+// its WINDOW_UPDATE instead.
 func (c *conn) wait(h *half) {
 	if h.sendWin > 0 {
 		c.waiting.push(h)
@@ -48,5 +48,5 @@ func (c *conn) setGroup(g *Group) {
 	}
 }
 
-// messageTimedOut drains the connection of a client that does not finish what it has begun.
+// messageTimedOut drains the connection of a client that does not finish a message.
 func (c *conn) messageTimedOut() { c.drain() }

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// headerBlock is a header block that comes in more than one frame.
+// headerBlock is a header block in more than one frame.
 type headerBlock struct {
 	active bool
 	stream uint32
@@ -15,7 +15,7 @@ type headerBlock struct {
 	buf    []byte
 }
 
-// maxContinuations bounds the frames of one block.
+// maxContinuations is the maximum number of CONTINUATION frames of a block.
 const maxContinuations = 16
 
 func (c *conn) onHeaders(fh frameHeader, p []byte) *connError {
@@ -74,8 +74,7 @@ func (c *conn) keepBlock(p []byte) *connError {
 	return nil
 }
 
-// onBlock decodes a complete header block. It must be decoded even when its stream
-// is gone: the blocks after it depend on it.
+// onBlock decodes a complete header block, even if its stream has ended, because later blocks depend on it.
 func (c *conn) onBlock(id uint32, end bool, block []byte) *connError {
 	c.sh.work += blockWork
 	list := c.sh.scratch
@@ -106,8 +105,8 @@ func (c *conn) onBlock(id uint32, end bool, block []byte) *connError {
 	return c.onRequest(id, list, end, tooLong)
 }
 
-// maxHeads bounds the headers of a connection's unanswered requests: thousands of
-// ordinary ones, and a few dozen as long as they may be (HPACK makes those cheap to send).
+// maxHeads is the maximum size of the headers of a connection's unanswered requests: thousands of ordinary ones, and a
+// few dozen of maximum length (HPACK makes those cheap to send).
 const maxHeads = 4 << 20
 
 // onRequest opens a stream.
@@ -125,7 +124,7 @@ func (c *conn) onRequest(id uint32, list *hpack.List, end, tooLong bool) *connEr
 	s.open(c, c.peer, id, c.peerWindow, c.sh.keepScratch(), end)
 	if tooLong {
 		c.guard.addReset()
-		s.checkRequest() // of what there was room for: its method
+		s.checkRequest() // of the part that fits: its method
 		s.refuseTooLong()
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 // How a connection writes, waits and ends.
 
-// flush writes what there is. It leaves no reference to a read buffer.
+// flush writes the pending output. It keeps no reference to a read buffer.
 func (c *conn) flush() {
 	c.dirty = false
 	if c.closed || c.blocked {
@@ -44,9 +44,8 @@ func (c *conn) flush() {
 	c.closeIfDone()
 }
 
-// relieve writes before the turn ends, if what the turn brought is already much, and
-// takes no more from a client that has much to read. It returns false when that is too much for it to take
-// another response's headers.
+// relieve writes before the end of the turn if the turn has produced much output, and pauses the input of a client
+// with too much pending output. It returns false if the client must not receive another response's headers.
 func (c *conn) relieve() bool {
 	if c.out.size >= burstLimit && !c.blocked {
 		c.flush()
@@ -55,21 +54,20 @@ func (c *conn) relieve() bool {
 	return c.out.size <= headersLimit
 }
 
-// clogged tells that a client has so much to read, other than DATA, that no more is
-// to be taken from it. DATA has its windows, and a peer that waits for the other end to read
-// before it reads itself could wait for ever: a backend is never made to wait, as it
-// may be a relay too.
+// clogged reports whether a client has so much pending output other than DATA that its input must be paused. DATA has
+// its windows, and two peers that both wait for the other to read would deadlock: therefore the input of a backend is
+// never paused, because it may be a relay too.
 func (c *conn) clogged() bool {
 	return c.pool == nil && c.blocked && c.out.size-c.out.data > outLimit
 }
 
-// writable is called by the link when it can take more after it could not.
+// writable is called by the link once it can accept more output.
 func (c *conn) writable() {
 	if c.closed {
 		return
 	}
 	c.blocked = false
-	c.lastRead = c.sh.now // the peer has taken something
+	c.lastRead = c.sh.now // the peer has read something
 	if c.pingSent != 0 {
 		c.pingSent = c.sh.now // for which the PING may have had to wait
 	}
@@ -83,7 +81,7 @@ func (c *conn) writable() {
 	}
 }
 
-// unstall takes input again, beginning with what was read already.
+// unstall resumes the input, starting with the backlog.
 func (c *conn) unstall() {
 	c.stalled = false
 	if c.backlog != nil {
@@ -94,7 +92,7 @@ func (c *conn) unstall() {
 	}
 }
 
-// fail ends the connection because its peer broke the protocol.
+// fail ends the connection because of a protocol error of its peer.
 func (c *conn) fail(err *connError) {
 	if c.ending || c.closed {
 		return
@@ -109,7 +107,7 @@ func (c *conn) fail(err *connError) {
 	c.end(failure, err)
 }
 
-// lastPeerID returns the last stream that the peer opened.
+// lastPeerID returns the id of the last stream that the peer opened.
 func (c *conn) lastPeerID() uint32 {
 	if c.pool != nil {
 		return 0
@@ -117,8 +115,8 @@ func (c *conn) lastPeerID() uint32 {
 	return c.lastID
 }
 
-// end stops the connection: its streams end with failure, its input is ignored, and
-// it is closed when its output is written or lingerTime is over.
+// end ends the connection: its streams end with failure, its input is ignored, and it is closed when its output is
+// written or lingerTime has passed.
 func (c *conn) end(failure Failure, err error) {
 	c.ending, c.draining, c.since = true, true, c.sh.now
 	if c.pool != nil {
@@ -129,7 +127,7 @@ func (c *conn) end(failure Failure, err error) {
 	c.markDirty()
 }
 
-// lost returns the end of the connection's socket. It may be called more than once.
+// lost handles the end of the connection's socket. It may be called repeatedly.
 func (c *conn) lost(err error) {
 	if c.closed {
 		return
@@ -171,8 +169,8 @@ func (c *conn) streamGone() {
 	}
 }
 
-// closeIfDone closes a draining connection that has no streams left, when its peer has taken all that was written:
-// what ends a call may wait for a peer that reads slowly.
+// closeIfDone closes a draining connection without streams once its peer has read all output. A slow reader may delay
+// the end of a call.
 func (c *conn) closeIfDone() {
 	if c.draining && !c.ending && c.streams.count == 0 && c.drainPhase != drainAnnounced && c.out.size == 0 {
 		c.end(NoFailure, ErrGoAway)
@@ -183,15 +181,14 @@ type drainPhase uint8
 
 const (
 	notDraining    drainPhase = iota
-	drainAnnounced            // GOAWAY with the highest id was sent, and a PING behind it
-	drainFinal                // GOAWAY with the real last id was sent
+	drainAnnounced            // GOAWAY with the highest id and a PING were sent
+	drainFinal                // GOAWAY with the last id was sent
 )
 
-// drainPing marks the PING whose answer proves that the peer knows of the GOAWAY.
+// drainPing is the data of the PING whose response proves that the peer has received the GOAWAY.
 const drainPing = 0x6361706761746521
 
-// drain tells a client to go elsewhere, in two steps, so that no request that is
-// under way to us is lost (RFC 9113 §6.8).
+// drain makes a client move elsewhere, in two steps, so that no request in flight is lost (RFC 9113 §6.8).
 func (c *conn) drain() {
 	if c.drainPhase != notDraining || c.ending {
 		return
@@ -202,7 +199,7 @@ func (c *conn) drain() {
 	}
 	c.drainPhase = drainAnnounced
 	if c.pingSent == 0 {
-		c.pingSent = c.sh.now // it has to be answered like any other
+		c.pingSent = c.sh.now // its response is required like any other
 		c.setTimer()
 	}
 	c.writeGoAway(maxStreamID, errNone, "")
@@ -217,17 +214,17 @@ func (c *conn) onDrainPing(p []byte) {
 	}
 }
 
-// lingerTime is how long the peer has to read our last words.
+// lingerTime is the time that the peer has to read the last output.
 const lingerTime = int64(time.Second)
 
-// startClock begins the time that the peer has to finish what it has begun.
+// startClock starts the time that the peer has to finish what it has started.
 func (c *conn) startClock() {
 	c.since = c.sh.now
 	c.setTimer()
 }
 
-// unfinished tells that the peer has begun something that it has to finish in time:
-// its greeting, a header block, or a frame other than the body of a DATA frame.
+// unfinished reports whether the peer has started something that it must finish in time: its preface, a header block,
+// or a frame other than the body of a DATA frame.
 func (c *conn) unfinished() bool { return !c.settled || c.block.active || len(c.partial) > 0 }
 
 func (c *conn) setupTimeout() int64 {
@@ -237,7 +234,7 @@ func (c *conn) setupTimeout() int64 {
 	return int64(c.sh.relay.cfg.Timeouts.Setup)
 }
 
-// setTimer sets the next moment at which the connection has to look at itself.
+// setTimer sets the next time at which the connection must be checked.
 func (c *conn) setTimer() {
 	cfg := &c.sh.relay.cfg
 	var when int64
@@ -261,7 +258,7 @@ func (c *conn) setTimer() {
 	if c.replaceAt != 0 && !c.ending {
 		when = min(when, c.replaceAt)
 	}
-	// A timer that fires early looks again; only one that fires late would be wrong.
+	// A timer that fires early is set again; it must not fire late.
 	if c.timer.when == 0 || when < c.timer.when {
 		c.sh.wheel.set(&c.timer, max(when, c.sh.now+tick))
 	}

@@ -2,12 +2,12 @@ package relay
 
 import "encoding/binary"
 
-// runFrames is how many frames a run passes on at the most: between two runs a turn looks at the clock.
+// runFrames is the maximum number of frames in a run. The clock is checked between two runs.
 const runFrames = 64
 
-// run passes on the frames at buf[pos:end] that are whole, short and plain DATA of streams that nothing holds up, and
-// returns how many bytes they were. Bursts of small messages consist of such frames. Any other frame is left to step,
-// which would do the same for these, more slowly.
+// run forwards the frames at buf[pos:end] that are complete, short and plain DATA of unblocked streams, and returns
+// their number of bytes. Bursts of small messages consist of such frames. Other frames are left to step, which has the
+// same effect but is slower.
 func (c *conn) run(buf []byte, pos, end int) int {
 	if c.body.left > 0 || c.body.pad > 0 || len(c.partial) > 0 || !c.settled || c.block.active {
 		return 0
@@ -35,7 +35,7 @@ func (c *conn) run(buf []byte, pos, end int) int {
 	return pos - begun
 }
 
-// flows tells that n bytes of DATA from this half's peer may go on at once.
+// flows reports whether n bytes of DATA from this half's peer can be forwarded at once.
 func (h *half) flows(n int) bool {
 	s := h.stream
 	to := &s.down
@@ -51,7 +51,7 @@ func (h *half) flows(n int) bool {
 		to.queue.buf == nil && n <= c.room(to)
 }
 
-// passFrame sends a frame that flows to the other side. It returns false where the stream was ended instead.
+// passFrame forwards a frame for which flows is true. It returns false if the stream was ended instead.
 func (s *Stream) passFrame(h *half, frame []byte) bool {
 	n := len(frame) - frameHeaderLen
 	h.recvWin -= n

@@ -4,15 +4,15 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// aheadLimit is for how many bytes that its connections have not got yet a shard makes room in one turn.
+// aheadLimit is the maximum number of bytes that a shard preallocates for its connections' output in one turn.
 const aheadLimit = 2 << 20
 
-// space returns the connection's own output with room for n more bytes; what was
-// appended goes back by write.
+// space returns the connection's output buffer with room for n more bytes. The caller must return the extended buffer
+// with write.
 //
-// The first of a turn gets as much room as the connection wrote last: a burst that goes on does not grow its buffer
-// anew each time. There are so many bytes of that in a turn, so that a frame for each of many connections needs
-// little.
+// The first buffer of a turn is as large as the last output of the connection, so that a continuing burst does not
+// grow its buffer again each time. aheadLimit bounds that per turn, so that single frames for many connections need
+// little memory.
 func (c *conn) space(n int) []byte {
 	if sh := c.sh; c.out.buf == nil && n < c.burst && sh.ahead < aheadLimit {
 		sh.ahead += c.burst
@@ -38,8 +38,7 @@ func (c *conn) markDirty() {
 	}
 }
 
-// writeHello sends what an HTTP/2 endpoint says first: a server its SETTINGS, a
-// client the preface before them.
+// writeHello sends the first data of an HTTP/2 endpoint: SETTINGS, preceded by the preface for a client.
 func (c *conn) writeHello() {
 	cfg := &c.sh.relay.cfg
 	b := c.space(128)
@@ -81,7 +80,7 @@ func (c *conn) writePing(data uint64) {
 	c.write(appendUint32(appendUint32(b, uint32(data>>32)), uint32(data)))
 }
 
-// room is how many bytes of data the connection takes now for a stream.
+// room returns the number of bytes of data that the connection accepts now for a stream.
 func (c *conn) room(h *half) int {
 	if c.full() {
 		return 0
@@ -89,17 +88,15 @@ func (c *conn) room(h *half) int {
 	return min(h.sendWin, c.sendWin)
 }
 
-// full tells that enough waits already: for a socket that takes no more, or for the
-// end of this turn.
+// full reports whether enough output is pending, for a blocked socket or for the end of the turn.
 func (c *conn) full() bool {
 	return c.blocked && c.out.size >= outLimit || c.out.size >= burstLimit
 }
 
-// writeData sends n bytes at buf[pos:], which lie in the read buffer of this turn:
-// long ones go from there, with their frame's header written before them. A frame's
-// data is at most maxFrame bytes, so n is.
+// writeData sends n bytes at buf[pos:], which are in the read buffer of this turn. Long data is sent from there, with
+// the frame header written before it. A frame has at most maxFrame bytes, so n has too.
 func (c *conn) writeData(h *half, buf []byte, pos, n int, end bool) {
-	if n < copyBelow || c.blocked { // a blocked connection is not flushed before buf is read into again
+	if n < copyBelow || c.blocked { // a blocked connection is not flushed before buf is reused
 		c.copyData(h, buf[pos:pos+n], end)
 		return
 	}
@@ -109,7 +106,7 @@ func (c *conn) writeData(h *half, buf []byte, pos, n int, end bool) {
 	c.markDirty()
 }
 
-// copyData sends p, at most maxFrame bytes, by copying it.
+// copyData sends a copy of p, at most maxFrame bytes.
 func (c *conn) copyData(h *half, p []byte, end bool) {
 	c.spend(h, len(p), end)
 	c.out.data += frameHeaderLen + len(p)
@@ -130,9 +127,9 @@ func endFlag(end bool) byte {
 	return 0
 }
 
-// blockWriter writes a header block to the output.
+// blockWriter encodes a header block into the output.
 type blockWriter struct {
-	local *localEnd   // the block is not coded
+	local *localEnd   // the block is not encoded
 	list  *hpack.List // of a local end
 	c     *conn
 	b     []byte
@@ -162,14 +159,12 @@ func (w *blockWriter) text(name, value string) {
 	w.b = w.c.enc.EncodeString(w.room(name, value), name, value)
 }
 
-// room has space for a field, so that append need not make any, of which the pool
-// would not know.
+// room reserves space for a field, so that append does not allocate outside the pool.
 func (w *blockWriter) room(name, value string) []byte {
 	return w.c.sh.buffers.grow(w.b, len(name)+len(value)+16)
 }
 
-// end closes the block's frame, and cuts it into CONTINUATIONs when it is longer
-// than a frame may be.
+// end ends the block's frame, and splits a long block into CONTINUATION frames.
 func (w *blockWriter) end(h *half, end bool) {
 	if w.list != nil {
 		w.endLocal(h, end)

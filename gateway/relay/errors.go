@@ -23,7 +23,7 @@ const (
 	errInadequateSecurity errCode = 0xc
 )
 
-// connError ends a connection: a GOAWAY with its code, then the end.
+// connError is an error that ends a connection with a GOAWAY of its code.
 type connError struct {
 	code errCode
 	why  string
@@ -31,14 +31,15 @@ type connError struct {
 
 func (e *connError) Error() string { return fmt.Sprintf("http2 error %d: %s", e.code, e.why) }
 
-// Errors that Unsent gets.
+// Errors for Handler.Unsent.
 var (
 	ErrRefused   = errors.New("upstream refused the stream")
 	ErrGoAway    = errors.New("upstream is going away")
 	ErrQueueFull = errors.New("too many streams wait for the upstream")
 	ErrClosed    = errors.New("upstream is closed")
 	errPanicked  = errors.New("the gateway failed while it connected")
-	ErrLost      = errors.New("upstream failed the stream, which it may have begun to carry out") // Again said yes
+	// ErrLost is the error of a failed stream for which Handler.Again returned true.
+	ErrLost = errors.New("upstream failed the stream, which it may have begun to carry out")
 )
 
 var (
@@ -49,8 +50,8 @@ var (
 	errSlow        = errors.New("preface, frame or header block took too long")
 )
 
-// grpcCode returns the gRPC status that a reset with this code means to a client
-// (gRPC over HTTP/2, "HTTP2 Transport Mapping"), for the record only.
+// grpcCode returns the gRPC status for a reset with this code (gRPC over HTTP/2, "HTTP2 Transport Mapping"), for
+// records only.
 func (e errCode) grpcCode() uint32 {
 	switch e {
 	case errRefusedStream:
@@ -66,7 +67,7 @@ func (e errCode) grpcCode() uint32 {
 	}
 }
 
-// The gRPC codes that the relay itself has to know (google.rpc.Code).
+// gRPC codes that the relay uses (google.rpc.Code).
 const (
 	codeOK                = 0
 	codeCanceled          = 1

@@ -7,8 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// A field's tag, computed once per interned field by classify: which name it is,
-// and what its name and value alone make of it.
+// Bits of a field's tag, which classify computes once per interned field from its name and value.
 const (
 	nameOther uint32 = iota
 	nameMethod
@@ -32,14 +31,14 @@ const (
 	tagGRPC   uint32 = 1 << 10 // content-type application/grpc, alone or with a +subtype
 	tagHidden uint32 = 1 << 11 // Forwarding.OmitHeader reports it
 	tagProto  uint32 = 1 << 12 // content-type application/grpc, alone or with +proto
-	tagNoHost uint32 = 1 << 13 // an authority or host that is neither: malformed, but at a unix socket
+	tagNoHost uint32 = 1 << 13 // an invalid authority or host, which is only accepted at a unix socket
 
-	// oneEach are the names of which a request has one at most: where there are two, some look at the first and some
-	// at the last. The relay itself refuses a second host or content-length.
+	// oneEach is the set of names that a request may have only once, because some implementations read the first value
+	// and some the last. The relay itself rejects a second host or content-length.
 	oneEach uint32 = 1<<nameContentType | 1<<nameTimeout | 1<<nameEncoding | 1<<nameTE
 )
 
-// classify returns the hpack.Interner's.
+// classify is the classify function of the hpack.Interner.
 func (r *Relay) classify(name, value string) uint32 {
 	tag := classify(name, value)
 	if tag == nameOther && r.cfg.Forwarding.OmitHeader != nil && r.cfg.Forwarding.OmitHeader(name) {
@@ -48,7 +47,7 @@ func (r *Relay) classify(name, value string) uint32 {
 	return tag
 }
 
-// classify must not keep its arguments.
+// classify returns the tag of a field. It must not retain its arguments.
 func classify(name, value string) uint32 {
 	if !validName(name) || !validValue(value) {
 		return tagBad
@@ -97,14 +96,14 @@ func classify(name, value string) uint32 {
 	return nameOther
 }
 
-// isGRPC tells gRPC from gRPC-Web and all else.
+// isGRPC distinguishes gRPC from gRPC-Web and other content types.
 func isGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(contentType, "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// nameByte marks the characters of a field name: the token characters of RFC 9110
-// §5.6.2 without upper case (RFC 9113 §8.2.1).
+// nameByte marks the characters of a field name: token characters of RFC 9110 §5.6.2 without upper case (RFC 9113
+// §8.2.1).
 var nameByte = func() (t [256]bool) {
 	for _, b := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz") {
 		t[b] = true
@@ -149,7 +148,7 @@ func noHostUnless(good bool) uint32 {
 	return tagNoHost
 }
 
-// isToken is RFC 9110 §5.6.2; the scheme's syntax (RFC 3986 §3.1) is within it.
+// isToken reports whether v is a token (RFC 9110 §5.6.2), which includes all schemes (RFC 3986 §3.1).
 func isToken(v string) bool {
 	for i := range len(v) {
 		if b := v[i]; !nameByte[b] && (b < 'A' || b > 'Z') {
@@ -159,8 +158,8 @@ func isToken(v string) bool {
 	return v != ""
 }
 
-// isTarget rules out what would end a path or query elsewhere: white space, controls
-// and the fragment, which is never sent (RFC 9113 §8.3.1, RFC 9110 §7.1).
+// isTarget reports whether v has no characters that would end a path or query elsewhere: white space, control
+// characters and the fragment, which is never sent (RFC 9113 §8.3.1, RFC 9110 §7.1).
 func isTarget(v string) bool {
 	for i := range len(v) {
 		if b := v[i]; b <= ' ' || b == '#' || b == 0x7f {
@@ -170,12 +169,12 @@ func isTarget(v string) bool {
 	return v != ""
 }
 
-// isHost rules out user information too (RFC 9113 §8.3.1).
+// isHost reports whether v may be a host. User information is not allowed (RFC 9113 §8.3.1).
 func isHost(v string) bool {
 	return v == "" || isTarget(v) && !strings.ContainsAny(v, "@/?")
 }
 
-// constFields are the fields that the relay itself sends.
+// constFields holds the fields that the relay itself sends.
 type constFields struct {
 	status200, status405, status503 hpack.Field
 	contentType, post, te           hpack.Field

@@ -2,26 +2,25 @@ package relay
 
 import "time"
 
-// floodGuard counts the work that a peer causes without a purpose of its own: control frames, resets, empty frames.
-// Calls that complete and data that is sent are subtracted. A connection that exceeds a limit ends with
-// ENHANCE_YOUR_CALM (RFC 9113 §10.5).
+// floodGuard counts the useless work that a peer causes: control frames, resets, empty frames. Completed calls and
+// sent data reduce the count. A connection that exceeds a limit ends with ENHANCE_YOUR_CALM (RFC 9113 §10.5).
 type floodGuard struct {
-	control int   // control frames and the like, less those that useful work accounts for
-	since   int64 // up to when controlPerSecond has been subtracted
-	opened  int   // streams opened in this window of resetWindow
-	resets  int   // of those, how many came to nothing because of the client
+	control int   // control frames, less those justified by useful work
+	since   int64 // time up to which controlPerSecond was subtracted
+	opened  int   // streams opened in the current resetWindow
+	resets  int   // of these, streams without a result because of the client
 }
 
 const (
 	maxControl       = 10_000 // control frames without useful work
-	backendFactor    = 10     // times as much for a backend: it is trusted further, not without end
-	controlPerSecond = 100    // subtracted with time: a connection may live for days
-	perAnswer        = 16     // subtracted for a stream that was answered
+	backendFactor    = 10     // factor for backends, which are trusted more
+	controlPerSecond = 100    // subtracted over time, because connections may live for days
+	perAnswer        = 16     // subtracted for an answered stream
 	perData          = 4      // subtracted for a DATA frame sent: its WINDOW_UPDATEs, and a PING for the round trip
 	minCutData       = 512    // bytes of a DATA frame cut by the peer's window, below which nothing is subtracted
 
-	resetWindow = 500                // streams over which early resets are judged: half of them are too many
-	premature   = int64(time.Second) // a client that resets an unanswered stream sooner has had no use of it
+	resetWindow = 500                // number of streams among which at most half may be reset early
+	premature   = int64(time.Second) // a client that resets an unanswered stream earlier had no use for it
 )
 
 // addControl counts n frames that are not part of a call.
@@ -30,7 +29,7 @@ func (g *floodGuard) addControl(n int) { g.control += n }
 func (g *floodGuard) subtract(n int) { g.control = max(0, g.control-n) }
 
 // sentData subtracts perData for a DATA frame of n bytes. A peer that grants its window in small parts causes small
-// frames, for which nothing is subtracted.
+// frames, which do not count.
 func (g *floodGuard) sentData(n int, cut bool) {
 	if !cut || n >= minCutData {
 		g.subtract(perData)
@@ -43,7 +42,7 @@ func (g *floodGuard) addStream() {
 	}
 }
 
-// addReset counts a stream that the client reset or whose request it got wrong.
+// addReset counts a stream that the client reset or whose request was malformed.
 func (g *floodGuard) addReset() { g.resets++ }
 
 // checkFlood returns the error that ends the connection of a peer that exceeds a limit.

@@ -41,7 +41,7 @@ const (
 
 const (
 	frameHeaderLen = 9
-	maxFrame       = 16 << 10  // the longest payload we accept and send: the protocol's initial value
+	maxFrame       = 16 << 10  // maximum payload that we accept and send: the protocol's initial value
 	initialWindow  = 65535     // RFC 9113 §6.9.2
 	maxWindow      = 1<<31 - 1 // RFC 9113 §6.9.1
 	maxStreamID    = 1<<31 - 1
@@ -49,7 +49,7 @@ const (
 
 const preface = accept.Preface
 
-// frameHeader is the nine bytes before every frame's payload.
+// frameHeader is the nine-byte header of a frame.
 type frameHeader struct {
 	length int
 	typ    byte

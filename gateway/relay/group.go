@@ -5,49 +5,48 @@ import (
 	"time"
 )
 
-// Group is what some streams have in common: how fast their bytes may come, and how many of
-// those that are held may be theirs. It belongs to one Relay.
+// Group is a set of streams that share a rate and a limit of held bytes. It belongs to one Relay.
 //
 // A client that exceeds its rate is not rejected: its flow-control window is replenished later. The connection's
 // window is replenished at once, so that other streams do not wait (RFC 9113 §5.2.1).
 type Group struct {
 	relay  *Relay
-	nanos  atomic.Int64 // that a mebibyte takes; 0 means no time
-	only   atomic.Bool  // streams that are too fast are reported, and not slowed
-	due    atomic.Int64 // on the shards' clock, when all that came may have come
+	nanos  atomic.Int64 // per mebibyte; 0 means no limit
+	only   atomic.Bool  // shadow mode: fast streams are reported, but not slowed
+	due    atomic.Int64 // on the shards' clock: when all received bytes are within the rate
 	slowed func()
 	shards []groupShard
 
-	account Account // of what its streams hold; nil means that is not bounded
+	account Account // for what its streams hold; nil means no limit
 }
 
-// groupShard is a Group's part of a shard, under its lock.
+// groupShard is a Group's state in a shard, under the shard's lock.
 type groupShard struct {
-	ledger      ledger // of what its streams hold
-	held        int64  // bytes in the queues of those that joined
-	paid        int    // bytes that are paid for, and that any stream of the group may bring
+	ledger      ledger // of its streams
+	held        int64  // bytes in the queues of streams that joined
+	paid        int    // bytes that are charged in advance for any stream of the group
 	first, last *meter
 	timer       timer
-	moved       atomic.Int64 // bytes of DATA, both ways together, since the start
+	moved       atomic.Int64 // bytes of DATA in both directions since the start
 	_           [8]byte
 }
 
 const (
-	// lead is how much may come at once after a pause, as time at the group's rate.
+	// lead is the burst allowed after a pause, as time at the group's rate.
 	lead = int64(250 * time.Millisecond)
-	// slice is the part of its rate that a group gives back to one stream before it is
-	// another's turn, as time; at least leastSlice bytes.
+	// slice is the part of the rate that a group replenishes for one stream before the next one, as time; at least
+	// leastSlice bytes.
 	slice      = int64(20 * time.Millisecond)
 	leastSlice = 2 << 10
-	// shadowMost is how far behind a group may be that is not held up: what would not have come
-	// must not count for long, and least of all when it is held up from then on.
+	// shadowMost is the maximum time by which a group in shadow mode may fall behind. Otherwise bytes above the rate
+	// would count for long once the limit is enforced.
 	shadowMost = int64(2 * time.Second)
-	// lookAgain is after how long those that wait are looked at again: the rate may be another.
+	// lookAgain is the interval in which waiting streams are checked again, because the rate may have changed.
 	lookAgain = int64(time.Second)
 )
 
-// NewGroup makes a group without limits. slowed is called when a stream has to wait for its
-// window the first time, with the stream's shard locked. account is what its streams may hold. Both may be nil.
+// NewGroup returns a group without limits. slowed is called when a stream must wait for its window the first time,
+// with the stream's shard locked. account is charged for its streams. Both may be nil.
 func (r *Relay) NewGroup(slowed func(), account Account) *Group {
 	g := &Group{relay: r, slowed: slowed, account: account, shards: make([]groupShard, len(r.shards))}
 	for i, sh := range r.shards {
@@ -57,7 +56,7 @@ func (r *Relay) NewGroup(slowed func(), account Account) *Group {
 	return g
 }
 
-// Moved returns the bytes of DATA that the group's streams brought and got, both ways together, since the start.
+// Moved returns the bytes of DATA that the group's streams sent and received since the start.
 func (g *Group) Moved() (n int64) {
 	for i := range g.shards {
 		n += g.shards[i].moved.Load()
@@ -65,16 +64,16 @@ func (g *Group) Moved() (n int64) {
 	return n
 }
 
-// moved counts n bytes of DATA that went on.
+// moved counts n forwarded bytes of DATA.
 func (s *Stream) moved(n int) {
 	if s.group != nil {
 		s.group.shards[s.sh.index].moved.Add(int64(n))
 	}
 }
 
-// SetRate lets so many bytes of DATA come a second, both ways together; 0 means any number. With
-// shadow none is held up. Streams that were there without a rate have none. What came before
-// takes no longer than by the faster of the two rates.
+// SetRate limits the bytes of DATA per second in both directions; 0 means no limit. In shadow mode, streams are not
+// slowed. Existing streams that joined without a rate stay unlimited. Bytes received before are counted at the faster
+// of the two rates.
 func (g *Group) SetRate(bytes int64, shadow bool) {
 	var nanos int64
 	if bytes > 0 {
@@ -94,7 +93,7 @@ func (g *Group) SetRate(bytes int64, shadow bool) {
 	}
 }
 
-// Behind is how long it takes until all that came may have come; 0 or less: no time.
+// Behind returns the time until all received bytes are within the rate. It is at most 0 if the group is not behind.
 func (g *Group) Behind() time.Duration {
 	if g.nanos.Load() == 0 {
 		return 0
@@ -102,7 +101,7 @@ func (g *Group) Behind() time.Duration {
 	return time.Duration(g.due.Load() - int64(time.Since(g.relay.epoch)))
 }
 
-// pay takes n bytes off the budget.
+// pay charges n bytes to the budget.
 func (g *Group) pay(now int64, n int) {
 	nanos := g.nanos.Load()
 	if nanos == 0 || n == 0 {
@@ -121,14 +120,14 @@ func (g *Group) pay(now int64, n int) {
 	}
 }
 
-// payAhead is what a shard pays for before it comes: so much time at the group's rate, and so many bytes. Each
-// payment is an atomic operation that the shards share, and most messages are small.
+// Amounts that a shard charges in advance: time at the group's rate, and bytes. Each charge is an atomic operation
+// shared by all shards, and most messages are small.
 const (
 	payAhead     = int64(time.Millisecond)
 	mostPayAhead = 16 << 10
 )
 
-// charge pays for n bytes that came on a shard, and a little ahead, so that the next few are paid for.
+// charge charges n bytes received on a shard, and a small advance for the next ones.
 func (g *Group) charge(sh *shard, n int) {
 	at := &g.shards[sh.index]
 	if n <= at.paid {
@@ -143,7 +142,7 @@ func (g *Group) charge(sh *shard, n int) {
 	at.paid = ahead
 }
 
-// refund gives back what was paid for n bytes that will not come.
+// refund returns the charge for n bytes that will not arrive.
 func (g *Group) refund(n int) {
 	if n > 0 {
 		g.due.Add(-int64(float64(n) * float64(g.nanos.Load()) / (1 << 20)))
@@ -152,7 +151,7 @@ func (g *Group) refund(n int) {
 
 func (g *Group) late(now int64) bool { return g.nanos.Load() != 0 && g.due.Load() > now }
 
-// Join makes the stream one of a group. Call it once, before Forward.
+// Join adds the stream to a group. It may be called once, before Forward.
 func (s *Stream) Join(g *Group) {
 	s.group = g
 	g.shards[s.sh.index].held += int64(s.held)
@@ -163,7 +162,7 @@ func (s *Stream) Join(g *Group) {
 	}
 }
 
-// arrived pays for n bytes that came, unless that was done before.
+// arrived charges n received bytes, unless they were charged in advance.
 func (m *meter) arrived(n int) {
 	if n <= m.prepaid {
 		m.prepaid -= n
@@ -174,7 +173,7 @@ func (m *meter) arrived(n int) {
 	m.prepaid = 0
 }
 
-// leave takes a meter out of what it is in.
+// leave removes a meter from its lists.
 func (m *meter) leave() {
 	if m.half == nil {
 		return
@@ -191,9 +190,8 @@ func (m *meter) leave() {
 	}
 }
 
-// paced says that the window that a half is owed is given back later. Only streams that are
-// under way wait: a first message is limited otherwise, and what nobody takes any more costs
-// nothing.
+// paced reports whether a half's window is replenished later. Only open streams wait: first messages have other
+// limits, and ended streams have no cost.
 func (h *half) paced() bool {
 	s := h.stream
 	if s.limit == nil || s.limit.group == nil || s.phase != forwarded {
@@ -219,7 +217,7 @@ func (h *half) paced() bool {
 	return false
 }
 
-// serve gives window back to those that wait, in turn, as long as the budget lasts.
+// serve replenishes the windows of waiting streams in turn, as far as the budget allows.
 func (g *Group) serve(sh *shard) {
 	at := &g.shards[sh.index]
 	for at.first != nil {
@@ -271,11 +269,11 @@ func (at *groupShard) remove(m *meter) {
 	m.waits, m.prev, m.then = false, nil, nil
 }
 
-// groupReserve is how many times what is free of a shard's memory for held bytes a group may
-// have: what one group does not read must not take the room of all.
+// groupReserve limits a group to a multiple of a shard's free memory for held bytes, so that unread data of one group
+// does not take all of it.
 const groupReserve = 4
 
-// groupOverBuffer says that a group holds more than its part.
+// groupOverBuffer reports whether a group holds more than its part.
 func (s *Stream) groupOverBuffer() bool {
 	if s.group == nil {
 		return false

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Handle is a call that the process serves, as the parent of others: its subrequests. They run on its shard, end no
-// later than its deadline, and end with it unless the handle was detached; none of them ends it. A handle is dead when
+// Handle is a call served by the process, as the parent of subrequests. They run on its shard, end no later than its
+// deadline, and end with it unless the handle was detached. A subrequest never ends its parent. A handle is dead when
 // the function that serves the call has returned.
 type Handle struct{ end *serverEnd }
 
@@ -16,31 +16,31 @@ var (
 	ErrContinued  = errors.New("relay: the call is being continued already")
 )
 
-// parentState is under serverEnd.mu.
+// parentState is guarded by serverEnd.mu.
 type parentState struct {
-	users      int  // functions that may use the handle; 0 means it is dead
+	users      int  // number of functions that may use the handle; 0 means it is dead
 	detached   bool // subrequests outlive the call
-	continuing bool // there is a live Continue
+	continuing bool // a Continue is active
 }
 
-// Handle is for subrequests.
+// Handle returns the handle for subrequests.
 func (s *ServerStream) Handle() Handle { return Handle{&s.end} }
 
-// Continue begins a subrequest that is the same call further on: the Handler finds what Stream.Value was of the call
-// that is served by Stream.Continues. There is one at a time.
+// Continue starts a subrequest that continues the same call: Stream.Continues returns the Stream.Value of the served
+// call to the Handler. Only one may be active at a time.
 func (s *ServerStream) Continue(ctx context.Context, q Request) (*ClientStream, error) {
 	return s.Handle().Continue(ctx, q)
 }
 
-// Continue is ServerStream.Continue, also for a function that was detached.
+// Continue is ServerStream.Continue, also for a detached function.
 func (h Handle) Continue(ctx context.Context, q Request) (*ClientStream, error) {
 	q.Parent, q.continues = h, true
 	return h.end.sh.relay.Open(ctx, q)
 }
 
-// Detach runs f on a goroutine of its own that may outlive the call; so may the subrequests of its handle, which are
-// not held to the call's deadline any more. Its context ends with the relay. Close and Shutdown wait for f. A panic is
-// told of, and ends f. Where the handle is dead f does not run.
+// Detach runs f on a separate goroutine that may outlive the call. Subrequests of its handle may then outlive it too,
+// and are not limited to its deadline. The context of f ends with the relay. Close and Shutdown wait for f. A panic is
+// reported and ends f. If the handle is dead, f does not run.
 func (h Handle) Detach(f func(context.Context)) error {
 	e := h.end
 	if !e.hold() {
@@ -60,7 +60,7 @@ func (h Handle) Detach(f func(context.Context)) error {
 	return nil
 }
 
-// hold keeps a handle from dying until release, unless it is dead.
+// hold keeps a handle alive until release, unless it is dead.
 func (e *serverEnd) hold() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +85,7 @@ func (e *serverEnd) isDetached() bool {
 	return e.parent.detached
 }
 
-// beget makes sure that a subrequest may begin.
+// beget reports an error if a subrequest may not start.
 func (e *serverEnd) beget(continues bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,7 +106,7 @@ func (e *serverEnd) continued() {
 	e.parent.continuing = false
 }
 
-// joinParent makes the call one of its parent's, with the shard locked. It returns false when the parent is over.
+// joinParent adds the call to its parent, with the shard locked. It returns false if the parent has ended.
 func (c *clientEnd) joinParent() bool {
 	p := c.request.Parent.end
 	if p == nil {
@@ -122,7 +122,7 @@ func (c *clientEnd) joinParent() bool {
 	return true
 }
 
-// reportDone reports what has continued the call before: that may have ended in this turn.
+// reportDone reports the end of an earlier continuation, which may have ended in this turn.
 func (e *serverEnd) reportDone() {
 	for _, s := range e.sh.ended {
 		if c, local := s.client.(*clientEnd); local && c.request.continues && c.request.Parent.end == e {
@@ -143,7 +143,7 @@ func (c *clientEnd) leaveParent() {
 	}
 }
 
-// Continues returns the Value that the stream had which this one continues, as of Serve; false: it continues none.
+// Continues returns the Value of the stream that this one continues, as of Serve. ok is false if it continues none.
 func (s *Stream) Continues() (value any, ok bool) {
 	c, local := s.client.(*clientEnd)
 	if !local || !c.request.continues {

@@ -6,63 +6,60 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Handler decides what becomes of each gRPC stream. The relay calls it with the
-// stream's shard locked, on the goroutine that read the bytes: its methods must
-// not block, and must not keep msg. A method that has to wait parks the stream.
+// Handler decides how each gRPC stream is handled. The relay calls it with the stream's shard locked, on the goroutine
+// that read the bytes: its methods must not block, and must not retain msg. A method that must wait parks the stream.
 type Handler interface {
-	// Headers is called when a stream's request headers are complete. Before it
-	// returns it must call one of ReadMessage, Forward, Serve, Reply, Refuse or Park.
+	// Headers is called when a stream's request headers are complete. Before it returns, it must call one of
+	// ReadMessage, Forward, Serve, Reply, Refuse or Park.
 	Headers(s *Stream)
 
-	// Message is called when the first message asked for by ReadMessage is there.
-	// The same choice is due, less ReadMessage.
+	// Message is called when the first message requested by ReadMessage has arrived. It must make one of the same
+	// calls, except ReadMessage.
 	Message(s *Stream, msg Message)
 
-	// Unsent is called when a forwarded stream provably did not start at the
-	// upstream: no connection, REFUSED_STREAM, or a GOAWAY below it. The request is
-	// still whole: Forward to another upstream, Refuse or Park.
+	// Unsent is called when a forwarded stream provably did not start at the upstream: because of no connection,
+	// REFUSED_STREAM, or a GOAWAY below it. The request is still complete: the Handler may Forward to another
+	// upstream, Refuse or Park.
 	Unsent(s *Stream, err error)
 
-	// Again is asked when an upstream failed a stream that it may have begun to carry
-	// out: its connection or the stream ended without an answer, or all that it
-	// answered is the status UNAVAILABLE. Nothing of a response has gone to the client
-	// and the request is still whole. Where carrying it out twice does no harm, true
-	// makes the stream one that was not sent: Unsent follows, with ErrLost. False ends
-	// it as the upstream did. Again must only say so, and leave the stream alone.
+	// Again is called when an upstream failed a stream that it may have started to process: its connection or the
+	// stream ended without a response, or its response is only the status UNAVAILABLE. The client has received nothing
+	// of a response, and the request is still complete. If processing it twice is harmless, true marks the stream as
+	// not sent: Unsent follows, with ErrLost. False ends it with the upstream's result. Again must not change the
+	// stream.
 	Again(s *Stream, a Answer) bool
 
-	// Exceeded is asked when a stream has brought more than Limit allows it, with
-	// TooManyBytes or TooManyMessages; once for each. True ends it so, false lets it go on
-	// without that limit.
+	// Exceeded is called when a stream exceeds its Limits, with TooManyBytes or TooManyMessages, once for each. True
+	// ends the stream with that failure; false removes that limit.
 	Exceeded(s *Stream, f Failure) bool
 
-	// Explain turns a failure that the relay found itself into the status that the
-	// client gets. Stream.Sent tells whether the upstream may have begun to carry it out.
+	// Explain returns the status that the client receives for a failure detected by the relay. Stream.Sent reports
+	// whether the upstream may have started to process the stream.
 	Explain(s *Stream, f Failure) Status
 
-	// Done is called once for every stream that Headers was called for, when
-	// nothing more of it will be sent. The stream must not be used afterwards.
+	// Done is called once for every stream that Headers was called for, when nothing more of it will be sent. The
+	// stream must not be used afterwards.
 	Done(s *Stream, r *Result)
 }
 
-// Message is a gRPC message: the first one of a stream, for a Handler, or any, for the user of a local stream.
+// Message is a gRPC message: the first message of a stream for a Handler, or any message for the user of a local
+// stream.
 type Message struct {
-	Data       []byte // without the five-byte prefix; a Handler has it only during the call
-	Compressed bool   // the prefix's flag: Data is encoded as grpc-encoding says
-	Missing    bool   // for a Handler: the client ended the stream without sending a message
+	Data       []byte // without the five-byte prefix; valid for a Handler only during the call
+	Compressed bool   // flag of the prefix: Data is encoded with grpc-encoding
+	Missing    bool   // for a Handler: the client ended the stream without a message
 }
 
-// Answer is the trailers of an upstream that said nothing else, or nothing at all.
+// Answer holds the trailers of a response without other content, or no response.
 type Answer struct {
-	Given  bool // there was an answer
+	Given  bool // there was a response
 	fields []hpack.Field
 }
 
-// NewAnswer returns an answer with these trailers.
+// NewAnswer returns a response with these trailers.
 func NewAnswer(trailers ...hpack.Field) Answer { return Answer{Given: true, fields: trailers} }
 
-// Trailer returns the first value of a trailer; name is in lower case. It is valid only
-// during Again.
+// Trailer returns the first value of a trailer. The name must be in lower case. The value is valid only during Again.
 func (a Answer) Trailer(name string) (string, bool) {
 	for i := range a.fields {
 		if f := &a.fields[i]; f.Name == name {
@@ -72,51 +69,50 @@ func (a Answer) Trailer(name string) (string, bool) {
 	return "", false
 }
 
-// Status is a gRPC status as it goes into trailers.
+// Status is a gRPC status for trailers.
 type Status struct {
 	Code    uint32 // google.rpc.Code
 	Message string // UTF-8, percent-encoded by the relay
 	Details []byte // serialized google.rpc.Status for grpc-status-details-bin, or nil
 
 	Challenge string // for www-authenticate; empty means none
-	NoRetry   bool   // gRPC's clients shall not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
+	NoRetry   bool   // gRPC clients must not retry by themselves (gRFC A6, grpc-retry-pushback-ms)
 
-	// Local reports that the relay itself has ended a call of a local client, whose status this is. Message is in the
-	// relay's words.
+	// Local is true if the relay itself ended a call of a local client with this status. The relay chose Message.
 	Local bool
 
-	// Failure is how the upstream failed, for UpstreamConfig.Serve alone: Result has it. If it is UpstreamLost, or
-	// Code is UNAVAILABLE, the stream may have started and has no answer: Handler.Again is asked first, unless the
-	// response has begun.
+	// Failure is the failure of the upstream, for UpstreamConfig.Serve only; it is set in Result. If it is
+	// UpstreamLost, or Code is UNAVAILABLE, the stream may have started without a response: Handler.Again is called
+	// first, unless the response has started.
 	Failure Failure
 
-	// Unsent is why a stream provably did not start, for UpstreamConfig.Serve alone: Handler.Unsent gets it, unless
-	// the response has begun. The other fields are of no use then.
+	// Unsent is the reason why a stream provably did not start, for UpstreamConfig.Serve only. It is passed to
+	// Handler.Unsent, unless the response has started. The other fields are then ignored.
 	Unsent error
 }
 
-// Failure is why the relay itself ends a stream.
+// Failure is the reason why the relay itself ends a stream.
 type Failure uint8
 
-// The failures.
+// Failures.
 const (
 	NoFailure        Failure = iota
 	UpstreamLost             // the connection ended after the stream may have started
-	UpstreamProtocol         // the upstream broke HTTP/2
+	UpstreamProtocol         // the upstream violated HTTP/2
 	DeadlineExceeded         // the deadline set by SetDeadline, or the client's, passed
 	MessageTooLarge          // the first message is longer than HTTP2.MaxFirstMessage
 	MessageMalformed         // the first message's framing is broken or cut off
 	MessageTimeout           // the first message did not come within Timeouts.Setup
-	MemoryExceeded           // bytes held for slow readers passed Memory.MaxBuffered
-	Draining                 // the relay is stopping and the time for it is over
+	MemoryExceeded           // bytes held for slow readers exceeded Memory.MaxBuffered
+	Draining                 // the relay is stopping and the drain timeout has passed
 	ClientGone               // the client reset the stream or its connection ended
-	ClientProtocol           // the client broke HTTP/2 on this stream
-	TooManyBytes             // it brought more than Limits.Bytes
-	TooManyMessages          // it brought more than Limits.Messages
-	MessageFollowed          // something followed the message of a stream that has one alone
-	Panicked                 // the Handler panicked, or the relay
-	AccountExceeded          // its Account has no room for what is held for it
-	UpstreamReset            // the upstream reset the stream; Result.Code is that of the reset, and its Upstream true
+	ClientProtocol           // the client violated HTTP/2 on this stream
+	TooManyBytes             // the stream exceeded Limits.Bytes
+	TooManyMessages          // the stream exceeded Limits.Messages
+	MessageFollowed          // a message followed the only allowed message
+	Panicked                 // the Handler or the relay panicked
+	AccountExceeded          // the stream's Account has no room left
+	UpstreamReset            // the upstream reset the stream, with the code in Result.Code; Result.Upstream is true
 	// UpstreamNotGRPC is a response that is not gRPC. Result.Code corresponds to its HTTP status, and Result.Upstream
 	// is true.
 	UpstreamNotGRPC
@@ -129,21 +125,21 @@ var failureNames = [...]string{"", "UPSTREAM_LOST", "UPSTREAM_PROTOCOL", "DEADLI
 
 func (f Failure) String() string { return failureNames[f] }
 
-// Result is what became of a stream. It is valid only during Done.
+// Result is the result of a stream. It is valid only during Done.
 type Result struct {
 	Code      uint32  // google.rpc.Code that ended the stream; 1 (CANCELLED) when the client left
-	Failure   Failure // why, when it was the relay that ended it
+	Failure   Failure // set if the relay ended the stream
 	Upstream  bool    // Code came from the upstream
 	BytesIn   int64   // DATA bytes from the client, prefixes included
 	BytesOut  int64   // DATA bytes to the client
 	Started   time.Time
-	Forwarded time.Duration // since Started: request headers sent upstream; 0 never
-	FirstByte time.Duration // since Started: response headers came; 0 never
+	Forwarded time.Duration // time since Started of sending the request headers upstream; 0 means never
+	FirstByte time.Duration // time since Started of receiving the response headers; 0 means never
 	Ended     time.Duration // since Started
 }
 
-// Tap sees the DATA bytes that an upstream sends, in order and before they go on.
-// It must not keep or change p. It runs under the shard's lock.
+// Tap receives the DATA bytes that an upstream sends, in order and before they are forwarded. It must not retain or
+// change p. It runs under the shard's lock.
 type Tap interface {
 	Body(p []byte)
 }

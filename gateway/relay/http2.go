@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
-// http2 serves the connections over HTTP/2 that the accept.Server hands over.
+// http2 serves the HTTP/2 connections of the accept.Server.
 type http2 struct{ relay *Relay }
 
 var _ accept.HTTP2 = http2{}
@@ -21,12 +21,13 @@ func (h http2) ServeConn(nc net.Conn, first []byte, p *Peer) {
 const (
 	// tlsRequired is the text of a GOAWAY.
 	tlsRequired = "this port speaks TLS: connect with TLS (capgate: --tls)"
-	// rejectTimeout bounds how long a GOAWAY is written.
+	// rejectTimeout is the timeout for writing a GOAWAY.
 	rejectTimeout = time.Second
 )
 
-// RejectCleartext implements accept.HTTP2 by a GOAWAY with a text. It waits for the first request, or a PING: many
-// clients report the error that ends their requests, and connect again at once after a GOAWAY before the first one.
+// RejectCleartext implements accept.HTTP2 with a GOAWAY that has an explanation. It waits for the first request, or a
+// PING: many clients report the error that ends their requests, but reconnect at once after a GOAWAY before the first
+// request.
 func (h http2) RejectCleartext(nc net.Conn, in io.Reader) {
 	_, err := nc.Write(appendFrameHeader(nil, 0, frameSettings, 0, 0))
 	if err == nil {
@@ -43,5 +44,5 @@ func (h http2) RejectCleartext(nc net.Conn, in io.Reader) {
 	frame := appendFrameHeader(nil, 8+len(tlsRequired), frameGoAway, 0, 0)
 	frame = appendUint32(frame, f.stream)
 	frame = appendUint32(frame, uint32(errInadequateSecurity))
-	_, _ = nc.Write(append(frame, tlsRequired...)) // the client may be gone
+	_, _ = nc.Write(append(frame, tlsRequired...)) // the client may have disconnected
 }

@@ -2,14 +2,14 @@ package relay
 
 import "sync/atomic"
 
-// inbox is work for a shard from goroutines that do not have its lock, and do not wait for it: each pushes its
-// event, and tries the lock. Whoever has the lock drains the inbox before letting go of it.
+// inbox queues work for a shard from goroutines that do not hold its lock, and do not wait for it: each pushes its
+// event, and tries the lock. The holder of the lock drains the inbox before releasing it.
 //
-// It is bounded by construction. An event is a part of what it is about, a local end or a parked stream, and is in
-// the inbox once at most.
+// It is bounded by construction: an event is a part of its subject, a local end or a parked stream, and is in the
+// inbox at most once.
 type inbox struct {
 	newest  atomic.Pointer[event]
-	taken   *event      // drained, the oldest first, and still to be dealt with; under the shard's lock
+	taken   *event      // drained, oldest first, and not yet processed; under the shard's lock
 	signals []*localEnd // whose users are notified when the turn ends; under the shard's lock
 	lent    []*localEnd // whose buffers the shard may refer to until it has settled
 }
@@ -21,13 +21,13 @@ type event struct {
 	of     actor
 }
 
-// actor is what an event is about.
+// actor is the subject of an event.
 type actor interface {
-	// act is called with the shard locked, after the event was posted: once for all times that it was posted before.
+	// act is called with the shard locked after the event was posted, once for all earlier posts.
 	act()
 }
 
-// post has an event dealt with soon, by this goroutine or another.
+// post makes this goroutine or another process an event soon.
 func (sh *shard) post(e *event) {
 	sh.push(e)
 	sh.tryDrain()
@@ -45,7 +45,7 @@ func (sh *shard) push(e *event) {
 	}
 }
 
-// tryDrain deals with the inbox, unless another has the lock: that one does, see unlock.
+// tryDrain processes the inbox, unless another goroutine holds the lock, which then does it in unlock.
 func (sh *shard) tryDrain() {
 	if sh.inbox.newest.Load() != nil && sh.mu.TryLock() {
 		sh.begin()
@@ -59,8 +59,8 @@ func (sh *shard) drain() {
 	}
 }
 
-// drainAll deals with what is in the inbox now, in the order in which it came. What comes meanwhile is for another
-// turn, so that connections have theirs.
+// drainAll processes the current events of the inbox in order. Later events wait for another turn, so that connections
+// get theirs.
 func (sh *shard) drainAll() {
 	if sh.inbox.taken == nil && sh.inbox.newest.Load() != nil {
 		for e := sh.inbox.newest.Swap(nil); e != nil; {
@@ -76,7 +76,7 @@ func (sh *shard) drainAll() {
 	}
 }
 
-// restore gives back what the shard has sent.
+// restore returns the buffers that the shard has sent.
 func (sh *shard) restore() {
 	for i, e := range sh.inbox.lent {
 		sh.inbox.lent[i] = nil
@@ -85,7 +85,7 @@ func (sh *shard) restore() {
 	sh.inbox.lent = sh.inbox.lent[:0]
 }
 
-// unlock lets go of the shard, and deals with what has come meanwhile unless another has the shard by now.
+// unlock releases the shard, and processes new events unless another goroutine has locked it by then.
 func (sh *shard) unlock() {
 	sh.signal()
 	sh.mu.Unlock()
@@ -97,8 +97,8 @@ func (sh *shard) unlock() {
 	}
 }
 
-// signal tells the users of local ends what the turn brought, once each. It does not touch an end after telling:
-// it may be used for another call by then.
+// signal notifies the users of local ends of what the turn has changed, once each. It does not use an end after that,
+// because it may be reused for another call.
 func (sh *shard) signal() {
 	for i, e := range sh.inbox.signals {
 		sh.inbox.signals[i] = nil

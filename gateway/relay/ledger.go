@@ -2,23 +2,24 @@ package relay
 
 import "github.com/capgate/capgate/gateway/relay/accept"
 
-// ledger is what one shard holds on an Account. It reserves in steps, so that most changes are an addition under the
-// shard's lock.
+// ledger is a shard's reservation with an Account. It reserves in steps, so that most changes are an addition under
+// the shard's lock.
 type ledger struct {
-	account  Account // nil means nothing is bounded
+	account  Account // nil means no limit
 	step     int64
 	held     int64
 	reserved int64
 
-	keeps bool // a step, when nothing is held: it is in shard.warm then
+	keeps bool // keeps a step when nothing is held, and is in shard.warm then
 	warm  bool
 }
 
-// warmLedgers is how many groups of a shard keep a step of what they held last: one that calls once in a while would
-// reserve and release for each call.
+// warmLedgers is the number of a shard's groups that keep their last step, so that infrequent callers do not reserve
+// and release for each call.
 const warmLedgers = 16
 
-// cool has a group keep a step that holds nothing now, and the one that did so longest ago no more.
+// cool makes a group keep a step without holding anything, and drops the step of the group that has kept one the
+// longest.
 func (sh *shard) cool(l *ledger) {
 	if l.held != 0 || l.reserved == 0 || l.warm {
 		return
@@ -41,13 +42,13 @@ const (
 	connStep  = 4 << 10
 )
 
-// spareSteps is how many steps a ledger keeps beyond what it holds.
+// spareSteps is the number of steps that a ledger keeps beyond what it holds.
 const spareSteps = 4
 
-// streamCost is the fixed bytes of a stream: the Stream, and its Value.
+// streamCost is the fixed cost of a stream, in bytes: the Stream and its Value.
 const streamCost = 2 << 10
 
-// add holds n bytes more, or nothing if there is no room for them. Fewer always succeeds.
+// add adds n bytes to what is held, or returns false if there is no room. A negative n always succeeds.
 func (l *ledger) add(n int64) bool {
 	held := l.held + n
 	if l.account == nil {
@@ -67,7 +68,7 @@ func (l *ledger) add(n int64) bool {
 	return true
 }
 
-// forget holds nothing any more.
+// forget drops everything held.
 func (l *ledger) forget() {
 	if l.account != nil {
 		l.account.Release(l.reserved)
@@ -75,7 +76,7 @@ func (l *ledger) forget() {
 	l.held, l.reserved, l.warm = 0, 0, false
 }
 
-// shrink gives back what was reserved and is not held.
+// shrink releases reserved bytes that are not held.
 func (l *ledger) shrink() {
 	keep := l.held + l.step
 	if l.held == 0 && !l.keeps {
@@ -87,7 +88,7 @@ func (l *ledger) shrink() {
 	}
 }
 
-// move has another account hold what the ledger does, if it has room.
+// move transfers the reservation to another account, if that has room.
 func (l *ledger) move(to Account) {
 	if to == nil || l.account == nil || !to.Reserve(l.reserved) {
 		return
@@ -96,11 +97,11 @@ func (l *ledger) move(to Account) {
 	l.account = to
 }
 
-// ShardCost is what a shard holds for all, in bytes: what it reads into, as much for what a turn makes of that before
-// it is charged, and the buffers that it keeps.
+// ShardCost returns the fixed memory of a shard, in bytes: its read buffer, as much for the results of a turn before
+// they are charged, and the unused buffers.
 func ShardCost(kept int) int64 { return int64(2*readBuffer + kept) }
 
-// claim charges what the shards hold for all.
+// claim charges the fixed memory of all shards.
 func (r *Relay) claim() {
 	if r.cfg.Memory.Client == nil {
 		return
@@ -112,7 +113,7 @@ func (r *Relay) claim() {
 	}
 }
 
-// accountOf returns the account of a connection: that of an upstream, or of a client.
+// accountOf returns the account of a connection, of an upstream or a client.
 func (r *Relay) accountOf(p *pool, peer *Peer) Account {
 	switch cfg := &r.cfg; {
 	case p != nil:
@@ -131,7 +132,7 @@ func (u *Upstream) account() Account {
 	return nil
 }
 
-// cost returns the bytes that a connection to the upstream takes.
+// cost returns the cost of a connection to the upstream, in bytes.
 func (u *Upstream) cost() int64 {
 	if u.tls.Load() != nil {
 		return accept.ConnBytes + accept.CopiedBytes
@@ -139,8 +140,8 @@ func (u *Upstream) cost() int64 {
 	return accept.ConnBytes
 }
 
-// Charge has a group hold what is held for the stream; without, it is held for the client of its connection. It says
-// whether there was room; without, the stream is to be refused. Call it once, before Forward; Config.Web may.
+// Charge charges the stream's memory to a group instead of the client of its connection. It returns false if there is
+// no room; the stream must then be refused. It may be called once, before Forward; Config.Web may call it.
 func (s *Stream) Charge(g *Group) bool {
 	if s.ledger != nil {
 		s.ledger.add(-s.charged)
@@ -151,13 +152,13 @@ func (s *Stream) Charge(g *Group) bool {
 	return s.recount()
 }
 
-// chargeTo has the group hold what is charged from now on.
+// chargeTo charges the stream to the group from now on.
 func (s *Stream) chargeTo(g *Group) {
 	s.charges, s.ledger = g, &g.shards[s.sh.index].ledger
 }
 
-// chargeClient charges the stream to the client of its connection, if it is not a group's. Where there is no room it
-// ends the stream, and returns false.
+// chargeClient charges the stream to the client of its connection, unless it belongs to a group. If there is no room,
+// it ends the stream and returns false.
 func (s *Stream) chargeClient() bool {
 	if s.phase == over {
 		return true
@@ -172,7 +173,7 @@ func (s *Stream) chargeClient() bool {
 	return false
 }
 
-// recount charges what the stream holds now. It returns false, and changes nothing, if there is no room for that.
+// recount updates the stream's charge. It returns false without a change if there is no room.
 func (s *Stream) recount() bool {
 	if s.ledger == nil {
 		return true
@@ -191,7 +192,7 @@ func (s *Stream) recount() bool {
 	return true
 }
 
-// release gives up all that the stream was charged.
+// release releases the stream's whole charge.
 func (s *Stream) release() {
 	if l := s.ledger; l != nil {
 		l.add(-s.charged)
@@ -200,14 +201,13 @@ func (s *Stream) release() {
 	}
 }
 
-// charge is what of the connection's input and output its accept.ConnBytes does not cover.
+// charge returns the bytes of the connection's input and output that its accept.ConnBytes does not cover.
 func (c *conn) charge(input int) int64 { return max(int64(input+c.unsent-accept.FreeBytes), 0) }
 
 func (c *conn) input() int { return cap(c.partial) + cap(c.block.buf) + cap(c.backlog) }
 
-// recount charges what the connection holds for itself: input that cannot be dealt with yet, and output that its peer
-// has not taken. Where there is no room it lets go of both: a peer that reads, and sends whole frames, has no more
-// than accept.FreeBytes.
+// recount updates the connection's own charge: for unprocessed input, and for output that its peer has not read. If
+// there is no room, it drops both: a peer that reads, and sends complete frames, needs no more than accept.FreeBytes.
 func (c *conn) recount() {
 	n := c.charge(c.input())
 	if n == c.charged {
@@ -232,7 +232,7 @@ func (c *conn) recount() {
 	})
 }
 
-// forgetInput is for a connection that ends.
+// forgetInput drops the input of a connection that ends.
 func (c *conn) forgetInput() {
 	for _, b := range []*[]byte{&c.partial, &c.block.buf, &c.backlog} {
 		c.sh.buffers.put(*b)
@@ -240,9 +240,9 @@ func (c *conn) forgetInput() {
 	}
 }
 
-// putsOff reports whether n bytes of input may wait for another turn: there has to be room for them.
+// putsOff reports whether n bytes of input may wait for another turn, for which there must be room.
 func (c *conn) putsOff(n int) bool {
-	held := c.charge(c.input() + 2*n) // a buffer is no more than twice what is in it, or of the least size
+	held := c.charge(c.input() + 2*n) // a buffer is at most twice its content, or of minimum size
 	if held > c.charged && !c.own.add(held-c.charged) {
 		return false
 	}

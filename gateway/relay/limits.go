@@ -1,13 +1,13 @@
 package relay
 
-// Limits hold a stream to what its Handler allows. What is 0 limits nothing.
+// Limits limits a stream. A field of 0 means no limit.
 type Limits struct {
-	Bytes    int64 // of DATA, each way
+	Bytes    int64 // of gRPC in each direction
 	Messages int64 // of gRPC, each way
 }
 
-// Limit holds the stream to l from now on; what it has brought already counts. When more
-// comes the Handler is asked (Exceeded). Call it once, before Forward.
+// Limit sets the stream's limits; bytes and messages received so far count. When a limit is exceeded, Handler.Exceeded
+// is called. Limit may be called once, before Forward.
 func (s *Stream) Limit(l Limits) {
 	if l.Bytes <= 0 && l.Messages <= 0 {
 		return
@@ -17,7 +17,7 @@ func (s *Stream) Limit(l Limits) {
 	s.limit.Limits = l
 	if l.Bytes > 0 && m.bytes > l.Bytes || l.Messages > 0 && m.messages > l.Messages {
 		gen := s.gen
-		s.sh.later(func() { // when the Handler has decided
+		s.sh.later(func() { // after the Handler's decision
 			if s.gen == gen && s.limit != nil {
 				if f := s.exceeded(m); f != NoFailure {
 					s.fail(f)
@@ -27,29 +27,29 @@ func (s *Stream) Limit(l Limits) {
 	}
 }
 
-// limiter is what is known of a stream that has limits or a group.
+// limiter is the state of a stream with limits or a group.
 type limiter struct {
 	Limits
 	group   *Group
-	in, out meter // what the client sends, and the upstream
-	slowed  bool  // it had to wait
+	in, out meter // from the client, and from the upstream
+	slowed  bool  // the stream had to wait
 }
 
 // meter is one direction of a limited stream.
 type meter struct {
 	half     *half
-	bytes    int64 // of the messages that have begun
+	bytes    int64 // of started messages
 	messages int64
-	rest     int64 // of the message that is coming
+	rest     int64 // of the current message
 	prefix   [5]byte
 	got      int // of the prefix
 
-	prepaid    int  // bytes that the group has paid for and that have not come
-	waits      bool // in its group's list, for window to give back
+	prepaid    int  // bytes charged to the group in advance and not yet received
+	waits      bool // in its group's list, with window to replenish
 	prev, then *meter
 }
 
-// limits returns the stream's own, made when they are asked for first.
+// limits returns the stream's limiter, which it creates on first use.
 func (s *Stream) limits() *limiter {
 	if s.limit == nil {
 		if n := len(s.sh.limiters); n > 0 {
@@ -63,7 +63,7 @@ func (s *Stream) limits() *limiter {
 	return s.limit
 }
 
-// unlimit lets go of a stream's limits when it is over.
+// unlimit releases the limiter of an ended stream.
 func (s *Stream) unlimit() {
 	l := s.limit
 	if l == nil {
@@ -85,8 +85,8 @@ func (l *limiter) meter(h *half) *meter {
 	return &l.out
 }
 
-// count counts what came on a half. When that is more than the stream may bring it answers
-// with why, and with how many of the bytes belong to messages before.
+// count counts the bytes received on a half. If they exceed a limit, it returns the failure, and the number of bytes
+// that belong to earlier messages.
 func (s *Stream) count(h *half, p []byte) (int, Failure) {
 	l := s.limit
 	m := l.meter(h)
@@ -99,7 +99,7 @@ func (s *Stream) count(h *half, p []byte) (int, Failure) {
 	case m.rest > 0 || m.got > 0 || len(p) < len(m.prefix) || int64(be32(p[1:])) != int64(len(p)-len(m.prefix)):
 		return s.walk(m, p)
 	}
-	// p is one whole message.
+	// p is one complete message.
 	m.messages++
 	if m.bytes += int64(len(p)); l.Bytes > 0 && m.bytes > l.Bytes || l.Messages > 0 && m.messages > l.Messages {
 		if f := s.exceeded(m); f != NoFailure {
@@ -109,8 +109,8 @@ func (s *Stream) count(h *half, p []byte) (int, Failure) {
 	return len(p), NoFailure
 }
 
-// walk goes over the prefixes of messages (gRPC over HTTP/2, "Length-Prefixed-Message"): as a
-// message begins it is known how long it will be.
+// walk parses the prefixes of messages (gRPC over HTTP/2, "Length-Prefixed-Message"), so that the length of a message
+// is known at its start.
 func (s *Stream) walk(m *meter, p []byte) (int, Failure) {
 	for at := 0; at < len(p); {
 		if m.rest > 0 {
@@ -135,7 +135,7 @@ func (s *Stream) walk(m *meter, p []byte) (int, Failure) {
 	return len(p), NoFailure
 }
 
-// exceeded says that a stream is to end, as it has brought too much.
+// exceeded returns the failure of a stream that has exceeded a limit, if it must end.
 func (s *Stream) exceeded(m *meter) Failure {
 	l := s.limit
 	switch {
@@ -154,8 +154,8 @@ func (s *Stream) exceeded(m *meter) Failure {
 	return NoFailure
 }
 
-// endExceeded ends a stream that brought too much on a half: the client gets the messages
-// before, of whose last ones n bytes lie at buf[pos:].
+// endExceeded ends a stream that exceeded a limit on a half. The client receives the earlier messages, of whose last
+// ones n bytes are at buf[pos:].
 func (s *Stream) endExceeded(h *half, buf []byte, pos, n int, f Failure) {
 	if h == &s.down {
 		s.fail(f)

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// connLink carries a connection over any net.Conn that is not TCP's, as TLS. Reading and writing block there, so each
-// has a goroutine.
+// connLink transports a connection over a net.Conn other than TCP, such as TLS. Its reads and writes block, so each
+// direction has a goroutine.
 type connLink struct {
 	c         *conn
 	nc        net.Conn
-	pending   []byte // to be written; this and the next four are guarded by the shard
-	writing   int    // bytes of the buffer that is being written
+	pending   []byte // output; this and the next four fields are guarded by the shard
+	writing   int    // number of bytes in the buffer being written
 	full      bool   // the conn waits for writable
 	ending    bool   // finish was called
 	closed    bool
-	work      chan struct{} // the writer has something to do
-	resumed   chan struct{} // the conn wants input again
-	scheduled chan struct{} // the run queue runs it
-	spent     int64         // on its input since it last had to wait for some, in nanoseconds
+	work      chan struct{} // signals work for the writer
+	resumed   chan struct{} // signals that the conn accepts input again
+	scheduled chan struct{} // signals that the run queue runs the link
+	spent     int64         // processing time since it last waited for input, in nanoseconds
 }
 
-// connBuffer is how much the writer holds, as a socket would, and how much one read takes.
+// connBuffer is the size of the writer's buffer, as of a socket, and of one read.
 const (
 	connBuffer     = 128 << 10
 	connReadBuffer = 32 << 10
@@ -59,17 +59,17 @@ func (l *connLink) run() {
 	<-written
 }
 
-// step is what a connLink does next.
+// step is the next step of a connLink.
 type step uint8
 
 const (
-	ends   step = iota // so it is after a panic
-	reads              // more
-	queues             // until the run queue runs it
-	stalls             // until the conn wants input again
+	ends   step = iota // also after a panic
+	reads              // reads more input
+	queues             // waits until the run queue runs it
+	stalls             // waits until the conn accepts input again
 )
 
-// take deals with what was read.
+// take processes the input of a read.
 func (l *connLink) take(buf []byte, n int, err error) (next step) {
 	sh := l.c.sh
 	sh.enter()
@@ -83,7 +83,7 @@ func (l *connLink) take(buf []byte, n int, err error) (next step) {
 	return l.after(err)
 }
 
-// goOn processes what was left of it, when the run queue runs the link.
+// goOn processes the remaining input when the run queue runs the link.
 func (l *connLink) goOn(err error) (next step) {
 	sh := l.c.sh
 	sh.enter()
@@ -97,7 +97,7 @@ func (l *connLink) goOn(err error) (next step) {
 	return l.after(err)
 }
 
-// after enters the run queue if the link has used its time slice. err is that of the read.
+// after enters the run queue if the link has used its time slice. err is the error of the read.
 func (l *connLink) after(err error) step {
 	sh, c := l.c.sh, l.c
 	if l.spent > sh.timeSlice() && !c.closed && !c.stalled {
@@ -121,7 +121,7 @@ func (l *connLink) after(err error) step {
 func (l *connLink) runQueued() { wake(l.scheduled) }
 func (l *connLink) abandon()   { wake(l.scheduled) }
 
-// writeAll returns the writer: it takes what is pending and writes it, until the end.
+// writeAll runs the writer: it writes pending output until the end.
 func (l *connLink) writeAll() {
 	sh := l.c.sh
 	var buf []byte
@@ -146,10 +146,10 @@ func (l *connLink) writeAll() {
 	}
 }
 
-// fetch takes what is pending, and gives back what was written.
+// fetch returns the pending output, and takes back the written buffer.
 func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	sh := l.c.sh
-	closed = true // so it is after a panic
+	closed = true // also after a panic
 	sh.enter()
 	defer sh.leave()
 	sh.buffers.put(written)
@@ -167,14 +167,14 @@ func (l *connLink) fetch(written []byte) (pending []byte, ending, closed bool) {
 	return pending, ending, closed
 }
 
-// lose ends a connection whose socket has.
+// lose ends a connection whose socket has ended.
 func (sh *shard) lose(c *conn, err error) {
 	sh.enter()
 	defer sh.leave()
 	c.lost(err)
 }
 
-// shut closes for good. TLS would wait until the peer has taken a last alert; closeWrite has sent that.
+// shut closes the socket without a TLS alert, for which TLS would wait; closeWrite has sent it.
 func (l *connLink) shut() {
 	if tc, ok := l.nc.(*tls.Conn); ok {
 		_ = tc.NetConn().Close()
@@ -213,8 +213,7 @@ func (l *connLink) finish() {
 	wake(l.work)
 }
 
-// close must not wait for a TLS alert to be written: it unblocks both goroutines,
-// and the writer closes.
+// close must not wait for a TLS alert to be written. It unblocks both goroutines, and the writer closes the socket.
 func (l *connLink) close() {
 	l.closed = true
 	_ = l.nc.SetDeadline(time.Unix(1, 0))

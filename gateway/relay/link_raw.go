@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// rawLink carries a connection over a cleartext TCP socket, with the socket's own
-// read and write calls: one goroutine stays inside RawConn.Read for the
-// connection's life and is woken when the socket is readable.
+// rawLink transports a connection over a cleartext TCP socket, with the socket's own read and write calls. One
+// goroutine stays inside RawConn.Read for the connection's life, and is woken when the socket is readable.
 //
-// The descriptor is used only with the shard locked and before close. All the while
-// that goroutine is inside RawConn.Read, and it closes the socket itself when it has
-// left: the descriptor is never used after it was closed or given to another connection.
+// The descriptor is used only with the shard locked and before close. As that goroutine stays inside RawConn.Read, and
+// closes the socket itself after leaving it, the descriptor is never used after it was closed or reused for another
+// connection.
 type rawLink struct {
 	c       *conn
 	nc      *net.TCPConn
 	rc      syscall.RawConn
 	fd      int
-	waiting bool // a goroutine waits for the socket to be writable
+	waiting bool // a goroutine waits until the socket is writable
 	suspect bool // in shard.suspects
 	queued  bool // in shard.runQueue
 	size    int  // of the next read
@@ -50,12 +49,11 @@ func (l *rawLink) run() {
 	_ = l.nc.Close()
 }
 
-// suspectDelay is how late an end of file can be noticed that came together with
-// data, see read.
+// suspectDelay is the delay after which an end of file that arrived together with data is noticed, see read.
 const suspectDelay = 50 * time.Millisecond
 
-// leastRead is how much is read at once of a connection at the least. One that brings more is read as much as a turn
-// takes, up to readBuffer: what is left of a read has to be kept.
+// leastRead is the minimum size of a read. A connection that receives more is read in larger pieces, up to readBuffer,
+// because the rest of a read must be kept.
 const leastRead = 32 << 10
 
 // come reads, unless the link is in the run queue.
@@ -81,12 +79,11 @@ func (l *rawLink) runQueued() {
 	l.read()
 }
 
-// read takes what the socket has, or as much of it as the turn allows.
+// read reads what the socket has, or as much of it as the turn allows.
 //
-// A read that does not fill the buffer has emptied the socket, so another one, that
-// would only say EAGAIN, is saved: the next byte will wake us. Not so an end of file
-// that arrived together with the bytes just read; the shard therefore looks once more
-// at such a socket a moment later.
+// A read that does not fill the buffer has emptied the socket, so another read, which would only return EAGAIN, is
+// saved: the next byte wakes the goroutine. This does not hold for an end of file that arrived together with the data;
+// the shard therefore checks such a socket again a moment later.
 func (l *rawLink) read() {
 	sh, c := l.c.sh, l.c
 	if c.backlog != nil && !c.closed && !c.stalled {
@@ -153,8 +150,8 @@ func (l *rawLink) write(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// await calls writable when the socket takes bytes again. The function given to
-// RawConn.Write is called once before it waits, so no edge is missed.
+// await calls writable when the socket accepts bytes again. RawConn.Write calls its function once before it waits, so
+// no edge is missed.
 func (l *rawLink) await() {
 	if l.waiting {
 		return
@@ -180,6 +177,5 @@ func (l *rawLink) holds() int { return 0 }
 
 func (l *rawLink) finish() { _ = l.nc.CloseWrite() }
 
-// close makes run return; Close itself would wait for run, which may wait for the
-// shard that is locked here.
+// close makes run return. Close itself would wait for run, which may wait for the locked shard.
 func (l *rawLink) close() { _ = l.nc.SetDeadline(time.Unix(1, 0)) }

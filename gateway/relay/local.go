@@ -6,65 +6,65 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// localEnd is the transport of a half whose side is code in the process: its user, on another goroutine. Messages
-// cross in two buffers under the end's own lock, which is held for no longer than a copy takes. The user never waits
-// for the shard's lock: it posts the end's event, and the shard signals once a turn.
+// localEnd is the transport of a half whose side is code in the process: its user, on another goroutine. Messages are
+// exchanged in two buffers under the end's own lock, which is held only for a copy. The user never waits for the
+// shard's lock: it posts the end's event, and the shard signals once a turn.
 //
-// Flow control is that of a connection: as much may lie in either buffer as the stream's window allows, and it is
-// given back when the other side has taken it. Beyond that goes only a message that is longer than the window, whose
-// receiver gets as much in advance as has come of it. What waits for the user is charged to the stream.
+// Flow control is that of a connection: each buffer may hold as much as the stream's window, which is replenished when
+// the other side has taken it. Only a message that is longer than the window may exceed it: its receiver grants as
+// much in advance as has arrived. What waits for the user is charged to the stream.
 type localEnd struct {
 	sh    *shard
 	event event
 	owner localOwner
 
-	// Under the shard's lock.
-	half          *half     // nil means not attached yet, or no more
-	notifications uint8     // in shard.inbox.signals
-	early         int       // window that the sender has had in advance
-	most          int       // bytes of a message
-	counted       int       // of in's capacity, in Stream.inside
-	pumps         bool      // a pump is put off to the end of the turn
-	discards      bool      // what comes is no message
+	// Guarded by the shard's lock.
+	half          *half     // nil means not attached
+	notifications uint8     // entries in shard.inbox.signals
+	early         int       // window granted to the sender in advance
+	most          int       // maximum bytes of a message
+	counted       int       // part of in's capacity counted in Stream.inside
+	pumps         bool      // a pump is deferred to the end of the turn
+	discards      bool      // further input is discarded
 	tooLong       bool      // a message was longer than most
-	unary         bool      // in is the user's own buffer, and the user is content with the whole
-	raw           bool      // bytes cross, not messages
-	hold          Account   // charged with what a user of unary keeps; nil means nothing is
-	counts        peerState // not checked: code in the process causes no floods
+	unary         bool      // in is the user's own buffer, and the user waits for the whole response
+	raw           bool      // bytes are exchanged, not messages
+	hold          Account   // charged for what a user of unary holds; optional
+	counts        peerState // not checked, because code in the process causes no floods
 
-	readable, writable chan struct{} // signals to the user
+	readable, writable chan struct{} // signal the user
 
 	mu      sync.Mutex
-	in      queue  // to the user; grown and dropped by the shard alone
+	in      queue  // to the user; only the shard grows and drops it
 	inEnd   bool   // nothing follows in
-	tooMuch bool   // a message that is longer than it may be follows in; the user is notified
-	taken   int    // bytes that the user took from in since the shard looked
+	tooMuch bool   // a message that is too long follows in; the user is notified
+	taken   int    // bytes that the user has taken from in since the last exchange
 	out     []byte // from the user, see put
-	spare   []byte // out before, which the shard may still refer to
-	credit  int    // bytes that out may still take
+	spare   []byte // previous out, to which the shard may still refer
+	credit  int    // bytes that out may still accept
 	outEnd  bool   // nothing follows out
-	holds   bool   // out is not to be sent yet: a response has no headers
-	shut    bool   // the stream has ended: what is sent is lost
+	holds   bool   // out must not be sent yet, because the response has no headers
+	shut    bool   // the stream has ended, and further messages are lost
 }
 
-// localOwner tells a local downstream from a local upstream.
+// localOwner is implemented by local downstreams and local upstreams.
 type localOwner interface {
 	actor
-	// block takes headers or trailers for the user, which are valid only during the call.
+	// block passes headers or trailers to the user. They are valid only during the call.
 	block(h *half, list *hpack.List, end bool)
-	// ended is called after END_STREAM without trailers, and when the stream leaves the end; perhaps more than once.
+	// ended is called after END_STREAM without trailers, and when the stream leaves the end; possibly more than once.
 	ended(s *Stream)
-	// overlong is called when a message for the user is longer than it may be; nothing follows it.
+	// overlong is called when a message for the user is too long. Nothing follows it.
 	overlong(h *half)
 }
 
-// Which user of a local end is notified.
+// Users of a local end to notify.
 const (
 	notifyReceiver = 1 << iota
 	notifySender
 )
 
-// prefixLen is the length of what stands before a gRPC message.
+// prefixLen is the length of the prefix of a gRPC message.
 const prefixLen = 5
 
 var _ transport = (*localEnd)(nil)
@@ -78,7 +78,7 @@ func (e *localEnd) init(owner localOwner, sh *shard, most int) {
 	}
 }
 
-// notify signals the user when the turn ends.
+// notify signals the user at the end of the turn.
 func (e *localEnd) notify(what uint8) {
 	if e.notifications == 0 {
 		e.sh.inbox.signals = append(e.sh.inbox.signals, e)
@@ -93,7 +93,7 @@ func (e *localEnd) detach(h *half) {
 	e.owner.ended(h.stream)
 }
 
-// leave parts with a half. What is in the buffer is its user's from now on.
+// leave detaches from a half. The buffered input then belongs to its user.
 func (e *localEnd) leave(h *half) {
 	e.half = nil
 	h.stream.inside -= e.counted
@@ -104,7 +104,7 @@ func (e *localEnd) leave(h *half) {
 
 func (e *localEnd) room(h *half) int { return h.sendWin }
 
-// wait has the half pumped at the end of the turn, if its window has grown meanwhile.
+// wait pumps the half at the end of the turn, if its window has grown by then.
 func (e *localEnd) wait(h *half) {
 	if h.sendWin > 0 && !e.pumps {
 		e.pumps = true
@@ -136,7 +136,7 @@ func (e *localEnd) copyData(h *half, p []byte, end bool) {
 	}
 }
 
-// deliver puts bytes where the user finds them.
+// deliver appends bytes for the user.
 func (e *localEnd) deliver(h *half, p []byte) {
 	s := h.stream
 	grown, have, need := e.append(p)
@@ -156,11 +156,11 @@ func (e *localEnd) deliver(h *half, p []byte) {
 	e.look(h, have, need)
 }
 
-// freeAnswer is the size of a response to Unary up to which the fixed cost of a request covers it, in bytes.
+// freeAnswer is the maximum size of a response to Unary that the fixed cost of a request covers, in bytes.
 const freeAnswer = 16 << 10
 
-// look looks at the message at the front of in, of which have bytes are there: it is whole, or longer than the window,
-// or longer than it may be.
+// look checks the message at the front of in, of which have bytes are available: it may be complete, longer than the
+// window, or too long.
 func (e *localEnd) look(h *half, have, need int) {
 	switch {
 	case e.discards:
@@ -178,8 +178,8 @@ func (e *localEnd) look(h *half, have, need int) {
 	}
 }
 
-// append adds bytes to in. It returns by how much the buffer has grown, what waits there, and how long the message at
-// its front is.
+// append adds bytes to in. It returns the growth of the buffer, its length, and the length of the message at its
+// front.
 func (e *localEnd) append(p []byte) (grown, have, need int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,8 +193,8 @@ func (e *localEnd) append(p []byte) (grown, have, need int) {
 	return cap(e.in.buf) - before, have, need
 }
 
-// front is how much is in in, and how long the message at its front is: as long as what is there, where bytes cross.
-// The caller has mu.
+// front returns the length of in, and the length of the message at its front; in raw mode, both are the same. The
+// caller must hold mu.
 func (e *localEnd) front() (have, need int) {
 	if e.raw {
 		return e.in.len(), e.in.len()
@@ -212,7 +212,7 @@ func (e *localEnd) lockedFront() (have, need int) {
 	return e.front()
 }
 
-// dropFront keeps the user from a message that is too long.
+// dropFront removes a message that is too long.
 func (e *localEnd) dropFront() {
 	e.mu.Lock()
 	e.in.buf = e.in.buf[:e.in.off]
@@ -220,7 +220,7 @@ func (e *localEnd) dropFront() {
 	e.tooLong, e.discards = true, true
 }
 
-// failLater ends the stream when what is under way has been done.
+// failLater ends the stream after the current work of the turn.
 func (e *localEnd) failLater(s *Stream, f Failure) {
 	gen := s.gen
 	e.sh.later(func() {
@@ -228,14 +228,14 @@ func (e *localEnd) failLater(s *Stream, f Failure) {
 		case s.gen != gen:
 		case s.phase != answered:
 			s.fail(f)
-		case e.half == &s.down: // the response had come whole
+		case e.half == &s.down: // the response was already complete
 			s.result.Code, s.result.Failure, s.result.Upstream = codeResourceExhausted, f, false
 			s.finish()
 		}
 	})
 }
 
-// cutShort leaves it to detach, which follows, to tell the user how the stream has ended.
+// cutShort does nothing. detach follows, and notifies the user of the stream's end.
 func (e *localEnd) cutShort(*half, errCode) {}
 
 func (e *localEnd) replenish(_ *half, n int) {
@@ -249,7 +249,7 @@ func (e *localEnd) state() *peerState { return &e.counts }
 
 func (e *localEnd) beginBlock() blockWriter { return blockWriter{local: e, list: e.sh.newList()} }
 
-// pass exchanges with the user: what was sent goes to the stream, and what was taken is given back.
+// pass exchanges data with the user: its output is sent to the stream, and what it has taken is replenished.
 func (e *localEnd) pass() {
 	h := e.half
 	s := h.stream
@@ -286,14 +286,14 @@ func (e *localEnd) pass() {
 	}
 }
 
-// releaseHeld lets out be sent, as the response has headers now.
+// releaseHeld allows out to be sent, because the response now has headers.
 func (e *localEnd) releaseHeld() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.holds = false
 }
 
-// exchange takes over what the user has sent and taken. out is valid until the shard has settled.
+// exchange takes the user's output and the count of taken bytes. out is valid until the shard has settled.
 func (e *localEnd) exchange() (out []byte, end bool, taken int, drained []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -308,7 +308,7 @@ func (e *localEnd) exchange() (out []byte, end bool, taken int, drained []byte) 
 	return out, end, taken, drained
 }
 
-// close tells the user that nothing more comes, and that nothing more is taken.
+// close notifies the user that both directions have ended.
 func (e *localEnd) close() {
 	e.mu.Lock()
 	e.inEnd, e.shut = true, true

@@ -8,9 +8,9 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Headers and trailers at a local end: a block stays a list of fields, and is not coded.
+// Headers and trailers at a local end: a block remains a list of fields, and is not encoded.
 
-// endLocal hands a block to a local end.
+// endLocal passes a block to a local end.
 func (w *blockWriter) endLocal(h *half, end bool) {
 	e := w.local
 	h.sentEnd = h.sentEnd || end
@@ -18,12 +18,12 @@ func (w *blockWriter) endLocal(h *half, end bool) {
 	e.sh.freeList(w.list)
 }
 
-// textLocal adds a field that is not yet known.
+// textLocal adds a field that is not interned.
 func (w *blockWriter) textLocal(name, value string) {
 	w.list.Append(name, value, classify(name, value))
 }
 
-// statusOf reads the status of trailers. It copies what it returns.
+// statusOf returns the status of trailers, as a copy.
 func statusOf(list *hpack.List, code uint32) Status {
 	st := Status{Code: code}
 	for i := range list.Fields {
@@ -32,7 +32,7 @@ func statusOf(list *hpack.List, code uint32) Status {
 		case nameGRPCMessage:
 			st.Message = percentDecode(f.Value)
 		case nameGRPCDetails:
-			// Padding is allowed (gRPC over HTTP/2, "Requests"). What cannot be read is dropped, as grpc-go does.
+			// Padding is allowed (gRPC over HTTP/2, "Requests"). Invalid details are dropped, as in grpc-go.
 			st.Details, _ = base64.RawStdEncoding.DecodeString(strings.TrimRight(f.Value, "="))
 		case nameOther:
 			switch f.Name {
@@ -46,7 +46,7 @@ func statusOf(list *hpack.List, code uint32) Status {
 	return st
 }
 
-// percentDecode undoes percentEncode; what is not well encoded stays as it is.
+// percentDecode reverses percentEncode. Invalid escapes are unchanged.
 func percentDecode(msg string) string {
 	if !strings.Contains(msg, "%") {
 		return strings.Clone(msg)

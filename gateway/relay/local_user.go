@@ -9,26 +9,25 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// The user's side of a local end: everything here runs without the shard's lock.
+// The user's side of a local end. Nothing here takes the shard's lock.
 
-// smallBuffer is how much a local end keeps for messages when it has none.
+// smallBuffer is the initial size of a local end's buffer for messages.
 const smallBuffer = 4 << 10
 
-// segment is how far apart the frames lie in localEnd.out: each has room for its header before it, as it would have
-// in a read buffer.
+// segment is the distance of frames in localEnd.out: each has room for its header before it, as in a read buffer.
 const segment = frameHeaderLen + maxFrame
 
-// wideBuffer is for more than smallBuffer: it holds a window.
+// wideBuffer is the size of a buffer that holds a whole window.
 const wideBuffer = (initialWindow/maxFrame + 1) * segment
 
 var wideBuffers = sync.Pool{New: func() any { return new([wideBuffer]byte) }}
 
-// webPiece is how much an end for bytes has room for, where more is not needed: a short response.
+// webPiece is the initial size of an end for bytes, which is enough for a short response.
 const webPiece = 2 * webBuffer
 
 var webPieces = sync.Pool{New: func() any { return new([webPiece]byte) }}
 
-// put adds as much of p to out as there is credit for, and returns the rest.
+// put appends as much of p to out as credit allows, and returns the rest.
 func (e *localEnd) put(p []byte) []byte {
 	n := min(e.credit, len(p))
 	e.credit -= n
@@ -51,7 +50,7 @@ func (e *localEnd) put(p []byte) []byte {
 	return p[n:]
 }
 
-// restore takes back a wide buffer that the shard does not refer to any more.
+// restore takes back a wide buffer to which the shard no longer refers.
 func (e *localEnd) restore() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +64,7 @@ func (e *localEnd) restore() {
 	}
 }
 
-// send passes a message on, and waits as long as the window is used up. It returns io.EOF when the stream has ended.
+// send sends a message, and blocks while the window is exhausted. It returns io.EOF if the stream has ended.
 func (e *localEnd) send(m Message, last bool) error {
 	var prefix [prefixLen]byte
 	if m.Compressed {
@@ -99,7 +98,7 @@ func (e *localEnd) sendSome(head, data []byte, last bool) ([]byte, []byte, error
 	return head, data, nil
 }
 
-// closeSend says that no message follows.
+// closeSend ends the sequence of messages.
 func (e *localEnd) closeSend() {
 	e.mu.Lock()
 	e.outEnd = true
@@ -109,7 +108,7 @@ func (e *localEnd) closeSend() {
 
 var errNotYet = errors.New("no whole message has come")
 
-// receive waits for a message, which it puts into buf, or for the end.
+// receive waits for a message, which it stores in buf if it fits, or for the end.
 func (e *localEnd) receive(buf []byte) (Message, error) {
 	for {
 		m, tell, err := e.take(buf)
@@ -123,7 +122,7 @@ func (e *localEnd) receive(buf []byte) (Message, error) {
 	}
 }
 
-// take is receive without waiting. tell says that the shard is to look what was taken.
+// take is receive without waiting. If tell is true, the shard must be notified of the taken bytes.
 func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,19 +146,18 @@ func (e *localEnd) take(buf []byte) (m Message, tell bool, err error) {
 	return m, false, io.EOF
 }
 
-// isDue reports whether the shard is to look what was taken: it gives window back, or the buffer up, or the message
-// that is at the front now needs more window than there is.
+// isDue reports whether the shard must be notified of the taken bytes: to replenish the window, to free the buffer, or
+// because the message at the front needs more window.
 func (e *localEnd) isDue() bool {
 	have, need := e.front()
 	return e.taken >= e.sh.relay.cfg.HTTP2.StreamWindow/2 || have == 0 && cap(e.in.buf) > smallBuffer ||
 		0 < have && have < need
 }
 
-// Field is a header or a trailer; its name is in lower case.
+// Field is a header or trailer. Its name is in lower case.
 type Field struct{ Name, Value string }
 
-// keepFields copies the fields of a block that are its sender's own: no pseudo-headers, no status, and no content-type
-// that says only that this is gRPC.
+// keepFields copies the fields of a block without pseudo-headers, the status, and a content-type of plain gRPC.
 func keepFields(list *hpack.List) []Field {
 	n, size := 0, 0
 	for i := range list.Fields {

@@ -1,20 +1,19 @@
 package relay
 
-// copyBelow is the size under which bytes are copied into a connection's output
-// rather than written from where they lie: an iovec costs about as much as the copy.
+// copyBelow is the size below which bytes are copied into a connection's output instead of being referenced: an iovec
+// costs about as much as the copy.
 const copyBelow = 2 << 10
 
-// output is what a connection has to write: bytes of its own, and between them
-// references to bytes that still lie in the read buffer that brought them. The
-// references die when that buffer is read into again, so flush leaves none.
+// output is the pending output of a connection: its own bytes, and between them references to bytes in a read buffer.
+// The references are invalid once that buffer is reused, so flush leaves none.
 type output struct {
 	buf  []byte
 	refs []ref
-	size int // bytes in all
-	data int // at most so many of them are DATA frames
+	size int // total bytes
+	data int // upper bound of the bytes in DATA frames
 }
 
-// ref stands before buf[at].
+// ref is positioned before buf[at].
 type ref struct {
 	at int
 	p  []byte
@@ -26,7 +25,7 @@ func (o *output) refer(b []byte) {
 	o.data += len(b)
 	if n := len(o.refs); n > 0 && o.refs[n-1].at == len(o.buf) {
 		last := &o.refs[n-1]
-		// Frames that follow each other in the read buffer are one piece of it.
+		// Adjacent frames in the read buffer are one piece.
 		if end := len(last.p); cap(last.p) > end && &last.p[:end+1][end] == &b[0] {
 			last.p = last.p[:end+len(b)]
 			return
@@ -51,7 +50,7 @@ func (o *output) pieces(iov [][]byte) [][]byte {
 	return iov
 }
 
-// wrote drops the first n bytes and moves what is left into bytes of its own.
+// wrote drops the first n bytes and copies the rest into its own buffer.
 func (o *output) wrote(p *bufferPool, n int, iov [][]byte) {
 	rest := o.size - n
 	if rest == 0 {

@@ -2,25 +2,26 @@ package relay
 
 import "sync/atomic"
 
-// Parked is a stream whose decision is still to come.
+// Parked is a stream that waits for a decision.
 type Parked struct {
-	in     *parking // not read from the stream: it may be another call's by now
+	in     *parking // not read from the stream, which may be reused for another call
 	ticket uint64
 }
 
-// parking is where a stream is parked. It is an event, as whoever resumes a stream has not its shard's lock.
+// parking is the state of a parked stream. It is an event, because the goroutine that resumes a stream does not hold
+// its shard's lock.
 type parking struct {
 	event  event
-	sh     *shard        // the stream's; not read from that, which may be reset while Resume runs
+	sh     *shard        // the stream's shard; not read from the stream, which may be reset while Resume runs
 	stream *Stream       // under the shard's lock
-	resume func(*Stream) // by whoever has taken the ticket, until act
+	resume func(*Stream) // set by the goroutine that claimed the ticket, until act
 
-	// ticket is that of the Parked that may still resume the stream, or claimed, or 0.
+	// ticket is the ticket of the Parked that may still resume the stream, or claimed, or 0.
 	ticket atomic.Uint64
-	issued uint64 // tickets so far; under the shard's lock
+	issued uint64 // last ticket; under the shard's lock
 }
 
-// claimed is instead of a ticket from Resume to act.
+// claimed replaces a ticket between Resume and act.
 const claimed = ^uint64(0)
 
 func newParking(s *Stream) *parking {
@@ -29,7 +30,7 @@ func newParking(s *Stream) *parking {
 	return p
 }
 
-// Park puts the stream off: the decision will come by Resume, from any goroutine.
+// Park makes the stream wait for Resume, which may be called from any goroutine.
 func (s *Stream) Park() Parked {
 	s.phase = parked
 	p := s.parking
@@ -38,9 +39,9 @@ func (s *Stream) Park() Parked {
 	return Parked{p, p.issued}
 }
 
-// Resume calls f once: with the stream, which f must Forward, Reply, Refuse or Serve, Park again, or ReadMessage if
-// that was not done before; or with nil when the stream has ended meanwhile, or was resumed already. f may run after
-// Resume has returned, on the goroutine that has the stream's shard, with that locked: f must not block.
+// Resume calls f once: with the stream, or with nil if the stream has ended meanwhile or was already resumed. f must
+// Forward, Reply, Refuse, Serve or Park the stream, or call ReadMessage if the first message was not read yet. f may
+// run after Resume has returned, on the goroutine that holds the lock of the stream's shard: f must not block.
 func (p Parked) Resume(f func(*Stream)) {
 	if !p.in.ticket.CompareAndSwap(p.ticket, claimed) {
 		f(nil)
@@ -63,11 +64,11 @@ func (p *parking) act() {
 	s.phase = deciding
 	s.callResume(f, s)
 	if s.phase == reading {
-		s.readHeld() // the message may have come meanwhile
+		s.readHeld() // the message may have arrived meanwhile
 	}
 }
 
-// unpark makes sure that no Parked resumes the stream any more. One that is about to do so keeps its parking.
+// unpark prevents any Parked from resuming the stream. A Resume in progress keeps its parking.
 func (s *Stream) unpark() {
 	p := s.parking
 	if t := p.ticket.Load(); t != 0 && (t == claimed || !p.ticket.CompareAndSwap(t, 0)) {

@@ -11,19 +11,19 @@ import (
 // Peer is the client of a connection.
 type Peer = accept.Peer
 
-// Port is what the clients of one listener have in common.
+// Port is the common configuration of the clients of a listener.
 type Port = accept.Port
 
 // Page is the body of a response.
 type Page = accept.Page
 
-// Account bounds the bytes of memory of one owner.
+// Account limits the memory of an owner, in bytes.
 type Account = accept.Account
 
-// RequestCost is about how many bytes a request over HTTP/1.1 takes besides its body.
+// RequestCost returns the approximate memory of an HTTP/1.1 request besides its body, in bytes.
 func RequestCost(req *http.Request) int64 { return accept.RequestCost(req) }
 
-// process returns the Peer of the calls that the process makes for itself.
+// process returns the Peer of the process's own calls.
 func (r *Relay) process() *Peer {
 	r.selfOnce.Do(func() {
 		r.self = &Peer{Addr: &net.UnixAddr{Name: "process", Net: "unix"}, Internal: true}
@@ -34,15 +34,15 @@ func (r *Relay) process() *Peer {
 	return r.self
 }
 
-// SetGroup has a group hold what a client's connection takes, of which a call or request is the group's. The first
-// group of a connection stays.
+// SetGroup charges a client's connection to the group of one of its calls or requests. The first group of a connection
+// stays.
 func (r *Relay) SetGroup(p *Peer, g *Group) { p.SetAccount(g.account) }
 
-// PeerOf returns the client of a request over HTTP/1.1 that the http.Handler serves; nil for a request over HTTP/2,
-// which Config.Web has seen, see ValueOf.
+// PeerOf returns the client of an HTTP/1.1 request of the http.Handler; nil for an HTTP/2 request, which Config.Web
+// has seen, see ValueOf.
 func PeerOf(ctx context.Context) *Peer { return accept.PeerOf(ctx) }
 
-// ClientOf returns the Peer of a request of the http.Handler; nil means the request came from elsewhere.
+// ClientOf returns the Peer of a request of the http.Handler; nil for requests from elsewhere.
 func ClientOf(ctx context.Context) *Peer {
 	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
 		return e.peer

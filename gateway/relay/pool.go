@@ -8,23 +8,23 @@ import (
 	"github.com/capgate/capgate/gateway/relay/accept"
 )
 
-// pool is a shard's connections to one upstream and the streams that wait for one.
+// pool is a shard's set of connections to one upstream, with the streams that wait for one.
 type pool struct {
 	sh       *shard
 	upstream *Upstream
-	conns    []*conn // take streams
-	dialing  int     // on their way: dialled, or waiting for the peer's SETTINGS
+	conns    []*conn // accept new streams
+	dialing  int     // connections being dialed, or without the peer's SETTINGS
 
 	first, last *Stream // waiting
 	queued      int
 
-	failed      error // why the last dial failed
+	failed      error // error of the last dial
 	failedAt    int64
 	dispatching bool
-	dead        bool // thrown away by its shard: no connection may join it
+	dead        bool // dropped by its shard: connections must not join it
 }
 
-// dialPause is how long streams are turned away at once after a dial has failed.
+// dialPause is the time for which streams are rejected after a failed dial.
 const dialPause = int64(50 * time.Millisecond)
 
 func (sh *shard) poolOf(u *Upstream) *pool {
@@ -62,7 +62,7 @@ func (p *pool) add(s *Stream) {
 	}
 }
 
-// remove takes a stream out of the queue.
+// remove removes a stream from the queue.
 func (p *pool) remove(s *Stream) {
 	var before *Stream
 	for x := p.first; x != s; x = x.next {
@@ -86,8 +86,8 @@ func (p *pool) pop() *Stream {
 	return s
 }
 
-// pick returns a connection that takes one more stream. Streams are kept together: one
-// write for many is what makes the relay cheap.
+// pick returns a connection that accepts one more stream. Streams are concentrated on few connections, because a
+// single write for many streams is efficient.
 func (p *pool) pick() *conn {
 	for _, c := range p.conns {
 		if c.takes() && !c.full() {
@@ -99,8 +99,7 @@ func (p *pool) pick() *conn {
 
 func (c *conn) takes() bool { return c.streams.count < int(c.peerMaxStreams) && c.lastID < maxStreamID }
 
-// busy tells that a connection will take more streams when this turn has written
-// what they sent already.
+// busy reports whether a connection will accept more streams after this turn's output is written.
 func (p *pool) busy() bool {
 	for _, c := range p.conns {
 		if c.takes() && c.full() && !c.blocked {
@@ -110,7 +109,7 @@ func (p *pool) busy() bool {
 	return false
 }
 
-// dispatch starts waiting streams as far as the connections take them.
+// dispatch starts waiting streams on connections that accept them.
 func (p *pool) dispatch() {
 	if p.dispatching || p.queued == 0 {
 		return
@@ -150,15 +149,15 @@ func (p *pool) dial() {
 	})
 }
 
-// undialed is pool.undialed, for a caller without the lock.
+// undialed is pool.undialed for a caller without the lock.
 func (sh *shard) undialed(p *pool, err error) {
 	sh.enter()
 	defer sh.leave()
 	p.undialed(err)
 }
 
-// undialed is called when a connection did not come about. What waits is turned away
-// when there is no other connection to wait for.
+// undialed is called when a connection could not be established. Waiting streams are rejected if there is no other
+// connection to wait for.
 func (p *pool) undialed(err error) {
 	p.dialing--
 	p.failed, p.failedAt = err, p.sh.now
@@ -171,7 +170,7 @@ func (p *pool) undialed(err error) {
 	p.forget()
 }
 
-// ready is called when a connection has the peer's SETTINGS.
+// ready is called when a connection has received the peer's SETTINGS.
 func (p *pool) ready(c *conn) {
 	p.dialing--
 	p.failed = nil
@@ -181,7 +180,7 @@ func (p *pool) ready(c *conn) {
 	p.idle(c)
 }
 
-// retire keeps new streams off a connection.
+// retire removes a connection from those that accept new streams.
 func (p *pool) retire(c *conn) {
 	if i := slices.Index(p.conns, c); i >= 0 {
 		p.conns = slices.Delete(p.conns, i, i+1)
@@ -189,7 +188,7 @@ func (p *pool) retire(c *conn) {
 	}
 }
 
-// gone is called when a connection ends; it may be called again.
+// gone is called when a connection ends. It may be called repeatedly.
 func (p *pool) gone(c *conn, err error) {
 	if c.left {
 		return
@@ -203,7 +202,7 @@ func (p *pool) gone(c *conn, err error) {
 	p.forget()
 }
 
-// close ends the connections that have nothing to do, now that the upstream is closed.
+// close ends the connections without streams of a closed upstream.
 func (p *pool) close() {
 	for _, c := range slices.Clone(p.conns) {
 		p.idle(c)
@@ -211,9 +210,8 @@ func (p *pool) close() {
 	p.forget()
 }
 
-// idle ends a connection to a closed upstream if it has nothing to do. While it has
-// streams, it also takes those that still come: their calls were sent here before the
-// upstream was closed.
+// idle ends a connection to a closed upstream if it has no streams. Until then it also accepts new streams, which were
+// sent to the upstream before it was closed.
 func (p *pool) idle(c *conn) {
 	if p.upstream.closed.Load() && p.queued == 0 && c.streams.count == 0 {
 		p.retire(c)
@@ -222,7 +220,7 @@ func (p *pool) idle(c *conn) {
 	}
 }
 
-// forget lets go of a closed upstream.
+// forget drops the pool of a closed upstream.
 func (p *pool) forget() {
 	if p.upstream.closed.Load() && p.dialing == 0 && p.queued == 0 && len(p.conns) == 0 && p.sh.pools[p.upstream] == p {
 		delete(p.sh.pools, p.upstream)

@@ -2,15 +2,15 @@ package relay
 
 import "math/bits"
 
-// bufferPool recycles a shard's byte buffers by size class, so that a busy shard
-// makes no garbage and an idle stream or connection holds no buffer.
+// bufferPool recycles a shard's byte buffers by size class, so that a busy shard does not allocate, and an idle stream
+// or connection holds no buffer.
 type bufferPool struct {
-	most int // bytes that it keeps
+	most int // maximum bytes of unused buffers
 	kept int
 	free [bufferClasses][][]byte
 }
 
-// The classes are powers of two, so that no more than half of a buffer is unused, and one for the longest message.
+// The classes are powers of two, so that at most half of a buffer is unused, and one class for the longest message.
 const (
 	leastClass    = 9 // 512 bytes
 	bufferClasses = 17
@@ -43,7 +43,7 @@ func (p *bufferPool) get(n int) []byte {
 	return make([]byte, 0, classSize(i))
 }
 
-// put takes a buffer back; the caller must hold no other reference to it. What is of no class is not kept.
+// put returns a buffer to the pool. The caller must hold no other reference to it. Buffers of other sizes are dropped.
 func (p *bufferPool) put(b []byte) {
 	i := bits.Len(uint(cap(b))) - 1 - leastClass
 	if cap(b) == longestBuffer {
@@ -63,15 +63,15 @@ func (p *bufferPool) grow(b []byte, n int) []byte {
 	}
 	want := len(b) + n
 	if want > longestBuffer {
-		want = max(want, 2*cap(b)) // beyond the classes, copying must not outgrow the bytes
+		want = max(want, 2*cap(b)) // beyond the classes, copying must not exceed linear cost
 	}
 	bigger := append(p.get(want), b...)
 	p.put(b)
 	return bigger
 }
 
-// queue holds bytes that wait to be sent, from off on. Bytes before off were sent
-// and are kept only while the sender may have to start again (rewind).
+// queue holds bytes to be sent, starting at off. Bytes before off were sent, and are kept only while the sender may
+// have to start again (rewind).
 type queue struct {
 	buf []byte
 	off int
@@ -87,7 +87,7 @@ func (q *queue) append(p *bufferPool, b []byte, keep bool) {
 	q.buf = append(p.grow(q.buf, len(b)), b...)
 }
 
-// sent records that the first n waiting bytes went out.
+// sent records that the first n waiting bytes were sent.
 func (q *queue) sent(p *bufferPool, n int, keep bool) {
 	q.off += n
 	if !keep && q.off == len(q.buf) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A panic ends as little as is certain to be sane. In a callback of the Handler that is the stream: the relay
-// itself was not at work. Anywhere else under a shard's lock what the shard knows may be half changed. All of
-// it is thrown away then, with the shard's connections, and the shard begins anew. Other shards go on.
+// A panic ends as little as possible. In a callback of the Handler that is the stream, because the relay itself was
+// not running. Anywhere else under a shard's lock, the shard's state may be inconsistent: all of it is dropped with
+// the shard's connections, and the shard starts again. Other shards continue.
 
-// panicked tells of a panic. It is called by the deferred function that recovered.
+// panicked reports a panic. It is called by the deferred function that recovered.
 func (r *Relay) panicked(where string, v any) {
-	defer func() { _ = recover() }() // telling must not end the process
+	defer func() { _ = recover() }() // the report must not end the process
 	if r.cfg.Panicked != nil {
 		r.cfg.Panicked(where, v)
 		return
@@ -19,14 +19,14 @@ func (r *Relay) panicked(where string, v any) {
 	r.cfg.Log.Error("panic", "where", where)
 }
 
-// guardCall ends a stream whose Handler has panicked. It is to be deferred.
+// guardCall ends a stream whose Handler has panicked. It must be deferred.
 func (s *Stream) guardCall() {
 	v := recover()
 	if v == nil {
 		return
 	}
 	if s.sh.acting > 0 {
-		panic(v) // the relay's own: leave deals with it
+		panic(v) // a panic of the relay, which leave handles
 	}
 	s.sh.relay.panicked("relay handler", v)
 	s.fail(Panicked)
@@ -47,7 +47,7 @@ func (s *Stream) callUnsent(err error) {
 	s.sh.relay.handler.Unsent(s, err)
 }
 
-// callResume calls f with the stream, or with nil when it has ended.
+// callResume calls f with the stream, or with nil if it has ended.
 func (s *Stream) callResume(f func(*Stream), with *Stream) {
 	if with == nil {
 		defer s.guardAnswer()
@@ -57,20 +57,21 @@ func (s *Stream) callResume(f func(*Stream), with *Stream) {
 	f(with)
 }
 
-// callWeb returns false when the stream was ended.
+// callWeb calls Config.Web. It returns false if the stream was ended.
 func (s *Stream) callWeb(seen func(*Stream)) bool {
 	defer s.guardCall()
 	seen(s)
 	return true
 }
 
-// callAgain is false after a panic: the stream ends as its upstream ended it.
+// callAgain calls Handler.Again. It returns false after a panic: the stream then ends with the upstream's result.
 func (s *Stream) callAgain(a Answer) (again bool) {
 	defer s.guardAnswer()
 	return s.sh.relay.handler.Again(s, a)
 }
 
-// callExceeded returns why the stream is to end; NoFailure when it may go on.
+// callExceeded calls Handler.Exceeded. It returns the failure with which the stream must end; NoFailure means that it
+// may continue.
 func (s *Stream) callExceeded(f Failure) (end Failure) {
 	end = Panicked
 	defer s.guardAnswer()
@@ -80,14 +81,14 @@ func (s *Stream) callExceeded(f Failure) (end Failure) {
 	return NoFailure
 }
 
-// callExplain has a status of its own where the Handler has none.
+// callExplain calls Handler.Explain. It returns a default status after a panic.
 func (s *Stream) callExplain(f Failure) (st Status) {
 	st = Status{Code: codeInternal, Message: "internal error"}
 	defer s.guardAnswer()
 	return s.sh.relay.handler.Explain(s, f)
 }
 
-// callBody returns false when the tap has panicked; it is not called again.
+// callBody calls the tap. It returns false after a panic; the tap is not called again.
 func (s *Stream) callBody(p []byte) bool {
 	defer s.guardAnswer()
 	t := s.tap
@@ -97,21 +98,21 @@ func (s *Stream) callBody(p []byte) bool {
 	return true
 }
 
-// callDone reports a stream, once.
+// callDone calls Handler.Done once.
 func (s *Stream) callDone() {
 	defer s.guardAnswer()
 	s.announced = false
 	s.sh.relay.handler.Done(s, &s.result)
 }
 
-// guardAnswer tells of a panic in a callback that changes nothing of the relay. It is to be deferred.
+// guardAnswer reports a panic in a callback that does not change the relay. It must be deferred.
 func (s *Stream) guardAnswer() {
 	if v := recover(); v != nil {
 		s.sh.relay.panicked("relay handler", v)
 	}
 }
 
-// guardConn closes a connection whose goroutine has panicked without a shard. It is to be deferred.
+// guardConn closes a connection whose goroutine has panicked without a shard. It must be deferred.
 func (r *Relay) guardConn(nc net.Conn) {
 	if v := recover(); v != nil {
 		r.panicked("relay connection", v)
@@ -119,8 +120,8 @@ func (r *Relay) guardConn(nc net.Conn) {
 	}
 }
 
-// crashed throws away what the shard knows: its connections are closed, its streams reported. The caller has
-// the lock, and recovered v.
+// crashed drops the shard's state: its connections are closed, its streams reported. The caller holds the lock, and
+// has recovered v.
 func (sh *shard) crashed(v any) {
 	sh.relay.panicked("relay shard", v)
 	conns, pools, streams := sh.conns, sh.pools, sh.ended
@@ -154,7 +155,7 @@ func (sh *shard) crashed(v any) {
 	}
 }
 
-// quietly goes on after a panic.
+// quietly calls f and recovers a panic.
 func (sh *shard) quietly(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -164,13 +165,13 @@ func (sh *shard) quietly(f func()) {
 	f()
 }
 
-// abandon lets go of the upstream's connections, which are closed with the shard's others.
+// abandon drops the upstream's connections, which are closed with the shard's others.
 func (p *pool) abandon() {
 	p.upstream.conns.Add(-int64(len(p.conns)))
 	p.dead, p.conns, p.first, p.last, p.queued = true, nil, nil, nil, 0
 }
 
-// abandon closes a connection of which nothing is certain.
+// abandon closes a connection in an unknown state.
 func (c *conn) abandon() {
 	if c.closed {
 		return
@@ -185,7 +186,7 @@ func (c *conn) abandon() {
 	c.link.close()
 }
 
-// abandon tells the user of a local end of which nothing is certain.
+// abandon notifies the user of a local end in an unknown state.
 func (c *clientEnd) abandon() {
 	c.half, c.stream, c.pumps, c.prev, c.next = nil, nil, false, nil, nil
 	c.leaveParent()
@@ -198,7 +199,7 @@ func (c *clientEnd) abandon() {
 	c.sh.relay.localGone()
 }
 
-// abandon reports a stream of which nothing is certain. It is never used again.
+// abandon reports a stream in an unknown state, which is not reused.
 func (s *Stream) abandon() {
 	report := s.announced
 	if s.phase != over {
@@ -215,7 +216,7 @@ func (s *Stream) abandon() {
 	if s.group != nil {
 		s.group.shards[s.sh.index].reset()
 	}
-	if s.ledger != nil { // of which all streams go
+	if s.ledger != nil { // the ledger is dropped with all streams
 		s.ledger.forget()
 		s.ledger, s.charges, s.charged = nil, nil, 0
 	}
@@ -234,7 +235,7 @@ func (t *streamTable) owners() []*Stream {
 	return all
 }
 
-// forget takes all timers out. Their owners may set them again.
+// forget removes all timers. Their owners may set them again.
 func (w *wheel) forget() {
 	for i := range w.slots {
 		for t := w.slots[i].next; t != nil; {
@@ -246,7 +247,7 @@ func (w *wheel) forget() {
 	*w = wheel{done: w.done}
 }
 
-// reset forgets the streams of the shard.
+// reset removes the streams of the shard.
 func (at *groupShard) reset() { at.held, at.first, at.last = 0, nil, nil }
 
 // empty removes all entries.

@@ -16,37 +16,37 @@ import (
 type Relay struct {
 	cfg     Config
 	accept  *accept.Server
-	public  Port // of Serve
+	public  Port // port of Serve
 	handler Handler
 	shards  []*shard
 	epoch   time.Time
 
 	webHandler http.Handler
-	webs       atomic.Int64 // requests over HTTP/2 that it has
+	webs       atomic.Int64 // number of open HTTP/2 requests
 	date       httpDate
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // every goroutine of the relay but those of accept
+	wg     sync.WaitGroup // all goroutines of the relay except those of accept
 	next   atomic.Uint32  // shard of the next connection
 	turns  atomic.Uint32  // shard of the next Turn
-	gone   chan struct{}  // signals that a client connection has ended, or a call of the process
+	gone   chan struct{}  // signals the end of a client connection or an in-process call
 
-	serving  atomic.Int64 // functions that serve calls, or were detached from one
-	parting  atomic.Bool  // the ends of those, and of calls of the process, are waited for
+	serving  atomic.Int64 // number of functions that serve calls, or were detached from one
+	parting  atomic.Bool  // the end of serving functions and in-process calls is awaited
 	selfOnce sync.Once
 	self     *Peer // see process
 }
 
-// New makes a relay that asks h about gRPC streams and hands everything else to web.
-// It does nothing until Serve, Open or Unary; Shutdown or Close ends it.
+// New returns a relay that calls h for gRPC streams and passes everything else to web. It does nothing until Serve,
+// Open or Unary. Shutdown or Close must be called to end it.
 func New(cfg Config, h Handler, web http.Handler) *Relay {
 	cfg = cfg.withDefaults()
 	r := &Relay{
 		cfg:        cfg,
 		handler:    h,
 		webHandler: web,
-		epoch:      time.Now().Add(-time.Second), // 0 on the shards' clock means: never
+		epoch:      time.Now().Add(-time.Second), // 0 on the shards' clock means never
 		gone:       make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -65,11 +65,11 @@ func New(cfg Config, h Handler, web http.Handler) *Relay {
 	return r
 }
 
-// Serve accepts clients of the public port on ln until Shutdown or Close, and closes it. It returns nil after those,
+// Serve accepts clients of the public port on ln until Shutdown or Close, and closes ln. It returns nil after those,
 // or the listener's error.
 func (r *Relay) Serve(ln net.Listener) error { return r.ServePort(ln, &r.public) }
 
-// ServePort is Serve for clients of another port.
+// ServePort is Serve for another port.
 func (r *Relay) ServePort(ln net.Listener, port *Port) error { return r.accept.Serve(ln, port) }
 
 // SetTLS implements Port.SetTLS for the public port.
@@ -78,18 +78,18 @@ func (r *Relay) SetTLS(t *tls.Config) { r.public.SetTLS(t) }
 // Authenticated implements accept.Server.Authenticated.
 func (r *Relay) Authenticated(p *Peer) { r.accept.Authenticated(p) }
 
-// Rejections returns the client connections that were closed because of a limit.
+// Rejections returns the number of client connections closed because of a limit.
 func (r *Relay) Rejections() accept.Rejections { return r.accept.Rejections() }
 
-// Turn waits in the run queue of one of the shards, each time another: as long as bytes would wait that a client with
-// much to read receives now.
+// Turn waits in the run queue of one of the shards, in rotation: as long as the bytes of a client with much input
+// would wait now.
 func (r *Relay) Turn() {
 	t := make(queueProbe)
 	r.shards[int(r.turns.Add(1))%len(r.shards)].enqueueProbe(t)
 	<-t
 }
 
-// enqueueProbe appends a probe for the place of a client, or runs it at once if no client waits.
+// enqueueProbe appends a probe to the clients' queue, or runs it at once if no client waits.
 func (sh *shard) enqueueProbe(t queueProbe) {
 	sh.enter()
 	defer sh.leave()
@@ -104,8 +104,8 @@ func (r *Relay) shard() *shard {
 	return r.shards[int(r.next.Add(1))%len(r.shards)]
 }
 
-// serve runs an HTTP/2 connection until it ends: a client's, or, with a pool, one to
-// an upstream, where peer is nil. first are bytes that were read already.
+// serve runs an HTTP/2 connection until it ends: of a client, or, with a pool, to an upstream, where peer is nil.
+// first has bytes that were already read.
 func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
 	raw, isRaw := nc.(*net.TCPConn)
 	var l link
@@ -132,7 +132,7 @@ func (sh *shard) serve(nc net.Conn, p *pool, first []byte, peer *Peer) {
 	run()
 }
 
-// attach makes a connection one of the shard's. It returns false where that failed.
+// attach adds a connection to the shard. It returns false if that failed.
 func (sh *shard) attach(l link, own **conn, p *pool, first []byte, peer *Peer) (joined bool) {
 	sh.enter()
 	defer sh.leave()

@@ -9,12 +9,12 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// checkRequest reads the pseudo-header fields and says whether the request is well
-// formed (RFC 9113 §8.2, §8.3.1).
+// checkRequest parses the pseudo-header fields, and reports whether the request is well-formed (RFC 9113 §8.2,
+// §8.3.1).
 func (s *Stream) checkRequest() bool {
 	var seen [nameContentType]bool
 	var regular bool
-	var once uint32 // names of oneEach
+	var once uint32 // seen names of oneEach
 	authorityAt, hostAt := -1, -1
 	for i := range s.head.Fields {
 		f := &s.head.Fields[i]
@@ -60,13 +60,13 @@ func (s *Stream) checkRequest() bool {
 		return false
 	}
 	if !seen[nameMethod] || !seen[namePath] || !seen[nameScheme] || s.method == "CONNECT" {
-		return false // CONNECT is not offered, and has other rules
+		return false // CONNECT is not supported, and has other rules
 	}
 	return (strings.HasPrefix(s.path, "/") || s.path == "*" && s.method == "OPTIONS") && s.down.lengthFits()
 }
 
-// setAuthority gives the request the authority that its backend gets. The positions are those of :authority and host
-// among its fields, or -1.
+// setAuthority sets the authority that the backend receives. at and hostAt are the positions of :authority and host in
+// the request's fields, or -1.
 func (s *Stream) setAuthority(at, hostAt int) bool {
 	host := ""
 	if hostAt >= 0 {
@@ -83,10 +83,10 @@ func (s *Stream) setAuthority(at, hostAt int) bool {
 	if sent := s.authority; s.peer.Authority(sent) != sent {
 		s.authority, s.head.Fields[at] = accept.DefaultAuthority, s.sh.consts.authority
 	}
-	return hostAt < 0 || host == s.authority // what is routed by one may be served by the other
+	return hostAt < 0 || host == s.authority // otherwise a request could be routed by one and served by the other
 }
 
-// setLength keeps a content-length; there must not be a second one.
+// setLength sets the content-length. It returns false if it is invalid or repeated.
 func (h *half) setLength(value string) bool {
 	n, err := strconv.ParseUint(value, 10, 62)
 	if err != nil || h.length >= 0 {
@@ -96,13 +96,13 @@ func (h *half) setLength(value string) bool {
 	return true
 }
 
-// lengthFits reports whether the DATA so far is what content-length allows.
+// lengthFits reports whether the DATA received so far is consistent with content-length.
 func (h *half) lengthFits() bool {
 	return h.length < 0 || h.got == h.length || h.got < h.length && !h.gotEnd
 }
 
-// checkResponse reports whether response headers or trailers are well formed, and
-// finds :status ("" in trailers) and the gRPC status (-1 when there is none).
+// checkResponse reports whether response headers or trailers are well-formed. It returns :status (empty in trailers)
+// and the gRPC status (-1 if there is none).
 func checkResponse(list *hpack.List) (status string, grpc int, ok bool) {
 	grpc = -1
 	for i := range list.Fields {
@@ -130,8 +130,7 @@ func isStatus(v string) bool {
 	return len(v) == 3 && v[0] >= '1' && v[0] <= '9' && v[1] >= '0' && v[1] <= '9' && v[2] >= '0' && v[2] <= '9'
 }
 
-// responseLength takes the content-length of response headers. A response that has
-// no body tells that of another one.
+// responseLength sets the content-length of a response. A response without a body may have that of another response.
 func (s *Stream) responseLength(list *hpack.List, status string) bool {
 	if s.method == "HEAD" || status == "304" {
 		return true
@@ -144,7 +143,7 @@ func (s *Stream) responseLength(list *hpack.List, status string) bool {
 	return true
 }
 
-// codeOfEnd returns the gRPC status of what ended a response; grpc is its own, or -1.
+// codeOfEnd returns the gRPC status of an ended response. grpc is its own status, or -1.
 func codeOfEnd(status string, grpc int) uint32 {
 	switch {
 	case grpc >= 0:
@@ -155,8 +154,7 @@ func codeOfEnd(status string, grpc int) uint32 {
 	return codeUnknown
 }
 
-// codeOfHTTP returns the gRPC status of a response that has none of its own
-// (gRPC's "HTTP to gRPC Status Code Mapping").
+// codeOfHTTP returns the gRPC status of a response without one (gRPC's "HTTP to gRPC Status Code Mapping").
 func codeOfHTTP(status string) uint32 {
 	switch status {
 	case "400", "431":

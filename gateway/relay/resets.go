@@ -1,6 +1,6 @@
 package relay
 
-// resetIDs remembers the last few streams that we reset.
+// resetIDs holds the last few streams that we reset.
 type resetIDs struct {
 	ids  []uint32
 	next int

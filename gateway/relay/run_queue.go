@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// How long a connection's input is processed while others wait, in nanoseconds. Short slices cost more, as less is
-// written at once. They are for when latency-sensitive connections are open, which the slices of all others delay.
+// Time slices for a connection's input while others wait, in nanoseconds. Short slices cost more, because each write
+// is smaller. They are used while latency-sensitive connections are open, which the slices of all others delay.
 const (
 	timeSlice  = int64(100 * time.Microsecond)
 	shortSlice = int64(25 * time.Microsecond)
 )
 
-// A client's connection is latency-sensitive if it was not in the run queue for notQueuedFor, has carried no more than
-// fewBytes recently, and its calls are processed within shortWork. A client that receives much is not, however small
-// its requests.
+// A client's connection is latency-sensitive if it was not in the run queue for notQueuedFor, has recently carried at
+// most fewBytes, and its calls are processed within shortWork. A client that receives much is not latency-sensitive,
+// however small its requests.
 const (
 	notQueuedFor    = int64(50 * time.Millisecond)
 	shortWork       = int64(10 * time.Microsecond)
-	sensitiveWindow = int64(10 * time.Millisecond) // how long a latency-sensitive connection shortens slices
+	sensitiveWindow = int64(10 * time.Millisecond) // time for which a latency-sensitive connection shortens slices
 
 	fewBytes = 64 << 10
 )
 
-// timeSlice returns the length of a slice that begins now.
+// timeSlice returns the length of a slice that starts now.
 func (sh *shard) timeSlice() int64 {
 	if sh.sensitiveAt != 0 && sh.now-sh.sensitiveAt < sensitiveWindow {
 		return shortSlice
@@ -32,7 +32,7 @@ func (sh *shard) timeSlice() int64 {
 	return timeSlice
 }
 
-// checkSensitive records a latency-sensitive connection that began calls in this turn.
+// checkSensitive records a latency-sensitive connection that started calls in this turn.
 func (sh *shard) checkSensitive(c *conn) {
 	if c.pool != nil || c.lastID == c.checkedID {
 		return
@@ -43,13 +43,13 @@ func (sh *shard) checkSensitive(c *conn) {
 	}
 }
 
-// traffic is how many bytes a connection has carried recently, both ways.
+// traffic is the number of bytes that a connection has recently carried in both directions.
 type traffic struct {
 	bytes int
 	since int64
 }
 
-// add counts n bytes more. What is older than sensitiveWindow counts half, and a quarter after as long again.
+// add counts n more bytes. The weight of older bytes halves every sensitiveWindow.
 func (t *traffic) add(now int64, n int) {
 	if old := (now - t.since) / sensitiveWindow; old > 0 {
 		t.bytes >>= min(old, 32)
@@ -58,25 +58,24 @@ func (t *traffic) add(now int64, n int) {
 	t.bytes += n
 }
 
-// upstreamRunsPerClient is how many upstream connections run for one of a client: calls that have begun end before
-// others begin, or all calls would wait at the backends.
+// upstreamRunsPerClient is the number of upstream connections that run for each client connection: started calls
+// finish before others start, or all calls would wait at the backends.
 const upstreamRunsPerClient = 16
 
-// runQueue holds the connections of a shard that have used their time slice and have more to read. Connections with
-// little to read go before them: the queue moves by one place each time that the runtime has polled which sockets have
-// become readable.
+// runQueue holds the connections of a shard that have used their time slice and have more input. Connections with
+// little input precede them: the queue advances by one entry each time the runtime has polled for readable sockets.
 //
-// The runtime does not poll as long as some goroutine can run, or only every 10 ms: a connection that went on in a
-// goroutine of its own would keep all others waiting. The queue therefore wakes itself by a pipe, which is polled like
-// the sockets.
+// The runtime does not poll as long as a goroutine can run, or only every 10 ms: a connection that continued on its
+// own goroutine would block all others. The queue therefore wakes itself through a pipe, which is polled like the
+// sockets.
 type runQueue struct {
 	upstreams    queueOf[runnable] // connections to backends
 	clients      queueOf[runnable] // clients
-	upstreamRuns int               // upstream connections that run before the next client
+	upstreamRuns int               // upstream connections to run before the next client
 	r, w         *os.File          // nil means no pipe
 	wfd          int
-	woken        bool    // there is a byte in the pipe
-	byte         [1]byte // that is read from it
+	woken        bool    // the pipe holds a byte
+	byte         [1]byte // read buffer
 	closed       bool
 }
 
@@ -84,11 +83,11 @@ type runQueue struct {
 type runnable interface {
 	// runQueued is called once, with the shard locked.
 	runQueued()
-	// abandon is called instead of runQueued when the shard has thrown away its connections.
+	// abandon is called instead of runQueued if the shard has dropped its connections.
 	abandon()
 }
 
-// enqueue appends a connection. upstream reports that a backend is at its other end.
+// enqueue appends a connection. upstream reports whether it connects to a backend.
 func (sh *shard) enqueue(w runnable, upstream bool) {
 	q := &sh.runQueue
 	switch {
@@ -107,7 +106,7 @@ func (sh *shard) enqueue(w runnable, upstream bool) {
 	q.wake()
 }
 
-// startRunQueue starts the queue. If it fails, each entry runs in a goroutine of its own.
+// startRunQueue starts the queue. If it fails, each entry runs on its own goroutine.
 func (sh *shard) startRunQueue() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -129,7 +128,7 @@ func (sh *shard) startRunQueue() error {
 	return nil
 }
 
-// runNext runs the next entry. It returns true when the queue is closed.
+// runNext runs the next entry. It returns true if the queue is closed.
 func (sh *shard) runNext(fd uintptr) bool {
 	sh.enter()
 	defer sh.leave()
@@ -160,7 +159,7 @@ func (q *runQueue) wake() {
 	}
 }
 
-// next removes the entry that runs next; nil if the queue is empty.
+// next removes and returns the next entry; nil if the queue is empty.
 func (q *runQueue) next() runnable {
 	if q.upstreams.len() > 0 && (q.upstreamRuns > 0 || q.clients.len() == 0) {
 		q.upstreamRuns--
@@ -189,16 +188,16 @@ func (sh *shard) flushRunQueue() {
 	}
 }
 
-// queueOf is a queue whose memory is used again.
+// queueOf is a queue that reuses its memory.
 type queueOf[T any] struct {
 	all []T
-	at  int // the first
+	at  int // index of the first entry
 }
 
 func (q *queueOf[T]) len() int { return len(q.all) - q.at }
 func (q *queueOf[T]) push(x T) { q.all = append(q.all, x) }
 
-// pop returns the zero value if the queue is empty.
+// pop removes and returns the first entry; the zero value if the queue is empty.
 func (q *queueOf[T]) pop() (x T) {
 	if q.len() == 0 {
 		return x
@@ -212,7 +211,7 @@ func (q *queueOf[T]) pop() (x T) {
 	return x
 }
 
-// queueProbe waits in the run queue to measure how long that takes.
+// queueProbe waits in the run queue to measure its delay.
 type queueProbe chan struct{}
 
 func (t queueProbe) runQueued() { close(t) }

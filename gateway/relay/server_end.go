@@ -7,12 +7,12 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Serve has f answer the stream, on a goroutine of its own, in place of an upstream. What f gets is what an upstream
-// would: the Handler's changes to the headers, flow control, and the end of the call as the end of its context. The
-// Status that f returns follows what it has sent. A panic is INTERNAL. Close and Shutdown wait for f.
+// Serve runs f on its own goroutine to serve the stream in place of an upstream. f receives what an upstream would:
+// the Handler's changes to the headers, flow control, and the end of the call as the end of its context. The Status
+// that f returns follows its messages. A panic ends the call with INTERNAL. Close and Shutdown wait for f.
 func (s *Stream) Serve(f func(*ServerStream) Status) { s.serve(f, false) }
 
-// serve is Serve. An f that stands for an upstream may find that the stream did not start there.
+// serve is Serve. If upstream is true, f stands for an upstream, and may return Unsent.
 func (s *Stream) serve(f func(*ServerStream) Status, upstream bool) {
 	s.sh.acting++
 	defer func() { s.sh.acting-- }()
@@ -38,8 +38,8 @@ func (r *Relay) goServe(f func()) {
 	})
 }
 
-// serverEnd is an upstream in the process: that of a ServerStream. It is never used again, so whoever has one does not
-// meet another call.
+// serverEnd is an upstream in the process, of a ServerStream. It is not reused, so a reference never belongs to
+// another call.
 type serverEnd struct {
 	localEnd
 	ctx    context.Context //nolint:containedctx // of the call, as grpc.ServerStream has it
@@ -49,28 +49,28 @@ type serverEnd struct {
 	path, authority string
 	header          []Field
 	peer            *Peer
-	value           any    // Stream.Value of the stream that is served
+	value           any    // Stream.Value of the served stream
 	deadline        int64  // on the shard's clock; 0 means none
-	group           *Group // that the stream is charged to, and its subrequests are; nil means none
+	group           *Group // charged for the stream and its subrequests; nil means none
 
-	upstream bool // a Status with Unsent is heeded
+	upstream bool // a Status with Unsent is allowed
 
-	// Under the shard's lock.
-	begun    bool // the request's headers are here
+	// Guarded by the shard's lock.
+	begun    bool // the request's headers were received
 	children childList
 
-	// Under mu.
-	requestEnd bool // END_STREAM came
+	// Guarded by mu.
+	requestEnd bool // END_STREAM was received
 	reply      answer
 	parent     parentState
 }
 
-// answer is what served code has said, besides messages.
+// answer is the response of served code, except messages.
 type answer struct {
-	headed  bool // headers are to be sent, or were
+	headed  bool // headers were sent or can be sent
 	header  []Field
 	trailer []Field
-	ended   bool // status is there
+	ended   bool // status is set
 	status  Status
 }
 
@@ -82,7 +82,7 @@ func (e *serverEnd) serve(s *Stream) {
 	e.ctx, e.cancel = e.context()
 }
 
-// context ends with the deadline, or with the relay.
+// context returns the call's context, which ends with the deadline, or with the relay.
 func (e *serverEnd) context() (context.Context, context.CancelFunc) {
 	r := e.sh.relay
 	if e.deadline != 0 {
@@ -91,7 +91,7 @@ func (e *serverEnd) context() (context.Context, context.CancelFunc) {
 	return context.WithCancel(r.ctx)
 }
 
-// run has f answer the call.
+// run calls f to serve the call.
 func (e *serverEnd) run(stream *ServerStream, f func(*ServerStream) Status) {
 	st := Status{Code: codeInternal, Message: "internal error"}
 	defer func() {
@@ -127,7 +127,7 @@ func (e *serverEnd) act() {
 	}
 }
 
-// finish ends the response. A function that stopped because the time was over knows it before the shard's timer does.
+// finish ends the response. A function may observe the deadline before the shard's timer does.
 func (e *serverEnd) finish(h *half, a *answer) {
 	if a.status.Unsent != nil && e.upstream && !h.stream.started {
 		h.stream.unsent(a.status.Unsent)
@@ -154,7 +154,7 @@ func (e *serverEnd) currentReply() answer {
 	return e.reply
 }
 
-// send gives the stream headers, or trailers with a status.
+// send sends headers, or trailers with a status.
 func (e *serverEnd) send(h *half, fields []Field, st *Status) {
 	s, consts := h.stream, &e.sh.consts
 	list := e.sh.scratch // see Stream.headers
@@ -183,7 +183,7 @@ func hasContentType(fields []Field) bool {
 	return false
 }
 
-// block implements localOwner: it takes the request's headers. gRPC has no request trailers.
+// block implements localOwner. It receives the request's headers. gRPC has no request trailers.
 func (e *serverEnd) block(_ *half, list *hpack.List, end bool) {
 	if !e.begun {
 		e.begun = true
@@ -202,7 +202,7 @@ func (e *serverEnd) block(_ *half, list *hpack.List, end bool) {
 	}
 }
 
-// overlong implements localOwner: Recv tells it, and what serves the call decides how that ends.
+// overlong implements localOwner. Recv reports it, and the serving code decides how the call ends.
 func (e *serverEnd) overlong(*half) {
 	e.mu.Lock()
 	e.tooMuch = true
@@ -210,7 +210,7 @@ func (e *serverEnd) overlong(*half) {
 	e.notify(notifyReceiver)
 }
 
-// ended implements localOwner: the request is whole.
+// ended implements localOwner. The request is complete.
 func (e *serverEnd) ended(*Stream) {
 	e.mu.Lock()
 	e.inEnd, e.requestEnd = true, true
@@ -218,24 +218,24 @@ func (e *serverEnd) ended(*Stream) {
 	e.notify(notifyReceiver)
 }
 
-// detach ends the call for the code that serves it, and its subrequests.
+// detach ends the call for its serving code, and its subrequests.
 func (e *serverEnd) detach(h *half) {
 	e.leave(h)
 	if s := h.stream; s.result.Failure != DeadlineExceeded || s.deadline != e.deadline {
-		e.cancel() // else the context ends by itself now, and says why
+		e.cancel() // otherwise the context ends by itself now, with its own reason
 	}
 	e.close()
 	e.children.cancel(e)
 }
 
-// abandon is detach for a shard of which nothing is certain.
+// abandon is detach for a shard in an unknown state.
 func (e *serverEnd) abandon() {
 	e.half, e.pumps, e.children = nil, false, childList{}
 	e.cancel()
 	e.close()
 }
 
-// childList is the subrequests of a served call.
+// childList is the list of a served call's subrequests.
 type childList struct{ first *clientEnd }
 
 func (l *childList) add(c *clientEnd) {
@@ -257,7 +257,7 @@ func (l *childList) remove(c *clientEnd) {
 	c.prevChild, c.nextChild = nil, nil
 }
 
-// cancel ends all of them, unless they were detached.
+// cancel cancels all of them, unless they were detached.
 func (l *childList) cancel(e *serverEnd) {
 	if e.isDetached() {
 		return

@@ -7,28 +7,28 @@ import (
 	"io"
 )
 
-// ServerStream is a call that the process serves itself, as the function that Serve was given has it. One goroutine
-// may receive while another sends; both have to end before the function returns.
+// ServerStream is a call served by the process, for the function passed to Serve. One goroutine may receive while
+// another sends; both must end before the function returns.
 type ServerStream struct{ end serverEnd }
 
-// Context ends with the call: by its caller, its deadline, or the end of the function that serves it.
+// Context ends with the call: because of its caller, its deadline, or the return of the serving function.
 func (s *ServerStream) Context() context.Context { return s.end.ctx }
 
-// Path returns the request's :path as the Handler has left it.
+// Path returns the request's :path with the Handler's changes.
 func (s *ServerStream) Path() string { return s.end.path }
 
 // Authority returns the request's :authority.
 func (s *ServerStream) Authority() string { return s.end.authority }
 
-// Header returns the request's headers as an upstream would get them, without pseudo-headers, te and grpc-timeout;
-// content-type is there only if it is not application/grpc. It is not to be changed.
+// Header returns the request's headers as for an upstream, without pseudo-headers, te and grpc-timeout; content-type
+// is only included if it is not application/grpc. The result must not be changed.
 func (s *ServerStream) Header() []Field { return s.end.header }
 
-// ErrMessageTooLarge is the error of a message that is longer than HTTP2.MaxFirstMessage.
+// ErrMessageTooLarge is the error for a message that is longer than HTTP2.MaxFirstMessage.
 var ErrMessageTooLarge = errors.New("relay: the message is too large")
 
-// Recv waits for the next message, which it puts into buf where there is room. It returns io.EOF when the request is
-// complete, the error of Context when the call has ended before, and ErrMessageTooLarge.
+// Recv waits for the next message, which it stores in buf if it fits. It returns io.EOF at the end of the request, the
+// error of Context if the call has ended before, or ErrMessageTooLarge.
 func (s *ServerStream) Recv(buf []byte) (Message, error) {
 	m, err := s.end.receive(buf)
 	switch {
@@ -44,7 +44,7 @@ func (s *ServerStream) Recv(buf []byte) (Message, error) {
 	return m, io.EOF
 }
 
-// SendHeader sends the response's headers, once. Without it the first message, or the status, has none before it.
+// SendHeader sends the response's headers, once. Without it, the response has no headers of the function.
 func (s *ServerStream) SendHeader(header ...Field) error {
 	if err := checkFields(header); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (s *ServerStream) SendHeader(header ...Field) error {
 	return nil
 }
 
-// Send sends a message, which it does not keep. It waits while the caller does not take more. Its error is that of
-// Context: the call has ended.
+// Send sends a message, which it does not retain. It blocks while flow control requires. The error is that of Context:
+// the call has ended.
 func (s *ServerStream) Send(m Message) error {
 	s.end.setHeader(nil)
 	if err := s.end.localEnd.send(m, false); err != nil {
@@ -66,7 +66,7 @@ func (s *ServerStream) Send(m Message) error {
 	return nil
 }
 
-// SetTrailer adds trailers, which follow the messages together with the status.
+// SetTrailer adds trailers, which are sent with the status after the messages.
 func (s *ServerStream) SetTrailer(trailer ...Field) error {
 	if err := checkFields(trailer); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (s *ServerStream) SetTrailer(trailer ...Field) error {
 	return nil
 }
 
-// setHeader returns false when headers are there already.
+// setHeader returns false if headers are already set.
 func (e *serverEnd) setHeader(header []Field) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +94,7 @@ func (e *serverEnd) whole() bool {
 	return e.requestEnd
 }
 
-// why is why a call has ended.
+// why returns the reason for the end of a call.
 func (e *serverEnd) why() error {
 	if err := e.ctx.Err(); err != nil {
 		return err
@@ -102,13 +102,13 @@ func (e *serverEnd) why() error {
 	return context.Canceled
 }
 
-// checkFields keeps fields out that would break the response.
+// checkFields rejects fields that would break the response.
 func checkFields(fields []Field) error {
 	for _, f := range fields {
 		tag := classify(f.Name, f.Value)
 		switch tag & nameMask {
 		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
-			tag = tagBad // they are in Status
+			tag = tagBad // they belong to Status
 		}
 		if tag&(tagBad|tagPseudo) != 0 {
 			return fmt.Errorf("relay: %q cannot be a header or trailer of a response", f.Name)

@@ -8,33 +8,33 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// readBuffer is how much one read takes at the most.
+// readBuffer is the maximum size of a read.
 const readBuffer = 256 << 10
 
-// shard is one lock over client connections and the upstream connections that
-// their streams use. Whatever happens to them happens between enter and leave.
+// shard is one lock over client connections and the upstream connections that their streams use. All their events are
+// processed between enter and leave.
 type shard struct {
 	relay *Relay
 	index int
 
 	inbox       inbox
 	locals      localEnds // downstreams in the process
-	closed      bool      // none begins any more
+	closed      bool      // no connection may start
 	mu          sync.Mutex
-	now         int64 // nanoseconds since relay.epoch, of this turn
-	sensitiveAt int64 // when a latency-sensitive connection was active last; 0 means none was
-	until       int64 // when input is to be put off, on the same clock; 0 means never
-	work        int   // since late looked at the clock
-	ahead       int   // bytes of room made for output that is expected in this turn
-	acting      int   // calls of the Handler's into the relay that have not returned
+	now         int64 // time of this turn, in nanoseconds since relay.epoch
+	sensitiveAt int64 // last activity of a latency-sensitive connection; 0 means none
+	until       int64 // end of the turn's time for input, on the same clock; 0 means none
+	work        int   // since the last check of the clock in late
+	ahead       int   // bytes preallocated for expected output in this turn
+	acting      int   // active calls of the Handler into the relay
 	buf         []byte
 	iov         [][]byte
 	iovecs      []syscall.Iovec
-	dirty       []*conn    // have output to write
-	held        []*conn    // of these, while the others are written: have output that waits for more
-	coalesce    bool       // another turn of the run queue follows this one: output may wait for it
-	since       int64      // when output began to wait so
-	deferred    []func()   // run before this turn's flush
+	dirty       []*conn    // connections with output to write
+	held        []*conn    // those of them whose output waits for more
+	coalesce    bool       // another turn of the run queue follows, so output may wait for it
+	since       int64      // start of the wait for more output
+	deferred    []func()   // functions to run before this turn's flush
 	ended       []*Stream  // to be reported and recycled at the end of this turn
 	suspects    []*rawLink // may have missed an end of file, see rawLink.read
 	runQueue    runQueue
@@ -43,19 +43,19 @@ type shard struct {
 	pools       map[*Upstream]*pool
 	wheel       wheel
 	timer       *time.Timer
-	timerAt     int64 // when timer fires; 0 when it is not set
+	timerAt     int64 // when timer fires; 0 means not set
 
 	interner *hpack.Interner
-	scratch  *hpack.List // the header block being decoded
+	scratch  *hpack.List // header block being decoded
 	consts   constFields
 	buffers  bufferPool
 	lists    []*hpack.List
 	edits    [][]edit
-	streams  []*Stream  // free
-	limiters []*limiter // free
+	streams  []*Stream  // unused
+	limiters []*limiter // unused
 	warm     [warmLedgers]*ledger
 	nextWarm int
-	buffered int64 // bytes in the streams' queues, and of unanswered requests' headers
+	buffered int64 // bytes in the streams' queues, and in headers of unanswered requests
 }
 
 const keepStreams = 1024
@@ -68,8 +68,8 @@ func newShard(r *Relay, index int) *shard {
 	return sh
 }
 
-// fresh makes it a shard without connections. What is not state stays: the relay, the lock, the run
-// queue's pipe, and the wheel, which the caller has emptied.
+// fresh removes all connections. It keeps the relay, the lock, the run queue's pipe, and the wheel, which the caller
+// has emptied.
 func (sh *shard) fresh() {
 	sh.acting, sh.sensitiveAt, sh.work, sh.timerAt = 0, 0, 0, 0
 	sh.buf = make([]byte, frameHeaderLen+readBuffer)
@@ -89,7 +89,7 @@ func (sh *shard) fresh() {
 	}
 }
 
-// enter begins a turn. Its leave is to be deferred.
+// enter starts a turn. leave must be deferred.
 func (sh *shard) enter() {
 	sh.mu.Lock()
 	sh.begin()
@@ -99,14 +99,14 @@ func (sh *shard) begin() { sh.now, sh.until, sh.acting, sh.coalesce = sh.clock()
 
 func (sh *shard) clock() int64 { return int64(time.Since(sh.relay.epoch)) }
 
-// limitInput lets this turn process input for one time slice.
+// limitInput limits the input processing of this turn to one time slice.
 func (sh *shard) limitInput() { sh.until = sh.now + sh.timeSlice() }
 
-// over says that the turn's time for input is over.
+// over reports whether the turn's time for input has passed.
 func (sh *shard) over() bool { return sh.until != 0 && sh.clock() > sh.until }
 
-// late is over between two steps of a connection. The clock costs more than many a step, and to
-// put off large frames of DATA more than to pass them on: it looks after so much work.
+// late is over between two steps of a connection. Reading the clock costs more than many steps, and deferring large
+// DATA frames costs more than forwarding them, so it checks the clock only after a certain amount of work.
 func (sh *shard) late() bool {
 	const enough = 64
 	if sh.work++; sh.work < enough {
@@ -116,11 +116,11 @@ func (sh *shard) late() bool {
 	return sh.over()
 }
 
-// blockWork is what a header block counts in late, where other steps count 1.
+// blockWork is the weight of a header block in late; other steps have the weight 1.
 const blockWork = 8
 
-// leave ends a turn: everything that it brought about is written, once per connection. It is to be deferred,
-// or a panic in the turn would leave the shard locked and half changed.
+// leave ends a turn: it writes all output, once per connection. It must be deferred, because a panic in the turn would
+// otherwise leave the shard locked and inconsistent.
 func (sh *shard) leave() {
 	if v := recover(); v != nil {
 		sh.crashed(v)
@@ -129,7 +129,7 @@ func (sh *shard) leave() {
 	sh.unlock()
 }
 
-// conclude deals with the inbox and writes. After a panic it goes on with the events that are left.
+// conclude processes the inbox and writes the output. After a panic it continues with the remaining events.
 func (sh *shard) conclude() {
 	for !sh.concluded() {
 	}
@@ -150,8 +150,7 @@ func (sh *shard) concluded() (done bool) {
 	return true
 }
 
-// settle runs what was put off, writes, and recycles, until nothing is left to do.
-// It must run before sh.buf is read into again.
+// settle runs deferred functions, writes, and recycles, until nothing is left. It must run before sh.buf is reused.
 func (sh *shard) settle() {
 	for len(sh.deferred) > 0 || len(sh.dirty) > 0 {
 		for i := 0; i < len(sh.deferred); i++ {
@@ -188,11 +187,11 @@ func (sh *shard) settleReads() {
 	sh.coalesce = false
 }
 
-// maxCoalesce is how long output waits for more while the run queue has entries and no connection is
+// maxCoalesce is the maximum time for which output waits for more while the run queue has entries and no connection is
 // latency-sensitive.
 const maxCoalesce = 4 * timeSlice
 
-// coalesceWrites lets output wait for the next turn of the run queue, which follows: fewer and longer writes.
+// coalesceWrites makes output wait for the next turn of the run queue, for fewer and larger writes.
 func (sh *shard) coalesceWrites() {
 	if sh.since == 0 {
 		sh.since = sh.now
@@ -200,7 +199,7 @@ func (sh *shard) coalesceWrites() {
 	sh.coalesce = sh.timeSlice() == timeSlice && sh.now-sh.since < maxCoalesce
 }
 
-// waits tells that the connection's output may wait for more.
+// waits reports whether the connection's output may wait for more.
 func (c *conn) waits() bool {
 	return c.out.size > 0 && c.out.size < outLimit && len(c.out.refs) == 0 && c.waiting.first == nil &&
 		!c.blocked && !c.ending && (c.pool == nil || c.pool.queued == 0)
@@ -208,7 +207,7 @@ func (c *conn) waits() bool {
 
 func (sh *shard) later(f func()) { sh.deferred = append(sh.deferred, f) }
 
-// arm sets the timer for the next thing that the wheel or a suspect needs.
+// arm sets the timer for the next event of the wheel or of a suspect.
 func (sh *shard) arm() {
 	wait := sh.wheel.wait(sh.now)
 	if len(sh.suspects) > 0 && (wait == 0 || wait > suspectDelay) {
@@ -258,7 +257,7 @@ func (sh *shard) freeList(l *hpack.List) {
 	}
 }
 
-// commonEdits is how many headers of a request a Handler mostly edits at the most.
+// commonEdits is the number of header edits that suffices for most requests.
 const commonEdits = 8
 
 func (sh *shard) newEdits() []edit {
@@ -277,7 +276,7 @@ func (sh *shard) freeEdits(e []edit) {
 	}
 }
 
-// keepScratch hands the block just decoded over to its stream.
+// keepScratch moves the decoded block to its stream.
 func (sh *shard) keepScratch() *hpack.List {
 	l := sh.scratch
 	sh.scratch = sh.newList()
@@ -297,7 +296,7 @@ func (sh *shard) newStream() *Stream {
 	return s
 }
 
-// reportDone reports the stream, unless it was reported.
+// reportDone reports the stream, unless it was already reported.
 func (s *Stream) reportDone() {
 	if s.announced {
 		s.result.Ended = time.Duration(s.sh.now) - s.began
@@ -305,12 +304,12 @@ func (s *Stream) reportDone() {
 	}
 }
 
-// recycle reports a stream that has ended and makes it ready for another call.
+// recycle reports an ended stream and resets it for another call.
 func (sh *shard) recycle(s *Stream) {
 	s.reporting = false
 	s.reportDone()
 	if s.lingers && s.phase != over {
-		s.dropHead() // which is not charged any more
+		s.dropHead() // it is no longer charged
 		return
 	}
 	s.reset()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Shutdown stops gracefully: no new connections; clients are told to go elsewhere;
-// streams may finish until ctx ends, then they get the Handler's answer to Draining.
-// It returns ctx's error if some had to be cut off, and nothing is left behind.
+// Shutdown stops gracefully: it accepts no new connections, makes clients move elsewhere, and lets streams finish
+// until ctx ends; the remaining ones receive the Handler's status for Draining. It returns ctx's error if any stream
+// was cut off. When Shutdown returns, all goroutines and connections of the relay have ended.
 func (r *Relay) Shutdown(ctx context.Context) error {
 	r.accept.StopListening()
 	err := r.drain(ctx)
@@ -25,7 +25,7 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close ends everything at once and waits until nothing is left.
+// Close ends all streams and connections at once, and waits until everything has ended.
 func (r *Relay) Close() {
 	r.accept.Close()
 	r.cancel()
@@ -42,11 +42,11 @@ func (r *Relay) Close() {
 	}
 }
 
-// drain asks the clients to leave and waits until they have.
+// drain drains all client connections, and waits until they have ended.
 func (r *Relay) drain(ctx context.Context) error { return r.await(ctx, (*conn).drain) }
 
-// cutOff ends every call with the Handler's answer to Draining, and gives the clients
-// the time to read it: bytes that lie unread in a socket are lost when it is closed.
+// cutOff ends every call with the Handler's status for Draining, and gives clients time to read it: unread bytes in a
+// socket are lost when it is closed.
 func (r *Relay) cutOff() {
 	for _, sh := range r.shards {
 		sh.cutOffLocals()
@@ -57,7 +57,7 @@ func (r *Relay) cutOff() {
 	_ = r.await(ctx, (*conn).cutOff)
 }
 
-// cutOff ends the connection's calls with the Handler's answer to Draining, and then the connection.
+// cutOff ends the connection's calls with the Handler's status for Draining, and then the connection.
 func (c *conn) cutOff() {
 	c.streams.each(func(h *half) { h.stream.fail(Draining) })
 	if !c.ending {
@@ -65,8 +65,8 @@ func (c *conn) cutOff() {
 	}
 }
 
-// awaitWeb lets the http.Handler answer requests whose calls were cut off: a client whose connection ends without an
-// answer may repeat what has run. Streams of gRPC end meanwhile.
+// awaitWeb lets the http.Handler respond to requests whose calls were cut off: a client whose connection ends without
+// a response may repeat a call that ran. gRPC streams end meanwhile.
 func (r *Relay) awaitWeb() {
 	ctx, cancel := context.WithTimeout(r.ctx, time.Duration(lingerTime))
 	defer cancel()
@@ -86,7 +86,7 @@ func (r *Relay) awaitWeb() {
 	old.Wait()
 }
 
-// await visits the clients again each time that one has gone, until there is none.
+// await calls visit for all client connections, repeatedly after each end of one, until none is left.
 func (r *Relay) await(ctx context.Context, visit func(*conn)) error {
 	for {
 		left := 0

@@ -2,8 +2,8 @@ package relay
 
 import "context"
 
-// awaitLocals waits for the calls that began in the process, and for what it serves. Others may still begin: what is
-// served may need them.
+// awaitLocals waits for in-process calls and serving functions. New ones may still start, because serving functions
+// may need them.
 func (r *Relay) awaitLocals(ctx context.Context) error {
 	r.parting.Store(true)
 	for {
@@ -22,28 +22,28 @@ func (r *Relay) awaitLocals(ctx context.Context) error {
 	}
 }
 
-// localGone is called when a call of the process has ended, or a function that served one.
+// localGone is called at the end of an in-process call, or of a serving function.
 func (r *Relay) localGone() {
 	if r.parting.Load() {
 		wake(r.gone)
 	}
 }
 
-// localsLeft counts the calls that are there.
+// localsLeft returns the number of in-process calls.
 func (sh *shard) localsLeft() int {
 	sh.enter()
 	defer sh.leave()
 	return sh.locals.count
 }
 
-// cutOffLocals ends all of them with the Handler's answer to Draining.
+// cutOffLocals ends all in-process calls with the Handler's status for Draining.
 func (sh *shard) cutOffLocals() {
 	sh.enter()
 	defer sh.leave()
 	sh.locals.each(func(c *clientEnd) { c.half.stream.fail(Draining) })
 }
 
-// closeLocals ends all of them, and keeps others from beginning.
+// closeLocals ends all in-process calls, and prevents new ones.
 func (sh *shard) closeLocals() {
 	sh.enter()
 	defer sh.leave()

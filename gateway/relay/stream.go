@@ -6,63 +6,62 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Stream is one call on its way through the relay. A Handler uses it only inside
-// its callbacks and inside Parked.Resume. Its request headers are kept until the
-// response starts: what Done needs of them, the Handler copies before.
+// Stream is a call in the relay. A Handler may use it only inside its callbacks and inside Parked.Resume. Its request
+// headers are kept until the response starts; the Handler must copy what Done needs of them.
 type Stream struct {
-	// Value is the Handler's own. It is nil when Headers is called.
+	// Value belongs to the Handler. It is nil when Headers is called.
 	Value any
 
 	sh       *shard
 	peer     *Peer
-	client   downstream // has down
+	client   downstream // transport of down
 	down, up half       // the client's side and the upstream's
 	phase    phase
-	gen      uint32 // counts the calls that this Stream has served
+	gen      uint32 // number of calls that this Stream has served
 	parking  *parking
 
 	head      *hpack.List // request headers, until the response starts
-	edits     []edit      // of head
+	edits     []edit      // changes to head
 	method    string
 	path      string
 	authority string
 	repeated  string
 	grpc      bool // content-type is application/grpc
-	proto     bool // of protobuf
-	announced bool // the Handler knows of it: Done is due
-	lingers   bool // it is answered whole, and the client still sends
-	reporting bool // it is in shard.ended
-	started   bool // response headers came from the upstream
-	replay    bool // the request is still whole: up.queue has all of it
-	accepted  bool // the upstream has given credit for more of the request
-	doubts    bool // REFUSED_STREAM of the upstream proves nothing
-	alone     bool // the first message is to be the only one
-	whole     bool // which has been delivered
+	proto     bool // content-type is application/grpc or application/grpc+proto
+	announced bool // the Handler was called, and Done is due
+	lingers   bool // the response is complete, and the client still sends
+	reporting bool // in shard.ended
+	started   bool // response headers were received from the upstream
+	replay    bool // the request is complete in up.queue
+	accepted  bool // the upstream has replenished the window of the request
+	doubts    bool // REFUSED_STREAM from the upstream is not proof
+	alone     bool // only one message is allowed
+	whole     bool // the only message was delivered
 	upstream  *Upstream
 	next      *Stream     // in its pool's queue
-	trailers  *hpack.List // to follow down.queue
-	follow    *hpack.List // the request's trailers, to follow up.queue
+	trailers  *hpack.List // follow down.queue
+	follow    *hpack.List // trailers of the request, which follow up.queue
 	tap       Tap
 	group     *Group
-	ledger    *ledger  // of what is held for it; nil means not charged yet
-	charges   *Group   // that the ledger is of; nil means it is its client's
+	ledger    *ledger  // of its held bytes; nil means not charged yet
+	charges   *Group   // group of the ledger; nil means the client's
 	charged   int64    // to the ledger
-	limit     *limiter // nil means nothing of it is counted
-	headSize  int      // of head, as long as it counts for the connection and the shard
-	inside    int      // bytes of buffers that local ends have for it
-	held      int      // bytes in the queues and local ends, as the connection and the shard count them
-	early     int      // bytes in up.queue for which the client already got its window back
+	limit     *limiter // nil means nothing is counted
+	headSize  int      // bytes of head counted for the connection and the shard
+	inside    int      // bytes in buffers of local ends
+	held      int      // bytes in the queues and local ends, as counted for the connection and the shard
+	early     int      // bytes in up.queue that were already replenished for the client
 	deadline  int64
-	latest    int64 // that the deadline may be; 0 means any time
-	messageBy int64 // when the first message has to be there
-	readLimit int64 // of down.got, at which a stream that lingers is reset
+	latest    int64 // latest deadline; 0 means none
+	messageBy int64 // deadline of the first message
+	readLimit int64 // of down.got, at which a lingering stream is reset
 	timer     timer
-	began     time.Duration // since relay.epoch
-	sentAt    int64         // when the request was last sent to an upstream, as shard.now
+	began     time.Duration // start, since relay.epoch
+	sentAt    int64         // time of the last request to an upstream, on the shard's clock
 	result    Result
 }
 
-// phase is how far a stream is.
+// phase is the state of a stream.
 type phase uint8
 
 const (
@@ -71,25 +70,25 @@ const (
 	reading         // waiting for the first message
 	parked          // waiting for Resume
 	queued          // waiting for an upstream connection
-	forwarded       // frames go both ways
-	answered        // only what the relay says itself is still to be sent
+	forwarded       // frames are forwarded both ways
+	answered        // only the relay's own response remains to be sent
 	over            // nothing more will be sent
 )
 
-// edit is a header that the Handler sets, or drops when its value is unset.
+// edit sets a header for the upstream, or drops it if its value is unset.
 type edit struct {
 	name, value string
 	drop        bool
 }
 
-// Path returns the request's :path, byte for byte as it was sent.
+// Path returns the request's :path exactly as it was sent.
 func (s *Stream) Path() string { return s.path }
 
-// Authority returns the request's :authority, or its Host when it has none, or else localhost.
+// Authority returns the request's :authority, or its Host, or localhost if it has neither.
 func (s *Stream) Authority() string { return s.authority }
 
-// Header returns the first value of a request header; name is in lower case. There are
-// none any more when the response has started.
+// Header returns the first value of a request header. The name must be in lower case. After the response has started,
+// there are no headers.
 func (s *Stream) Header(name string) (string, bool) {
 	if s.head == nil {
 		return "", false
@@ -102,8 +101,8 @@ func (s *Stream) Header(name string) (string, bool) {
 	return "", false
 }
 
-// AppendHeader appends all values of a request header to b, as one list (RFC 9110 §5.3);
-// name is in lower case.
+// AppendHeader appends all values of a request header to b, as one list (RFC 9110 §5.3). The name must be in lower
+// case.
 func (s *Stream) AppendHeader(b []byte, name string) []byte {
 	found := false
 	for i := 0; s.head != nil && i < len(s.head.Fields); i++ {
@@ -117,7 +116,7 @@ func (s *Stream) AppendHeader(b []byte, name string) []byte {
 	return b
 }
 
-// Contradicts reports whether a request header comes more than once, with different values.
+// Contradicts reports whether a request header is present more than once, with different values.
 func (s *Stream) Contradicts(name string) bool {
 	first, found := "", false
 	for i := range s.head.Fields {
@@ -132,18 +131,17 @@ func (s *Stream) Contradicts(name string) bool {
 	return false
 }
 
-// Repeated returns the name of a request header of which there is more than one although gRPC takes one:
-// grpc-encoding, grpc-timeout, te or content-type. It is "" where there is none.
+// Repeated returns the name of a repeated request header that gRPC allows only once: grpc-encoding, grpc-timeout, te
+// or content-type. It is empty if there is none.
 func (s *Stream) Repeated() string { return s.repeated }
 
-// Proto reports whether content-type is application/grpc or application/grpc+proto, and nothing more.
+// Proto reports whether content-type is exactly application/grpc or application/grpc+proto.
 func (s *Stream) Proto() bool { return s.proto }
 
-// SetHeader sends the upstream this value instead of what the client sent. The last
-// word on a header counts.
+// SetHeader sets a header for the upstream, in place of the client's. The last change of a header applies.
 func (s *Stream) SetHeader(name, value string) { s.edit(edit{name: name, value: value}) }
 
-// DropHeader keeps a request header from the upstream.
+// DropHeader removes a request header for the upstream.
 func (s *Stream) DropHeader(name string) { s.edit(edit{name: name, drop: true}) }
 
 func (s *Stream) edit(e edit) {
@@ -157,31 +155,30 @@ func (s *Stream) edit(e edit) {
 	}
 }
 
-// SetPath sends the upstream another :path.
+// SetPath sets the :path for the upstream.
 func (s *Stream) SetPath(path string) { s.SetHeader(":path", path) }
 
-// Started is when the request's headers came, as in Result.
+// Started returns the time at which the request's headers arrived, as in Result.
 func (s *Stream) Started() time.Time { return s.result.Started }
 
-// Forwarded says that the stream's headers were sent to an upstream.
+// Forwarded reports whether the stream's headers were sent to an upstream.
 func (s *Stream) Forwarded() bool { return s.result.Forwarded != 0 }
 
-// Sent says that the stream's headers went to the upstream that it was forwarded to last, which may have begun to
-// carry it out. It is for Explain.
+// Sent reports whether the stream's headers were sent to its last upstream, which may have started to process it. It
+// is for Explain.
 func (s *Stream) Sent() bool { return s.phase == forwarded }
 
-// ResetCode returns the google.rpc.Code of the reset by which the upstream ended the stream, while UpstreamReset is
-// explained, or of the answer's HTTP status, while UpstreamNotGRPC is.
+// ResetCode returns the google.rpc.Code of the upstream's reset during Explain of UpstreamReset, or of the response's
+// HTTP status during Explain of UpstreamNotGRPC.
 func (s *Stream) ResetCode() uint32 { return s.result.Code }
 
-// Peer is whose connection the stream came by. It is not to be changed.
+// Peer returns the client of the stream's connection. It must not be changed.
 func (s *Stream) Peer() *Peer { return s.peer }
 
-// Shard numbers the lock under which the Handler is called for this stream, from 0.
+// Shard returns the index of the lock under which the Handler is called for this stream, from 0.
 func (s *Stream) Shard() int { return s.sh.index }
 
-// Timeout is what is left of the client's grpc-timeout when its headers came; a
-// malformed one is reported as no time at all.
+// Timeout returns the client's grpc-timeout, less the time since its headers arrived. A malformed timeout is 0.
 func (s *Stream) Timeout() (time.Duration, bool) {
 	if s.head == nil {
 		return 0, false
@@ -198,8 +195,8 @@ func (s *Stream) Timeout() (time.Duration, bool) {
 	return 0, false
 }
 
-// SetDeadline ends the stream with DeadlineExceeded after d, counted from its
-// start, and tells the upstream what is left when it is forwarded.
+// SetDeadline ends the stream with DeadlineExceeded at d after its start. The upstream receives the remaining time
+// when the stream is forwarded.
 func (s *Stream) SetDeadline(d time.Duration) {
 	s.deadline = max(int64(s.began)+int64(min(d, maxTimeout)), 1)
 	if s.latest != 0 {
@@ -208,7 +205,7 @@ func (s *Stream) SetDeadline(d time.Duration) {
 	s.setTimer()
 }
 
-// Left is what is left of the time that SetDeadline gave; without a deadline, it is centuries.
+// Left returns the time until the deadline; centuries without a deadline.
 func (s *Stream) Left() time.Duration {
 	if s.deadline == 0 {
 		return maxTimeout
@@ -217,21 +214,21 @@ func (s *Stream) Left() time.Duration {
 }
 
 // DoubtRefusals declares that the upstream may send REFUSED_STREAM, or a GOAWAY below the stream, for a call that ran,
-// as some proxies do when their server ends. Call it before Forward.
+// as some proxies do when their server ends. It must be called before Forward.
 func (s *Stream) DoubtRefusals() { s.doubts = true }
 
-// TapResponse lets t see the response body. Call it before Forward.
+// TapResponse passes the response body to t. It must be called before Forward.
 func (s *Stream) TapResponse(t Tap) { s.tap = t }
 
-// ReadMessage asks for the first message: the Handler's Message will be called.
+// ReadMessage requests the first message. The Handler's Message will be called.
 func (s *Stream) ReadMessage() {
 	s.phase = reading
 	s.messageBy = s.sh.now + int64(s.sh.relay.cfg.Timeouts.Setup)
 	s.setTimer()
 }
 
-// ReadOnlyMessage is ReadMessage for a stream of which the client sends one message. Whatever follows that ends the
-// stream with MessageFollowed: there are servers that decode it as a part of the message.
+// ReadOnlyMessage is ReadMessage for a stream with a single message. Anything after it ends the stream with
+// MessageFollowed, because some servers would decode it as a part of the message.
 func (s *Stream) ReadOnlyMessage() {
 	s.alone = true
 	s.ReadMessage()
@@ -254,7 +251,7 @@ func (s *Stream) expire() {
 	case s.lingers:
 		s.stopReading()
 	case s.phase == answered:
-		// The response is whole, but the client has not taken it in its time.
+		// The response is complete, but the client has not read it in time.
 		s.down.transport.cutShort(&s.down, errCancel)
 		s.result.Code, s.result.Failure, s.result.Upstream = codeDeadlineExceeded, DeadlineExceeded, false
 		s.finish()
@@ -278,7 +275,7 @@ func (s *Stream) open(c client, p *Peer, id uint32, window int, head *hpack.List
 	s.down.gotEnd, s.up.queueEnd = end, end
 }
 
-// begin hands the stream to whoever decides it.
+// begin passes the stream to the Handler or the http.Handler.
 func (s *Stream) begin() {
 	if !s.grpc {
 		if seen := s.sh.relay.cfg.Web; seen != nil {
@@ -306,7 +303,7 @@ func (s *Stream) begin() {
 	}
 }
 
-// reset makes the stream ready to be used for another call.
+// reset prepares the stream for another call.
 func (s *Stream) reset() {
 	sh := s.sh
 	sh.wheel.clear(&s.timer)

@@ -1,7 +1,7 @@
 package relay
 
-// accept takes n received bytes of a DATA frame off the half's window, extra of
-// which are padding. It returns nil when the frame ends the stream instead.
+// accept takes n received bytes of a DATA frame from the half's window; extra of them are padding. It returns nil if
+// the frame ended the stream instead.
 func (h *half) accept(n, extra int) *half {
 	s := h.stream
 	if h.gotEnd {
@@ -25,7 +25,7 @@ func (h *half) accept(n, extra int) *half {
 	return h
 }
 
-// credit gives n bytes, received on this half and done with, back to its peer.
+// credit replenishes n processed bytes of this half for its peer.
 func (h *half) credit(n int) {
 	h.uncredited += n
 	window := h.stream.sh.relay.cfg.HTTP2.StreamWindow
@@ -34,14 +34,14 @@ func (h *half) credit(n int) {
 	}
 }
 
-// grant gives n bytes of what is owed back.
+// grant replenishes n bytes.
 func (h *half) grant(n int) {
 	h.recvWin += n
 	h.transport.replenish(h, n)
 	h.uncredited -= n
 }
 
-// receive takes n bytes of body at buf[pos:] that came on half h.
+// receive processes n bytes of body at buf[pos:] from half h.
 func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	if s.lingers {
 		s.readUnread(h, n, end)
@@ -50,7 +50,8 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	if end {
 		h.gotEnd = true
 		if !h.lengthFits() && h == &s.down && s.started && !s.grpc && h.got < h.length {
-			return // curl ends what it sends early when it sees an error; the upstream is not told that it was all
+			// curl ends its request early when it sees an error; the upstream must not consider the request complete
+			return
 		}
 		if !h.lengthFits() {
 			s.broken(h, errProtocol)
@@ -72,7 +73,7 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 		s.result.BytesOut += int64(n)
 		s.move(h, &s.down, buf, pos, n, end && !s.grpc)
 		switch {
-		case !end || s.phase != forwarded: // move may have ended it for want of memory
+		case !end || s.phase != forwarded: // move may have ended it for lack of memory
 		case s.grpc: // its end would be trailers
 			s.up.state.guard.subtract(perAnswer)
 			s.explain(UpstreamNotGRPC)
@@ -101,8 +102,7 @@ func (s *Stream) receive(h *half, buf []byte, pos, n int, end bool) {
 	}
 }
 
-// move passes n bytes on: as many as the windows take from where they lie, the
-// rest into the queue of their destination.
+// move forwards n bytes: as many as the windows allow without a copy, the rest into the queue of their destination.
 func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 	t, sent := to.transport, 0
 	if to.queue.len() == 0 {
@@ -135,7 +135,7 @@ func (s *Stream) move(from, to *half, buf []byte, pos, n int, end bool) {
 	}
 }
 
-// noReplay gives up on starting the request again, and lets go of what was sent.
+// noReplay gives up the ability to restart the request, and drops what was sent.
 func (s *Stream) noReplay() {
 	if !s.replay {
 		return
@@ -148,7 +148,7 @@ func (s *Stream) noReplay() {
 	}
 }
 
-// account counts n bytes more, or fewer, in the stream's queues.
+// account adds n bytes, which may be negative, to the count of the stream's queues.
 func (s *Stream) account(n int) {
 	if n == 0 {
 		return
@@ -163,14 +163,14 @@ func (s *Stream) account(n int) {
 	}
 }
 
-// buffered accounts for n more bytes held, and ends the stream when it is too much.
+// buffered accounts for n more held bytes, and ends the stream if that exceeds a limit.
 func (s *Stream) buffered(n int) {
 	if f := s.holds(n); f != NoFailure {
 		s.fail(f)
 	}
 }
 
-// holds accounts for n more bytes held, and says whether that is too much.
+// holds accounts for n more held bytes, and returns the failure if that exceeds a limit.
 func (s *Stream) holds(n int) Failure {
 	s.account(n)
 	cfg := &s.sh.relay.cfg
@@ -184,15 +184,14 @@ func (s *Stream) holds(n int) Failure {
 	return NoFailure
 }
 
-// hold keeps bytes of the request until it is known where they go.
+// hold keeps bytes of the request until its destination is decided.
 func (s *Stream) hold(p []byte, end bool) {
 	s.up.queue.append(&s.sh.buffers, p, true)
 	s.up.queueEnd = s.up.queueEnd || end
 	s.buffered(len(p))
 }
 
-// pump sends what waits in a half's queue, as far as its windows allow, and what
-// follows it.
+// pump sends the queue of a half as far as its windows allow, and what follows it.
 func (s *Stream) pump(h *half) {
 	t := h.transport
 	if t == nil || s.phase < forwarded || s.phase == over {
@@ -230,7 +229,7 @@ func (s *Stream) pump(h *half) {
 	s.checkDone()
 }
 
-// creditSource gives back n bytes that left the queue of h to where they came from.
+// creditSource replenishes n bytes that left the queue of h for their sender.
 func (s *Stream) creditSource(h *half, n int) {
 	if h == &s.down {
 		s.up.credit(n)
@@ -241,7 +240,7 @@ func (s *Stream) creditSource(h *half, n int) {
 	s.down.credit(n - early)
 }
 
-// resumeStreams lets the streams that waited for the connection go on, in turn.
+// resumeStreams continues the streams that wait for the connection, in turn.
 func (c *conn) resumeStreams() {
 	for h := c.waiting.first; h != nil && c.sendWin > 0 && !c.full(); h = c.waiting.first {
 		c.waiting.remove(h)
@@ -249,8 +248,8 @@ func (c *conn) resumeStreams() {
 	}
 }
 
-// readInPlace delivers the first message when all of it is in p and nothing came
-// before it. It returns true when it took care of p.
+// readInPlace delivers the first message if p contains all of it and nothing came before. It returns true if it has
+// handled p.
 func (s *Stream) readInPlace(p []byte, end bool) bool {
 	if s.up.queue.len() > 0 {
 		return false
@@ -266,12 +265,10 @@ func (s *Stream) readInPlace(p []byte, end bool) bool {
 	return false
 }
 
-// readAhead is how many bytes of a long first message the client may send ahead of
-// what came.
+// readAhead is the number of bytes of a long first message that the client may send in advance.
 const readAhead = 256 << 10
 
-// readHeld delivers the first message when all of it has come, and otherwise lets
-// the client send on.
+// readHeld delivers the first message once it is complete, and otherwise lets the client continue.
 func (s *Stream) readHeld() {
 	p := s.up.queue.buf
 	n, ok := s.messageLen(p)
@@ -284,8 +281,8 @@ func (s *Stream) readHeld() {
 	case s.down.gotEnd:
 		s.fail(MessageMalformed)
 	case ok:
-		// A message longer than the window: give back what came, and something in
-		// advance as it will all be kept anyway, but no more than the message needs.
+		// A message longer than the window: replenish what was received, and some in advance because all of it is kept
+		// anyway, but no more than the message needs.
 		if more := min(len(p)+readAhead, 5+n) - s.early; more > 0 {
 			s.early += more
 			s.down.credit(more)
@@ -293,8 +290,7 @@ func (s *Stream) readHeld() {
 	}
 }
 
-// messageLen reads the prefix of the first message. It ends streams whose message
-// cannot be taken.
+// messageLen parses the prefix of the first message. It ends streams whose message cannot be accepted.
 func (s *Stream) messageLen(p []byte) (int, bool) {
 	if len(p) < 5 {
 		return 0, false
@@ -311,7 +307,7 @@ func (s *Stream) messageLen(p []byte) (int, bool) {
 	return int(n), true
 }
 
-// deliver hands the first message to the Handler: n bytes of p, after the prefix.
+// deliver passes the first message to the Handler: n bytes of p, after the prefix.
 func (s *Stream) deliver(p []byte, n int) {
 	if s.alone && len(p) > 5+n {
 		s.fail(MessageFollowed)
@@ -321,7 +317,7 @@ func (s *Stream) deliver(p []byte, n int) {
 	s.message(Message{Data: p[5 : 5+n], Compressed: p[0] == 1})
 }
 
-// miss tells the Handler that there is no first message.
+// miss notifies the Handler that there is no first message.
 func (s *Stream) miss() { s.message(Message{Missing: true}) }
 
 func (s *Stream) message(m Message) {

@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// Forward sends the stream to an upstream, at once or as soon as it has a
-// connection. If it cannot, the Handler's Unsent is called later.
+// Forward sends the stream to an upstream, at once or when a connection is available. If that fails, the Handler's
+// Unsent is called later.
 func (s *Stream) Forward(u *Upstream) {
 	if u.cfg.Serve != nil {
 		s.serve(u.cfg.Serve, true)
@@ -21,31 +21,31 @@ func (s *Stream) Forward(u *Upstream) {
 	s.sh.acting--
 }
 
-// start puts a queued stream on an upstream connection. A stream whose deadline has passed does not begin:
-// timers have the resolution of a tick.
+// start starts a queued stream on an upstream connection, unless its deadline has passed: timers have the resolution
+// of a tick.
 func (s *Stream) start(c *conn) {
 	if s.tooLate() {
 		return
 	}
 	c.lastID = (c.lastID + 1) | 1 // 1, 3, 5, …
-	if c.lastID == maxStreamID {  // the last that a connection can have (RFC 9113 §5.1.1)
+	if c.lastID == maxStreamID {  // the last id of a connection (RFC 9113 §5.1.1)
 		c.pool.retire(c)
 		c.draining = true
 	}
 	s.startOn(c, c.lastID, c.peerWindow)
 }
 
-// tooLate ends a stream that would begin after its deadline.
+// tooLate ends a stream that would start after its deadline.
 func (s *Stream) tooLate() bool {
 	if s.deadline == 0 || s.sh.now < s.deadline {
 		return false
 	}
-	s.phase = deciding // it is in no queue any more
+	s.phase = deciding // it is in no queue
 	s.fail(DeadlineExceeded)
 	return true
 }
 
-// startOn sends the request to its upstream. window is what we may send.
+// startOn sends the request to its upstream. window is the initial send window.
 func (s *Stream) startOn(t transport, id uint32, window int) {
 	s.phase = forwarded
 	s.up.join(t, id, window)
@@ -61,7 +61,7 @@ func (s *Stream) startOn(t transport, id uint32, window int) {
 	s.pump(&s.up)
 }
 
-// writeRequest writes the request's headers as the upstream shall see them.
+// writeRequest writes the request's headers for the upstream.
 func (s *Stream) writeRequest(t transport) {
 	w := t.beginBlock()
 	for i := range s.head.Fields {
@@ -71,7 +71,7 @@ func (s *Stream) writeRequest(t transport) {
 		}
 		switch f.Tag & nameMask {
 		case nameScheme:
-			if s.upstream != nil { // else there is none on the way
+			if s.upstream != nil { // otherwise there is no response in progress
 				w.field(s.upstream.scheme(&s.sh.consts))
 			}
 			continue
@@ -80,7 +80,7 @@ func (s *Stream) writeRequest(t transport) {
 				continue
 			}
 		case nameGRPCStatus, nameGRPCMessage, nameGRPCDetails:
-			continue // a request has none; nobody behind shall take it for a response
+			continue // requests have no status; no server must take it for a response
 		}
 		if e := s.edited(f.Name); e == nil {
 			w.field(f)
@@ -114,13 +114,13 @@ func (s *Stream) edited(name string) *edit {
 func (s *Stream) unsent(err error) {
 	s.up.detach()
 	if !s.started && !s.replay {
-		s.phase = deciding // nothing of it was carried out, but it cannot go elsewhere
+		s.phase = deciding // nothing was carried out, but it cannot be sent elsewhere
 	}
 	if s.started || !s.replay {
 		s.failWith(UpstreamLost)
 		return
 	}
-	// The client has its window already for what was sent.
+	// The client's window was already replenished for what was sent.
 	s.early += s.up.queue.off
 	s.up.queue.rewind()
 	s.phase = parked
@@ -138,7 +138,7 @@ func (s *Stream) unsent(err error) {
 	})
 }
 
-// Reply answers with one message and status OK, without any upstream.
+// Reply responds with one message and status OK, without an upstream.
 func (s *Stream) Reply(msg []byte) {
 	s.sh.acting++
 	s.phase = answered
@@ -158,7 +158,7 @@ func (s *Stream) Reply(msg []byte) {
 	s.sh.acting--
 }
 
-// Refuse answers with a status and nothing else.
+// Refuse responds with a status only.
 func (s *Stream) Refuse(st Status) {
 	s.sh.acting++
 	s.refuse(st)
@@ -179,7 +179,7 @@ func (s *Stream) refuse(st Status) {
 	s.checkDone()
 }
 
-// fail ends a stream for a reason that the relay found.
+// fail ends a stream because of a failure.
 func (s *Stream) fail(f Failure) {
 	if s.phase == over || s.phase == answered {
 		return
@@ -206,7 +206,7 @@ func (s *Stream) fail(f Failure) {
 	s.refuseHTTP("503")
 }
 
-// failWith is fail, but what already came from the upstream is delivered first.
+// failWith is fail, but delivers the data received from the upstream first.
 func (s *Stream) failWith(f Failure) {
 	if s.grpc && s.started && s.down.queue.len() > 0 && s.phase == forwarded {
 		st := s.callExplain(f)
@@ -221,7 +221,7 @@ func (s *Stream) failWith(f Failure) {
 	s.fail(f)
 }
 
-// refuseHTTP answers a request that is not to be treated as gRPC.
+// refuseHTTP rejects a request before it is treated as gRPC.
 func (s *Stream) refuseHTTP(status string) {
 	s.phase = answered
 	w := s.down.transport.beginBlock()
@@ -230,13 +230,13 @@ func (s *Stream) refuseHTTP(status string) {
 	s.checkDone()
 }
 
-// refuseTooLong answers a request whose header list is too long.
+// refuseTooLong rejects a request whose header list is too long.
 func (s *Stream) refuseTooLong() { s.refusePage("431", s.sh.relay.cfg.Responses.Pages.HeadersTooLarge) }
 
-// comeBackAfter is after how many seconds those may come back for whom there was no room.
+// comeBackAfter is the value of Retry-After, in seconds, for requests without room.
 const comeBackAfter = "1"
 
-// refusePage answers a request with a page, if there is one.
+// refusePage rejects a request with a page, if there is one.
 func (s *Stream) refusePage(status string, page Page) {
 	if len(page.Body) == 0 || s.method == "HEAD" {
 		s.refuseHTTP(status)
@@ -259,8 +259,7 @@ func (s *Stream) refusePage(status string, page Page) {
 	s.pump(&s.down)
 }
 
-// writeStatus ends the response with a status: as trailers, or as the whole
-// response when none has begun.
+// writeStatus ends the response with a status: as trailers, or as the whole response if it has not started.
 func (s *Stream) writeStatus(st Status) {
 	list := s.sh.newList()
 	if !s.started {
@@ -271,7 +270,7 @@ func (s *Stream) writeStatus(st Status) {
 	s.sh.freeList(list)
 }
 
-// The trailer that keeps gRPC's clients from repeating a call by themselves (gRFC A6).
+// Trailer that prevents gRPC clients from retrying by themselves (gRFC A6).
 const (
 	pushback = "grpc-retry-pushback-ms"
 	never    = "-1"
@@ -297,7 +296,7 @@ func appendStatus(list *hpack.List, consts *constFields, st Status) {
 	}
 }
 
-// percentEncode writes a message as grpc-message wants it (gRPC over HTTP/2, "Responses").
+// percentEncode encodes a message for grpc-message (gRPC over HTTP/2, "Responses").
 func percentEncode(msg string) string {
 	const hex = "0123456789ABCDEF"
 	var out []byte

@@ -6,8 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// headers takes a header block on an open stream: response headers, trailers of
-// either side.
+// headers processes a header block on an open stream: response headers, or trailers of either side.
 func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	if h == &s.down {
 		s.requestTrailers(list, end, tooLong)
@@ -16,14 +15,14 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	status, code, ok := checkResponse(list)
 	roomy := s.client.relieve()
 	if s.phase == over {
-		return // its client is gone
+		return // its client has disconnected
 	}
 	switch {
 	case tooLong || !ok || h.gotEnd, s.started && (status != "" || !end), !s.started && status == "":
 		s.broken(h, errProtocol)
 		return
 	case !roomy:
-		s.fail(MemoryExceeded) // headers are under no flow control
+		s.fail(MemoryExceeded) // headers have no flow control
 		return
 	case status != "" && status[0] == '1':
 		if end || status == "101" {
@@ -69,8 +68,8 @@ func (s *Stream) headers(h *half, list *hpack.List, end, tooLong bool) {
 	s.responseEnds()
 }
 
-// speaksGRPC reports whether the headers of a response without a status of its own are those of gRPC. Others come from
-// what stands before a server, such as a load balancer.
+// speaksGRPC reports whether the headers of a response without a gRPC status are those of gRPC. Others come from
+// intermediaries, such as load balancers.
 func speaksGRPC(list *hpack.List, status string) bool {
 	for i := range list.Fields {
 		if f := &list.Fields[i]; f.Tag&nameMask == nameContentType {
@@ -80,13 +79,13 @@ func speaksGRPC(list *hpack.List, status string) bool {
 	return false
 }
 
-// again asks whether a stream that its upstream failed is to start again.
+// again reports whether a stream that its upstream failed starts again.
 func (s *Stream) again(a Answer) bool {
 	return s.announced && s.phase == forwarded && !s.started && s.replay && s.callAgain(a)
 }
 
-// requestTrailers ends the request. gRPC has no request trailers: they are dropped. The http.Handler gets those of
-// other requests.
+// requestTrailers ends the request. gRPC has no request trailers, so they are dropped. The http.Handler receives those
+// of other requests.
 func (s *Stream) requestTrailers(list *hpack.List, end, tooLong bool) {
 	h := &s.down
 	for i := range list.Fields {
@@ -132,7 +131,7 @@ func (s *Stream) writeFollow() {
 	w.end(&s.up, true)
 }
 
-// responseStarts lets go of what was kept in case the request had to start again.
+// responseStarts drops what was kept for a restart of the request.
 func (s *Stream) responseStarts() {
 	s.started = true
 	s.noReplay()
@@ -142,7 +141,7 @@ func (s *Stream) responseStarts() {
 	s.dropHead()
 }
 
-// dropHead lets go of the request's headers.
+// dropHead drops the request's headers.
 func (s *Stream) dropHead() {
 	if s.head != nil {
 		s.sh.freeList(s.head)
@@ -151,8 +150,7 @@ func (s *Stream) dropHead() {
 	s.dropEdits()
 }
 
-// dropEdits lets go of what the Handler made of the request's headers: a stream that stays open holds no room for
-// them.
+// dropEdits drops the Handler's changes to the request's headers, so that a long-lived stream does not hold them.
 func (s *Stream) dropEdits() {
 	if s.edits != nil {
 		s.sh.freeEdits(s.edits)
@@ -160,7 +158,7 @@ func (s *Stream) dropEdits() {
 	}
 }
 
-// forgetHead takes the request's headers off the account.
+// forgetHead removes the request's headers from the accounts.
 func (s *Stream) forgetHead() {
 	if s.headSize == 0 {
 		return
@@ -171,8 +169,7 @@ func (s *Stream) forgetHead() {
 	s.recount()
 }
 
-// responseEnds leaves the upstream when it has said all; what the client has not
-// read yet is still to be delivered.
+// responseEnds detaches the upstream at the end of its response. The client may not have read all of it yet.
 func (s *Stream) responseEnds() {
 	s.up.state.guard.subtract(perAnswer)
 	s.dropUpstream(errCancel)
@@ -188,7 +185,7 @@ func (s *Stream) writeBlock(list *hpack.List, end bool) {
 	w.end(&s.down, end)
 }
 
-// checkDone ends the stream when its response has been sent whole.
+// checkDone ends the stream when its whole response was sent.
 func (s *Stream) checkDone() {
 	if s.phase == over || s.lingers || !s.down.sentEnd {
 		return
@@ -204,7 +201,7 @@ func (s *Stream) checkDone() {
 	s.finish()
 }
 
-// dropUpstream leaves the upstream, resetting the stream there if it is still open.
+// dropUpstream detaches the upstream, and resets the stream there if it is still open.
 func (s *Stream) dropUpstream(code errCode) {
 	switch s.phase {
 	case queued:
@@ -219,14 +216,13 @@ func (s *Stream) dropUpstream(code errCode) {
 	}
 }
 
-// finish ends a stream: nothing more will be sent. It is reported and recycled when
-// the turn ends.
+// finish ends a stream: nothing more will be sent. It is reported and recycled at the end of the turn.
 func (s *Stream) finish() {
 	if s.phase == over {
 		return
 	}
 	s.phase = over
-	s.report() // first of all: whatever goes wrong
+	s.report() // first, whatever fails afterwards
 	s.forgetHead()
 	s.down.state.held -= s.held
 	s.down.detach()
@@ -234,7 +230,7 @@ func (s *Stream) finish() {
 	s.sh.wheel.clear(&s.timer)
 }
 
-// canceled returns the client's RST_STREAM.
+// canceled handles the client's RST_STREAM.
 func (s *Stream) canceled(code errCode) {
 	if s.lingers {
 		s.finish()
@@ -249,15 +245,15 @@ func (s *Stream) canceled(code errCode) {
 const refusedWithin = 100 * time.Millisecond
 
 // provesUnsent reports whether a REFUSED_STREAM now means that the upstream did not process the stream (RFC 9113
-// §8.7): nothing has shown that it did.
+// §8.7): there is no evidence that it did.
 func (s *Stream) provesUnsent() bool {
 	within := int64(s.sh.relay.cfg.Forwarding.RefusedWithin)
 	return !s.started && !s.accepted && !s.doubts && s.sh.now-s.sentAt <= within
 }
 
-// disowned returns a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not
-// process the stream (RFC 9113 §6.8). It proves nothing about a stream that the upstream has accepted, nor where
-// refusals are doubted: what may run is cancelled, and the call counts as one whose connection was lost.
+// disowned handles a GOAWAY of the upstream with a last stream below this one, which says that the upstream did not
+// process the stream (RFC 9113 §6.8). It proves nothing about a stream that the upstream has accepted, or if refusals
+// are doubted: such a stream is canceled, and counts as lost with its connection.
 func (s *Stream) disowned(why error) {
 	if !s.started && (s.accepted || s.doubts) {
 		s.up.transport.cutShort(&s.up, errCancel)
@@ -267,7 +263,7 @@ func (s *Stream) disowned(why error) {
 	s.unsent(why)
 }
 
-// refused returns the upstream's RST_STREAM.
+// refused handles the upstream's RST_STREAM.
 func (s *Stream) refused(code errCode) {
 	s.up.detach()
 	if code == errRefusedStream && s.provesUnsent() && (s.replay || s.grpc) {
@@ -276,7 +272,7 @@ func (s *Stream) refused(code errCode) {
 	}
 	if code == errCancel && s.deadline != 0 &&
 		s.sh.now >= s.deadline-int64(s.sh.relay.cfg.Forwarding.DeadlineMargin)-tick {
-		s.failWith(DeadlineExceeded) // so end grpc-go's servers calls whose time is over
+		s.failWith(DeadlineExceeded) // servers of grpc-go end calls after their deadline this way
 		return
 	}
 	if s.again(Answer{}) {
@@ -292,16 +288,16 @@ func (s *Stream) refused(code errCode) {
 	s.finish()
 }
 
-// explain ends a stream with a status of the code in result, where its upstream has reset it, or has given no answer
-// of gRPC. Clients take a reset for a connection that failed, by the words that they have for it, and some repeat the
-// call then.
+// explain ends a stream with a status of the code in result, because its upstream has reset it, or has sent a response
+// that is not gRPC. Some clients take a reset for a failed connection, by the text of their error, and repeat the
+// call.
 func (s *Stream) explain(f Failure) {
 	code := s.result.Code
 	s.failWith(f)
 	s.result.Code, s.result.Upstream = code, true
 }
 
-// broken ends a stream because one of its peers broke the protocol on it.
+// broken ends a stream because one of its peers violated the protocol on it.
 func (s *Stream) broken(h *half, code errCode) {
 	books := h.state
 	h.transport.cutShort(h, code)
@@ -320,7 +316,7 @@ func (s *Stream) broken(h *half, code errCode) {
 	s.finish()
 }
 
-// lost returns the end of one of the stream's connections.
+// lost handles the end of one of the stream's connections.
 func (s *Stream) lost(h *half, f Failure) {
 	if s.lingers {
 		s.finish()

@@ -2,15 +2,16 @@ package relay
 
 import "time"
 
-// A client that still sends when it has its answer would often lose the answer with a reset: many take one for a
-// failure, also the reset with NO_ERROR that asks them to stop (RFC 9113 §8.1). It is heard out first, for a while.
+// If a client still sends when its response is complete, a reset would often discard the response: many clients take
+// it for a failure, even the reset with NO_ERROR that asks them to stop (RFC 9113 §8.1). Its request is therefore read
+// and dropped for a while.
 
 const (
-	lingerBytes = 64 << 10           // of its body that are read and dropped
-	lingerReset = int64(time.Second) // after which it is asked to stop
+	lingerBytes = 64 << 10           // bytes of its body that are read and dropped
+	lingerReset = int64(time.Second) // time after which it is asked to stop
 )
 
-// linger reports a stream that is answered whole, and waits for the end of its request.
+// linger reports a stream with a complete response, and waits for the end of its request.
 func (s *Stream) linger() {
 	s.report()
 	s.forgetHead()
@@ -21,10 +22,10 @@ func (s *Stream) linger() {
 	s.account(-unsent)
 	s.up.queue.drop(&s.sh.buffers)
 	s.recount()
-	s.down.credit(max(unsent-s.early, 0)) // it is dropped: the client may go on
+	s.down.credit(max(unsent-s.early, 0)) // dropped, so the client may continue
 }
 
-// readUnread drops n bytes of a stream that lingers.
+// readUnread drops n bytes of a lingering stream.
 func (s *Stream) readUnread(h *half, n int, end bool) {
 	switch {
 	case end:
@@ -43,7 +44,7 @@ func (s *Stream) stopReading() {
 	s.finish()
 }
 
-// report has the stream reported when the turn ends.
+// report schedules the report of the stream for the end of the turn.
 func (s *Stream) report() {
 	if !s.reporting {
 		s.reporting = true

@@ -1,11 +1,10 @@
 package relay
 
-// streamTable finds a connection's streams by id. Ids are odd and ascend, so each
-// has a slot of its own until a stream outlives as many younger ones as there are
-// slots; the few that then find theirs taken go into a map. A Go map alone costs
-// several times as much on every frame.
+// streamTable maps ids to a connection's streams. Ids are odd and increasing, so each stream has its own slot until it
+// outlives as many younger streams as there are slots; the few streams whose slot is then taken are kept in a map. A
+// Go map alone costs several times as much on every frame.
 type streamTable struct {
-	slots []*half // length a power of two
+	slots []*half // the length is a power of two
 	extra map[uint32]*half
 	count int
 }
@@ -44,8 +43,7 @@ func (t *streamTable) insert(h *half) {
 	t.extra[h.id] = h
 }
 
-// remove forgets a stream that is in the table. The slots stay: they are few bytes
-// beside what as many streams took, and the next burst needs them.
+// remove removes a stream. The slots are kept: they are small compared to the streams, and the next burst needs them.
 func (t *streamTable) remove(id uint32) {
 	t.count--
 	if slot := &t.slots[t.slot(id)]; *slot != nil && (*slot).id == id {
@@ -76,7 +74,7 @@ func (t *streamTable) all() []*half {
 	return all
 }
 
-// each calls f for every stream in the table; f may remove any of them.
+// each calls f for every stream in the table. f may remove any of them.
 func (t *streamTable) each(f func(*half)) {
 	for _, h := range t.all() {
 		if t.get(h.id) == h {

@@ -5,12 +5,11 @@ import (
 	"unsafe"
 )
 
-// The system calls of the data path. The sockets never block, so the scheduler need
-// not be told about them: the ordinary syscall.Read and Write would wake the runtime's
-// monitor thread each time the process had been idle, which at a few thousand calls a
-// second costs more than the calls themselves.
+// The system calls of the data path. The sockets never block, so the scheduler need not be notified: the ordinary
+// syscall.Read and Write would wake the runtime's monitor thread each time the process had been idle, which at a few
+// thousand calls a second costs more than the calls themselves.
 
-// maxPieces is how many pieces one write takes (IOV_MAX is 1024).
+// maxPieces is the maximum number of pieces of a write (IOV_MAX is 1024).
 const maxPieces = 512
 
 // sysRead reads into b, which must not be empty.
@@ -23,7 +22,7 @@ func sysRead(fd int, b []byte) (int, error) {
 	return int(n), nil
 }
 
-// sysWrite writes the pieces, of which there is at least one, with one system call.
+// sysWrite writes one or more pieces with one system call.
 func (sh *shard) sysWrite(fd int, pieces [][]byte) (int, error) {
 	if len(pieces) == 1 {
 		b := pieces[0]

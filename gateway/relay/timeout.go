@@ -2,8 +2,8 @@ package relay
 
 import "time"
 
-// ParseTimeout reads a grpc-timeout. Zero becomes a nanosecond: the deadline has passed. ok is false for a malformed
-// value.
+// ParseTimeout parses a grpc-timeout. Zero becomes a nanosecond, because the deadline has passed. ok is false for a
+// malformed value.
 func ParseTimeout(v string) (timeout time.Duration, ok bool) {
 	d, ok := parseTimeout(v)
 	if !ok {
@@ -12,7 +12,7 @@ func ParseTimeout(v string) (timeout time.Duration, ok bool) {
 	return max(d, 1), true
 }
 
-// parseTimeout reads a grpc-timeout: at most eight digits and a unit (gRPC over HTTP/2, "Requests").
+// parseTimeout parses a grpc-timeout: at most eight digits and a unit (gRPC over HTTP/2, "Requests").
 func parseTimeout(v string) (time.Duration, bool) {
 	n := len(v) - 1
 	if n < 1 || n > 8 {
@@ -48,10 +48,10 @@ func parseTimeout(v string) (time.Duration, bool) {
 	return time.Duration(value) * unit, true
 }
 
-// maxTimeout caps what a client can ask for, far above any deadline in use.
+// maxTimeout is the maximum timeout that a client can request, far above any deadline in use.
 const maxTimeout = 1 << 62
 
-// appendTimeout writes d in the finest unit that eight digits hold.
+// appendTimeout writes d in the finest unit that fits into eight digits.
 func appendTimeout(b []byte, d time.Duration) []byte {
 	d = max(d, time.Microsecond)
 	unit, name := time.Microsecond, byte('u')

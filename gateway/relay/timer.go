@@ -4,24 +4,24 @@ import "time"
 
 const (
 	tick       = int64(10 * time.Millisecond)
-	wheelSlots = 512 // power of two; one turn is 5.12 s
+	wheelSlots = 512 // a power of two; one revolution takes 5.12 s
 )
 
-// timer is an intrusive entry of a wheel. Its owner embeds it.
+// timer is an intrusive entry of a wheel, embedded by its owner.
 type timer struct {
 	next, prev *timer
-	when       int64 // nanoseconds on the shard's clock; 0 when not set
+	when       int64 // nanoseconds on the shard's clock; 0 means not set
 	expired    func()
 }
 
-// wheel is a shard's timers: setting and clearing one costs a few nanoseconds,
-// which matters because every call has a deadline that hardly ever passes. An
-// entry further away than a turn stays in its slot and is looked at once a turn.
+// wheel holds a shard's timers. Setting and clearing one costs a few nanoseconds, which matters because every call has
+// a deadline that hardly ever passes. An entry further away than one revolution stays in its slot and is checked once
+// per revolution.
 type wheel struct {
 	slots [wheelSlots]timer // list heads
 	count int
-	done  int64 // all slots up to this tick number have been run
-	next  int64 // the first tick whose slot may have a timer; too early after a clear
+	done  int64 // last processed tick
+	next  int64 // first tick whose slot may have a timer; too early after a clear
 }
 
 func (w *wheel) set(t *timer, when int64) {
@@ -31,7 +31,7 @@ func (w *wheel) set(t *timer, when int64) {
 	t.when = when
 	n := max(when/tick+1, w.done+1)
 	head := &w.slots[n&(wheelSlots-1)]
-	n = w.done + 1 + (n-w.done-1)&(wheelSlots-1) // when its slot comes by first
+	n = w.done + 1 + (n-w.done-1)&(wheelSlots-1) // the first tick of its slot
 	if w.count == 0 || n < w.next {
 		w.next = n
 	}
@@ -55,8 +55,7 @@ func (w *wheel) clear(t *timer) {
 	w.count--
 }
 
-// run calls every timer that is due at now. A timer may set and clear others,
-// itself included.
+// run calls every timer that is due at now. A timer may set and clear others, and itself.
 func (w *wheel) run(now int64) {
 	last := now / tick
 	first := max(w.done+1, last-wheelSlots+1)
@@ -70,7 +69,7 @@ func (w *wheel) run(now int64) {
 			}
 			w.clear(t)
 			t.expired()
-			t = head.next // the list may have changed: look again from its start
+			t = head.next // the list may have changed, so start again
 		}
 	}
 	for w.next = last + 1; w.next < last+wheelSlots && w.slots[w.next&(wheelSlots-1)].next == nil; {
@@ -78,8 +77,7 @@ func (w *wheel) run(now int64) {
 	}
 }
 
-// wait is how long to sleep until the next slot that may have a timer; 0 when there
-// is none.
+// wait returns the time until the next slot that may have a timer; 0 means no timer is set.
 func (w *wheel) wait(now int64) time.Duration {
 	if w.count == 0 {
 		return 0

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Response is what became of a call by Unary. It is its caller's, and can be used again for another call.
+// Response is the result of a call by Unary. Its caller owns it, and may reuse it for another call.
 type Response struct {
-	Status     Status // OK: there is a message
-	Message    []byte // in Response's own memory, until it is used again
+	Status     Status // OK means that there is a message
+	Message    []byte // in the Response's own memory, valid until it is reused
 	Compressed bool
-	Header     []Field // but for content-type: application/grpc
-	Trailer    []Field // but for what is in Status
+	Header     []Field // except content-type: application/grpc
+	Trailer    []Field // except the fields in Status
 
 	buf []byte
 }
 
-// Reset forgets the call, whose data is gone after it. Memory of more than most bytes is not kept.
+// Reset clears the response for reuse, and overwrites its data. It keeps at most most bytes of memory.
 func (a *Response) Reset(most int) {
 	clear(a.buf)
 	if cap(a.buf) > most {
@@ -26,15 +26,15 @@ func (a *Response) Reset(most int) {
 	*a = Response{buf: a.buf[:0]}
 }
 
-// Headroom is how many bytes a message that is given to Unary has before it, for what the relay puts there.
+// Headroom is the number of bytes before a message for Unary, which the relay uses.
 const Headroom = frameHeaderLen + prefixLen
 
 // unaryEnds pools each clientEnd of Unary.
 var unaryEnds = sync.Pool{New: func() any { return new(clientEnd) }}
 
-// Unary makes a call of one message each way, and waits for its end: by Response.Status, whatever it is. msg is not
-// compressed, has Headroom bytes before the message, and is the relay's until Unary returns. The call is that of Open,
-// and costs less: one event takes it to its shard, and one signal brings it back.
+// Unary makes a call with one message in each direction, and waits for its result in a. msg is not compressed, has
+// Headroom bytes before the message, and belongs to the relay until Unary returns. The call is the same as that of
+// Open, but costs less: it needs one event to its shard and one signal back.
 func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	a.Status, a.Message, a.Compressed, a.Header, a.Trailer = Status{}, nil, false, nil, nil
 	sh, err := r.shardOf(&q)
@@ -51,8 +51,8 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 	msg[frameHeaderLen] = 0
 	putUint32(msg[frameHeaderLen+1:], uint32(len(msg)-Headroom))
 	c.message = msg
-	// Others that can run go first, so that one turn takes the calls of many. The first time, no event is in the inbox
-	// yet: a connection that has its turn meanwhile would write it alone.
+	// Other runnable goroutines go first, so that one turn takes the calls of many. The first time, the inbox has no
+	// event yet: a connection in its turn would write this call alone.
 	runtime.Gosched()
 	sh.push(&c.event)
 	runtime.Gosched()
@@ -63,7 +63,7 @@ func (r *Relay) Unary(ctx context.Context, q Request, msg []byte, a *Response) {
 		unaryEnds.Put(c)
 	case <-ctx.Done():
 		c.cancel(ctx.Err())
-		<-c.readable // the event may be in the inbox still: the end is not used again
+		<-c.readable // the event may still be in the inbox, so the end is not reused
 	}
 }
 
@@ -72,7 +72,7 @@ func (sh *shard) unaryLong(ctx context.Context, q Request, msg []byte, a *Respon
 	c := &clientEnd{}
 	c.prepareUnary(ctx, sh, &q, a)
 	defer context.AfterFunc(ctx, func() { c.cancel(ctx.Err()) })()
-	_ = c.send(Message{Data: msg}, true) // io.EOF: it was answered before
+	_ = c.send(Message{Data: msg}, true) // io.EOF if the response was sent before
 	<-c.readable
 }
 
@@ -82,12 +82,12 @@ func (c *clientEnd) prepareUnary(ctx context.Context, sh *shard, q *Request, a *
 	c.in.buf = a.buf[:0]
 }
 
-// forget makes a clientEnd of Unary ready for another call.
+// forget prepares a clientEnd of Unary for another call.
 func (c *clientEnd) forget() {
 	*c = clientEnd{localEnd: localEnd{readable: c.readable, writable: c.writable, out: c.out, spare: c.spare}}
 }
 
-// cancel ends the call for its user.
+// cancel ends the call on behalf of its user.
 func (c *clientEnd) cancel(why error) {
 	c.mu.Lock()
 	c.canceled = why

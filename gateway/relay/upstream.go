@@ -10,24 +10,24 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// UpstreamConfig says how a backend is reached. Addr, Dial or Serve is required.
+// UpstreamConfig configures the connections to a backend. Addr, Dial or Serve is required.
 type UpstreamConfig struct {
-	// Serve answers the streams in the process instead, as that of Stream.Serve: it stands for a backend of another
+	// Serve serves the streams in the process instead, as with Stream.Serve: it stands for a backend with another
 	// protocol. It returns a Status with Unsent for a stream that provably did not start there.
 	Serve func(*ServerStream) Status
 
 	Addr string                                      // host:port
-	Dial func(ctx context.Context) (net.Conn, error) // instead of TCP to Addr
-	// set: TLS, with a client certificate for mTLS; ALPN is set by the relay
+	Dial func(ctx context.Context) (net.Conn, error) // used instead of TCP to Addr
+	// TLS configures TLS, with a client certificate for mTLS; nil means cleartext. The relay sets ALPN.
 	TLS *tls.Config
-	// ServerName is what the peer's certificate must be for where TLS has none; default the host of Addr.
+	// ServerName is the required name in the peer's certificate if TLS has none; default the host of Addr.
 	ServerName string
 
 	MaxConns    int           // connections per shard; default 16
 	MaxQueue    int           // streams per shard that wait for a connection; default 4096
 	DialTimeout time.Duration // connect, TLS handshake and the peer's SETTINGS; default 5 s
-	// a connection silent for so long, with open streams, gets a PING; default 5 min 10 s, as grpc-go ends connections
-	// that ask more often than every 5 min
+	// KeepAlive is the time of silence after which a connection with open streams gets a PING; default 5 min 10 s,
+	// because grpc-go closes connections with more than one PING in 5 min.
 	KeepAlive time.Duration
 }
 
@@ -43,16 +43,16 @@ func (c UpstreamConfig) withDefaults() UpstreamConfig {
 	return c
 }
 
-// Upstream is one backend. Its connections are dialled when a stream needs one.
+// Upstream is a backend. Its connections are dialed when a stream needs one.
 type Upstream struct {
 	relay  *Relay
 	cfg    UpstreamConfig
-	tls    atomic.Pointer[tls.Config] // of the next connection; nil means cleartext
+	tls    atomic.Pointer[tls.Config] // for new connections; nil means cleartext
 	closed atomic.Bool
 	conns  atomic.Int64
 }
 
-// NewUpstream makes a backend known. It does not connect.
+// NewUpstream returns an Upstream for a backend. It does not connect.
 func (r *Relay) NewUpstream(cfg UpstreamConfig) *Upstream {
 	u := &Upstream{relay: r, cfg: cfg.withDefaults()}
 	if cfg.TLS != nil {
@@ -61,8 +61,8 @@ func (r *Relay) NewUpstream(cfg UpstreamConfig) *Upstream {
 	return u
 }
 
-// SetTLS changes what connections from now on show and ask. Those that are there stay.
-// It must not be used on an upstream that was made without TLS.
+// SetTLS changes the TLS configuration of new connections. Open ones are unaffected. It must not be called for an
+// upstream created without TLS.
 func (u *Upstream) SetTLS(t *tls.Config) {
 	t = t.Clone()
 	t.NextProtos = []string{"h2"}
@@ -75,14 +75,14 @@ func (u *Upstream) SetTLS(t *tls.Config) {
 	u.tls.Store(t)
 }
 
-// Local reports whether code in the process answers the streams.
+// Local reports whether code in the process serves the streams.
 func (u *Upstream) Local() bool { return u.cfg.Serve != nil }
 
 // Conns returns the number of connections that are open and ready.
 func (u *Upstream) Conns() int { return int(u.conns.Load()) }
 
-// Close takes the backend out: its connections close as soon as they have no streams.
-// Streams that wait for one, or that a Handler still forwards, are served.
+// Close closes the backend's connections as soon as they have no streams. Streams that wait for a connection, or that
+// a Handler still forwards, are served.
 func (u *Upstream) Close() {
 	u.closed.Store(true)
 	for _, sh := range u.relay.shards {
@@ -98,7 +98,7 @@ func (sh *shard) closePool(u *Upstream) {
 	}
 }
 
-// reach is connect, of which a panic is an error.
+// reach is connect with panics returned as errors.
 func (u *Upstream) reach(ctx context.Context) (nc net.Conn, err error) {
 	err = errPanicked
 	defer func() {
@@ -109,7 +109,7 @@ func (u *Upstream) reach(ctx context.Context) (nc net.Conn, err error) {
 	return u.connect(ctx)
 }
 
-// connect makes a connection ready to be written to.
+// connect establishes a connection.
 func (u *Upstream) connect(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.cfg.DialTimeout)
 	defer cancel()

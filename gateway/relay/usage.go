@@ -1,15 +1,14 @@
 package relay
 
-// Usage is what a relay holds at one moment.
+// Usage is a snapshot of what a relay holds.
 type Usage struct {
-	Clients   int // client connections that speak HTTP/2
+	Clients   int // HTTP/2 connections of clients
 	Upstreams int // connections to backends
-	Streams   int // open streams of clients, and calls that began in the process
-	Buffers   int // bytes of memory in use for what waits to be read, decided or sent
+	Streams   int // open streams of clients, and in-process calls
+	Buffers   int // bytes of memory that wait to be read, decided or sent
 }
 
-// Usage looks at everything that the relay holds. It costs a little for each stream
-// and connection, under the shards' locks.
+// Usage returns what the relay holds. It costs a little for each stream and connection, under the shards' locks.
 func (r *Relay) Usage() Usage {
 	var u Usage
 	for _, sh := range r.shards {
@@ -25,7 +24,7 @@ func (sh *shard) countLocals(u *Usage) {
 	sh.locals.each(func(c *clientEnd) { u.stream(c.half.stream) })
 }
 
-// stream counts the open stream of a client.
+// stream counts an open stream of a client.
 func (u *Usage) stream(s *Stream) {
 	u.Streams++
 	u.Buffers += cap(s.down.queue.buf) + cap(s.up.queue.buf) + s.headSize + s.inside

@@ -14,7 +14,7 @@ type webBody struct {
 	end      *webEnd
 	expected bool        // the client waits until it is read (RFC 9110 §10.1.1)
 	trailer  http.Header // of the request; set at its end
-	whole    bool        // it has been read to its end
+	whole    bool        // it was read to its end
 }
 
 // Read implements io.Reader.
@@ -43,7 +43,7 @@ func (b *webBody) Read(p []byte) (int, error) {
 	}
 }
 
-// finish tells the handler the request's trailers.
+// finish sets the request's trailers for the handler.
 func (b *webBody) finish() {
 	b.whole = true
 	trailers := b.end.trailers()
@@ -60,7 +60,8 @@ func (b *webBody) Close() error {
 	return nil
 }
 
-// takeBytes reads without waiting. tell says that the shard is to look what was taken, and by when to give up.
+// takeBytes reads without waiting. If tell is true, the shard must be notified of the taken bytes. by is the read
+// deadline.
 func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,7 +90,7 @@ func (e *webEnd) takeBytes(p []byte) (n int, tell bool, by time.Time, err error)
 	return 0, false, e.readBy, err
 }
 
-// stopReading lets no Read wait on.
+// stopReading ends all waits of Read.
 func (e *webEnd) stopReading(why error) {
 	e.mu.Lock()
 	if e.unread == nil || why == http.ErrBodyReadAfterClose { //nolint:errorlint // it is a constant
@@ -105,7 +106,7 @@ func (e *webEnd) trailers() []hpack.Field {
 	return e.trailer
 }
 
-// why is why the stream has ended.
+// why returns the reason for the end of the stream.
 func (e *webEnd) why() error {
 	if e.unwritten != nil {
 		return e.unwritten
@@ -116,7 +117,7 @@ func (e *webEnd) why() error {
 	return errStreamOver
 }
 
-// await waits for a signal, but no longer than until by; zero: for any time.
+// await waits for a signal, until by; zero means no limit.
 func await(signal <-chan struct{}, by time.Time) {
 	if by.IsZero() {
 		<-signal

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// webEnd is an upstream in the process: the http.Handler, for one request. It is never used again, so a handler that
-// keeps a request or its ResponseWriter does not meet another request.
+// webEnd is an upstream in the process: the http.Handler, for one request. It is not reused, so a handler that keeps a
+// request or its ResponseWriter never accesses another request.
 type webEnd struct {
 	localEnd
 	ctx    webContext
@@ -21,30 +21,30 @@ type webEnd struct {
 
 	// Set before the handler runs.
 	method, path, authority string
-	header                  []hpack.Field // in writer.few, if they are few
+	header                  []hpack.Field // in writer.few, if it is large enough
 	complete                bool          // the request has no body
 	peer                    *Peer
-	value                   any // Stream.Value, as Config.Web left it
+	value                   any // Stream.Value as set by Config.Web
 	target                  url.URL
 
-	begun bool // the request's headers are here; under the shard's lock
+	begun bool // the request's headers were received; under the shard's lock
 
-	// Under mu.
-	requestEnd bool // END_STREAM came
+	// Guarded by mu.
+	requestEnd bool // END_STREAM was received
 	trailer    []hpack.Field
 	reply      webReply
-	readBy     time.Time // when Read of the body gives up; zero: never
-	reads      bool      // it waits
+	readBy     time.Time // deadline of reads of the body; zero means none
+	reads      bool      // Read waits
 	writeBy    time.Time
-	unread     error // why nothing more of the body is read; nil means it is
-	unwritten  error // why nothing more is written, where it was not the client
+	unread     error // why the body can no longer be read; nil means it can
+	unwritten  error // why nothing more can be written, if not because of the client
 }
 
-// webReply is what the handler has said, besides bytes of the body.
+// webReply is the handler's response, except bytes of the body.
 type webReply struct {
-	early   []webHead // informational responses that come first
+	early   []webHead // informational responses to send first
 	head    webHead
-	headed  bool // head is to be sent, or was
+	headed  bool // head was sent or can be sent
 	bare    bool // nothing follows head
 	trailer []hpack.Field
 	ended   bool // trailer ends the response
@@ -52,19 +52,21 @@ type webReply struct {
 	code    errCode
 }
 
-// webHead is the beginning of a response.
+// webHead is the start of a response.
 type webHead struct {
 	status int
 	fields []hpack.Field
 }
 
-// maxEarly bounds the informational responses that wait for the shard; more are dropped, as they are mere hints.
+// maxEarly is the maximum number of queued informational responses. Further ones are dropped, because they are only
+// hints.
 const maxEarly = 16
 
-// maxWeb is how many requests the http.Handler has at once, for each shard; more are refused with the status 503.
+// maxWeb is the maximum number of concurrent requests of the http.Handler per shard. Further ones are rejected with
+// the status 503.
 const maxWeb = 20_000
 
-// serveWeb has the http.Handler answer the stream, on a goroutine of its own.
+// serveWeb runs the http.Handler on its own goroutine to serve the stream.
 func (s *Stream) serveWeb() {
 	r := s.sh.relay
 	if r.webs.Add(1) > int64(maxWeb*len(r.shards)) {
@@ -72,23 +74,24 @@ func (s *Stream) serveWeb() {
 		s.refuseHTTP("503")
 		return
 	}
-	s.noReplay() // the request cannot go elsewhere
+	s.noReplay() // the request cannot be sent elsewhere
 	e := &webEnd{peer: s.peer, value: s.Value}
 	e.raw, e.holds = true, true
 	e.init(e, s.sh, math.MaxInt-prefixLen)
-	e.ctx.Context, e.cancel = context.WithCancel(context.Background()) // it ends with the stream, as Close ends all
+	// it ends with the stream; Close ends all streams
+	e.ctx.Context, e.cancel = context.WithCancel(context.Background())
 	e.ctx.end, e.body.end, e.writer.end = e, e, e
 	s.startOn(e, 0, r.cfg.HTTP2.StreamWindow)
 	s.sh.workers.serve(r, e)
 }
 
-// run has the handler answer the request.
+// run calls the handler.
 func (e *webEnd) run() {
 	r := e.sh.relay
 	answered := false
 	defer func() {
 		if v := recover(); !answered { // it has panicked, or ended its goroutine
-			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+			if v != nil && v != http.ErrAbortHandler { // as net/http compares it
 				r.panicked("relay serve", v)
 			}
 			e.reset(errInternal, nil)
@@ -111,13 +114,13 @@ func (e *webEnd) answer(h http.Handler) {
 	case len(req.Header["Te"]) > 1:
 		http.Error(&e.writer, `request header "TE" may only be "trailers" in HTTP/2`, http.StatusBadRequest)
 	case req.Method == http.MethodOptions && req.RequestURI == "*":
-		e.writer.Header().Set("Content-Length", "0") // as http.Server answers it
+		e.writer.Header().Set("Content-Length", "0") // as http.Server responds
 	default:
 		h.ServeHTTP(&e.writer, req)
 	}
 	e.writer.finish()
 	if req.MultipartForm != nil {
-		_ = req.MultipartForm.RemoveAll() // files are left behind in the system's temporary directory
+		_ = req.MultipartForm.RemoveAll() // on error, files remain in the system's temporary directory
 	}
 }
 
@@ -157,7 +160,7 @@ func (e *webEnd) currentReply() webReply {
 	return a
 }
 
-// send gives the stream the beginning of a response.
+// send sends the start of a response.
 func (e *webEnd) send(h *half, head *webHead, end bool) {
 	list := e.sh.scratch // see Stream.headers
 	list.Reset()
@@ -185,7 +188,7 @@ func appendFields(list *hpack.List, fields []hpack.Field) {
 	}
 }
 
-// block implements localOwner: it takes the request's headers, and its trailers.
+// block implements localOwner. It receives the request's headers and trailers.
 func (e *webEnd) block(h *half, list *hpack.List, end bool) {
 	if !e.begun {
 		e.begun, e.complete = true, end
@@ -203,7 +206,7 @@ func (e *webEnd) block(h *half, list *hpack.List, end bool) {
 	}
 }
 
-// refuseLater ends the stream of a request that is malformed, when the turn's other work is done.
+// refuseLater ends the stream of a malformed request after the turn's other work.
 func (e *webEnd) refuseLater(s *Stream) {
 	e.sh.later(func() {
 		if h := e.half; h != nil && h.stream == s {
@@ -212,10 +215,10 @@ func (e *webEnd) refuseLater(s *Stream) {
 	})
 }
 
-// overlong implements localOwner. Bytes are never too long.
+// overlong implements localOwner. It is not called for bytes.
 func (e *webEnd) overlong(*half) {}
 
-// ended implements localOwner: the request is whole.
+// ended implements localOwner. The request is complete.
 func (e *webEnd) ended(*Stream) {
 	e.mu.Lock()
 	e.inEnd, e.requestEnd = true, true
@@ -230,7 +233,7 @@ func (e *webEnd) detach(h *half) {
 	e.close()
 }
 
-// abandon is detach for a shard of which nothing is certain.
+// abandon is detach for a shard in an unknown state.
 func (e *webEnd) abandon() {
 	e.half, e.pumps = nil, false
 	e.cancel()
@@ -249,9 +252,9 @@ func (e *webEnd) reset(code errCode, why error) {
 	e.sh.post(&e.event)
 }
 
-// webContext is a request's. It ends with the stream, or when the handler has returned.
+// webContext is the context of a request. It ends with the stream, or when the handler has returned.
 type webContext struct {
-	context.Context //nolint:containedctx // it adds values to that
+	context.Context // it adds values to that context
 	end             *webEnd
 }
 
@@ -270,7 +273,7 @@ func (c *webContext) Value(key any) any {
 
 type webKey struct{}
 
-// ValueOf is what Config.Web left as Stream.Value of the request that ctx is of; nil for one that came over HTTP/1.1.
+// ValueOf returns the Stream.Value that Config.Web set for the request of ctx; nil for an HTTP/1.1 request.
 func ValueOf(ctx context.Context) any {
 	if e, ok := ctx.Value(webKey{}).(*webEnd); ok {
 		return e.value

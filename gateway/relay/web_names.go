@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Names of headers in HTTP/2 are in lower case, those of http.Header are canonical (net/textproto).
+// Names of headers are in lower case in HTTP/2, and canonical in http.Header (net/textproto).
 
-// headerNames are those that are common, in both forms: others cost an allocation each.
+// headerNames holds common names in both forms. Others cost an allocation each.
 var headerNames = func() (t struct{ lower, canonical map[string]string }) {
 	const common = "Accept Accept-Charset Accept-Encoding Accept-Language Accept-Ranges " +
 		"Access-Control-Allow-Credentials Access-Control-Allow-Headers Access-Control-Allow-Methods " +
@@ -33,7 +33,7 @@ var headerNames = func() (t struct{ lower, canonical map[string]string }) {
 	return t
 }()
 
-// canonicalName returns a name as http.Header has it; lower is in lower case.
+// canonicalName converts a name in lower case to the form of http.Header.
 func canonicalName(lower string) string {
 	if name, ok := headerNames.canonical[lower]; ok {
 		return name
@@ -41,7 +41,7 @@ func canonicalName(lower string) string {
 	return http.CanonicalHeaderKey(lower)
 }
 
-// lowerName returns a name as HTTP/2 has it.
+// lowerName converts a name to the form of HTTP/2.
 func lowerName(name string) string {
 	if lower, ok := headerNames.lower[name]; ok {
 		return lower

@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// webOut is what the handler's side gives the shard, besides bytes of the body.
+// webOut is the handler's output for the shard, except bytes of the body.
 type webOut struct {
 	head    webHead
-	headed  bool // there is a head
-	bare    bool // and nothing follows it
-	dropped int  // bytes that were held, of a body that is not sent
+	headed  bool // head is valid
+	bare    bool // nothing follows head
+	dropped int  // held bytes of a body that is not sent
 	last    bool // nothing follows
 	trailer []hpack.Field
 }
 
-// inform sends an informational response, unless the response has begun.
+// inform sends an informational response, unless the response has started.
 func (e *webEnd) inform(head webHead) {
 	e.mu.Lock()
 	tell := !e.shut && !e.reply.headed && len(e.reply.early) < maxEarly
@@ -33,7 +33,7 @@ func (e *webEnd) inform(head webHead) {
 	}
 }
 
-// hold adds p to the bytes that are sent next, and posts nothing yet. kept is false if there is no window for p.
+// hold adds p to the bytes to be sent next, without posting. kept is false if there is no window for p.
 func (e *webEnd) hold(p []byte) (kept bool, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,8 +47,7 @@ func (e *webEnd) hold(p []byte) (kept bool, err error) {
 	return true, nil
 }
 
-// held returns a copy of the beginning of what hold has added, before the head. Of a stream that has ended it is
-// nothing.
+// held returns a copy of the first bytes that hold has added; nothing for an ended stream.
 func (e *webEnd) held() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +57,7 @@ func (e *webEnd) held() []byte {
 	return append([]byte(nil), e.out[frameHeaderLen:]...)
 }
 
-// give posts what out says, and p after what was held. It waits as long as the window is used up.
+// give posts out, and p after the held bytes. It blocks while the window is exhausted.
 func (e *webEnd) give(out *webOut, p []byte) error {
 	for {
 		rest, by, err := e.giveSome(out, p)
@@ -68,7 +67,7 @@ func (e *webEnd) give(out *webOut, p []byte) error {
 		}
 		e.sh.push(&e.event)
 		if out.last {
-			runtime.Gosched() // others that can run go first, so that one turn writes the responses of many
+			runtime.Gosched() // other runnable goroutines go first, so that one turn writes many responses
 		}
 		e.sh.tryDrain()
 		if len(rest) == 0 {
@@ -102,7 +101,7 @@ func (e *webEnd) giveSome(out *webOut, p []byte) (rest []byte, by time.Time, err
 	return rest, e.writeBy, nil
 }
 
-// late ends a response that the client did not take in its time. The caller has mu.
+// late ends a response that the client has not read in time. The caller must hold mu.
 func (e *webEnd) late() error {
 	e.reply.reset, e.reply.code = true, errInternal
 	e.shut, e.unwritten = true, os.ErrDeadlineExceeded
@@ -110,12 +109,12 @@ func (e *webEnd) late() error {
 	return os.ErrDeadlineExceeded
 }
 
-// statusText returns a status as :status has it.
+// statusText returns a status in the form of :status.
 func statusText(status int) string {
 	return string([]byte{byte('0' + status/100), byte('0' + status/10%10), byte('0' + status%10)})
 }
 
-// httpDate is the time as the header Date has it (RFC 9110 §5.6.7).
+// httpDate caches the current time in the form of the Date header (RFC 9110 §5.6.7).
 type httpDate struct{ last atomic.Pointer[dateText] }
 
 type dateText struct {

@@ -28,7 +28,7 @@ func (e *webEnd) keep(list *hpack.List) {
 	}
 }
 
-// keepAll adds copies of the fields of a block.
+// keepAll appends copies of the fields of a block.
 func keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 	size := 0
 	for i := range list.Fields {
@@ -47,15 +47,15 @@ func keepAll(list *hpack.List, fields []hpack.Field) []hpack.Field {
 	return fields
 }
 
-// request is what the handler gets; nil means the path cannot be read. The relay has checked all else, see
-// checkRequest.
+// request returns the handler's request; nil means that the path is invalid. The relay has checked everything else,
+// see checkRequest.
 func (e *webEnd) request() *http.Request {
 	target := e.url()
 	if target == nil {
 		return nil
 	}
 	header := makeHeader(e.header)
-	e.header = nil // its room is the response's now
+	e.header = nil // its memory is reused for the response
 	req := http.Request{
 		Method: e.method, URL: target, Proto: "HTTP/2.0", ProtoMajor: 2, Header: header, Host: e.authority,
 		RequestURI: e.path, RemoteAddr: e.peer.RemoteAddr(), TLS: e.peer.TLS, Body: http.NoBody,
@@ -80,7 +80,7 @@ func (e *webEnd) request() *http.Request {
 	return req.WithContext(&e.ctx)
 }
 
-// url reads the path as url.ParseRequestURI does, which plain paths do not need.
+// url parses the path like url.ParseRequestURI, with a shortcut for plain paths.
 func (e *webEnd) url() *url.URL {
 	for i := range len(e.path) {
 		if !plainPath[e.path[i]] {
@@ -95,7 +95,7 @@ func (e *webEnd) url() *url.URL {
 	return &e.target
 }
 
-// plainPath marks the characters of paths that no reader of URLs treats in a way of its own.
+// plainPath marks the characters of paths that all URL parsers treat alike.
 var plainPath = func() (t [256]bool) {
 	for _, b := range []byte("/-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		t[b] = true
@@ -103,7 +103,7 @@ var plainPath = func() (t [256]bool) {
 	return t
 }()
 
-// makeHeader makes a header of fields that the relay has checked.
+// makeHeader returns a header of fields that the relay has checked.
 func makeHeader(fields []hpack.Field) http.Header {
 	header, values := make(http.Header, len(fields)), make([]string, len(fields))
 	for i := range fields {
@@ -119,8 +119,8 @@ func makeHeader(fields []hpack.Field) http.Header {
 	return header
 }
 
-// trailerNames returns the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil:
-// trailers that were not announced come into the same map.
+// trailerNames returns the trailer of a request whose body has not been read (http.Request.Trailer). It is never nil,
+// because unannounced trailers are added to the same map.
 func trailerNames(announced []string) http.Header {
 	trailer := http.Header{}
 	for _, list := range announced {
@@ -135,7 +135,7 @@ func trailerNames(announced []string) http.Header {
 	return trailer
 }
 
-// validTrailers says that there is nothing among trailers that has to be known before the body (RFC 9110 §6.5.1).
+// validTrailers reports whether no trailer is a field that must be known before the body (RFC 9110 §6.5.1).
 func validTrailers(fields []hpack.Field) bool {
 	for i := range fields {
 		if !validTrailer(fields[i].Name) {
@@ -145,7 +145,7 @@ func validTrailers(fields []hpack.Field) bool {
 	return true
 }
 
-// validTrailer takes a name in lower case. The names are those that net/http refuses.
+// validTrailer reports whether a name in lower case is allowed in trailers. net/http rejects the same names.
 func validTrailer(name string) bool {
 	switch name {
 	case "authorization", "cache-control", "connection", "content-encoding", "content-length", "content-range",
@@ -157,7 +157,7 @@ func validTrailer(name string) bool {
 	return !strings.HasPrefix(name, "if-")
 }
 
-// hasToken looks for a token in lists of them.
+// hasToken reports whether any of the lists contains a token.
 func hasToken(lists []string, token string) bool {
 	for _, list := range lists {
 		for one := range strings.SplitSeq(list, ",") {

@@ -12,28 +12,28 @@ import (
 	"github.com/capgate/capgate/gateway/relay/hpack"
 )
 
-// webWriter is the http.ResponseWriter of a request. It does the same as that of net/http's own server: the body's
-// first bytes are kept, so that a short response has a length; type and date are added; trailers are those that the
-// header Trailer announces, or that have http.TrailerPrefix.
+// webWriter is the http.ResponseWriter of a request. It does the same as that of net/http's own server: it buffers the
+// start of the body, so that a short response has a length, and adds type and date. Trailers are those announced by
+// the Trailer header, or with http.TrailerPrefix.
 type webWriter struct {
 	end      *webEnd
 	header   http.Header
 	over     bool // the handler has returned
-	wrote    bool // there is a status
-	sent     bool // it was sent, with its header
+	wrote    bool // the status is set
+	sent     bool // the status and header were sent
 	status   int
-	fields   []hpack.Field   // the header when there was a status
-	few      [12]hpack.Field // room for them, and before that for the request's
-	length   string          // of the header: of the body; empty means it does not say
-	declared int64           // the same; -1: unknown
+	fields   []hpack.Field   // the header at the time of the status
+	few      [12]hpack.Field // memory for fields, and before that for the request's
+	length   string          // length of the body in the header; empty means not set
+	declared int64           // parsed length; -1 means unknown
 	written  int64           // bytes of the body
-	pending  int             // of these, that were not posted yet
+	pending  int             // of these, bytes not yet posted
 	trailers []string
 
-	sized, typed, dated, encoded bool // headers that are there
+	sized, typed, dated, encoded bool // headers that are present
 }
 
-// webBuffer is how many bytes of a response are kept until there are more, or until it is flushed.
+// webBuffer is the number of bytes of a response that are buffered before a flush.
 const webBuffer = 4 << 10
 
 var (
@@ -64,7 +64,7 @@ func (w *webWriter) WriteHeader(status int) {
 	w.fields = w.collect(w.few[:0], false)
 }
 
-// collect adds the header to fields.
+// collect appends the header to fields.
 func (w *webWriter) collect(fields []hpack.Field, early bool) []hpack.Field {
 	for key, values := range w.header {
 		if strings.HasPrefix(key, http.TrailerPrefix) || w.isOwn(key, values, early) {
@@ -78,7 +78,7 @@ func (w *webWriter) collect(fields []hpack.Field, early bool) []hpack.Field {
 	return fields
 }
 
-// isOwn notes what a header says that concerns the writer. It returns true for one that is not sent as it is.
+// isOwn processes a header that concerns the writer. It returns true if the header must not be sent unchanged.
 func (w *webWriter) isOwn(key string, values []string, early bool) bool {
 	switch key {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade": // RFC 9113 §8.2.2
@@ -119,7 +119,7 @@ func (w *webWriter) setLength(values []string) {
 	}
 }
 
-// announce notes the name of a trailer that the handler may set.
+// announce records the name of a trailer that the handler may set.
 func (w *webWriter) announce(name string) {
 	name = http.CanonicalHeaderKey(name)
 	if name == "" || !validTrailer(strings.ToLower(name)) {
@@ -133,7 +133,7 @@ func (w *webWriter) announce(name string) {
 	w.trailers = append(w.trailers, name)
 }
 
-// appendField adds a field, unless it would break the response.
+// appendField appends a field, unless it would break the response.
 func appendField(fields []hpack.Field, name, value string) []hpack.Field {
 	if n := len(value); n > 0 && (value[0] <= ' ' || value[n-1] <= ' ') {
 		value = strings.Trim(value, " \t")
@@ -183,7 +183,7 @@ func hasBody(status int) bool {
 // Flush implements http.Flusher.
 func (w *webWriter) Flush() { _ = w.FlushError() }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (w *webWriter) FlushError() error {
 	if w.over {
 		return errHandlerReturned
@@ -193,11 +193,11 @@ func (w *webWriter) FlushError() error {
 
 // finish ends the response.
 func (w *webWriter) finish() {
-	_ = w.flush(nil, true) // the client may be gone
+	_ = w.flush(nil, true) // the client may have disconnected
 	w.over = true
 }
 
-// flush posts what was kept, and p after it; before that the head, once.
+// flush posts the head, once, the buffered bytes, and p.
 func (w *webWriter) flush(p []byte, done bool) error {
 	if !w.wrote {
 		w.WriteHeader(http.StatusOK)
@@ -220,7 +220,7 @@ func (w *webWriter) flush(p []byte, done bool) error {
 	return w.end.give(&out, p)
 }
 
-// complete adds to the head what the handler has left out.
+// complete adds missing headers to the head.
 func (w *webWriter) complete(p []byte, done bool) {
 	size := w.pending + len(p)
 	switch headOnly := w.end.method == http.MethodHead; {
@@ -240,7 +240,7 @@ func (w *webWriter) complete(p []byte, done bool) {
 	}
 }
 
-// trailer makes fields of the trailers that the handler has set.
+// trailer returns the fields of the handler's trailers.
 func (w *webWriter) trailer() []hpack.Field {
 	for key := range w.header {
 		if name, ok := strings.CutPrefix(key, http.TrailerPrefix); ok {
@@ -260,7 +260,7 @@ func (w *webWriter) trailer() []hpack.Field {
 	return fields
 }
 
-// SetReadDeadline is for http.ResponseController.
+// SetReadDeadline implements the interface of http.ResponseController.
 func (w *webWriter) SetReadDeadline(by time.Time) error {
 	e := w.end
 	if !by.IsZero() && !by.After(time.Now()) {
@@ -277,7 +277,8 @@ func (w *webWriter) SetReadDeadline(by time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is for http.ResponseController. A response that is not taken in time is broken off.
+// SetWriteDeadline implements the interface of http.ResponseController. A response that is not read in time is
+// aborted.
 func (w *webWriter) SetWriteDeadline(by time.Time) error {
 	e := w.end
 	if !by.IsZero() && !by.After(time.Now()) {
@@ -291,5 +292,5 @@ func (w *webWriter) SetWriteDeadline(by time.Time) error {
 	return nil
 }
 
-// EnableFullDuplex is for http.ResponseController: HTTP/2 always is.
+// EnableFullDuplex implements the interface of http.ResponseController. HTTP/2 is always full-duplex.
 func (w *webWriter) EnableFullDuplex() error { return nil }

@@ -2,19 +2,19 @@ package relay
 
 import "sync"
 
-// webWorkers are goroutines that have the http.Handler answer requests, one after the other: a new goroutine for each
-// request would have to grow its stack each time.
+// webWorkers is a pool of goroutines that run the http.Handler: a new goroutine for each request would have to grow
+// its stack each time.
 type webWorkers struct {
 	mu     sync.Mutex
-	idle   []chan *webEnd // the one that worked last is the next
+	idle   []chan *webEnd // most recently used last
 	closed bool
 }
 
-// maxIdleWorkers is how many goroutines of a shard wait for requests. A busy one needs some 16 KiB of stack, which the
-// runtime takes back from one that waits.
+// maxIdleWorkers is the maximum number of idle goroutines of a shard. A busy one needs about 16 KiB of stack, which
+// the runtime reclaims when it is idle.
 const maxIdleWorkers = 64
 
-// serve has a goroutine of the shard answer a request.
+// serve serves a request on a goroutine of the pool.
 func (w *webWorkers) serve(r *Relay, e *webEnd) {
 	r.serving.Add(1)
 	if next := w.take(); next != nil {
@@ -24,7 +24,7 @@ func (w *webWorkers) serve(r *Relay, e *webEnd) {
 	r.wg.Go(func() { w.work(r, e) })
 }
 
-// work answers requests as long as there is room among those that wait.
+// work serves requests until the pool has enough idle goroutines.
 func (w *webWorkers) work(r *Relay, e *webEnd) {
 	next := make(chan *webEnd, 1)
 	for ok := true; ok; {
@@ -45,7 +45,7 @@ func (w *webWorkers) take() (next chan *webEnd) {
 	return next
 }
 
-// put returns false when enough others wait.
+// put adds a goroutine to the idle ones. It returns false if there are enough.
 func (w *webWorkers) put(next chan *webEnd) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +56,7 @@ func (w *webWorkers) put(next chan *webEnd) bool {
 	return true
 }
 
-// close ends those that wait, and has the others end after their request.
+// close ends the idle goroutines. The others end after their request.
 func (w *webWorkers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/response"
 )
 
-// agePart is the part of Age.Max by which ages differ: clients that connected together do not return together.
+// agePart is the divisor of Age.Max by which ages vary, so that clients that connected together do not return
+// together.
 const agePart = 10
 
 // Spread returns Max for one connection; 0 means no limit.
@@ -20,7 +21,7 @@ func (a *Age) Spread() time.Duration {
 	return a.Max - part + rand.N(2*part+1) //nolint:gosec // nothing secret
 }
 
-// withLastResponse ends connections over HTTP/1.1 with a response when the client is to connect elsewhere.
+// withLastResponse ends HTTP/1.1 connections with a response when the client must connect elsewhere.
 func (s *Server) withLastResponse(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		c, _ := req.Context().Value(connKey{}).(*http1Conn)
@@ -34,7 +35,7 @@ func (s *Server) withLastResponse(next http.Handler) http.Handler {
 	})
 }
 
-// leaving reports whether the client of a response over HTTP/1.1 is to leave.
+// leaving reports whether the client of an HTTP/1.1 response must move elsewhere.
 func (s *Server) leaving(c *http1Conn) bool {
 	age := &s.cfg.Age
 	return c != nil && !c.until.IsZero() && !time.Now().Before(c.until) ||

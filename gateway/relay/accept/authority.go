@@ -8,9 +8,9 @@ import (
 // DefaultAuthority is the authority of requests that name no host.
 const DefaultAuthority = "localhost"
 
-// Authority returns the authority of a request, of which the client has sent :authority or Host. Clients of a unix
-// socket send its path in one of many forms, or nothing. Backends may refuse a request without a host, or with another
-// text in its place.
+// Authority returns the authority of a request, given the :authority or Host that the client sent. Clients of a unix
+// socket send its path in one of many forms, or nothing. Backends may reject a request without a host, or with such a
+// text.
 func (p *Peer) Authority(sent string) string {
 	if sent == "" || p.OnSocket() && !isAuthority(sent) {
 		return DefaultAuthority
@@ -21,8 +21,8 @@ func (p *Peer) Authority(sent string) string {
 // OnSocket reports whether the client has connected to a unix socket.
 func (p *Peer) OnSocket() bool { return p.Local != nil && p.Local.Network() == "unix" }
 
-// isAuthority reports whether a text is the name or the address of a host, and maybe a port (RFC 9110 §7.2). A path is
-// not, nor is one with percent-encoding.
+// isAuthority reports whether a text is the name or address of a host, with an optional port (RFC 9110 §7.2). Paths
+// and percent-encoded texts are not.
 func isAuthority(text string) bool {
 	var host, port string
 	var hasPort bool

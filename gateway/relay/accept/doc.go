@@ -1,6 +1,6 @@
-// Package accept accepts the connections of clients: it listens, bounds how many connections there are, makes TLS
-// handshakes, finds out which protocol a connection speaks, and replaces connections that are old. It serves HTTP/1.1
-// by net/http, and hands each connection that speaks HTTP/2 to its user. It knows nothing of streams.
+// Package accept accepts the connections of clients: it listens, limits the number of connections, performs TLS
+// handshakes, detects the protocol of a connection, and replaces old connections. It serves HTTP/1.1 with net/http,
+// and passes HTTP/2 connections to its user.
 //
 //	server.go      listeners, and the setup of a connection
 //	port.go        one listener: its TLS, and what its clients have in common

@@ -6,17 +6,17 @@ import (
 	"net/netip"
 )
 
-// evictables are the unauthenticated connections by network, the oldest first. They are under connLimits.mu.
+// evictables holds the unauthenticated connections by network, oldest first. It is guarded by connLimits.mu.
 type evictables struct {
-	byNetwork map[netip.Prefix]*list.List // of *evictable, none of them empty
+	byNetwork map[netip.Prefix]*list.List // lists of *evictable, never empty
 }
 
 // evictable is a connection that may be ended to make room for another.
 type evictable struct {
 	peer    *Peer
 	nc      net.Conn
-	at      *list.Element // nil means it cannot be evicted any more
-	evicted bool          // it is ending, and no longer counts
+	at      *list.Element // nil means it can no longer be evicted
+	evicted bool          // it is being closed, and no longer counts
 }
 
 func (e *evictables) add(p *Peer, nc net.Conn) {
@@ -44,8 +44,8 @@ func (e *evictables) remove(p *Peer) {
 	}
 }
 
-// oldest returns the oldest one of a network, or of the network with the most of them if network is not valid; nil if
-// there is none.
+// oldest returns the oldest connection of a network, or, if network is invalid, of the network with the most of them;
+// nil if there is none.
 func (e *evictables) oldest(network netip.Prefix) *evictable {
 	all := e.byNetwork[network]
 	if !network.IsValid() {

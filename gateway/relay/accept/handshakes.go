@@ -10,32 +10,32 @@ import (
 	"sync"
 )
 
-// handshakeLimit bounds how many TLS handshakes compute at once to fewer than there are processors: a flood of them
-// must not take all. Networks take turns, so that one network's flood keeps no other out. The newest goes first, of
-// the networks that have had no turn and within a network: those that wait longest are the likeliest to have been
-// given up. A handshake that waits for its client holds no place. Of a network that is bounded no more than most wait:
-// a newer one replaces the oldest, which is ended.
+// handshakeLimit limits the number of TLS handshakes that compute at once to less than the number of processors, so
+// that a flood of them cannot use all. Networks take turns, so that a flood of one network does not block the others.
+// The newest goes first, among networks that have had no turn and within a network, because clients that wait longest
+// have most likely given up. A handshake that waits for its client holds no slot. At most most handshakes of a limited
+// network wait: a newer one ends the oldest.
 type handshakeLimit struct {
 	mu      sync.Mutex
 	free    int
-	most    int // 0 means any number
-	waiting int // handshakes
-	// handshakes ended as there were too many of their network, since the start
+	most    int // 0 means no limit
+	waiting int // number of waiting handshakes
+	// number of handshakes ended because of the limit of their network, since the start
 	dropped   int64
-	next      list.List                      // of *handshakes, none of them empty; the front's turn is next
-	byNetwork map[netip.Prefix]*list.Element // the same, by network
+	next      list.List                      // of *handshakes, never empty; the front has the next turn
+	byNetwork map[netip.Prefix]*list.Element // elements of next by network
 }
 
-// handshakes are those of one network that wait. All whose network is not bounded count as one network.
+// handshakes is a network's queue of waiting handshakes. All networks without a limit count as one.
 type handshakes struct {
 	network netip.Prefix
-	waiting []chan bool // the newest last; false: it is ended
+	waiting []chan bool // newest last; receives false if it is ended
 }
 
-// errHandshakes ends a handshake.
+// errHandshakes is the error of an ended handshake.
 var errHandshakes = errors.New("too many TLS handshakes of its network wait for a processor")
 
-// acquire waits until a place is free. Its error is that of ctx, or errHandshakes.
+// acquire waits for a slot. Its error is that of ctx, or errHandshakes.
 func (l *handshakeLimit) acquire(ctx context.Context, network netip.Prefix) error {
 	l.mu.Lock()
 	if l.free > 0 {
@@ -82,7 +82,7 @@ func (l *handshakeLimit) add(network netip.Prefix, one chan bool) {
 	l.waiting++
 }
 
-// cancel removes one that waits. It returns false if that one does not wait any more.
+// cancel removes a waiting handshake. It returns false if that is no longer waiting.
 func (l *handshakeLimit) cancel(network netip.Prefix, one chan bool) bool {
 	e := l.byNetwork[network]
 	if e == nil {
@@ -99,7 +99,7 @@ func (l *handshakeLimit) cancel(network netip.Prefix, one chan bool) bool {
 	return true
 }
 
-// removeEmpty removes a network of which no handshake waits.
+// removeEmpty removes a network without waiting handshakes.
 func (l *handshakeLimit) removeEmpty(e *list.Element) {
 	if h := e.Value.(*handshakes); len(h.waiting) == 0 {
 		l.next.Remove(e)
@@ -107,7 +107,7 @@ func (l *handshakeLimit) removeEmpty(e *list.Element) {
 	}
 }
 
-// release gives a place back.
+// release releases a slot.
 func (l *handshakeLimit) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *handshakeLimit) pass() {
 	l.removeEmpty(e)
 }
 
-// stats returns how many handshakes wait, and how many were ended.
+// stats returns the number of waiting handshakes, and of ended ones.
 func (l *handshakeLimit) stats() (waiting int, dropped int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,11 +142,11 @@ type handshakeConn struct {
 	net.Conn
 	limit    *handshakeLimit
 	peer     *Peer
-	ctx      context.Context //nolint:containedctx // of the handshake, which reads and writes without
+	ctx      context.Context // of the handshake, whose reads and writes have none
 	acquired bool
 	done     bool
-	tls      bool   // it begins as TLS does
-	seen     []byte // what was read, if it does not begin as TLS does
+	tls      bool   // its first bytes are those of TLS
+	seen     []byte // the bytes read, if they are not those of TLS
 
 	read    int64 // bytes from the client
 	charged int64 // to peer.memory, beyond handshakeBytes
@@ -189,7 +189,7 @@ func (c *handshakeConn) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (c *handshakeConn) Write(p []byte) (int, error) { return c.unlimited(p, c.Conn.Write) }
 
-// unlimited waits for the client without a place.
+// unlimited performs an I/O operation without holding a slot.
 func (c *handshakeConn) unlimited(p []byte, do func([]byte) (int, error)) (int, error) {
 	if c.done || !c.acquired {
 		return do(p)
@@ -202,7 +202,7 @@ func (c *handshakeConn) unlimited(p []byte, do func([]byte) (int, error)) (int, 
 	return n, err
 }
 
-// CloseWrite ends the output alone, where the connection can do that.
+// CloseWrite ends the output only, if the connection supports that.
 func (c *handshakeConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

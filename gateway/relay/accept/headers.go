@@ -2,17 +2,17 @@ package accept
 
 import "sync"
 
-// headerBytes charges the headers of HTTP/1.1 requests while they are read, HeaderCopies times: as they were read, and
-// as the http.Handler's server has them. It stops when the http.Handler has the request, which is charged otherwise
-// from then on, and releases all when the request is over.
+// headerBytes charges the headers of HTTP/1.1 requests while they are read, HeaderCopies times: as received, and as
+// the http.Handler's server holds them. It stops when the http.Handler receives the request, which is then charged
+// otherwise, and releases the charge when the request has ended.
 type headerBytes struct {
 	mu      sync.Mutex
-	busy    bool // the http.Handler has a request
+	busy    bool // the http.Handler serves a request
 	read    int64
 	charged int64
 }
 
-// add charges n bytes more that were read, if they are headers. FreeBytes of them are covered by ConnBytes.
+// add charges n more bytes that were read, if they are headers. FreeBytes of them are covered by ConnBytes.
 func (h *headerBytes) add(memory *Reservation, n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,7 +37,7 @@ func (h *headerBytes) handled() {
 	h.busy = true
 }
 
-// release is called when a request is over.
+// release is called at the end of a request.
 func (h *headerBytes) release(memory *Reservation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Connections over HTTP/1.1 are handed to net/http's server as they are.
+// HTTP/1.1 connections are passed to net/http's server unchanged.
 
-// newHTTP1 returns net/http's server for connections over HTTP/1.1.
+// newHTTP1 returns net/http's server for HTTP/1.1 connections.
 func (s *Server) newHTTP1(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -24,7 +24,7 @@ func (s *Server) newHTTP1(h http.Handler) *http.Server {
 		Protocols:         protocols,
 		ReadHeaderTimeout: s.cfg.SetupTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
-		// beyond that it responds by itself, with a line of text, and hangs up
+		// beyond that limit it responds by itself, with a line of text, and closes the connection
 		MaxHeaderBytes: 2 * s.cfg.MaxHeaderList,
 		ConnState:      s.connState,
 		ConnContext:    withConn,
@@ -46,11 +46,11 @@ func (s *Server) withHeaderLimit(next http.Handler) http.Handler {
 		}
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
-		_, _ = w.Write(page.Body) // the client may be gone
+		_, _ = w.Write(page.Body) // the client may have disconnected
 	})
 }
 
-// listSize is about what a request's header list would have over HTTP/2 (RFC 9113 §6.5.2).
+// listSize returns the approximate size of a request's header list in HTTP/2 (RFC 9113 §6.5.2).
 func listSize(req *http.Request) int {
 	const each = 32
 	n := len(req.Method) + len(req.RequestURI) + len(req.Host) + 3*each
@@ -62,10 +62,10 @@ func listSize(req *http.Request) int {
 	return n
 }
 
-// RequestCost is about how many bytes a request over HTTP/1.1 takes besides its body.
+// RequestCost returns the approximate memory of an HTTP/1.1 request besides its body, in bytes.
 func RequestCost(req *http.Request) int64 { return int64(RequestBytes + HeaderCopies*listSize(req)) }
 
-// connState gives back the slot of a client connection that was handed over.
+// connState releases the slot of a client connection that was passed to net/http's server.
 func (s *Server) connState(nc net.Conn, state http.ConnState) {
 	c, ok := nc.(*http1Conn)
 	if !ok {
@@ -90,11 +90,11 @@ func newHandoff() *handoff {
 	return &handoff{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// give hands a connection over, or closes it when the server has stopped accepting.
+// give passes a connection on, or closes it if the server has stopped accepting.
 func (h *handoff) give(nc net.Conn) {
 	select {
 	case h.conns <- nc:
-	case <-h.done: // slots do not matter any more
+	case <-h.done: // slots no longer matter
 		_ = nc.Close()
 	}
 }
@@ -119,15 +119,15 @@ func (h *handoff) Addr() net.Addr { return &net.UnixAddr{Name: "handoff", Net: "
 type http1Conn struct {
 	net.Conn
 	peer    *Peer
-	first   []byte          // read already, to detect the protocol
-	ctx     context.Context //nolint:containedctx // net.Conn has none; it ends with the Server
-	until   time.Time       // when it is to be replaced; zero: never
-	unread  atomic.Bool     // the client may be sending a request whose response is complete
+	first   []byte          // already read, to detect the protocol
+	ctx     context.Context // net.Conn has none; it ends with the Server
+	until   time.Time       // time of replacement; zero means never
+	unread  atomic.Bool     // the client may still send a request whose response is complete
 	headers headerBytes
 	tooMany *Page // Pages.TooManyRequests
 }
 
-// newHTTP1Conn returns the connection of a client of which first was read.
+// newHTTP1Conn returns a client's connection. first has the bytes already read.
 func (s *Server) newHTTP1Conn(nc net.Conn, p *Peer, first []byte) *http1Conn {
 	c := &http1Conn{Conn: nc, peer: p, first: first, ctx: s.ctx, tooMany: &s.cfg.Pages.TooManyRequests}
 	if age := s.cfg.Age.Spread(); age > 0 {
@@ -145,24 +145,24 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if !c.headers.add(&c.peer.memory, n) {
 		c.reject()
-		return 0, io.EOF // to the http.Handler's server, which would respond that the request is malformed
+		return 0, io.EOF // for the http.Handler's server, which would otherwise respond that the request is malformed
 	}
 	return n, err
 }
 
-// reject responds to a request whose headers have no room.
+// reject responds to a request without memory for its headers.
 func (c *http1Conn) reject() {
 	if c.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
 		_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: %s\r\n"+
 			"Content-Length: %d\r\n\r\n%s",
-			c.tooMany.Type, len(c.tooMany.Body), c.tooMany.Body) // the client may be gone
+			c.tooMany.Type, len(c.tooMany.Body), c.tooMany.Body) // the client may have disconnected
 	}
 }
 
 // RemoteAddr returns the client's address.
 func (c *http1Conn) RemoteAddr() net.Addr { return c.peer.Addr }
 
-// CloseWrite is for net/http, which calls it before Close where it knows that the client still sends.
+// CloseWrite is for net/http, which calls it before Close if the client still sends.
 func (c *http1Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -170,26 +170,26 @@ func (c *http1Conn) CloseWrite() error {
 	return nil
 }
 
-// Bounds of the rest of a request whose response is complete.
+// Limits for the rest of a request whose response is complete.
 const (
 	maxUnread     = 64 << 20 // bytes
 	unreadTimeout = 5 * time.Second
 )
 
 // Close implements net.Conn. A client that still sends would lose the response with the connection (RFC 9112 §9.6), so
-// the rest of the request is read first, for a while.
+// the rest of the request is read first, for a limited time.
 func (c *http1Conn) Close() error {
 	if c.unread.Swap(false) && c.ctx.Err() == nil && c.CloseWrite() == nil &&
 		c.SetReadDeadline(time.Now().Add(unreadTimeout)) == nil {
-		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may be gone
+		_, _ = io.CopyN(io.Discard, c.Conn, maxUnread) // to its end; the client may have disconnected
 	}
 	return c.Conn.Close()
 }
 
-// withUnread marks connections whose request has its response before the client has sent all of the request.
+// withUnread marks connections whose request receives its response before the client has sent all of it.
 func withUnread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Trailer == nil { // else a copy of req does not get trailers that the client has not announced
+		if req.Trailer == nil { // otherwise a copy of req does not receive unannounced trailers
 			req.Trailer = http.Header{}
 		}
 		c, ok := req.Context().Value(connKey{}).(*http1Conn)
@@ -202,14 +202,14 @@ func withUnread(next http.Handler) http.Handler {
 		}
 		c.unread.Store(false)
 		b := &trackedBody{ReadCloser: req.Body}
-		req = req.WithContext(req.Context()) // net/http looks at the body of its own
+		req = req.WithContext(req.Context()) // net/http checks the body of its own request
 		req.Body = b
 		next.ServeHTTP(w, req)
 		c.unread.Store(!b.over.Load())
 	})
 }
 
-// trackedBody records that a body was read to its end.
+// trackedBody records whether a body was read to its end.
 type trackedBody struct {
 	io.ReadCloser
 	over atomic.Bool
@@ -225,7 +225,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 
 type connKey struct{}
 
-// PeerOf returns the client of a request over HTTP/1.1, and nil for a request that arrived otherwise.
+// PeerOf returns the client of an HTTP/1.1 request; nil for other requests.
 func PeerOf(ctx context.Context) *Peer {
 	if c, ok := ctx.Value(connKey{}).(*http1Conn); ok {
 		return c.peer
@@ -233,7 +233,7 @@ func PeerOf(ctx context.Context) *Peer {
 	return nil
 }
 
-// withConn returns the server's ConnContext.
+// withConn is the server's ConnContext.
 func withConn(ctx context.Context, nc net.Conn) context.Context {
 	if c, ok := nc.(*http1Conn); ok {
 		return context.WithValue(ctx, connKey{}, c)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// connLimits counts the client connections of each network that Limits.Network bounds, and those of networks of which
-// no client has authenticated recently.
+// connLimits counts the client connections of each network with a limit, and those of networks without a recently
+// authenticated client.
 type connLimits struct {
 	mu         sync.Mutex
 	byNetwork  map[netip.Prefix]int
-	unknown    int // connections that count as those of unknown networks
+	unknown    int // connections of unknown networks
 	recent     recentNetworks
-	overLimit  atomic.Int64 // connections that were closed, by reason
+	overLimit  atomic.Int64 // closed connections, by reason
 	unreserved atomic.Int64
 	noMemory   atomic.Int64
 
@@ -33,18 +33,18 @@ var (
 		"may connect")
 )
 
-// Rejections is the number of client connections that were closed since the start because of a limit, and of handshakes
-// that wait.
+// Rejections counts the client connections that were closed since the start because of a limit, and waiting
+// handshakes.
 type Rejections struct {
-	Network   int64 // closed: too many of the same network
-	Reserved  int64 // closed: too many of networks of which no client has authenticated
-	Handshake int64 // closed: too many handshakes of the same network waited
-	Memory    int64 // closed: their owner had no room for another
+	Network   int64 // closed: too many connections of the network
+	Reserved  int64 // closed: too many connections of networks without an authenticated client
+	Handshake int64 // closed: too many waiting handshakes of the network
+	Memory    int64 // closed: no memory left for the owner
 	Evicted   int64 // closed without a credential, to make room for another
 	Waiting   int   // TLS handshakes that wait for a processor
 }
 
-// Rejections returns the connections that were closed because of a limit.
+// Rejections returns the number of connections closed because of a limit.
 func (s *Server) Rejections() Rejections {
 	waiting, dropped := s.handshakes.stats()
 	l := &s.limits
@@ -108,7 +108,7 @@ func (s *Server) charge(p *Peer) error {
 	return nil
 }
 
-// setUnknown counts a connection as one of an unknown network, or not.
+// setUnknown sets whether a connection counts as one of an unknown network.
 func (l *connLimits) setUnknown(p *Peer, unknown bool) {
 	if p.unknown != unknown {
 		p.unknown = unknown
@@ -120,7 +120,7 @@ func (l *connLimits) setUnknown(p *Peer, unknown bool) {
 	}
 }
 
-// release takes a connection that has ended off the counts, and gives its slot back.
+// release removes an ended connection from the counts, and releases its slot.
 func (s *Server) release(p *Peer) {
 	p.memory.End()
 	<-s.slots
@@ -138,7 +138,7 @@ func (s *Server) release(p *Peer) {
 	}
 }
 
-// remove takes a connection off the counts.
+// remove removes a connection from the counts.
 func (l *connLimits) remove(p *Peer) {
 	l.setUnknown(p, false)
 	l.evictable.remove(p)
@@ -148,9 +148,9 @@ func (l *connLimits) remove(p *Peer) {
 	}
 }
 
-// Authenticated records that a client has shown a valid credential: for a while its network may use
-// Limits.ReservedConns. It may be called for each call, with a shard locked: except for the first call of a connection
-// it costs next to nothing.
+// Authenticated records that a client has presented a valid credential: its network may then use Limits.ReservedConns
+// for a while. It may be called for each call, with a shard locked: except for the first call of a connection it costs
+// very little.
 func (s *Server) Authenticated(p *Peer) {
 	if !p.network.IsValid() || p.authenticated.Load() || p.authenticated.Swap(true) {
 		return

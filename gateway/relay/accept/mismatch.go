@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// warnEvery is how often a client's failure is logged: any client can cause one.
+	// warnEvery is the minimum interval of log lines about failures that any client can cause.
 	warnEvery = 10 * time.Second
-	// mismatchTimeout bounds the response to a client of the wrong protocol, and mismatchRead what is read of it, in
-	// bytes.
+	// mismatchTimeout is the timeout of the response to a client with the wrong protocol, and mismatchRead the number
+	// of bytes read from it.
 	mismatchTimeout = time.Second
 	mismatchRead    = 64 << 10
 	// handshakeRecord is the first byte of a TLS handshake (RFC 8446 §5.1).
 	handshakeRecord = 0x16
 )
 
-// warnings logs connections that were closed because of their clients, one in warnEvery.
+// warnings logs connections that were closed because of their clients, at most one per warnEvery.
 type warnings struct {
-	next   atomic.Int64 // when one may be logged again, Unix nanoseconds
-	others atomic.Int64 // since one was logged
+	next   atomic.Int64 // time of the next line, Unix nanoseconds
+	others atomic.Int64 // omitted since the last line
 }
 
 func (w *warnings) warn(log *slog.Logger, nc net.Conn, text string) {
@@ -38,7 +38,7 @@ func (w *warnings) warn(log *slog.Logger, nc net.Conn, text string) {
 	log.Warn(text, "remote", nc.RemoteAddr().String(), "others", w.others.Swap(0))
 }
 
-// cleartextToTLS responds to a client that did not begin with TLS, if it looks like HTTP.
+// cleartextToTLS responds to a client that did not start with TLS, if it appears to use HTTP.
 func (s *Server) cleartextToTLS(nc net.Conn, err error) {
 	var record tls.RecordHeaderError
 	if !errors.As(err, &record) || !looksLikeHTTP(record.RecordHeader) {
@@ -58,13 +58,13 @@ func (s *Server) cleartextToTLS(nc net.Conn, err error) {
 		_, _ = fmt.Fprintf(nc, "HTTP/1.1 400 Bad Request\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: "+
 			"close\r\n\r\n%s", page.Type, len(page.Body), page.Body)
 	}
-	// A connection that is closed with something unread is reset, and the client may lose the response.
+	// Closing a connection with unread input resets it, and the client may lose the response.
 	if half, ok := nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, nc, mismatchRead)
 	}
 }
 
-// looksLikeHTTP reports whether the bytes begin HTTP/2's preface, or a request.
+// looksLikeHTTP reports whether the bytes are the start of HTTP/2's preface, or of a request.
 func looksLikeHTTP(first [5]byte) bool {
 	switch string(first[:]) {
 	case Preface[:5], "GET /", "HEAD ", "POST ", "PUT /", "DELET", "PATCH", "OPTIO":
@@ -73,7 +73,7 @@ func looksLikeHTTP(first [5]byte) bool {
 	return false
 }
 
-// tlsToCleartext logs a client that begins with TLS where the port speaks cleartext.
+// tlsToCleartext logs a client that starts with TLS at a cleartext port.
 func (s *Server) tlsToCleartext(nc net.Conn, first []byte) {
 	if len(first) > 0 && first[0] == handshakeRecord {
 		s.mismatches.warn(s.cfg.Log, nc,

@@ -11,10 +11,10 @@ const (
 	recentWindow = time.Hour
 )
 
-// recentNetworks are the networks of which a client has authenticated within recentWindow, at most maxNetworks. A
-// further one replaces the one that authenticated longest ago. It is under connLimits.mu.
+// recentNetworks holds the networks of clients that authenticated within recentWindow, at most maxNetworks. A further
+// one replaces the least recent. It is guarded by connLimits.mu.
 type recentNetworks struct {
-	latest    list.List // of recentNetwork, the latest in front
+	latest    list.List // of recentNetwork, most recent first
 	byNetwork map[netip.Prefix]*list.Element
 }
 

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Port is what the clients of one listener have in common.
+// Port is the common configuration of the clients of a listener.
 type Port struct {
-	Value  any  // set by the owner of the Port, to tell its clients apart
-	Direct bool // connections come straight from their clients: Config.Origin is not called
+	Value  any  // set by the owner of the Port to distinguish its clients
+	Direct bool // connections come directly from clients, so Config.Origin is not called
 
-	tls atomic.Pointer[tls.Config] // for the next client; nil means cleartext
+	tls atomic.Pointer[tls.Config] // for new connections; nil means cleartext
 }
 
-// SetTLS changes the TLS configuration for clients that connect from now on. Open connections stay. It must not be
-// used on a port in cleartext that has clients.
+// SetTLS changes the TLS configuration for new connections. Open ones are unaffected. It must not be used on a
+// cleartext port that has clients.
 func (p *Port) SetTLS(t *tls.Config) {
 	t = t.Clone()
 	t.NextProtos = []string{"h2", "http/1.1"}

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Preface begins a connection of HTTP/2 (RFC 9113 §3.4).
+// Preface is the start of an HTTP/2 connection (RFC 9113 §3.4).
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// HTTP2 serves the connections that speak HTTP/2.
+// HTTP2 serves HTTP/2 connections.
 type HTTP2 interface {
-	// ServeConn serves a connection of which first was read, and returns when the connection has ended.
+	// ServeConn serves a connection until its end. first has the bytes already read.
 	ServeConn(nc net.Conn, first []byte, p *Peer)
-	// RejectCleartext tells a client of HTTP/2 in cleartext that the port speaks TLS. It reads from in, which begins
-	// with the Preface and has a bound and a deadline.
+	// RejectCleartext informs an HTTP/2 client in cleartext that the port requires TLS. It reads from in, which starts
+	// with the Preface and has a limit and a deadline.
 	RejectCleartext(nc net.Conn, in io.Reader)
 }
 
@@ -29,22 +29,23 @@ type Server struct {
 	cfg        Config
 	http2      HTTP2
 	http1      *http.Server
-	http1Ln    *handoff // of connections over HTTP/1.1
+	http1Ln    *handoff // for HTTP/1.1 connections
 	ctx        context.Context
-	cancel     context.CancelFunc // of ctx, by Close
-	wg         sync.WaitGroup     // every goroutine of the Server
+	cancel     context.CancelFunc // ends ctx; called by Close
+	wg         sync.WaitGroup     // all goroutines of the Server
 	slots      chan struct{}      // one per client connection
 	limits     connLimits
 	handshakes handshakeLimit
-	mismatches warnings // connections that speak another protocol than their port
-	refused    warnings // connections for which there was no room
+	mismatches warnings // connections with another protocol than their port
+	refused    warnings // connections without room
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	stopping  bool
 }
 
-// New returns a Server that hands connections over HTTP/2 to h2, and requests over HTTP/1.1 to h. Close ends it.
+// New returns a Server that passes HTTP/2 connections to h2, and HTTP/1.1 requests to h. Close must be called to end
+// it.
 func New(cfg Config, h2 HTTP2, h http.Handler) *Server {
 	s := &Server{
 		cfg:        cfg,
@@ -60,11 +61,11 @@ func New(cfg Config, h2 HTTP2, h http.Handler) *Server {
 	return s
 }
 
-// HTTP1 returns net/http's server of the connections over HTTP/1.1.
+// HTTP1 returns net/http's server for HTTP/1.1 connections.
 func (s *Server) HTTP1() *http.Server { return s.http1 }
 
-// Serve accepts clients of a port on ln until StopListening or Close, and closes ln. It returns nil after those, or the
-// listener's error.
+// Serve accepts clients of a port on ln until StopListening or Close, and closes ln. It returns nil after those, or
+// the listener's error.
 func (s *Server) Serve(ln net.Listener, port *Port) error {
 	s.mu.Lock()
 	if s.stopping {
@@ -95,7 +96,7 @@ func (s *Server) Serve(ln net.Listener, port *Port) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		// Out of descriptors, most likely: that passes.
+		// Most likely out of file descriptors, which is temporary.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 		s.cfg.Log.Error("accept", "error", err, "retry_in", pause)
 		select {
@@ -106,7 +107,7 @@ func (s *Server) Serve(ln net.Listener, port *Port) error {
 	}
 }
 
-// StopListening closes the listeners. Connections stay.
+// StopListening closes the listeners. Connections are unaffected.
 func (s *Server) StopListening() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,16 +118,16 @@ func (s *Server) StopListening() {
 	clear(s.listeners)
 }
 
-// Close ends all that is set up or served over HTTP/1.1. Wait waits until it has ended.
+// Close ends all connections that are being set up or use HTTP/1.1. Wait waits for their end.
 func (s *Server) Close() {
 	s.StopListening()
 	s.mu.Lock()
-	s.cancel() // under the lock, so that spawn begins nothing after it
+	s.cancel() // under the lock, so that spawn starts nothing afterwards
 	s.mu.Unlock()
 	_ = s.http1.Close()
 }
 
-// Wait returns when all goroutines of the Server have ended, those that serve HTTP/2 included.
+// Wait returns when all goroutines of the Server have ended, including those that serve HTTP/2.
 func (s *Server) Wait() { s.wg.Wait() }
 
 // spawn starts a goroutine that Wait waits for, unless Close was called.
@@ -146,8 +147,8 @@ func (s *Server) isStopping() bool {
 	return s.stopping
 }
 
-// setUp finds out what a new connection speaks and serves it. Its slot is released when an HTTP/2 connection has ended,
-// or by net/http's server for its own (connState).
+// setUp detects the protocol of a new connection and serves it. The slot is released at the end of an HTTP/2
+// connection, or by net/http's server for its own (connState).
 func (s *Server) setUp(nc net.Conn, port *Port) {
 	p, handedOver := &Peer{Port: port, Local: nc.LocalAddr()}, false
 	defer func() {
@@ -181,8 +182,8 @@ func (s *Server) setUp(nc net.Conn, port *Port) {
 	}
 }
 
-// detect makes the TLS handshake, if the port speaks TLS, and returns the connection, what was read of it, and whether
-// it speaks HTTP/2.
+// detect performs the TLS handshake, if the port uses TLS, and returns the connection, the bytes already read, and
+// whether it uses HTTP/2.
 func (s *Server) detect(nc net.Conn, p *Peer) (_ net.Conn, first []byte, isHTTP2 bool, err error) {
 	if secure := p.Port.tls.Load(); secure != nil {
 		tc, err := s.handshake(nc, p, secure)
@@ -211,7 +212,7 @@ func (s *Server) connected(p *Peer) {
 	}
 }
 
-// fail ends a connection that could not be set up.
+// fail ends a connection whose setup has failed.
 func (s *Server) fail(nc net.Conn, err error) {
 	s.cfg.Log.Debug("connection setup", "remote", nc.RemoteAddr(), "error", err)
 	_ = nc.Close()
@@ -259,7 +260,7 @@ func (s *Server) handshake(nc net.Conn, p *Peer, secure *tls.Config) (*tls.Conn,
 	return tc, err
 }
 
-// sniff reads until the bytes are the Preface, or cannot become it.
+// sniff reads until the bytes are the Preface, or differ from it.
 func (s *Server) sniff(nc net.Conn) ([]byte, error) {
 	if err := nc.SetReadDeadline(time.Now().Add(s.cfg.SetupTimeout)); err != nil {
 		return nil, err

@@ -2,23 +2,22 @@ package hpack
 
 import "errors"
 
-// ErrListTooLong is returned for a block whose fields are more than the list may
-// hold. The block was coded rightly and the Decoder can go on: only the stream
-// that it came on is to be refused. All other errors of a Decoder end the
-// connection (COMPRESSION_ERROR, RFC 9113 §4.3): the Decoder must not be used
-// after them.
+// ErrListTooLong is returned for a block whose fields exceed the limit of the list. The encoding is valid and the
+// Decoder can continue: only the stream of the block must be refused. All other errors of a Decoder end the connection
+// (COMPRESSION_ERROR, RFC 9113 §4.3), and the Decoder must not be used after them.
 var ErrListTooLong = errors.New("hpack: header list too long")
 
 // Errors of header blocks.
 var (
 	ErrTruncated = errors.New("hpack: header block ends inside a field")
-	ErrInteger   = errors.New("hpack: integer too large or too long")                             // RFC 7541 §5.1
-	ErrHuffman   = errors.New("hpack: invalid Huffman code")                                      // RFC 7541 §5.2
-	ErrIndex     = errors.New("hpack: index of no table entry")                                   // RFC 7541 §2.3.3
-	ErrTableSize = errors.New("hpack: dynamic table size update forbidden, too large or missing") // RFC 7541 §4.2, §6.3
+	ErrInteger   = errors.New("hpack: integer too large or too long") // RFC 7541 §5.1
+	ErrHuffman   = errors.New("hpack: invalid Huffman code")          // RFC 7541 §5.2
+	ErrIndex     = errors.New("hpack: index of no table entry")       // RFC 7541 §2.3.3
+	// ErrTableSize has its rules in RFC 7541 §4.2 and §6.3.
+	ErrTableSize = errors.New("hpack: dynamic table size update forbidden, too large or missing")
 )
 
-// How the first octet of a representation tells its kind (RFC 7541 §6).
+// First octet of each kind of representation (RFC 7541 §6).
 const (
 	kindIndexed     = 0x80 // 1xxxxxxx
 	kindIncremental = 0x40 // 01xxxxxx
@@ -38,30 +37,27 @@ const (
 type Decoder struct {
 	in    *Interner
 	table table
-	limit uint32 // the largest table that the peer may ask for
-	owed  bool   // the peer has to begin its next block with a size update
+	limit uint32 // maximum size of the table that the peer may request
+	owed  bool   // the peer must start its next block with a size update
 }
 
-// NewDecoder makes a Decoder for a peer that was told, or assumes, that its
-// dynamic table may have maxTable bytes (SETTINGS_HEADER_TABLE_SIZE; 4096 unless
-// we said otherwise).
+// NewDecoder returns a Decoder for a peer whose dynamic table may have maxTable bytes (SETTINGS_HEADER_TABLE_SIZE;
+// default 4096).
 func NewDecoder(in *Interner, maxTable uint32) *Decoder {
 	return &Decoder{in: in, limit: maxTable, table: table{max: int(maxTable)}}
 }
 
-// SetMaxTable changes SETTINGS_HEADER_TABLE_SIZE. Call it when the setting is sent
-// if n is larger than before, because the peer may use it at once; if it is
-// smaller, when the peer has acknowledged it, because blocks on their way still
-// follow the old one. The peer's next block then has to begin with an update.
+// SetMaxTable changes SETTINGS_HEADER_TABLE_SIZE. If n is larger than before, it must be called when the setting is
+// sent, because the peer may use it at once; if it is smaller, when the peer has acknowledged it, because blocks in
+// flight still follow the old one. The peer's next block must then start with an update.
 func (d *Decoder) SetMaxTable(n uint32) {
 	d.limit = n
 	d.owed = d.table.max > int(n)
 }
 
-// Decode appends the fields of one whole header block to dst. maxList is the
-// largest size of the block's fields together, each counting 32 beyond its name
-// and value (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113 §6.5.2); with ErrListTooLong
-// dst has the fields before the one that passed it. dst keeps nothing of block.
+// Decode appends the fields of one complete header block to dst. maxList is the maximum size of the block's fields
+// together, each counting 32 beyond its name and value (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113 §6.5.2); with
+// ErrListTooLong, dst has the fields before the one that exceeded it. dst does not refer to block.
 func (d *Decoder) Decode(block []byte, dst *List, maxList int) error {
 	block, err := d.sizeUpdates(block)
 	if err != nil {
@@ -92,8 +88,7 @@ func (d *Decoder) Decode(block []byte, dst *List, maxList int) error {
 	return nil
 }
 
-// sizeUpdates carries out the updates that block begins with, the only place where
-// they are allowed, and returns the rest.
+// sizeUpdates applies the updates at the start of block, the only place where they are allowed, and returns the rest.
 func (d *Decoder) sizeUpdates(block []byte) ([]byte, error) {
 	for len(block) > 0 && block[0]&^maskSizeUpdate == kindSizeUpdate {
 		n, rest, err := readInt(block, maskSizeUpdate)
@@ -113,13 +108,13 @@ func (d *Decoder) sizeUpdates(block []byte) ([]byte, error) {
 	return block, nil
 }
 
-// indexed adds the field that index refers to (RFC 7541 §6.1).
+// indexed appends the field that index refers to (RFC 7541 §6.1).
 func (d *Decoder) indexed(index uint32, dst *List, left int) (int, error) {
 	var in *interned
 	if index-1 < staticLen {
 		in = &d.in.static[index]
 	} else {
-		index -= staticLen + 1 // index 0 becomes one that no table has
+		index -= staticLen + 1 // index 0 becomes one that is not in the table
 		if index >= d.table.n {
 			return left, ErrIndex
 		}
@@ -136,7 +131,7 @@ func (d *Decoder) indexed(index uint32, dst *List, left int) (int, error) {
 	return left, nil
 }
 
-// promote interns e: being referred to for the first time, it is popular.
+// promote interns e on its first reference, which shows that it is popular.
 func (d *Decoder) promote(e *entry) bool {
 	in := d.in.intern(view(d.table.name(e)), view(d.table.value(e)))
 	if in == nil {
@@ -146,7 +141,7 @@ func (d *Decoder) promote(e *entry) bool {
 	return true
 }
 
-// copied adds e, which is too long for the Interner.
+// copied appends e, which is too long for the Interner.
 func (d *Decoder) copied(e *entry, dst *List, left int) int {
 	left -= e.size()
 	if left < 0 {
@@ -160,14 +155,14 @@ func (d *Decoder) copied(e *entry, dst *List, left int) int {
 	return left
 }
 
-// literal adds the literal field that p begins with (RFC 7541 §6.2).
+// literal appends the literal field at the start of p (RFC 7541 §6.2).
 func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 	mask := byte(maskLiteral)
 	switch {
 	case p[0]&kindIncremental != 0:
 		mask = maskIncremental
 	case p[0]&kindSizeUpdate != 0:
-		return nil, left, ErrTableSize // not at the beginning
+		return nil, left, ErrTableSize // not at the start
 	}
 	f := Field{Sensitive: p[0]&^maskLiteral == kindNever}
 	index, p, err := readInt(p, mask)
@@ -186,7 +181,7 @@ func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 	if err != nil {
 		return nil, left, err
 	}
-	// The strings are in dst by now: adding may evict the entry that gave the name.
+	// The strings are in dst by now: adding may evict the entry with the name.
 	if mask == maskIncremental {
 		d.table.add(f.Name, f.Value, f.nameIndex)
 	}
@@ -194,16 +189,16 @@ func (d *Decoder) literal(p []byte, dst *List, left int) ([]byte, int, error) {
 		dst.arena = dst.arena[:before]
 		return p, left, nil
 	}
-	// Asking the Interner for the literal would cost more than it saves: what is
-	// popular comes as an index in all calls but one until it is evicted.
+	// Looking the literal up in the Interner would cost more than it saves: a popular field is sent as an index in all
+	// calls but one until it is evicted.
 	f.Tag = d.in.classify(f.Name, f.Value)
 	dst.Fields = append(dst.Fields, f)
 	return p, left, nil
 }
 
-// nameOf gives f the name that index refers to.
+// nameOf sets the name of f to the one that index refers to.
 func (d *Decoder) nameOf(index uint32, dst *List, f *Field) error {
-	if index <= staticLen { // the caller has ruled out 0
+	if index <= staticLen { // the caller has excluded 0
 		f.Name = staticTable[index].name
 		f.nameIndex = d.in.static[index].field.nameIndex
 		return nil

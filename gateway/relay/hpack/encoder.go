@@ -1,38 +1,36 @@
 package hpack
 
-// restartAfter is how many popular fields have to be sent as literals, because
-// the table was full without them, before the table is begun anew. At worst
-// the fields of one table are sent again for as many literals.
+// restartAfter is the number of popular fields that are sent as literals because the table was full, before the table
+// is restarted. At worst the fields of one table are sent again for as many literals.
 const restartAfter = 256
 
-// Encoder encodes the header blocks of one connection. Popular fields enter its
-// dynamic table as long as there is room, and none is evicted: when too many find
-// no room, the whole table is emptied and fills with what is popular then.
+// Encoder encodes the header blocks of one connection. Popular fields enter its dynamic table as long as there is
+// room, and none is evicted: when too many find no room, the whole table is emptied and filled with the currently
+// popular fields.
 type Encoder struct {
-	table  *sent // nil until the first field enters
-	n      int   // fields in table
-	used   int   // their sizes (RFC 7541 §4.1)
-	misses int   // popular fields that found no room since the table was begun
+	table  *sent // nil until the first field is added
+	n      int   // number of fields in table
+	used   int   // sum of their sizes (RFC 7541 §4.1)
+	misses int   // popular fields without room since the table was started
 
-	max    int // size of the table that the peer knows of
-	next   int // size to use from the next block on
-	lowest int // the smallest that max and next have been since the last block
+	max    int // size of the table that the peer has been sent
+	next   int // size for the next block
+	lowest int // minimum of max and next since the last block
 }
 
-// NewEncoder makes an Encoder for a peer that has not yet sent its settings.
+// NewEncoder returns an Encoder for a peer that has not yet sent its settings.
 func NewEncoder() *Encoder {
 	return &Encoder{max: maxSent, next: maxSent, lowest: maxSent}
 }
 
-// SetMaxTable takes the peer's SETTINGS_HEADER_TABLE_SIZE. It holds from the next
-// Begin on.
+// SetMaxTable sets the peer's SETTINGS_HEADER_TABLE_SIZE, starting with the next Begin.
 func (e *Encoder) SetMaxTable(n uint32) {
 	e.next = int(min(n, maxSent))
 	e.lowest = min(e.lowest, e.next)
 }
 
-// Begin must be called before the first field of each block. It appends what the
-// peer has to know about the table. Every block begun must be sent, in order.
+// Begin must be called before the first field of each block. It appends the changes of the table for the peer. Every
+// block that was begun must be sent, in order.
 func (e *Encoder) Begin(dst []byte) []byte {
 	if e.lowest != e.max || e.next != e.max || e.misses >= restartAfter {
 		dst = e.resize(dst)
@@ -40,11 +38,9 @@ func (e *Encoder) Begin(dst []byte) []byte {
 	return dst
 }
 
-// resize appends one or two size updates (RFC 7541 §4.2): the lowest size since
-// the last block, if it was below both the old one and the new, and the new one.
-// With fields in the table the first of two is 0: lower than needed, but some
-// decoders (x/net, so grpc-go) refuse a second update unless the first has
-// emptied the table.
+// resize appends one or two size updates (RFC 7541 §4.2): the lowest size since the last block, if it was below both
+// the old one and the new, and the new one. If the table has fields, the first of two is 0: lower than needed, but
+// some decoders (x/net, and therefore grpc-go) reject a second update unless the first has emptied the table.
 func (e *Encoder) resize(dst []byte) []byte {
 	twice := e.lowest < e.max && e.lowest < e.next
 	if e.used > 0 && (twice || e.used > e.lowest || e.misses >= restartAfter) {
@@ -87,9 +83,8 @@ func (e *Encoder) Encode(dst []byte, f *Field) []byte {
 	return e.insert(dst, in)
 }
 
-// EncodeString appends a field that the caller has made and that is no secret. It
-// finds fields of the static table; to have others indexed, prepare them with
-// Interner.Intern and use Encode.
+// EncodeString appends a field of the caller that is not secret. It finds fields of the static table; to have others
+// indexed, prepare them with Interner.Intern and use Encode.
 func (e *Encoder) EncodeString(dst []byte, name, value string) []byte {
 	first := staticName(name)
 	if i := staticField(first, name, value); i != 0 {
@@ -98,7 +93,7 @@ func (e *Encoder) EncodeString(dst []byte, name, value string) []byte {
 	return appendField(dst, kindWithout, maskLiteral, first, name, value)
 }
 
-// insert appends in as a literal and, if there is room, enters it into the table.
+// insert appends in as a literal and, if there is room, adds it to the table.
 func (e *Encoder) insert(dst []byte, in *interned) []byte {
 	if in.size > e.max-e.used {
 		if in.size <= e.max {
@@ -115,7 +110,7 @@ func (e *Encoder) insert(dst []byte, in *interned) []byte {
 	return appendField(dst, kindIncremental, maskIncremental, in.field.nameIndex, in.field.Name, in.field.Value)
 }
 
-// appendLiteral appends a field that stays out of the table.
+// appendLiteral appends a field that is not added to the table.
 func appendLiteral(dst []byte, f *Field) []byte {
 	kind := byte(kindWithout)
 	if f.Sensitive {
@@ -123,7 +118,7 @@ func appendLiteral(dst []byte, f *Field) []byte {
 	}
 	nameIndex := f.nameIndex
 	if nameIndex != 0 && staticTable[nameIndex].name != f.Name {
-		nameIndex = 0 // the caller has changed it
+		nameIndex = 0 // the caller has changed the name
 	}
 	return appendField(dst, kind, maskLiteral, nameIndex, f.Name, f.Value)
 }

@@ -5,24 +5,23 @@ import (
 	"unsafe"
 )
 
-// fieldOverhead is what each field counts beyond its name and value (RFC 7541
-// §4.1; RFC 9113 §6.5.2 uses the same for SETTINGS_MAX_HEADER_LIST_SIZE).
+// fieldOverhead is the size of a field beyond its name and value (RFC 7541 §4.1; RFC 9113 §6.5.2 uses the same for
+// SETTINGS_MAX_HEADER_LIST_SIZE).
 const fieldOverhead = 32
 
 func fieldSize(name, value string) int { return len(name) + len(value) + fieldOverhead }
 
-// Field is a header field. Name and Value may be changed in place: the Encoder
-// compares them with what it knows of the field.
+// Field is a header field. Name and Value may be changed in place: the Encoder compares them with the interned field.
 type Field struct {
 	Name, Value string
-	Tag         uint32 // what the Interner's classify said
-	Sensitive   bool   // came, and is to be sent, as a literal that nobody may index (RFC 7541 §7.1.3)
-	nameIndex   uint8  // static entry of the same name, or 0: not known or none
+	Tag         uint32 // result of the Interner's classify
+	Sensitive   bool   // received, and to be sent, as a literal that must not be indexed (RFC 7541 §7.1.3)
+	nameIndex   uint8  // static entry of the same name; 0 means unknown or none
 	in          *interned
 }
 
-// changed says that f's strings are not those of in, which it was made from. It
-// looks at the addresses: an equal string elsewhere just costs a literal.
+// changed reports whether f's strings differ from those of in, from which it was made. It compares the addresses: an
+// equal string elsewhere only costs a literal.
 func (f *Field) changed(in *interned) bool {
 	return unsafe.StringData(f.Value) != unsafe.StringData(in.field.Value) || len(f.Value) != len(in.field.Value) ||
 		unsafe.StringData(f.Name) != unsafe.StringData(in.field.Name) || len(f.Name) != len(in.field.Name)
@@ -34,14 +33,13 @@ const (
 	keepArena  = 4096 // bytes
 )
 
-// List is the fields of one or more header blocks, in order. The zero value is
-// empty. Everything in it stays valid until Reset, whatever becomes of the
-// Decoder. It must not be copied once it is in use: the copies would share memory.
+// List holds the fields of one or more header blocks, in order. The zero value is empty. Its contents stay valid until
+// Reset, independently of the Decoder. It must not be copied once it is in use, because the copies would share memory.
 type List struct {
 	Fields []Field
 
-	// arena holds the strings of fields that are not interned. When append moves
-	// it, the old array lives on through the strings that point into it.
+	// arena holds the strings of fields that are not interned. If append moves it, the old array is kept alive by the
+	// strings that refer to it.
 	arena []byte
 }
 
@@ -56,14 +54,12 @@ func (l *List) Append(name, value string, tag uint32) {
 	l.Fields = append(l.Fields, Field{Name: name, Value: l.keep(value), Tag: tag, nameIndex: first})
 }
 
-// Size is what the list's own memory comes to, in bytes and roughly: fields that
-// are interned count little.
+// Size returns the approximate size of the list's own memory in bytes. Interned fields count little.
 func (l *List) Size() int { return len(l.arena) + fieldOverhead*len(l.Fields) }
 
-// Reset empties the list. Fields taken from it must not be used any more, unless
-// they came from Interner.Intern.
+// Reset empties the list. Fields taken from it must not be used afterwards, unless they came from Interner.Intern.
 func (l *List) Reset() {
-	// Cleared, because a Field left behind would keep its strings alive.
+	// A remaining Field would keep its strings alive.
 	clear(l.Fields)
 	l.Fields = l.Fields[:0]
 	if cap(l.Fields) > keepFields {
@@ -82,20 +78,19 @@ func (l *List) keep(s string) string {
 	return l.since(start)
 }
 
-// since returns the arena's bytes from start on, as a string.
+// since returns the arena's bytes from start as a string.
 func (l *List) since(start int) string {
 	return view(l.arena[start:])
 }
 
-// room makes sure that n bytes can be added to the arena in place.
+// room ensures that n bytes can be added to the arena in place.
 func (l *List) room(n int) {
 	if cap(l.arena)-len(l.arena) < n {
 		l.arena = slices.Grow(l.arena, n)
 	}
 }
 
-// view returns b as a string without copying. b must not be written to as long as
-// the string is in use.
+// view returns b as a string without copying. b must not be modified while the string is in use.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }

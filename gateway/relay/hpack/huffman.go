@@ -2,10 +2,9 @@ package hpack
 
 import "encoding/binary"
 
-// huffmanLengths is the length in bits of each symbol's code (RFC 7541 Appendix
-// B); the last is EOS. The code is canonical, so lengths are all there is to it:
-// codes of one length are consecutive in the order of their symbols, and follow
-// the codes that are shorter.
+// huffmanLengths holds the length in bits of each symbol's code (RFC 7541 Appendix B); the last is EOS. The code is
+// canonical, so it is determined by the lengths: codes of one length are consecutive in the order of their symbols,
+// and follow the shorter codes.
 var huffmanLengths = [257]uint8{
 	13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
 	28, 28, 28,
@@ -27,17 +26,15 @@ const (
 	huffmanEOS     = 256
 	huffmanMaxBits = 30
 	huffmanMinBits = 5
-	huffmanWindow  = 12 // bits that are looked up at once: two of the usual symbols
+	huffmanWindow  = 12 // bits per lookup: two of the usual symbols
 )
 
-// huffmanTables is made once from huffmanLengths and never changed: 16 KiB of
-// which real headers touch a small part.
+// huffmanTables is built once from huffmanLengths and never changed: 16 KiB, of which real headers use a small part.
 var huffmanTables = makeHuffmanTables()
 
-// huffmanStep is what the next huffmanWindow bits begin with: one or two whole
-// symbols, or 0 if the first symbol's code is longer. From the low bits:
-// length of all symbols (8 bits), how many (2), length of the first (6), the
-// first symbol (8), the second (8).
+// huffmanStep describes the start of the next huffmanWindow bits: one or two whole symbols, or 0 if the first symbol's
+// code is longer. From the low bits: length of all symbols (8 bits), number of symbols (2), length of the first (6),
+// the first symbol (8), the second (8).
 type huffmanStep uint32
 
 func (s huffmanStep) bits() uint      { return uint(s & 63) }
@@ -48,7 +45,7 @@ func (s huffmanStep) firstBits() uint { return uint(s >> 10 & 63) }
 type huffmanLength struct {
 	first uint32 // the smallest code
 	count uint32
-	at    uint32 // where its symbols begin in huffmanCoding.symbols
+	at    uint32 // start of its symbols in huffmanCoding.symbols
 }
 
 type huffmanCoding struct {
@@ -91,7 +88,7 @@ func makeHuffmanTables() *huffmanCoding {
 	return h
 }
 
-// fill sets the steps of all windows that begin with the given code.
+// fill sets the steps of all windows that start with a code.
 func (h *huffmanCoding) fill(s huffmanStep, code uint32, bits uint) {
 	from := code << (huffmanWindow - bits)
 	for i := range uint32(1) << (huffmanWindow - bits) {
@@ -99,7 +96,7 @@ func (h *huffmanCoding) fill(s huffmanStep, code uint32, bits uint) {
 	}
 }
 
-// long decodes the first symbol of acc when its code is longer than the window.
+// long decodes the first symbol of acc if its code is longer than the window.
 func (h *huffmanCoding) long(acc uint64) (sym uint16, bits uint) {
 	for bits = huffmanWindow + 1; bits < huffmanMaxBits; bits++ {
 		l := &h.lengths[bits]
@@ -111,16 +108,15 @@ func (h *huffmanCoding) long(acc uint64) (sym uint16, bits uint) {
 	return h.symbols[l.at+uint32(acc>>(64-huffmanMaxBits))-l.first], huffmanMaxBits
 }
 
-// huffmanRoom is how long huffmanDecode's dst has to be for n bytes.
+// huffmanRoom returns the required length of huffmanDecode's dst for n bytes.
 func huffmanRoom(n int) int { return n*8/huffmanMinBits + 2 }
 
-// huffmanDecode decodes src into dst and returns the number of bytes; ok is false
-// if src has the EOS symbol, more than seven bits of padding, or padding that is
-// not the beginning of EOS (RFC 7541 §5.2).
+// huffmanDecode decodes src into dst and returns the number of bytes. ok is false if src has the EOS symbol, more than
+// seven bits of padding, or padding that is not the start of EOS (RFC 7541 §5.2).
 func huffmanDecode(dst, src []byte) (n int, ok bool) {
 	h := huffmanTables
-	// The next bits are the upper ones of acc; have of them count. Below them may
-	// stand some of the bits that come next, so that or-ing those in changes nothing.
+	// The next bits are the upper ones of acc; have of them are valid. Below them may be some of the following bits,
+	// so that or-ing those in changes nothing.
 	var acc uint64
 	var have uint
 	for len(src) >= 8 {
@@ -154,7 +150,7 @@ func huffmanDecode(dst, src []byte) (n int, ok bool) {
 	return h.finish(dst, n, src, acc, have)
 }
 
-// finish decodes what is left of a string in less than eight bytes and acc.
+// finish decodes the rest of a string: fewer than eight bytes, and acc.
 func (h *huffmanCoding) finish(dst []byte, n int, src []byte, acc uint64, have uint) (int, bool) {
 	for {
 		for have <= 56 && len(src) > 0 {
@@ -164,7 +160,7 @@ func (h *huffmanCoding) finish(dst []byte, n int, src []byte, acc uint64, have u
 		}
 		padded := acc | (1<<(64-have) - 1)
 		if padded == 1<<64-1 {
-			return n, have <= 7 // nothing but padding is left, or else EOS
+			return n, have <= 7 // only padding is left, or else EOS
 		}
 		s := h.steps[padded>>(64-huffmanWindow)]
 		if s != 0 && s.bits() <= have {

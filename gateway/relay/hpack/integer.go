@@ -2,13 +2,12 @@ package hpack
 
 import "math"
 
-// maxContinuation is how many octets may follow an integer's prefix: enough for
-// 32 bits. More is refused even where it would only add zeros (RFC 7541 §5.1
-// leaves the limit to us).
+// maxContinuation is the maximum number of octets after an integer's prefix: enough for 32 bits. More are rejected
+// even if they only add zeros (RFC 7541 §5.1 lets implementations set the limit).
 const maxContinuation = 5
 
-// readInt reads an integer whose prefix has the low bits of p[0] set in mask, and
-// returns what follows it. p is not empty.
+// readInt reads an integer whose prefix has the low bits of p[0] set in mask, and returns the remaining bytes. p must
+// not be empty.
 func readInt(p []byte, mask byte) (n uint32, rest []byte, err error) {
 	n = uint32(p[0] & mask)
 	if byte(n) != mask {
@@ -34,8 +33,7 @@ func readContinuation(p []byte, prefix uint32) (uint32, []byte, error) {
 	return 0, nil, ErrInteger
 }
 
-// appendInt appends n with the prefix given by mask; the first octet also carries
-// the bits of kind.
+// appendInt appends n with the prefix given by mask. The first octet also has the bits of kind.
 func appendInt(dst []byte, kind, mask byte, n uint32) []byte {
 	if n < uint32(mask) {
 		return append(dst, kind|byte(n))

@@ -2,26 +2,24 @@ package hpack
 
 import "strings"
 
-// Bounds of an Interner.
+// Limits of an Interner.
 const (
 	maxInterned      = 4096    // fields
 	maxInternedBytes = 1 << 20 // names and values
-	maxInternedField = 4096    // name and value of one field; longer ones are copied each time
+	maxInternedField = 4096    // name and value of one field; longer fields are copied each time
 )
 
-// interned is a field that has proved popular, or stands in the static table. It
-// is immutable.
+// interned is a popular field, or a field of the static table. It is immutable.
 type interned struct {
-	field  Field  // as a List gets it; its in points back here
+	field  Field  // the field for Lists; its in refers back to this interned
 	size   int    // RFC 7541 §4.1
-	id     uint32 // spreads the Encoder's slots; not unique for ever
-	static uint8  // index of the static entry equal to it, or 0
+	id     uint32 // selects the Encoder's slot; not unique forever
+	static uint8  // index of the equal static entry; 0 means none
 }
 
-// Interner remembers popular fields, so that all connections of a shard share one
-// copy of each. It holds at most 4096 fields and 1 MiB of names and values; when it
-// is full it forgets them all and starts again, so a peer that fills it with
-// rubbish costs the others a lookup and a copy of each field.
+// Interner holds popular fields, so that all connections of a shard share one copy of each. It holds at most 4096
+// fields and 1 MiB of names and values; when it is full, it drops all of them and starts again, so a peer that fills
+// it with garbage costs the others a lookup and a copy of each field.
 type Interner struct {
 	classify func(name, value string) uint32
 	static   [staticLen + 1]interned
@@ -30,10 +28,9 @@ type Interner struct {
 	nextID   uint32
 }
 
-// NewInterner makes an Interner. classify gives a field its Tag: once for a
-// popular field, at each decoding for others. It must not keep its arguments,
-// which may point into memory that is used again, and must depend on nothing
-// but them. nil means that all Tags are 0.
+// NewInterner returns an Interner. classify returns a field's Tag: it is called once for a popular field, and at each
+// decoding for others. It must not retain its arguments, which may refer to reused memory, and must depend on nothing
+// else. If it is nil, all Tags are 0.
 func NewInterner(classify func(name, value string) uint32) *Interner {
 	if classify == nil {
 		classify = func(string, string) uint32 { return 0 }
@@ -46,9 +43,8 @@ func NewInterner(classify func(name, value string) uint32) *Interner {
 	return in
 }
 
-// Intern returns name: value as a field that Encoders keep in their tables. It is
-// meant for fields that are the same in many blocks, and for preparing them
-// beforehand; the Field stays usable for ever. It does not keep its arguments.
+// Intern returns a field that Encoders keep in their tables. It is meant for fields that are the same in many blocks,
+// which can be prepared in advance; the Field stays valid forever. Intern does not retain its arguments.
 func (in *Interner) Intern(name, value string) Field {
 	if f := in.intern(name, value); f != nil {
 		return f.field
@@ -57,11 +53,11 @@ func (in *Interner) Intern(name, value string) Field {
 	return Field{Name: name, Value: value, Tag: in.classify(name, value), nameIndex: staticName(name)}
 }
 
-// intern returns nil for a field that is too long. It does not keep its arguments.
+// intern returns nil for a field that is too long. It does not retain its arguments.
 func (in *Interner) intern(name, value string) *interned {
 	n := len(name) + len(value)
 	if n > maxInternedField {
-		return nil // before hashing it: a block can refer to it thousands of times
+		return nil // before hashing: a block can refer to it thousands of times
 	}
 	if f := in.fields[pair{name, value}]; f != nil {
 		return f
@@ -69,7 +65,7 @@ func (in *Interner) intern(name, value string) *interned {
 	if len(in.fields) >= maxInterned || in.bytes+n > maxInternedBytes {
 		in.forget()
 	}
-	// Not name + value: that is the other one itself, uncopied, if one is empty.
+	// Not name + value, which would be the other string itself, not a copy, if one is empty.
 	both := view(append(append(make([]byte, 0, n), name...), value...))
 	f := &interned{}
 	in.fill(f, both[:len(name)], both[len(name):])
@@ -87,8 +83,7 @@ func (in *Interner) fill(f *interned, name, value string) {
 	in.nextID++
 }
 
-// forget empties the map but for the static table. It keeps the map's memory,
-// which has reached the size that it is needed at.
+// forget drops all fields but the static table. It keeps the map's memory, which has reached the required size.
 func (in *Interner) forget() {
 	clear(in.fields)
 	in.bytes = 0

@@ -1,6 +1,6 @@
 package hpack
 
-// pair is a field without anything known about it.
+// pair is a field without metadata.
 type pair struct{ name, value string }
 
 // staticLen is the number of entries in the static table; index 0 is not used.
@@ -71,9 +71,8 @@ var staticTable = [staticLen + 1]pair{
 	61: {"www-authenticate", ""},
 }
 
-// staticNames finds the first static entry of a name: an open-addressed table of
-// indices, derived from staticTable once because its layout is not worth writing
-// by hand. It is never changed afterwards.
+// staticNames maps a name to its first static entry: an open-addressed table of indices, derived from staticTable. It
+// is never changed.
 var staticNames = indexStaticNames()
 
 func indexStaticNames() (t [256]uint8) {
@@ -90,12 +89,12 @@ func indexStaticNames() (t [256]uint8) {
 	return t
 }
 
-// hashName needs a name of at least one byte.
+// hashName returns the hash of a name, which must not be empty.
 func hashName(name string) uint8 {
 	return uint8(len(name))*31 + name[0]*7 + name[len(name)/2]*3 + name[len(name)-1]
 }
 
-// staticName returns the index of the first static entry called name, or 0.
+// staticName returns the index of the first static entry with a name, or 0.
 func staticName(name string) uint8 {
 	if name == "" {
 		return 0
@@ -108,8 +107,7 @@ func staticName(name string) uint8 {
 	}
 }
 
-// staticField returns the index of the static entry name: value, or 0. first is
-// staticName(name).
+// staticField returns the index of the static entry with this name and value, or 0. first is staticName(name).
 func staticField(first uint8, name, value string) uint8 {
 	if first == 0 {
 		return 0

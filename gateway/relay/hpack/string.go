@@ -1,7 +1,6 @@
 package hpack
 
-// readString reads a string literal (RFC 7541 §5.2) into dst and returns what
-// follows it.
+// readString reads a string literal (RFC 7541 §5.2) into dst and returns the remaining bytes.
 func readString(p []byte, dst *List) (s string, rest []byte, err error) {
 	if len(p) == 0 {
 		return "", nil, ErrTruncated
@@ -28,9 +27,9 @@ func readString(p []byte, dst *List) (s string, rest []byte, err error) {
 	return dst.since(start), p[n:], nil
 }
 
-// appendString appends s as a string literal. It does not use the Huffman code:
-// that takes about twenty times as long as copying (BenchmarkHuffman), here and
-// again at the peer, to save a quarter of the bytes of fields outside the table.
+// appendString appends s as a string literal. It does not use the Huffman code, which takes about twenty times as long
+// as copying (BenchmarkHuffman), here and again at the peer, to save a quarter of the bytes of fields outside the
+// table.
 func appendString(dst []byte, s string) []byte {
 	if len(s) < maskString {
 		return append(append(dst, byte(len(s))), s...)

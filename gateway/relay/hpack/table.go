@@ -1,13 +1,12 @@
 package hpack
 
-// Smallest sizes that a table is made with.
+// Minimum sizes of a table.
 const (
 	minEntries = 16  // entries; a power of two
 	minBytes   = 512 // bytes
 )
 
-// entry is a field in a decoder's dynamic table: bytes of table.buf until it is
-// interned, then in.
+// entry is a field in a decoder's dynamic table. Its bytes are in table.buf until it is interned; then in is set.
 type entry struct {
 	in        *interned
 	off       uint32 // of the name in table.buf; the value follows
@@ -19,10 +18,9 @@ type entry struct {
 func (e *entry) bytes() int { return int(e.nameLen) + int(e.valueLen) }
 func (e *entry) size() int  { return e.bytes() + fieldOverhead }
 
-// table is a decoder's dynamic table (RFC 7541 §2.3.2): a ring of entries, and
-// one buffer to which the bytes of new entries are appended. Entries leave in
-// the order they came, so what is dead lies mostly at the front of the buffer;
-// when the buffer is full, the living move there.
+// table is a decoder's dynamic table (RFC 7541 §2.3.2): a ring of entries, and one buffer to which the bytes of new
+// entries are appended. Entries are removed in order, so unused bytes are mostly at the front of the buffer; when the
+// buffer is full, the used bytes are moved there.
 type table struct {
 	max  int // RFC 7541 §4.2
 	used int // sum of the entries' sizes
@@ -32,7 +30,7 @@ type table struct {
 	n    uint32  // entries
 
 	buf  []byte
-	live int // bytes of buf that belong to entries which are not interned
+	live int // bytes of buf that belong to entries that are not interned
 }
 
 // at returns the i-th newest entry, i < n.
@@ -44,19 +42,19 @@ func (t *table) name(e *entry) []byte { return t.buf[e.off:][:e.nameLen] }
 
 func (t *table) value(e *entry) []byte { return t.buf[e.off+e.nameLen:][:e.valueLen] }
 
-// setInterned gives up e's bytes.
+// setInterned sets e.in and frees e's bytes.
 func (t *table) setInterned(e *entry, in *interned) {
 	e.in = in
 	t.live -= e.bytes()
 }
 
-// setMax changes the size that the table may have.
+// setMax changes the maximum size of the table.
 func (t *table) setMax(n int) {
 	t.max = n
 	t.evict(n)
 }
 
-// evict removes the oldest entries until the table is at most size big.
+// evict removes the oldest entries until the table has at most size bytes.
 func (t *table) evict(size int) {
 	for t.used > size && t.n > 0 {
 		e := &t.ring[t.head&uint32(len(t.ring)-1)]
@@ -64,7 +62,7 @@ func (t *table) evict(size int) {
 		if e.in == nil {
 			t.live -= e.bytes()
 		}
-		e.in = nil // must not be kept alive from here
+		e.in = nil // must not keep it alive
 		t.head++
 		t.n--
 	}
@@ -75,7 +73,7 @@ func (t *table) add(name, value string, nameIndex uint8) {
 	size := fieldSize(name, value)
 	t.evict(t.max - size)
 	if size > t.max {
-		return // not an error: the table is just empty now
+		return // not an error: the table is now empty
 	}
 	if int(t.n) == len(t.ring) {
 		t.growRing()
@@ -100,9 +98,8 @@ func (t *table) growRing() {
 	t.ring, t.head = ring, 0
 }
 
-// makeRoom lets n more bytes be appended to buf. At least half of buf is free
-// afterwards, so the cost of moving bytes is shared by as many bytes added; and
-// as live+n <= max, buf never grows beyond twice the table's limit.
+// makeRoom makes room for n more bytes in buf. At least half of buf is free afterwards, so the cost of moving bytes is
+// amortized; and as live+n <= max, buf never exceeds twice the table's limit.
 func (t *table) makeRoom(n int) {
 	to := t.buf[:0]
 	if need := 2 * (t.live + n); need > cap(t.buf) {
