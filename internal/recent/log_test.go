@@ -288,7 +288,8 @@ func TestACallHasEveryText(t *testing.T) {
 			Method: call.DownloadOutputArtifact, Dialect: call.Legacy},
 		Client: long, Listener: long, Backend: long, Attempts: 2, Code: 9, Outcome: telemetry.CutOff, Reason: long,
 		Failure: long, Shadowed: long, ShedBy: long, RequestID: long, BytesIn: 1, BytesOut: 2,
-		Trace: telemetry.TraceID{1}, Started: time.Unix(1_900_000_000, 0), Ended: time.Second, Traced: true, Replayed: true,
+		Trace: telemetry.TraceID{1}, Traced: true, Replayed: true,
+		Started: time.Unix(1_900_000_000, 0), Ended: time.Second,
 		Decision: telemetry.Decision{Made: true, Level: call.ByUserAgent, Verdict: call.Allow, Differs: true,
 			Candidate: call.Allow, Approval: long},
 	})
