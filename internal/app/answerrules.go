@@ -5,7 +5,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// answerRulesOf returns the rules on who may answer approvals.
+// answerRulesOf returns the rules that select the approvers of calls.
 func answerRulesOf(c *config.Config) []approvals.AnswerRule {
 	reasons := map[string]approvals.Reason{"deny": approvals.ReasonDeny, "always": approvals.ReasonAlways}
 	rules := make([]approvals.AnswerRule, len(c.Approvals.Rules))

@@ -38,7 +38,7 @@ type App struct {
 	tools     toolset
 	auth      authentication
 	operators operators // of the admin API
-	persons   persons   // who sign in with a browser
+	persons   persons   // people that sign in with a browser
 	rules     decisions
 	approvals approvalService
 	parts     parts
@@ -71,7 +71,7 @@ func New(s *settings.Settings, o Options) (*App, error) {
 	return p, p.build(features())
 }
 
-// build builds features. After an error it closes those that are built, and the one that failed.
+// build builds features. After an error it closes the features that are built, and the one that failed.
 func (p *App) build(all []feature) error {
 	for _, f := range all {
 		p.features = append(p.features, f)

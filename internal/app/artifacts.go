@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// artifactsFeature signs URLs of files, and knows its signatures.
+// artifactsFeature signs URLs of files, and verifies the signatures.
 func artifactsFeature() feature {
 	var signer *signing.Server
 	return feature{

@@ -20,7 +20,7 @@ type toolset struct {
 	changed mcptools.ViewChanges
 }
 
-// catalogFeature has the tools of capabilities, and discovers those that backends list.
+// catalogFeature holds the tools of capabilities, and discovers the tools that backends list.
 func catalogFeature() feature {
 	return feature{
 		build: buildCatalog,

@@ -25,7 +25,7 @@ func (l *loads) failed(err error) *loads {
 	return &loads{at: l.at, failures: l.failures + 1, failure: err, restart: l.restart}
 }
 
-// detail is what /readyz says.
+// detail is the body of /readyz.
 func (l *loads) detail() gateway.ConfigState {
 	s := gateway.ConfigState{LoadedAt: l.at.UTC().Truncate(time.Second), NeedsRestart: l.restart}
 	if l.failure != nil {

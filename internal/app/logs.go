@@ -11,7 +11,7 @@ import (
 // callLineDelay is how long the line of a call waits for others. A person notices no delay.
 const callLineDelay = 20 * time.Millisecond
 
-// logsFeature has the log, and the log of calls: in the log itself, or for a person who watches.
+// logsFeature has the log, and the log of calls: as records of the log, or shortened for a terminal.
 func logsFeature() feature {
 	level := new(slog.LevelVar) // of both
 	return feature{

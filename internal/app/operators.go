@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// operators authenticates those who use the admin API.
+// operators authenticates users of the admin API.
 type operators struct {
 	keys      *guard.Keys
 	certified *guard.Certificates
@@ -23,7 +23,7 @@ type operators struct {
 	forget    func()                     // removes the file with the token; nil: there is none
 }
 
-// operatorsFeature authenticates operators, and the people who sign in with a browser.
+// operatorsFeature authenticates operators, and people that sign in with a browser.
 func operatorsFeature() feature {
 	return feature{
 		build: buildOperators,
@@ -67,7 +67,7 @@ func buildOperators(p *App) error {
 	return nil
 }
 
-// adminTLSConfig returns TLS of the admin API, whose certificates follow the configuration; nil: cleartext.
+// adminTLSConfig returns the TLS settings of the admin API. Its certificates follow the configuration; nil: cleartext.
 func (p *App) adminTLSConfig() *tls.Config {
 	if p.operators.secure.Load() == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// pendingSource lists the tenants with approvals, and counts those that are pending.
+// pendingSource lists the tenants with approvals, and counts the pending ones.
 type pendingSource struct {
 	*redisstore.ApprovalStore
 	roster *tenant.Roster

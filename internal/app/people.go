@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/settings"
 )
 
-// persons are the people who sign in with a browser, at the admin port and at the inbox.
+// persons handles the sign-in of people with a browser, at the admin port and at the inbox.
 type persons struct {
 	sessions  *session.Manager
 	admin     *people.People
@@ -37,7 +37,7 @@ type personSettings struct {
 	publicURL, adminURL string
 }
 
-// newPersons sets up the sign-in of people, and adds it to those whom the admin API knows.
+// newPersons sets up the sign-in of people, and adds it to the authenticators of the admin API.
 func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	o := &p.persons
 	o.sessions = session.New(p.store.People(), session.Options{Log: p.log})

@@ -45,7 +45,7 @@ func portsFeature() feature {
 	}
 }
 
-// certificates are those that the ports for callers show.
+// certificates holds the certificates of the ports for callers.
 type certificates struct {
 	public    *tls.Config   // nil: cleartext
 	listeners []*tls.Config // by the listeners of the start

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 )
 
-// recentFeature knows the last calls and changes of all replicas.
+// recentFeature keeps the last calls and changes of all replicas.
 func recentFeature() feature {
 	return feature{
 		build: func(p *App) error {

@@ -5,7 +5,7 @@ import (
 	"github.com/capgate/capgate/internal/settings"
 )
 
-// relayConfig is how clients' connections are bounded.
+// relayConfig returns the bounds of clients' connections.
 func (p *App) relayConfig(s *settings.Settings, share memoryPools) relay.Config {
 	return relay.Config{Log: p.log, TLS: s.ServerTLS, Limits: s.Config.ClientLimits.Accept(),
 		Age: s.Config.ConnectionAge, Memory: relay.Memory{MaxBuffered: share.shard}}

@@ -87,7 +87,7 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// look loads the files if they differ from those that were loaded last.
+// look loads the files if they have changed since they were loaded.
 func (r *reloader) look() {
 	if r.process.options.File == "" {
 		return

@@ -19,7 +19,7 @@ func limitsFeature() feature {
 	}
 }
 
-// sharedLimits is how this replica shares the places of limited fleets with others.
+// sharedLimits returns the Limits by which replicas share the permits of limited fleets.
 func (p *App) sharedLimits() router.LimitsConfig {
 	if p.store.Stats().Embedded {
 		return router.LimitsConfig{}

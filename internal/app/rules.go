@@ -68,7 +68,7 @@ func buildRules(p *App) (err error) {
 	return nil
 }
 
-// viewChangeOf returns whose tools a changed rule is about.
+// viewChangeOf returns the callers and tools that a changed rule affects.
 func viewChangeOf(c policy.Change) (v mcptools.ViewChange) {
 	if c.Everything {
 		return v

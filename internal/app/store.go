@@ -30,7 +30,7 @@ func storeFeature() feature {
 	}
 }
 
-// redisWarnings are what operators should change about a store.
+// redisWarnings returns what operators should change about a store.
 func (p *App) redisWarnings() func() []string {
 	s := p.store
 	return func() (all []string) {
@@ -65,7 +65,7 @@ func (p *App) unread(without bool) func() []string {
 	}
 }
 
-// redisState is how operators see a store: embedded, ok or away.
+// redisState returns the state of a store for operators: embedded, ok or away.
 func redisState(s *redisstore.Store) func() string {
 	return func() string {
 		switch stats := s.Stats(); {

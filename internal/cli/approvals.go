@@ -38,7 +38,7 @@ type approvalsCommand struct {
 	client                capgatepb.ApprovalsClient // of watch
 }
 
-// newApprovalsCommand is capgate approvals.
+// newApprovalsCommand returns the command capgate approvals.
 func newApprovalsCommand(std stdio) *cobra.Command {
 	c := &approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, output: output{stdio: std}}
 	approve := overAdmin("approve ID", "approve a call", requestTimeout, c.approve, c.tenantFlag, c.answerFlags,

@@ -8,7 +8,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// approversOf describes who may answer an approval and who has, as far as there is more to say than one answer.
+// approversOf describes the approvers of an approval and the answers so far, unless one answer by any approver suffices.
 func approversOf(a *capgatepb.Approval) (lines [][2]string) {
 	if n := a.GetRequiredAnswers(); n > 1 {
 		lines = append(lines, [2]string{"approvers", fmt.Sprintf("%d different people", n)})

@@ -15,7 +15,7 @@ const auditHelp = `The files are read from the oldest to the newest. Two changes
 last records, and a log that was rewritten as a whole. To detect them, compare the printed hash with
 a copy stored elsewhere.`
 
-// newAuditCommand is capgate audit.
+// newAuditCommand returns the command capgate audit.
 func newAuditCommand(std stdio) *cobra.Command {
 	o := &output{stdio: std}
 	verify := &cobra.Command{Use: "verify FILE...",

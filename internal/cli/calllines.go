@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// callLines turns lines of the access log, which is JSON, into short ones for a person who watches.
+// callLines shortens the JSON lines of the access log for a terminal.
 type callLines struct {
 	w     io.Writer
 	color bool
@@ -58,7 +58,7 @@ func (c *loggedCall) short(color bool) string {
 		untrusted.Beginning(c.caller(), 40), untrusted.Beginning(c.called(), 80), result, latency(c.Duration))
 }
 
-// caller names who called, as precisely as the call does.
+// caller names the caller, as precisely as the call does.
 func (c *loggedCall) caller() string {
 	name := c.Client
 	switch {

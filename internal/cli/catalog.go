@@ -21,7 +21,7 @@ const discoverTime = 5 * time.Minute
 // catalogCommand is capgate catalog.
 type catalogCommand struct{ output }
 
-// newCatalogCommand is capgate catalog.
+// newCatalogCommand returns the command capgate catalog.
 func newCatalogCommand(std stdio) *cobra.Command {
 	c := &catalogCommand{output{stdio: std}}
 	accept := overAdmin("accept CAPABILITY TOOL HASH", "accept a changed tool", requestTimeout, c.accept, c.addFlags)

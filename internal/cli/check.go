@@ -28,7 +28,7 @@ backend that is not ready, or serves something else than its fleet says, is a pr
 tenants in an embedded Redis, which loses them at a restart, about open listeners, and about fleets whose
 tools are all blocked.`
 
-// newCheckCommand is capgate check. The result goes to standard output, problems to standard error.
+// newCheckCommand returns the command capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
 	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")

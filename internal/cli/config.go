@@ -10,7 +10,7 @@ const schemaHelp = `Editors check and complete configurations with it. A file na
 
   # yaml-language-server: $schema=` + config.SchemaURL
 
-// newConfigCommand is capgate config.
+// newConfigCommand returns the command capgate config.
 func newConfigCommand(std stdio) *cobra.Command {
 	return parent("config", "describe the configuration", "", &cobra.Command{
 		Use: "schema", Short: "print the JSON Schema of the configuration", Long: schemaHelp,

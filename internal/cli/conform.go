@@ -31,7 +31,7 @@ type conformCommand struct {
 	largest                           string
 }
 
-// newConformCommand is capgate conform.
+// newConformCommand returns the command capgate conform.
 func newConformCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "conform HOST:PORT",
 		Short: "check whether a capability container conforms to the protocol", Long: conformHelp}

@@ -43,7 +43,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// runtimeDir is the directory for files of the user's processes (XDG Base Directory Specification); "": there is none.
+// runtimeDir returns the directory for files of the user's processes (XDG Base Directory Specification); "": none.
 func runtimeDir() string { return os.Getenv("XDG_RUNTIME_DIR") }
 
 // startToken returns the token of the gateway that this user started on this machine.

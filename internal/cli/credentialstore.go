@@ -25,7 +25,7 @@ type credentialStore struct {
 // storedCredential is the credential for one admin API.
 type storedCredential struct {
 	Credential string     `json:"credential"`
-	Session    bool       `json:"session,omitempty"`     // of a person who has signed in; logout ends it
+	Session    bool       `json:"session,omitempty"`     // it is a sign-in session, which logout ends
 	ExpireTime *time.Time `json:"expire_time,omitempty"` // nil: unknown
 	CAFile     string     `json:"ca_file,omitempty"`     // of --tls-ca at the login
 }

@@ -28,14 +28,14 @@ const demoHelp = `The gateway has embedded defaults, and runs with its backends 
 a line for each call. With --log-level it prints its log instead. --openparallax adds an OpenParallax
 engine, whose agent follows a script.`
 
-// demoReplicas is how many backends the demonstration has. They share one store of
+// demoReplicas is the number of backends of the demonstration. They share one store of
 // artifacts, as replicas of a real capability would share theirs.
 const demoReplicas = 2
 
-// demoManifest stands for the manifest that is in the program.
+// demoManifest is the path by which the configuration names the manifest in the program.
 const demoManifest = "weather/manifest.yaml"
 
-// newDemoCommand is capgate demo.
+// newDemoCommand returns the command capgate demo.
 func newDemoCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "demo", Short: "run the gateway and two replicas of a weather capability",
 		Long: demoHelp}

@@ -14,7 +14,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// demoEngine is an OpenParallax engine, whose agents connect through the gateway. A nil demoEngine does nothing.
+// demoEngine is an OpenParallax engine. Its agents connect through the gateway. A nil demoEngine does nothing.
 type demoEngine struct {
 	process *openparallax.Process
 }

@@ -30,7 +30,7 @@ type drainCommand struct {
 	output
 }
 
-// newDrainCommand is capgate drain.
+// newDrainCommand returns the command capgate drain.
 func newDrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "drain HOST:PORT", Short: "drain a backend without failing calls", Long: drainHelp}
@@ -50,7 +50,7 @@ func newDrainCommand(std stdio) *cobra.Command {
 		"drain stays); 2 wrong command line; 3 "+gatewayAway+".")
 }
 
-// newUndrainCommand is capgate undrain.
+// newUndrainCommand returns the command capgate undrain.
 func newUndrainCommand(std stdio) *cobra.Command {
 	d := &drainCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "undrain HOST:PORT", Short: "end the drain of a backend",

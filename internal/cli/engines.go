@@ -29,7 +29,7 @@ type enginesCommand struct {
 	session, mode string
 }
 
-// newEnginesCommand is capgate engines.
+// newEnginesCommand returns the command capgate engines.
 func newEnginesCommand(std stdio) *cobra.Command {
 	c := &enginesCommand{output: output{stdio: std}}
 	send := overPublic("send ENGINE MESSAGE", "send a message, and stream the answer", 0, c.send, c.sendFlags)

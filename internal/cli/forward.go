@@ -20,7 +20,7 @@ does not send. The gateway answers all calls, health checks too.
 Flags take precedence over environment variables, so an image needs no arguments. The key is in
 --key-file, which is read again when it changes, or in CAPGATE_KEY. SIGTERM or Ctrl-C lets calls finish.`
 
-// newForwardCommand is capgate forward.
+// newForwardCommand returns the command capgate forward.
 func newForwardCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "forward",
 		Short: "stand in for a capability container, and forward its calls to a gateway",

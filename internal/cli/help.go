@@ -15,7 +15,7 @@ const exitAnnotation = "exit"
 // helpColumns is the width of help, in characters.
 const helpColumns = 100
 
-// optionalValue is a flag as pflag writes it, whose value may be omitted. The value has to follow an equals sign.
+// optionalValue matches a flag with an optional value in pflag's help. The value must follow an equals sign.
 var optionalValue = regexp.MustCompile(`--([a-z-]+) (\S+)\[=true\]`)
 
 // exits sets what the exit statuses of a command mean.
@@ -24,7 +24,7 @@ func exits(c *cobra.Command, meaning string) *cobra.Command {
 	return c
 }
 
-// newHelpCommand is capgate help.
+// newHelpCommand returns the command capgate help.
 func newHelpCommand(std stdio) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]...", Short: "describe a command",

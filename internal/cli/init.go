@@ -18,7 +18,7 @@ var firstConfig []byte
 const initHelp = `The configuration has one example fleet, allows its tools, and needs no Redis. FILE is capgate.yaml by
 default; - is standard output. An existing file stays as it is, unless --force is given.`
 
-// newInitCommand is capgate init.
+// newInitCommand returns the command capgate init.
 func newInitCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "init [FILE]", Short: "write a configuration to begin with", Long: initHelp}
 	force := c.Flags().Bool("force", false, "overwrite an existing file")

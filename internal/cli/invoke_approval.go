@@ -30,7 +30,7 @@ const (
 	approvalPending  = call.ApprovalPending
 )
 
-// explain adds a flag whose value becomes metadata of the call.
+// explain adds a flag. Its value becomes metadata of the call.
 func (inv *invocation) explain(fs *pflag.FlagSet, name, key, usage string) {
 	fs.Func(name, usage, func(value string) error {
 		inv.said = append(inv.said, key, value)

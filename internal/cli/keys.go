@@ -40,7 +40,7 @@ type keysCommand struct {
 	grace           time.Duration
 }
 
-// newKeysCommand is capgate keys.
+// newKeysCommand returns the command capgate keys.
 func newKeysCommand(std stdio) *cobra.Command {
 	c := &keysCommand{output: output{stdio: std}}
 	rotate := overAdmin("rotate TENANT ID", "create the successor of a key", requestTimeout, c.rotate, c.graceFlag,

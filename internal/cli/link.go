@@ -36,7 +36,7 @@ type mcpClient struct {
 	key        string // how the file refers to the key
 }
 
-// mcpClients returns the clients that capgate link knows.
+// mcpClients returns the clients that capgate link supports.
 func mcpClients() []mcpClient {
 	return []mcpClient{
 		{"claude-code", ".mcp.json", "mcpServers", "url", "http", "${CAPGATE_KEY}"},
@@ -52,7 +52,7 @@ type clientEntry struct {
 	key, writes bool
 }
 
-// newLinkCommand is capgate link.
+// newLinkCommand returns the command capgate link.
 func newLinkCommand(std stdio) *cobra.Command {
 	l := &clientEntry{}
 	c := &cobra.Command{Use: "link CLIENT", Short: "connect an MCP client to a gateway", Long: linkHelp,
@@ -173,7 +173,7 @@ func (l *clientEntry) added(c *mcpClient, before []byte) ([]byte, error) {
 	return plainjson.Indent(file)
 }
 
-// withKeyInput returns the inputs of VS Code with the one that asks for the key. before may be nil.
+// withKeyInput returns the inputs of VS Code with a prompt for the key. before may be nil.
 func withKeyInput(before json.RawMessage) (json.RawMessage, error) {
 	var all []json.RawMessage
 	if before != nil && (json.Unmarshal(before, &all) != nil || all == nil) {

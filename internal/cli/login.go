@@ -45,7 +45,7 @@ type operatorOf struct {
 	Insecure bool     `json:"insecure"`
 }
 
-// newLoginCommand is capgate login.
+// newLoginCommand returns the command capgate login.
 func newLoginCommand(std stdio) *cobra.Command {
 	l := &loginCommand{stdio: std}
 	c := &cobra.Command{Use: "login", Short: "store a credential for a gateway's admin API", Long: loginHelp}
@@ -137,7 +137,7 @@ func (o operatorOf) String() string {
 	return text
 }
 
-// newLogoutCommand is capgate logout.
+// newLogoutCommand returns the command capgate logout.
 func newLogoutCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "logout", Short: "delete the stored credential for a gateway's admin API",
 		Long: logoutHelp}

@@ -33,7 +33,7 @@ type policyCommand struct {
 	force bool
 }
 
-// newPolicyCommand is capgate policy.
+// newPolicyCommand returns the command capgate policy.
 func newPolicyCommand(std stdio) *cobra.Command {
 	c := &policyCommand{output: output{stdio: std}}
 	return parent("policy", "set, list, delete and explain authorization rules", policyHelp,
@@ -147,7 +147,7 @@ func (c *policyCommand) wants(r *capgatepb.Policy) bool {
 		(c.rule.GetAgent() == "" || r.GetAgent() == c.rule.GetAgent())
 }
 
-// ruledTenant is whose rule it is, and whether there is such a tenant.
+// ruledTenant names the tenant of a rule, and says if it does not exist.
 func ruledTenant(r *capgatepb.Policy) string {
 	if r.GetTenantUnknown() {
 		return orAny(r.GetTenant()) + " (unknown tenant)"

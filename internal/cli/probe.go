@@ -98,7 +98,7 @@ type probedTool struct {
 	Policy      string `json:"recommended_policy"`
 }
 
-// newProbeCommand is capgate probe.
+// newProbeCommand returns the command capgate probe.
 func newProbeCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "probe HOST:PORT", Short: "show the dialects and tools of a capability container",
 		Long: probeHelp}
@@ -126,7 +126,7 @@ func newProbeCommand(std stdio) *cobra.Command {
 		"3 no HTTP/2 server can be reached.")
 }
 
-// probe asks the container, and answers with the exit status too.
+// probe calls the container's health check, and reports the result by the exit status as well.
 func (a *subject) probe(ctx context.Context) (probeReport, int) {
 	p := probeReport{Address: a.target.Addr, TLS: a.target.TLS != nil,
 		Dialects: []probedDialect{}, Tools: []probedTool{}}

@@ -30,7 +30,7 @@ type registerCommand struct {
 	manifest      string
 }
 
-// newRegisterCommand is capgate register.
+// newRegisterCommand returns the command capgate register.
 func newRegisterCommand(std stdio) *cobra.Command {
 	r := &registerCommand{output: output{stdio: std}, req: new(capgatepb.RegisterBackendRequest)}
 	c := overAdmin("register CAPABILITY HOST:PORT", "register a backend at a gateway, and keep it registered", 0, r.run,

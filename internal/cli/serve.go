@@ -32,7 +32,7 @@ func addOverrides(fs *pflag.FlagSet) settings.Overrides {
 	}
 }
 
-// newServeCommand is capgate serve.
+// newServeCommand returns the command capgate serve.
 func newServeCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "serve [FILE]", Short: "run the gateway with a configuration file", Long: serveHelp}
 	file := c.Flags().String("config", envOr("CAPGATE_CONFIG", defaultConfig),

@@ -27,7 +27,7 @@ type statusCommand struct {
 	tenants    bool   // instead of fleets
 }
 
-// newStatusCommand is capgate status.
+// newStatusCommand returns the command capgate status.
 func newStatusCommand(std stdio) *cobra.Command {
 	s := &statusCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "status [CAPABILITY]", Short: "show the state of a gateway's fleets and backends",
@@ -91,7 +91,7 @@ func (s *statusCommand) watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// show asks once, and prints the answer.
+// show queries the gateway once, and prints the answer.
 func (s *statusCommand) show(ctx context.Context, print func(v any, text func(io.Writer)) error) error {
 	if s.tenants {
 		all, err := s.usages(ctx)

@@ -29,7 +29,7 @@ type tenantsCommand struct {
 // standardLimits is what --limits takes for those of the configuration.
 const standardLimits = "default"
 
-// newTenantsCommand is capgate tenants.
+// newTenantsCommand returns the command capgate tenants.
 func newTenantsCommand(std stdio) *cobra.Command {
 	c := &tenantsCommand{output: output{stdio: std}}
 	set := overAdmin("set NAME", "change the fields of a tenant that flags name", requestTimeout, c.change,

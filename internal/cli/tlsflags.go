@@ -25,7 +25,7 @@ func (f *tlsFlags) add(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.keyFile, prefix+"tls-key", "", "PEM `file` of the client certificate's key")
 }
 
-// given reports whether a flag asks for TLS.
+// given reports whether a flag requires TLS.
 func (f *tlsFlags) given() bool { return f.on || f.caFile+f.certFile+f.keyFile != "" }
 
 // config reads the files.

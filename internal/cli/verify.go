@@ -62,11 +62,11 @@ type verified struct {
 	Passed     int            `json:"passed"`
 	Failed     int            `json:"failed"`
 	NotChecked int            `json:"not_checked"`
-	Approvals  int            `json:"approvals"` // number of those that were made
-	Left       []string       `json:"left"`      // ids of those that could not be ended, and expire
+	Approvals  int            `json:"approvals"` // number of created approvals
+	Left       []string       `json:"left"`      // ids of approvals that could not be ended; they expire
 }
 
-// newVerifyCommand is capgate verify.
+// newVerifyCommand returns the command capgate verify.
 func newVerifyCommand(std stdio) *cobra.Command {
 	v := &verifyCommand{output: output{stdio: std}}
 	c := &cobra.Command{Use: "verify", Short: "check the guarantees of approvals against a running gateway",
@@ -257,7 +257,7 @@ func (v *verifyCommand) needsTool(ctx context.Context, conn grpc.ClientConnInter
 	return usageError("%s. Policy asks about:\n  %s", want, strings.Join(asked, "\n  "))
 }
 
-// mustAsk checks that policy asks about the call, before it is made.
+// mustAsk checks that the policy of the call is ask, before it is made.
 func (v *verifyCommand) mustAsk(ctx context.Context, conn grpc.ClientConnInterface) error {
 	within, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

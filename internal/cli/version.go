@@ -12,7 +12,7 @@ import (
 // Set by the linker; see the Makefile. A plain go build leaves them to buildInfo.
 var version, commit, date = "", "", ""
 
-// newVersionCommand is capgate version.
+// newVersionCommand returns the command capgate version.
 func newVersionCommand(std stdio) *cobra.Command {
 	o := &output{stdio: std}
 	c := &cobra.Command{Use: "version", Short: "show the version",

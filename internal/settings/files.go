@@ -13,7 +13,7 @@ import (
 )
 
 // Files are hashes of the content of files and directories by name; the hash of an unreadable file is zero.
-// Names and modification times are not enough: in a ConfigMap all names are symbolic links, whose targets change.
+// Names and modification times are not enough: in a ConfigMap all names are symbolic links to changing targets.
 type Files map[string][sha256.Size]byte
 
 // Read reads a file and stores its fingerprint.
@@ -47,7 +47,7 @@ func neighbour(name string, err error) string {
 	return ""
 }
 
-// directory is the suffix of names whose fingerprint is that of a directory's contents.
+// directory is the suffix of a name that stands for the contents of a directory.
 const directory = "/"
 
 // list returns the manifests in a directory, and stores a fingerprint of their names.

@@ -92,8 +92,8 @@ func readManifest(name string, files Files) (*manifest.Manifest, error) {
 	return manifest.Parse(name, data)
 }
 
-// readManifests reads the manifests of the fleets, and those that lie where they are looked for. One that did not
-// change is the same as before.
+// readManifests reads the manifests that fleets name, and those in the default places. An unchanged manifest keeps its
+// identity.
 func (s *Settings) readManifests(before *Settings) (problems []error) {
 	s.Manifests, s.found = map[string]*manifest.Manifest{}, map[string]string{}
 	for _, path := range s.Config.Manifests {

@@ -133,7 +133,7 @@ func checkAudit(to string) error {
 	return nil
 }
 
-// ListenerWarnings says who the callers of open listeners are, and which tenants have to come from Redis.
+// ListenerWarnings names the callers of open listeners, and the tenants that must exist in Redis.
 func ListenerWarnings(c *config.Config) (all []string) {
 	for i := range c.Listeners {
 		l := &c.Listeners[i]
@@ -149,7 +149,7 @@ func ListenerWarnings(c *config.Config) (all []string) {
 	return all
 }
 
-// answerRuleWarnings returns the rules of a configuration that nobody can satisfy, as far as the file says.
+// answerRuleWarnings returns warnings about approval rules that cannot be satisfied, judged by the file alone.
 func answerRuleWarnings(c *config.Config) (all []string) {
 	groups, people := false, len(c.Issuers) > 0
 	for i := range c.Issuers {
