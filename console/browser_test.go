@@ -85,8 +85,8 @@ func TestInABrowser(t *testing.T) {
 		b.Run(t, "letters", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 		want := []string{"/v1/webhooks/dead/evt_51:retry", "true", "Needs the role operator",
 			"There are no dead letters. All notices to slack-ops, mail arrived.",
-			"No notices are configured Nobody is told of new approvals outside of the inbox. Set approvals.notices " +
-				"in the configuration: how notices are set up.",
+			"No notices are configured New approvals appear only in the inbox. To send notices, set " +
+				"approvals.notices in the configuration: how notices are set up.",
 			"https://github.com/capgate/capgate/blob/main/docs/use/approvals.md#notices"}
 		if !slices.Equal(saw, want) {
 			t.Errorf("%q", saw)

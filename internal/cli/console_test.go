@@ -134,7 +134,7 @@ func consoleExpires(t *testing.T, b *browsertest.Browser) {
 		Buttons int
 	}
 	b.Run(t, "expire", seen{"origins": []string{admin}, "public": public}, &saw)
-	if !strings.Contains(saw.Text, "Nobody answered in time") || saw.Buttons != 0 {
+	if !strings.Contains(saw.Text, "There was no answer in time") || saw.Buttons != 0 {
 		t.Errorf("%+v", saw)
 	}
 }

@@ -56,7 +56,7 @@ export function follow(feed: Feed): () => void {
         parse(value);
       }
     } catch (err) {
-      // An id that the gateway does not know any more makes it refuse the request.
+      // The gateway refuses a request with an id that it no longer has.
       if (err instanceof Problem && err.status === 400) last = "";
     } finally {
       window.clearTimeout(quiet);

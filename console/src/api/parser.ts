@@ -6,7 +6,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** parser returns a function that takes text as it comes, and tells of each event. */
+/** parser returns a function that takes text as it arrives, and reports each event. */
 export function parser(tell: (e: ServerEvent) => void, setID: (id: string) => void): (text: string) => void {
   let rest = "",
     event = "",

@@ -94,7 +94,7 @@ interface Props {
   mono?: boolean;
 }
 
-/** Untrusted shows a text of somebody outside. */
+/** Untrusted shows text from outside the gateway. */
 export function Untrusted({ text, none = "–", most = 300, lines = false, mono = false }: Props): JSX.Element {
   const [open, setOpen] = useState(false);
   if (!text) return <span class="dim">{none}</span>;

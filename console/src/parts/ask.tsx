@@ -6,7 +6,7 @@ import { Badge, Dialog, Empty, Failure, Field, type Tone } from "./parts";
 import { useSession } from "./session";
 import { inWords } from "./Untrusted";
 
-/** Trouble is a failure. A route that this gateway does not serve is told in words. */
+/** Trouble shows a failure. A route that this gateway does not serve is explained. */
 export function Trouble({ problem, retry, what }: { problem: Problem | undefined; retry?: () => void; what: string }) {
   if (
     problem &&

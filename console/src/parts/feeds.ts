@@ -48,7 +48,7 @@ export function useEvents(
       params,
       onEvent: (e) => (e.event === "missed" ? told.current.onGap() : told.current.onEvent(e)),
       onState: (s) => {
-        // A feed tells what happens from now on. What happened since the list was read is read again.
+        // A feed reports events from now on. The list is read again for what happened before.
         if (s === "live") told.current.onGap();
         tellFeed(me, s);
         set(s);

@@ -88,7 +88,7 @@ export function Card({
 export interface Column<T> {
   title: string;
   cell(row: T): ComponentChildren;
-  /** num: to the right, and tight: both in one line, so not for texts of others; wide: almost a third; some: a fifth. */
+  /** num aligns right, tight does not wrap: not for untrusted texts; wide takes almost a third, some a fifth. */
   kind?: "num" | "wide" | "some" | "tight";
 }
 
@@ -143,7 +143,7 @@ export const Loading = ({ what = "Loading" }: { what?: string }) => (
   </p>
 );
 
-/** What the gateway tells programs is said in the words of the page where that differs. */
+/** Replaces the gateway's words for programs by the words of the page. */
 const inPageWords: Record<string, string> = {
   TENANT_REQUIRED:
     "Choose one tenant, at the top of the page or in the field Tenant. This cannot be done for all tenants at once.",
@@ -244,7 +244,7 @@ export function More({ more, loading }: { more: (() => void) | undefined; loadin
 }
 
 /**
- * Dialog asks something in front of the page. The browser keeps the focus in it, and Escape closes it. The focus begins at
+ * Dialog asks a question in front of the page. The browser keeps the focus in it; Escape closes it. The focus begins at
  * the title, and Enter in a field submits nothing: a key acts on a button only after the person has moved to it.
  */
 export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {

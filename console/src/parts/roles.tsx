@@ -28,7 +28,7 @@ export interface May {
   why: string | undefined;
 }
 
-/** useJudge returns what tells whether the person may do something for a tenant, and why not. */
+/** useJudge returns a function that reports whether the person may do something for a tenant, and why not. */
 export function useJudge(role: Role): (tenant?: string) => May {
   const { me } = useSession();
   return (tenant) => {

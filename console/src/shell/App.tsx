@@ -1,4 +1,4 @@
-// The frame of all screens: who is signed in, where one can go, and what went wrong.
+// The frame of all screens: the signed-in person, the navigation, and errors.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, mode, Problem, setCSRF, signInPath } from "../api/client";
 import type { Me } from "../api/types";
@@ -40,7 +40,7 @@ export function App() {
       {problem?.status === 403 && (
         <p>
           <a class="button" href={signInPath()}>
-            Sign in as somebody else
+            Sign in as another person
           </a>
         </p>
       )}
@@ -83,7 +83,7 @@ function Frame({ me }: { me: Me }) {
   return (
     <SessionContext.Provider value={session}>
       <Approvals>
-        {/* biome-ignore lint/a11y/useValidAnchor: it leads to a place of the page, but the address's # has the route */}
+        {/* biome-ignore lint/a11y/useValidAnchor: it leads to a place of the page; the address's # has the route */}
         <a
           class="skip"
           href="#main"
@@ -96,7 +96,7 @@ function Frame({ me }: { me: Me }) {
         </a>
         {me.insecure && (
           <p class="insecure" role="note">
-            The admin API asks nobody who they are (<span class="mono">insecure</span>). Everybody who reaches this port
+            The admin API requires no credential (<span class="mono">insecure</span>). Everyone who can reach this port
             can change everything.
           </p>
         )}

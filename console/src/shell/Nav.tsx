@@ -1,4 +1,4 @@
-// The ways to other screens, and the person who is signed in.
+// The links to other screens, and the signed-in person.
 import { useContext, useState } from "preact/hooks";
 import { mode, type Problem, send, signInPath } from "../api/client";
 import type { TenantsPage } from "../api/types";

@@ -1,4 +1,4 @@
-// Everything that the gateway knows of one call.
+// Everything that the gateway has recorded of one call.
 import type { ComponentChildren } from "preact";
 import type { RecentCall } from "../../api/types";
 import { Verdict } from "../../parts/ask";

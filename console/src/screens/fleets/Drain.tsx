@@ -30,7 +30,8 @@ export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
         drain ? { capability: fleet.capability, force } : { capability: fleet.capability },
       );
       say(
-        `${backend.addr} ${drain ? "is drained" : "gets calls again"}${shared ? "" : ", at this replica alone: Redis is away"}.`,
+        `${backend.addr} ${drain ? "is drained" : "gets calls again"}` +
+          (shared ? "." : ", at this replica alone: Redis is away."),
       );
       onDone();
       onClose();
@@ -49,7 +50,7 @@ export function DrainDialog({ fleet, backend, drain, onClose, onDone }: Props) {
       </p>
       <p class="dim">
         {drain
-          ? "It gets no new calls from any replica. Calls in flight go on to their end. It stays drained until somebody undrains it."
+          ? "No replica sends it new calls. Calls in flight run to their end. It stays drained until it is undrained."
           : "All replicas send calls to it again, as soon as its health permits."}
       </p>
       {drain && (

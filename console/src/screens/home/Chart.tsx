@@ -1,4 +1,5 @@
-// Calls by minute, as bars: answered, asked about, refused, answered with an error of the tool, failed. The same numbers are in a table for screen readers.
+// Calls by minute, as bars: succeeded, waiting for approval, refused, tool errors, failed. Screen readers get the same
+// numbers as a table.
 import type { Minute } from "../../api/types";
 
 const wide = 720,

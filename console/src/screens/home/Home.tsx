@@ -87,7 +87,12 @@ function Tiles({ of }: { of: Summary }) {
         title="Calls in 15 min"
         tone={share >= 20 ? "wait" : "plain"}
         value={calls.toLocaleString("en")}
-        about={`${asked.toLocaleString("en")} asked, ${refused.toLocaleString("en")} refused, ${errors.toLocaleString("en")} failed, ${tools.toLocaleString("en")} tool ${tools === 1 ? "error" : "errors"}`}
+        about={[
+          `${asked.toLocaleString("en")} asked`,
+          `${refused.toLocaleString("en")} refused`,
+          `${errors.toLocaleString("en")} failed`,
+          `${tools.toLocaleString("en")} tool ${tools === 1 ? "error" : "errors"}`,
+        ].join(", ")}
         href="#/calls"
       />
       <Tile
@@ -160,7 +165,10 @@ const inside = (link: string | undefined) =>
       ? link.slice(1)
       : undefined;
 
-/** useAttention lists what needs attention. Approvals are those of the feed, as in the tile and in the navigation, once it has been read. */
+/**
+ * useAttention lists what needs attention. Once the feed has been read, approvals come from it, as in the tile and in the
+ * navigation.
+ */
 function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   const { items, waiting, loading, error } = useContext(ApprovalsContext);
   const all = of.attention ?? [];

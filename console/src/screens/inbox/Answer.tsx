@@ -162,7 +162,7 @@ function alsoInWords({ also_answered: n = 0, more_may_wait: more }: Approval) {
   );
 }
 
-/** Somebody was faster, or the time was over. */
+/** The approval was answered elsewhere, or expired. */
 function Conflict({ of: a, state }: { of: Approval; state: string }) {
   const by = byOf(a);
   return (
@@ -243,10 +243,7 @@ function Choice({
 function Until({ of: a, value, onChange }: { of: Approval; value: string; onChange(v: string): void }) {
   const most = secondsOf(a.max_validity);
   return (
-    <Field
-      label="It ends"
-      hint={most ? `A rule permits no more than ${Math.round(most / 360) / 10} hours.` : undefined}
-    >
+    <Field label="It ends" hint={most ? `At most ${Math.round(most / 360) / 10} hours, by rule.` : undefined}>
       {(id, about) => (
         <select
           id={id}

@@ -1,4 +1,4 @@
-// One approval: what would happen, who asks, for how long it can be answered, and the answer.
+// One approval: its effect, its origin, the time left, and the answer.
 import { useEffect, useRef } from "preact/hooks";
 import { mode } from "../../api/client";
 import type { Approval } from "../../api/types";
@@ -26,7 +26,7 @@ export function addressOf(a: Approval): string {
 /** whyNot is why the person cannot answer; undefined: it can. */
 export function useWhyNot(a: Approval): string | undefined {
   const { may, why } = useMay("approver", a.tenant);
-  if (a.level === "elsewhere") return "The engine asks in its own page, which alone can answer.";
+  if (a.level === "elsewhere") return "Only the engine's own page can answer.";
   if (a.may_not_answer_why) return a.may_not_answer_why;
   return may ? undefined : why + ".";
 }
@@ -126,7 +126,7 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
   );
 }
 
-/** The time that is left; the last minute is told to screen readers once. */
+/** The time left; the last minute is announced to screen readers once. */
 function Countdown({ left }: { left: number }) {
   const seconds = Math.max(0, Math.ceil(left / 1000));
   const text = seconds < 3600 ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` : span(left);
@@ -189,7 +189,7 @@ function Asker({ of: a }: { of: Approval }) {
   );
 }
 
-/** How many have approved, who may, and whether further groups are asked. */
+/** The number of approvals so far, the people who may approve, and further groups. */
 function Progress({ of: a, pending, time }: { of: Approval; pending: boolean; time: number }) {
   const needed = a.required_answers ?? 1,
     answers = a.answers ?? [];
@@ -288,7 +288,7 @@ function Outcome({ of: a, state }: { of: Approval; state: string }) {
           .{" "}
           {a.state === "approved"
             ? "It was approved, but the call did not come in time."
-            : "Nobody answered in time, so the call is denied."}
+            : "There was no answer in time, so the call is denied."}
         </>
       ) : (
         a.answer_time && (

@@ -29,7 +29,7 @@ export const ApprovalsContext = createContext<Approvals>(null as unknown as Appr
 
 export const keyOf = (a: { tenant: string; id: string }) => a.tenant + "/" + a.id;
 
-/** stateOf is the state now: what nobody answered in time has expired, whether or not the gateway has said so yet. */
+/** stateOf returns the current state: an unanswered approval has expired at its time, even before the gateway reports it. */
 export function stateOf(a: Approval, time: number): string {
   const over = a.expire_time !== undefined && Date.parse(a.expire_time) <= time;
   return over && (a.state === "pending" || a.state === "approved") ? "expired" : a.state;
@@ -41,7 +41,7 @@ const millis = (time: string | undefined) => Date.parse(time ?? "") || 0;
 /** since is how long a changed after b, in ms. */
 export const since = (a: Approval, b: Approval | undefined) => millis(a.update_time) - millis(b?.update_time);
 
-/** put replaces an older state. Of two of the same millisecond, only the feed tells which is newer. */
+/** put replaces an older state. Of two of the same millisecond, only the feed's order shows which is newer. */
 function put(items: Approval[], a: Approval, ofFeed: boolean): Approval[] {
   const at = items.findIndex((i) => keyOf(i) === keyOf(a));
   if (at < 0) return [...items, a];

@@ -30,7 +30,7 @@ const levels: Record<string, string> = {
   shield: "The shield asks",
 };
 
-/** policyOf says what asked for consent. */
+/** policyOf names what required the approval. */
 export function policyOf(a: Approval): string {
   return (
     a.policy ||
@@ -39,7 +39,7 @@ export function policyOf(a: Approval): string {
   );
 }
 
-/** by is who answered. */
+/** by names the approver. */
 export const byOf = (a: Approval) => a.answered_by || a.answers?.at(-1)?.by || "";
 
 /** stateInWords is the name of a state, and its color. */

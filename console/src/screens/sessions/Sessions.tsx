@@ -118,7 +118,7 @@ export function Sessions(_: { rest: string[] }) {
               columns={columns}
               rows={shown}
               keyOf={(s) => s.id}
-              empty={items.length ? "No session fits." : "Nobody is signed in. API keys and tokens need no session."}
+              empty={items.length ? "No session fits." : "No one is signed in. API keys and tokens need no session."}
             />
           </Card>
         )}
@@ -157,7 +157,7 @@ function End({ of, all, onClose, onDone }: Asked & { onClose(): void; onDone(): 
       </p>
       <p class="dim">
         {all ? "Everything signed in under this name ends" : "It ends"} at all replicas within two seconds, with its
-        streams. Roles and keys stay: whoever has them may sign in again.
+        streams. Roles and keys stay valid, so the person can sign in again.
       </p>
       {self && <p class="note wait">That is you: this page leads to the sign-in.</p>}
     </Ask>

@@ -235,7 +235,7 @@ function Create({ path, onClose, onDone }: Props) {
   };
   return (
     <Ask title="Create a key" verb="Create" disabled={may.length === 0} run={run} onClose={onClose}>
-      <Text label="Name" value={name} onInput={setName} hint="For people, such as who uses it." />
+      <Text label="Name" value={name} onInput={setName} hint="Shown to people, such as the program that uses it." />
       <Boxes title="Scopes" of={scopes} chosen={may} onChange={setMay} />
       <Boxes
         title="Identity headers that its holder may set"

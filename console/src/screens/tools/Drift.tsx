@@ -46,9 +46,7 @@ export function Drift({ of: { value, error, reload }, capability, tool, onAccept
         </button>
       }
     >
-      <p class="dim">
-        Calls that would be allowed need an approval until somebody accepts this version.{!may && ` ${why}.`}
-      </p>
+      <p class="dim">Calls that would be allowed need approval until this version is accepted.{!may && ` ${why}.`}</p>
       <Trouble problem={error} retry={reload} what="the catalog" />
       {!value && !error && <Loading />}
       {now && <Difference of={now} />}
@@ -90,7 +88,7 @@ function Difference({ of: t }: { of: CatalogTool }) {
   if (!t.accepted)
     return (
       <p class="note wait">
-        The accepted version is not known any more, so there is no comparison. Only its hash is kept.
+        The accepted version is no longer stored, so there is no comparison. Only its hash is kept.
       </p>
     );
   return (

@@ -87,7 +87,7 @@ function textOf(base64: string): string | undefined {
   }
 }
 
-/** Waiting follows an approval until somebody answers it. */
+/** Waiting follows an approval until it is answered. */
 function Waiting({ asked, tenant, onApproved }: { asked: Told & { kind: "ask" }; tenant: string; onApproved(): void }) {
   const { value: a } = useGet<Approval>(`/v1/approvals/${encodeURIComponent(asked.id)}`, { tenant }, 1500);
   const went = useRef(false);
@@ -110,11 +110,11 @@ function Waiting({ asked, tenant, onApproved }: { asked: Told & { kind: "ask" };
         )}
       </p>
     );
-  if (a?.state === "expired" || (left < -2000 && !approved)) return <p class="note bad">Nobody answered in time.</p>;
+  if (a?.state === "expired" || (left < -2000 && !approved)) return <p class="note bad">No answer in time.</p>;
   return (
     <div class="asked">
       <p>
-        <b>A person has to approve this call.</b> It goes on by itself as soon as somebody does.
+        <b>A person has to approve this call.</b> It continues by itself after the approval.
       </p>
       <p class="small">
         <Untrusted text={asked.id} mono /> · asked <Ago time={a?.create_time} />

@@ -146,7 +146,7 @@ function Input({
   );
 }
 
-/** Json is a value as JSON text. A text that is none is told, and keeps the form from being sent. */
+/** Json edits a value as JSON text. Invalid text shows an error, and the form cannot be sent. */
 function Json({
   id,
   value,

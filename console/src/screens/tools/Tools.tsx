@@ -262,8 +262,8 @@ function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
           e?.tool_count
             ? `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. Choose a tenant to see them.`
             : dynamic
-              ? "Its tools are not known yet. A discovery tells them."
-              : "Its tools are not known. A manifest names them, or says tool_source: dynamic so that they are discovered."
+              ? "Its tools are not known yet. Run a discovery to list them."
+              : "Its tools are unknown. A manifest lists them, or sets tool_source: dynamic for a discovery."
         }
       />
       {asked && (
@@ -271,7 +271,7 @@ function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
           <p>
             <Untrusted text={g.capability} mono />
           </p>
-          <p class="dim">A backend is asked for its tools now, instead of at the next round.</p>
+          <p class="dim">Lists the tools of a backend now, instead of at the next interval.</p>
         </Ask>
       )}
     </Card>

@@ -9,7 +9,7 @@ export interface Caller {
   session: string;
 }
 
-/** What a call brings: pieces of the result, its end, or an approval that it waits for. */
+/** An event of a call: a piece of the result, its end, or an approval that it waits for. */
 export type Told =
   | { kind: "chunk"; data: unknown; base64?: string }
   | { kind: "done"; error?: string }
@@ -23,7 +23,7 @@ interface Record {
   problem?: { reason?: string; detail?: string };
 }
 
-/** invoke makes a call and tells of what it brings. The text of the arguments is sent as it is. */
+/** invoke makes a call and reports its events. The text of the arguments is sent as it is. */
 export async function invoke(
   who: Caller,
   capability: string,

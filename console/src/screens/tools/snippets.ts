@@ -31,7 +31,9 @@ export function snippets(
     body = ascii(args);
   const lines = (of: (name: string, value: string) => string) => headers.map(([k, v]) => of(k, v)).join("");
   const curl = (command: string, to: string) =>
-    `${command} "$CAPGATE_URL"${shell(to)} \\\n  -H "Authorization: Bearer $CAPGATE_KEY" \\\n  -H 'Content-Type: application/json' \\\n${lines((k, v) => `  -H ${shell(`${k}: ${v}`)} \\\n`)}  -d ${shell(body)}`;
+    `${command} "$CAPGATE_URL"${shell(to)} \\\n  -H "Authorization: Bearer $CAPGATE_KEY" \\\n` +
+    `  -H 'Content-Type: application/json' \\\n${lines((k, v) => `  -H ${shell(`${k}: ${v}`)} \\\n`)}` +
+    `  -d ${shell(body)}`;
   return {
     curl: curl("curl", path),
     "curl, streamed": curl("curl -N", path + "/stream"),

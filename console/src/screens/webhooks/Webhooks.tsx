@@ -10,7 +10,7 @@ import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 
-/** The documentation; the page opens it only when somebody follows the link. */
+/** The documentation; the page loads it only if the link is followed. */
 const docs = "https://github.com/capgate/capgate/blob/main/docs/";
 
 export function Webhooks(_: { rest: string[] }) {
@@ -138,7 +138,7 @@ function NoLetters({ to }: { to: string[] }) {
   return (
     <>
       <b>No notices are configured</b>
-      Nobody is told of new approvals outside of the inbox. Set <span class="mono">approvals.notices</span> in the
+      New approvals appear only in the inbox. To send notices, set <span class="mono">approvals.notices</span> in the
       configuration:{" "}
       <a href={docs + "use/approvals.md#notices"} target="_blank" rel="noopener noreferrer">
         how notices are set up
