@@ -102,7 +102,7 @@ test-large:
 SEEDS ?= 10000
 
 .PHONY: simulate
-simulate: ## the deterministic simulation with SEEDS (10000) seeds of each world; a failure says how it is repeated
+simulate: ## the deterministic simulation with SEEDS (10000) seeds of each simulation; a failure says how it is repeated
 	go test -count=1 -v -timeout 0 ./internal/testkit/sim -seeds $(SEEDS)
 	go test -count=1 -v -timeout 0 -run '^TestMachine' ./gateway/relay -machine.seeds $(SEEDS)
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,18 +42,44 @@ func TestSummaryNamesEachFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := filepath.Join(t.TempDir(), "log")
-			Must(t, os.WriteFile(log, []byte(tt.log), 0o600))
-			cmd := exec.CommandContext(Context(t), "../../../tools/summary", "sh", "-c", "cat "+log+"; exit 7")
-			var stderr strings.Builder
-			cmd.Stderr = &stderr
-			out, _ := cmd.Output()
-			if string(out) != tt.log || cmd.ProcessState.ExitCode() != 7 {
-				t.Errorf("exit %d, output %q", cmd.ProcessState.ExitCode(), out)
+			out, stderr, status := summary(t, tt.log, 7)
+			if out != tt.log || status != 7 {
+				t.Errorf("exit %d, output %q", status, out)
 			}
-			if want := "\nfailed tests, and how to repeat them:\n" + tt.want; stderr.String() != want {
-				t.Errorf("got %s\nwant %s", stderr.String(), want)
+			if want := "\nfailed tests, and how to repeat them:\n" + tt.want; !strings.HasSuffix(stderr, want) {
+				t.Errorf("got %s\nwant %s", stderr, want)
 			}
 		})
 	}
+}
+
+// TestSummaryNamesTheLongestPackages: tools/summary prints the ten packages that took longest, also after a success.
+func TestSummaryNamesTheLongestPackages(t *testing.T) {
+	t.Parallel()
+	const of = "github.com/capgate/capgate/"
+	log := "ok  \t" + of + "cached\t(cached)\nFAIL\t" + of + "unbuilt [build failed]\nok  \t" + of + "short\t0.012s\n"
+	for i := range 8 {
+		log += fmt.Sprintf("ok  \t%sp%d\t%d.5s\n", of, i, i)
+	}
+	log += "FAIL\t" + of + "a/b\t100.25s\nok  \t" + of + "covered\t9.1s\tcoverage: 3%\n"
+	_, stderr, status := summary(t, log, 0)
+	want := "\nthe longest packages:\n    100.2s  a/b\n      9.1s  covered\n"
+	for i := 7; i >= 0; i-- {
+		want += fmt.Sprintf("  %7.1fs  p%d\n", float64(i)+0.5, i)
+	}
+	if stderr != want || status != 0 {
+		t.Errorf("exit %d\ngot %s\nwant %s", status, stderr, want)
+	}
+}
+
+// summary runs tools/summary with a command that prints log and exits with a status.
+func summary(t *testing.T, log string, exit int) (out, stderr string, status int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	Must(t, os.WriteFile(path, []byte(log), 0o600))
+	cmd := exec.CommandContext(Context(t), "../../../tools/summary", "sh", "-c", fmt.Sprint("cat ", path, "; exit ", exit))
+	var text strings.Builder
+	cmd.Stderr = &text
+	printed, _ := cmd.Output()
+	return string(printed), text.String(), cmd.ProcessState.ExitCode()
 }
