@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/contract"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
@@ -95,6 +96,17 @@ func TestMain(m *testing.M) {
 func onEveryRedis(t *testing.T, test func(t *testing.T, open func() *redisstore.Store)) {
 	t.Parallel()
 	onEveryRedisWith(t, map[string][][]byte{"server": {storeKey}}, test)
+}
+
+// runContract runs the tests of an interface on every kind of Redis. of returns the implementation of a Store.
+func runContract[S any](t *testing.T, suite contract.Suite[S], of func(*redisstore.Store) S) {
+	for promise, test := range suite {
+		t.Run(promise, func(t *testing.T) {
+			onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+				test(t, func() S { return of(open()) })
+			})
+		})
+	}
 }
 
 // storeKey signs records.

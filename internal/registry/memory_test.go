@@ -3,12 +3,21 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"reflect"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/storetest"
 )
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() registry.Leases { return newMemory() })
+}
 
 // memory is a store of leases in this process. It can be silent, and lose everything.
 type memory struct {
@@ -47,14 +56,40 @@ func (m *memory) Register(_ context.Context, g *registry.Registration, renew boo
 	case !exists && len(m.leases) >= most:
 		return registry.ErrFull
 	}
-	if text := g.Manifest.Text; text != "" {
-		m.texts[g.Manifest.Sum] = text
+	if err := m.store(g.Manifest); err != nil {
+		return err
 	}
 	kept := *g
 	kept.Manifest.Text = ""
 	m.leases[g.Key()] = leased{kept, time.Now().Add(g.TTL)}
 	delete(m.ended, g.Key())
-	m.changed()
+	if !exists || !reflect.DeepEqual(old.Registration, kept) {
+		m.changed()
+	}
+	return nil
+}
+
+// store stores the text of a manifest, and deletes those that no lease names if they would be too many.
+func (m *memory) store(manifest registry.Manifest) error {
+	size, named := len(manifest.Text), map[registry.Sum]bool{manifest.Sum: true}
+	for _, l := range m.leases {
+		named[l.Manifest.Sum] = true
+	}
+	for sum, text := range m.texts {
+		if sum != manifest.Sum && named[sum] {
+			size += len(text)
+		}
+	}
+	stored := m.texts[manifest.Sum] != ""
+	switch {
+	case manifest.Text == "" && manifest.Sum != registry.Sum{} && !stored:
+		return errSilent
+	case !stored && size > registry.MaxManifests:
+		return registry.ErrManifests
+	case manifest.Text != "":
+		maps.DeleteFunc(m.texts, func(sum registry.Sum, _ string) bool { return !named[sum] })
+		m.texts[manifest.Sum] = manifest.Text
+	}
 	return nil
 }
 
@@ -113,6 +148,7 @@ func (m *memory) Manifest(_ context.Context, sum registry.Sum) (string, error) {
 
 func (m *memory) Watch(ctx context.Context, changed func()) {
 	notice := make(chan struct{}, 1)
+	notice <- struct{}{} // for changes before the watch
 	m.mu.Lock()
 	m.followed[notice] = true
 	m.mu.Unlock()
