@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/idempotency/storetest"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -18,24 +21,33 @@ var errUnavailable = errors.New("unavailable")
 // memory is a store that fails on demand.
 type memory struct {
 	mu          sync.Mutex
-	all         map[string]idempotency.Found
-	tokens      map[string]string
-	until       map[string]time.Time // end of the lease
+	all         map[string]stored // by tenant and key
 	unavailable bool
-	deaf        bool // what it is told to end it fails at, and forgets
-	lost        bool // the answer to the next claim is
+	deaf        bool // fails to end claims, and forgets that it was to
+	lost        bool // the response to the next claim is lost
 	attempts    chan idempotency.State
 	queries     int    // calls of Begin
-	begin       func() // is called by Begin first; nil: nothing is
-	renewed     func() // is called after a renewal; nil: nothing is
+	begin       func() // called by Begin first; may be nil
+	renewed     func() // called after a renewal; may be nil
+}
+
+type stored struct {
+	idempotency.Found
+	token         string
+	leased, until time.Time // ends of the lease and of the record
 }
 
 func newMemory() *memory {
-	return &memory{
-		all: map[string]idempotency.Found{}, tokens: map[string]string{}, until: map[string]time.Time{},
-		attempts: make(chan idempotency.State, 1000),
-	}
+	return &memory{all: map[string]stored{}, attempts: make(chan idempotency.State, 1000)}
 }
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() idempotency.Store { return newMemory() })
+}
+
+// keyOf identifies the key of a claim.
+func keyOf(c *idempotency.Claim) string { return c.Tenant + " " + c.ID }
 
 func (m *memory) set(f func(*memory)) {
 	m.mu.Lock()
@@ -55,31 +67,47 @@ func (m *memory) Begin(_ context.Context, c *idempotency.Claim) (idempotency.Fou
 	if m.unavailable {
 		return idempotency.Found{}, errUnavailable
 	}
-	if f, there := m.all[c.ID]; there {
-		if f.Left = time.Until(m.until[c.ID]); f.State == idempotency.Running && f.Left <= 0 {
-			f.State = idempotency.Unknown
+	now, held := time.Now(), 0
+	maps.DeleteFunc(m.all, func(_ string, f stored) bool { return !now.Before(f.until) })
+	for key := range m.all {
+		if strings.HasPrefix(key, c.Tenant+" ") {
+			held++
 		}
-		return f, nil
 	}
+	f, exists := m.all[keyOf(c)]
 	switch {
+	case exists && f.State != idempotency.Running:
+		return f.Found, nil
+	case exists && f.token == c.Token:
+		f.State = idempotency.Mine
+		return f.Found, nil
+	case exists && now.Before(f.leased):
+		f.Left = f.leased.Sub(now)
+		return f.Found, nil
+	case exists:
+		f.State = idempotency.Unknown
+		return f.Found, nil
 	case c.Limit == 0:
 		return idempotency.Found{State: idempotency.None}, nil
-	case len(m.all) >= c.Limit:
+	case held >= c.Limit:
 		return idempotency.Found{State: idempotency.Full}, nil
 	}
-	m.all[c.ID] = idempotency.Found{State: idempotency.Running, Fingerprint: c.Fingerprint}
-	m.tokens[c.ID], m.until[c.ID] = c.Token, time.Now().Add(c.Lease)
+	f = stored{idempotency.Found{State: idempotency.Running, Fingerprint: c.Fingerprint}, c.Token, now.Add(c.Lease),
+		now.Add(c.TTL)}
+	m.all[keyOf(c)] = f
 	if m.lost {
 		m.lost = false
 		return idempotency.Found{}, errUnavailable
 	}
-	return idempotency.Found{State: idempotency.Mine, Fingerprint: c.Fingerprint}, nil
+	f.State = idempotency.Mine
+	return f.Found, nil
 }
 
 func (m *memory) Renew(_ context.Context, c *idempotency.Claim) error {
 	m.mu.Lock()
-	if m.tokens[c.ID] == c.Token {
-		m.until[c.ID] = time.Now().Add(c.Lease)
+	if f := m.all[keyOf(c)]; f.token == c.Token {
+		f.leased = time.Now().Add(c.Lease)
+		m.all[keyOf(c)] = f
 	}
 	renewed := m.renewed
 	m.mu.Unlock()
@@ -93,14 +121,16 @@ func (m *memory) End(_ context.Context, c *idempotency.Claim, s idempotency.Stat
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.attempts <- s
+	f := m.all[keyOf(c)]
 	switch {
 	case m.unavailable || m.deaf:
 		return errUnavailable
-	case m.tokens[c.ID] != c.Token:
+	case f.token != c.Token:
 	case s == idempotency.None:
-		delete(m.all, c.ID)
+		delete(m.all, keyOf(c))
 	default:
-		m.all[c.ID] = idempotency.Found{State: s, Fingerprint: c.Fingerprint, Sealed: sealed}
+		f.State, f.Sealed = s, sealed
+		m.all[keyOf(c)] = f
 	}
 	return nil
 }

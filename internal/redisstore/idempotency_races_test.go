@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/idempotency/storetest"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -90,7 +91,7 @@ func TestOneAfterAnotherRuns(t *testing.T) {
 // TestTheOwnerDies: its replica does not renew the claim any more.
 func TestTheOwnerDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		dead := aClaim("", "dead")
+		dead := storetest.Claim("", "dead")
 		r := keyed("k", "{}")
 		found := make(chan *idempotency.Claim, 1)
 		spy, err := idempotency.New(spying{open().Idempotency(), found},
@@ -100,7 +101,7 @@ func TestTheOwnerDies(t *testing.T) {
 		_, _, _ = spy.Do(check.Context(t), r, nil) // reports the claim of such a request
 		c := check.Received(t, found, "the claim to be found")
 		dead.ID, dead.Fingerprint, dead.Lease = c.ID, c.Fingerprint, 100*time.Millisecond
-		stands(t, open().Idempotency(), dead)
+		storetest.Begin(t, open().Idempotency(), dead)
 
 		k := gatewaytest.Answers(t, open(), idempotency.Options{Poll: time.Hour})
 		for range 2 {
