@@ -19,6 +19,7 @@ import (
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/policy/catalog/storetest"
 )
 
 // forging is a real Redis with a store that signs, into which others write, too.
@@ -247,9 +248,9 @@ func TestForgedTools(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
 	c := f.store.Catalog()
-	write(t, c, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
+	storetest.Write(t, c, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
 	check.Must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
-	if got := readOne(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
+	if got := storetest.Read(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
 		got["y"] != hashA {
 		t.Errorf("%+v", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
+	"github.com/capgate/capgate/policy/catalog/storetest"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -26,10 +27,16 @@ type memory struct {
 	stuck       bool // rules cannot be deleted
 	now         catalog.Revision
 	shared      map[string]*catalog.Record
+	changed     map[string]int64 // by capability, the version of its last change
 	turns       map[string]*turn
 	forgotten   []string // "capability tool"
 	followers   []func()
 	epochs      int
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() catalog.Store { return &memory{} })
 }
 
 type turn struct {
@@ -49,21 +56,25 @@ func (m *memory) of(capability string) *catalog.Record {
 	return s
 }
 
-func (m *memory) note() {
+// note notes that a capability has changed.
+func (m *memory) note(capability string) {
 	if m.now.Epoch == "" {
 		m.epochs++
 		m.now.Epoch = strconv.Itoa(m.epochs)
 	}
 	m.now.Version++
+	if m.changed == nil {
+		m.changed = map[string]int64{}
+	}
+	m.changed[capability] = m.now.Version
 	for _, f := range m.followers {
 		f()
 	}
 }
 
 func (m *memory) Watch(ctx context.Context, changed func()) {
-	m.mu.Lock()
-	m.followers = append(m.followers, changed)
-	m.mu.Unlock()
+	m.set(func() { m.followers = append(m.followers, changed) })
+	changed()
 	<-ctx.Done()
 }
 
@@ -73,9 +84,11 @@ func (m *memory) Changed(_ context.Context, since catalog.Revision) (catalog.Cha
 	if m.unavailable {
 		return catalog.Changes{}, errUnavailable
 	}
-	news := catalog.Changes{Now: m.now, Everything: m.now.Epoch != since.Epoch}
-	if m.now != since {
-		news.Capabilities = slices.Collect(maps.Keys(m.shared))
+	news := catalog.Changes{Now: m.now, Everything: m.now.Epoch != since.Epoch || since.Version > m.now.Version}
+	for capability, version := range m.changed {
+		if version > since.Version {
+			news.Capabilities = append(news.Capabilities, capability)
+		}
 	}
 	return news, nil
 }
@@ -116,7 +129,8 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 			s.Last.Failed = time.Now()
 		}
 	}
-	s.Removed = maps.Clone(s.Removed)
+	before := *s
+	s.Accepted, s.Removed = maps.Clone(s.Accepted), maps.Clone(s.Removed)
 	for tool, hash := range c.Tools {
 		if _, known := s.Accepted[tool]; !known {
 			s.Accepted[tool] = hash
@@ -124,6 +138,9 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 		delete(s.Removed, tool)
 	}
 	for _, tool := range c.Removed {
+		if _, known := s.Accepted[tool]; !known {
+			continue
+		}
 		if s.Removed == nil {
 			s.Removed = map[string]bool{}
 		}
@@ -132,7 +149,10 @@ func (m *memory) Write(_ context.Context, c catalog.Change) error {
 	if c.Sum != "" {
 		s.Sum, s.Set = c.Sum, c.Set
 	}
-	m.note()
+	if c.Lease != "" || s.Sum != before.Sum || !maps.Equal(s.Accepted, before.Accepted) ||
+		!maps.Equal(s.Removed, before.Removed) {
+		m.note(c.Capability)
+	}
 	return nil
 }
 
@@ -143,7 +163,7 @@ func (m *memory) Accept(_ context.Context, capability, tool string, hash toolsch
 		return errUnavailable
 	}
 	m.of(capability).Accepted[tool] = hash
-	m.note()
+	m.note(capability)
 	return nil
 }
 
@@ -190,7 +210,7 @@ func (m *memory) set(change func()) {
 
 // lose empties the store, as a Redis that restarted without data.
 func (m *memory) lose() {
-	m.set(func() { m.now, m.shared, m.turns = catalog.Revision{}, nil, nil })
+	m.set(func() { m.now, m.shared, m.changed, m.turns = catalog.Revision{}, nil, nil, nil })
 }
 
 func (m *memory) lost() []string {
