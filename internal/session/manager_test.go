@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/session/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clocktest"
 )
@@ -46,6 +47,9 @@ func (s *store) Revoke(_ context.Context, all []session.Revocation) error {
 		return err
 	}
 	s.revoked = append(s.revoked, all...)
+	s.records = slices.DeleteFunc(s.records, func(r session.Record) bool {
+		return slices.ContainsFunc(all, func(v session.Revocation) bool { return v.Session == r.ID })
+	})
 	return nil
 }
 
@@ -78,20 +82,27 @@ func (s *store) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
 func (s *store) Add(_ context.Context, r session.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records = append(s.records, r)
+	if r.Expires.After(time.Now()) {
+		s.records = slices.Insert(s.records, 0, r)
+	}
 	return s.away
 }
 
 func (s *store) List(context.Context) ([]session.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.records, s.away
+	return slices.Clone(s.records), s.away
 }
 
 func (s *store) set(away error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
+}
+
+func TestTheFakeKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() session.Store { return &store{} })
 }
 
 func start() (*session.Manager, *store, *clocktest.Clock) {
