@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/drains/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -21,20 +22,31 @@ var (
 	errIO = errors.New("no answer")
 )
 
-// board is a store in memory, with the rules of Store.
+// board is a store in memory.
 type board struct {
-	mu       sync.Mutex
-	epoch    string
-	drained  map[drains.Key]time.Time
-	readOnly bool
-	away     bool
-	reports  []drains.Report
-	others   map[string]map[drains.Key]int64
-	begun    chan struct{} // gets one when an exchange begins, which then waits for proceed; nil: exchanges do not wait
-	proceed  chan struct{}
+	mu        sync.Mutex
+	epoch     string
+	drained   map[drains.Key]drains.Drain
+	ended     map[drains.Key]bool
+	calls     map[string]map[drains.Key]int64 // by replica
+	followers []func()
+	readOnly  bool
+	away      bool
+	reports   []drains.Report
+	begun     chan struct{} // gets one when an exchange begins, which then waits for proceed; nil: exchanges do not wait
+	proceed   chan struct{}
 }
 
-func newBoard() *board { return &board{epoch: "1", drained: map[drains.Key]time.Time{}} }
+func newBoard() *board {
+	b := &board{calls: map[string]map[drains.Key]int64{}}
+	b.lose()
+	return b
+}
+
+func TestTheBoardKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() drains.Store { return newBoard() })
+}
 
 func (b *board) Exchange(_ context.Context, r drains.Report) (drains.View, error) {
 	if b.begun != nil {
@@ -47,33 +59,66 @@ func (b *board) Exchange(_ context.Context, r drains.Report) (drains.View, error
 		return drains.View{}, errIO
 	}
 	b.reports = append(b.reports, r)
-	view := drains.View{Epoch: b.epoch, Written: !b.readOnly, Calls: map[string]map[drains.Key]int64{}}
+	view := drains.View{Epoch: b.epoch, Written: !b.readOnly}
 	if view.Written {
-		if r.Epoch != "" && r.Epoch != b.epoch {
-			for _, d := range r.Active {
-				b.drained[d.Key] = d.Since
-			}
-		}
-		for _, key := range r.Set {
-			if len(b.drained) == drains.MaxDrains {
-				view.Full = true
-			} else if _, already := b.drained[key]; !already {
-				b.drained[key] = time.Now()
-			}
-		}
-		for _, key := range r.End {
-			delete(b.drained, key)
-		}
+		view.Full = b.write(r)
 	}
-	for key, since := range b.drained {
-		view.Drains = append(view.Drains, drains.Drain{Key: key, Since: since})
+	for _, d := range b.drained {
+		view.Drains = append(view.Drains, d)
 	}
-	maps.Copy(view.Calls, b.others)
-	view.Calls[r.Replica] = r.Calls
+	view.Calls = maps.Clone(b.calls)
 	return view, nil
 }
 
-func (b *board) Watch(ctx context.Context, _ func()) { <-ctx.Done() }
+// write applies a report, and reports whether a part of it was refused.
+func (b *board) write(r drains.Report) (full bool) {
+	before := maps.Clone(b.drained)
+	add := func(key drains.Key, since time.Time) {
+		if _, already := b.drained[key]; already {
+			return
+		}
+		if len(b.drained) == drains.MaxDrains {
+			full = true
+			return
+		}
+		b.drained[key] = drains.Drain{Key: key, Since: since}
+	}
+	for _, d := range r.Active {
+		if r.Epoch != "" && r.Epoch != b.epoch && !b.ended[d.Key] {
+			add(d.Key, d.Since)
+		}
+	}
+	for _, key := range r.Set {
+		delete(b.ended, key)
+		add(key, time.Now())
+	}
+	for _, key := range r.End {
+		b.ended[key] = true
+		delete(b.drained, key)
+	}
+	for _, d := range r.Active {
+		if now := b.drained[d.Key]; now.By == "" && (slices.Contains(r.Set, d.Key) || now.Since.Equal(d.Since)) {
+			now.By = d.By
+			b.drained[d.Key] = now
+		}
+	}
+	b.calls[r.Replica] = r.Calls
+	if r.Leaving {
+		delete(b.calls, r.Replica)
+	}
+	if !maps.Equal(b.drained, before) {
+		for _, changed := range b.followers {
+			changed()
+		}
+	}
+	return full
+}
+
+func (b *board) Watch(ctx context.Context, changed func()) {
+	b.change(func() { b.followers = append(b.followers, changed) })
+	changed()
+	<-ctx.Done()
+}
 
 func (b *board) change(f func()) {
 	b.mu.Lock()
@@ -83,7 +128,9 @@ func (b *board) change(f func()) {
 
 // lose makes the store an empty one.
 func (b *board) lose() {
-	b.change(func() { b.epoch, b.drained = b.epoch+"1", map[drains.Key]time.Time{} })
+	b.change(func() {
+		b.epoch, b.drained, b.ended = b.epoch+"1", map[drains.Key]drains.Drain{}, map[drains.Key]bool{}
+	})
 }
 
 func (b *board) keys() (keys []drains.Key) {
@@ -259,7 +306,7 @@ func TestMostDrains(t *testing.T) {
 		t.Errorf("too many at once: %v", err)
 	}
 	for n := range drains.MaxDrains {
-		b.drained[drains.Key{Capability: "other", Addr: string(rune('A' + n))}] = time.Now()
+		b.drained[drains.Key{Capability: "other", Addr: string(rune('A' + n))}] = drains.Drain{}
 	}
 	if shared, err := m.Set(t.Context(), []drains.Key{one}, true, ""); shared || !errors.Is(err, drains.ErrFull) {
 		t.Errorf("shared %v, %v", shared, err)
@@ -273,7 +320,7 @@ func TestMostDrains(t *testing.T) {
 func TestRemaining(t *testing.T) {
 	t.Parallel()
 	b := newBoard()
-	b.others = map[string]map[drains.Key]int64{"slow": {}, "busy": {one: 3}}
+	b.calls = map[string]map[drains.Key]int64{"slow": {}, "busy": {one: 3}}
 	m, _ := newManager(b)
 	set(t, m, true, true, one)
 	m.Read(t.Context())

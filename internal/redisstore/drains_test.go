@@ -2,17 +2,16 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/drains"
+	"github.com/capgate/capgate/internal/drains/storetest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -68,13 +67,8 @@ func (r *replica) wait(t *testing.T, want ...drains.Key) {
 // join runs a replica until the test ends, or stop is called.
 func join(t *testing.T, name string, store *redisstore.Store) (r *replica, stop func()) {
 	t.Helper()
-	return joinBoard(t, name, store.Drains())
-}
-
-func joinBoard(t *testing.T, name string, board drains.Store) (r *replica, stop func()) {
-	t.Helper()
 	r = &replica{calls: map[drains.Key]int64{}, news: make(chan struct{})}
-	r.Manager = drains.New(name, board, r, slog.New(slog.DiscardHandler))
+	r.Manager = drains.New(name, store.Drains(), r, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { r.Run(ctx) })
@@ -93,6 +87,11 @@ func (r *replica) left(t *testing.T, k drains.Key, want func(drains.Remaining) b
 }
 
 func TestDrains(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) drains.Store { return s.Drains() })
+}
+
+// TestDrainsOfTwoReplicas: each applies the drains of the other, and counts its calls.
+func TestDrainsOfTwoReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
 		const ann = "Ann 100%, issuer ü\n"
@@ -149,128 +148,6 @@ func TestDrainsAreGivenBack(t *testing.T) {
 		a.wait(t, key)
 		b.left(t, key, func(l drains.Remaining) bool { return l.By == "ann" })
 	})
-}
-
-// The end of a drain is not undone by a replica that missed it, when Redis comes back empty.
-func TestDrainsEndedStayEnded(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		board := open().Drains()
-		key, other := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather",
-			Addr: "10.0.0.2:50051"}
-		exchange := func(r drains.Report) []drains.Drain {
-			v, err := board.Exchange(t.Context(), r)
-			if err != nil || !v.Written {
-				t.Fatal(v, err)
-			}
-			return v.Drains
-		}
-		exchange(drains.Report{Replica: "a", Epoch: "of what was lost", End: []drains.Key{key}})
-		unheard := drains.Report{Replica: "b", Epoch: "of what was lost",
-			Active: []drains.Drain{{Key: key, Since: time.Now()}, {Key: other, Since: time.Now()}}}
-		if got := exchange(unheard); len(got) != 1 || got[0].Key != other {
-			t.Error(got)
-		}
-		if got := exchange(drains.Report{Replica: "a", Set: []drains.Key{key}}); len(got) != 2 {
-			t.Error(got)
-		}
-		// A name of another drain of the backend is no name of this one.
-		old := drains.Drain{Key: key, Since: time.UnixMilli(1), By: "ann"}
-		for _, d := range exchange(drains.Report{Replica: "b", Active: []drains.Drain{old}}) {
-			if d.By != "" {
-				t.Errorf("%+v", d)
-			}
-		}
-		again := drains.Report{Replica: "a", Set: []drains.Key{key}, Active: []drains.Drain{{Key: key, By: "bob"}}}
-		exchange(again)
-		again.Active[0].By = "carol" // the backend is drained already
-		if got := exchange(again); len(got) != 2 || got[0].By+got[1].By != "bob" {
-			t.Error(got)
-		}
-	})
-}
-
-// shaky is a store that does not answer, or takes no writes, on demand.
-type shaky struct {
-	drains.Store
-	unavailable, full atomic.Bool
-}
-
-func (s *shaky) Exchange(ctx context.Context, r drains.Report) (drains.View, error) {
-	if s.unavailable.Load() {
-		return drains.View{}, errors.New("unavailable")
-	}
-	full := s.full.Load() // once, so that the answer is consistent
-	if full {
-		r.Set, r.End = nil, nil
-	}
-	v, err := s.Store.Exchange(ctx, r)
-	v.Written = v.Written && !full
-	return v, err
-}
-
-// While the store is unavailable or full, a replica applies drains by itself. The others learn of them when the store
-// is back.
-func TestDrainsWithoutABoard(t *testing.T) {
-	t.Parallel()
-	for name, breaks := range map[string]func(*shaky) *atomic.Bool{
-		"unavailable": func(s *shaky) *atomic.Bool { return &s.unavailable },
-		"full":        func(s *shaky) *atomic.Bool { return &s.full },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := open(t, redisstore.Config{})
-			board := &shaky{Store: store.Drains()}
-			one, two := drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "weather",
-				Addr: "10.0.0.2:50051"}
-			a, _ := joinBoard(t, "a", board)
-			b, _ := join(t, "b", store)
-			for _, r := range []*replica{a, b} {
-				r.has(one, 0)
-				r.has(two, 0)
-			}
-			if shared, err := a.Set(t.Context(), []drains.Key{one}, true, "ann"); err != nil || !shared {
-				t.Fatal(shared, err)
-			}
-			b.wait(t, one)
-			breaks(board).Store(true)
-			for key, drained := range map[drains.Key]bool{one: false, two: true} {
-				if shared, err := a.Set(t.Context(), []drains.Key{key}, drained, "ann"); err != nil || shared {
-					t.Fatal(shared, err)
-				}
-			}
-			a.wait(t, two)
-			b.wait(t, one)
-			breaks(board).Store(false)
-			b.wait(t, two)
-			a.wait(t, two)
-			a.left(t, two, func(l drains.Remaining) bool {
-				return l.Drained && l.Shared && l.Replicas == 2 && l.Unacknowledged == 0
-			})
-		})
-	}
-}
-
-// The number of drains is bounded.
-func TestDrainsAreBounded(t *testing.T) {
-	t.Parallel()
-	store := open(t, redisstore.Config{})
-	a, _ := join(t, "a", store)
-	b, _ := join(t, "b", store)
-	keys := make([]drains.Key, drains.MaxDrains+1)
-	for i := range keys {
-		keys[i] = drains.Key{Capability: "weather", Addr: fmt.Sprintf("10.0.0.1:%d", i+1)}
-	}
-	if _, err := a.Set(t.Context(), keys, true, ""); !errors.Is(err, drains.ErrFull) {
-		t.Fatal(err)
-	}
-	a.wait(t)
-	if _, err := a.Set(t.Context(), keys[:drains.MaxDrains], true, ""); err != nil {
-		t.Fatal(err)
-	}
-	b.wait(t, keys[:drains.MaxDrains]...)
-	if _, err := b.Set(t.Context(), keys[drains.MaxDrains:], true, ""); !errors.Is(err, drains.ErrFull) {
-		t.Fatal(err)
-	}
 }
 
 // TestDrainsEndWithTheirBackends: a drain ends an hour after its backend was last in the fleets of any replica, and not
