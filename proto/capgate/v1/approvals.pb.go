@@ -46,7 +46,7 @@ type Approval struct {
 	// The call's session; empty: none.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
 	// The level of policy that requires approval: as in ExplainPolicyResponse, or shield. Or engine: an OpenParallax
-	// engine asks; or elsewhere: it asks in its own web page, which alone can answer.
+	// engine asks; or elsewhere: only the engine's own web page can answer.
 	Level string `protobuf:"bytes,10,opt,name=level,proto3" json:"level,omitempty"`
 	// The reason, if there is more to say than the level.
 	Why string `protobuf:"bytes,11,opt,name=why,proto3" json:"why,omitempty"`
@@ -79,7 +79,7 @@ type Approval struct {
 	RequiredAnswers int32 `protobuf:"varint,25,opt,name=required_answers,json=requiredAnswers,proto3" json:"required_answers,omitempty"`
 	// The answers so far, the oldest first.
 	Answers []*ApprovalAnswer `protobuf:"bytes,26,rep,name=answers,proto3" json:"answers,omitempty"`
-	// The groups whose members may answer now. Empty: all approvers.
+	// The groups of the people that may answer now. Empty: all approvers.
 	Groups []string `protobuf:"bytes,27,rep,name=groups,proto3" json:"groups,omitempty"`
 	// When the members of escalate_groups may answer, too. Unset: never.
 	EscalateTime *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=escalate_time,json=escalateTime,proto3" json:"escalate_time,omitempty"`
@@ -94,7 +94,7 @@ type Approval struct {
 	MayNotAnswerWhy string `protobuf:"bytes,32,opt,name=may_not_answer_why,json=mayNotAnswerWhy,proto3" json:"may_not_answer_why,omitempty"`
 	// The arguments are an excerpt: GetApproval returns all of them, unless may_not_approve_why is set.
 	ArgumentsExcerpt bool `protobuf:"varint,36,opt,name=arguments_excerpt,json=argumentsExcerpt,proto3" json:"arguments_excerpt,omitempty"`
-	// Why nobody can approve the call, though it can be denied: its arguments cannot be shown whole. Empty: they can.
+	// Why the call cannot be approved, only denied: its arguments cannot be shown in full. Empty: they can.
 	MayNotApproveWhy string `protobuf:"bytes,37,opt,name=may_not_approve_why,json=mayNotApproveWhy,proto3" json:"may_not_approve_why,omitempty"`
 	// Only in the response to an answer for session or always: how many other pending approvals it has answered.
 	AlsoAnswered int32 `protobuf:"varint,38,opt,name=also_answered,json=alsoAnswered,proto3" json:"also_answered,omitempty"`

@@ -98,7 +98,7 @@ func (x *SignUrlRequest) GetSessionId() string {
 
 type SignUrlResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absolute if the gateway knows its external name, else without scheme and host.
+	// Absolute if the gateway's external address is configured, else without scheme and host.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// When the URL expires: RFC 3339, UTC.
 	ExpireTime    string `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`

@@ -38,7 +38,7 @@ type RecentCall struct {
 	Replica string                 `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
 	// The listener that it came by; empty: the public port.
 	Listener string `protobuf:"bytes,5,opt,name=listener,proto3" json:"listener,omitempty"`
-	// The tenant; empty: nobody knows whose call it was.
+	// The tenant; empty: the caller was not authenticated.
 	Tenant string `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	User   string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
 	Agent  string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`

@@ -576,7 +576,7 @@ type CatalogEntry_Tool struct {
 	TerminalOnSuccess bool `protobuf:"varint,6,opt,name=terminal_on_success,json=terminalOnSuccess,proto3" json:"terminal_on_success,omitempty"`
 	// JSON Schema of the arguments, as JSON text. Not in lists.
 	InputSchema string `protobuf:"bytes,7,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
-	// Of a drifted tool: the version that was accepted. Unset if it is not known any more. Not in lists.
+	// Of a drifted tool: the version that was accepted. Unset if it is no longer stored. Not in lists.
 	Accepted *CatalogEntry_Version `protobuf:"bytes,8,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	// JSON Schema of the result, as JSON text; empty: none. Not in lists.
 	OutputSchema string `protobuf:"bytes,9,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`

@@ -43,7 +43,7 @@ type EnginesClient interface {
 	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
 	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
 	// engine stores the message before it answers: after a broken stream, look into the history before you send the
-	// message again. An event approval_elsewhere has neither type nor content: the engine asks a person in its own web
+	// message again. An event approval_elsewhere has neither type nor content: the engine needs an answer in its own web
 	// page, which alone has the id of the question.
 	SendEngineMessage(ctx context.Context, in *SendEngineMessageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.PipelineEvent], error)
 	// Returns an engine's agent and state.
@@ -149,7 +149,7 @@ type EnginesServer interface {
 	// JSON (application/x-ndjson). Messages to one engine run one after the other; a waiting message gets only
 	// heartbeats. The last record is done or failed. An error before the first record is a plain HTTP error. The
 	// engine stores the message before it answers: after a broken stream, look into the history before you send the
-	// message again. An event approval_elsewhere has neither type nor content: the engine asks a person in its own web
+	// message again. An event approval_elsewhere has neither type nor content: the engine needs an answer in its own web
 	// page, which alone has the id of the question.
 	SendEngineMessage(*SendEngineMessageRequest, grpc.ServerStreamingServer[v1.PipelineEvent]) error
 	// Returns an engine's agent and state.

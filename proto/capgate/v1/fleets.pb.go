@@ -421,7 +421,7 @@ type DrainState struct {
 	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
 	Drained    bool                   `protobuf:"varint,2,opt,name=drained,proto3" json:"drained,omitempty"`
 	Since      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// The operator who began it.
+	// The operator that began it.
 	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
 	// Calls in flight at all replicas.
 	InFlight int32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`

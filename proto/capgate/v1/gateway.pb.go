@@ -303,7 +303,7 @@ type CallToolRequest struct {
 	CapabilityId string `protobuf:"bytes,1,opt,name=capability_id,json=capabilityId,proto3" json:"capability_id,omitempty"`
 	ToolName     string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Arguments of the tool: a JSON object, passed on as the text that it is. Over HTTP it is the body; an empty
-	// body stands for {}.
+	// body means {}.
 	Args *structpb.Struct `protobuf:"bytes,3,opt,name=args,proto3" json:"args,omitempty"`
 	// As in InvokeRequest. Over HTTP these are the query, or the headers X-Session-Id and X-Thread-Id.
 	SessionId     string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`

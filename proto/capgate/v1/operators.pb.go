@@ -86,7 +86,7 @@ type GetMeResponse struct {
 	CsrfToken string `protobuf:"bytes,11,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
 	// The id of the session.
 	Session string `protobuf:"bytes,12,opt,name=session,proto3" json:"session,omitempty"`
-	// The admin API asks nobody who they are.
+	// The admin API requires no credential.
 	Insecure      bool `protobuf:"varint,13,opt,name=insecure,proto3" json:"insecure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,7 +30,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Operators says who is at the admin API, and ends the sessions of people.
+// Operators describes the caller of the admin API, and lists and ends sign-in sessions.
 type OperatorsClient interface {
 	// Returns the operator that makes the request.
 	GetMe(ctx context.Context, in *GetMeRequest, opts ...grpc.CallOption) (*GetMeResponse, error)
@@ -82,7 +82,7 @@ func (c *operatorsClient) RevokeSessions(ctx context.Context, in *RevokeSessions
 // All implementations must embed UnimplementedOperatorsServer
 // for forward compatibility.
 //
-// Operators says who is at the admin API, and ends the sessions of people.
+// Operators describes the caller of the admin API, and lists and ends sign-in sessions.
 type OperatorsServer interface {
 	// Returns the operator that makes the request.
 	GetMe(context.Context, *GetMeRequest) (*GetMeResponse, error)

@@ -727,7 +727,7 @@ type ExplainPolicyResponse struct {
 	// are no global ones, and if the request is for the candidates.
 	CandidatePolicy string `protobuf:"bytes,4,opt,name=candidate_policy,json=candidatePolicy,proto3" json:"candidate_policy,omitempty"`
 	CandidateLevel  string `protobuf:"bytes,5,opt,name=candidate_level,json=candidateLevel,proto3" json:"candidate_level,omitempty"`
-	// If the decision is ask: who may answer, by approvals.rules, in words.
+	// If the decision is ask: the people that may answer, by approvals.rules, in words.
 	Approvers string `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
 	// With force: that the tenant, the capability or the tool does not exist, in words. Empty: all of them exist, or the
 	// tools of the capability are not known.

@@ -325,9 +325,9 @@ type GetSummaryResponse_Minute struct {
 	Refusals int32 `protobuf:"varint,3,opt,name=refusals,proto3" json:"refusals,omitempty"`
 	// Failed otherwise.
 	Errors int32 `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
-	// Not run, because a person is asked about them; neither refusals nor errors.
+	// Not run yet, because they need approval; neither refusals nor errors.
 	Asked int32 `protobuf:"varint,5,opt,name=asked,proto3" json:"asked,omitempty"`
-	// Answered by a tool with an error, or cut off; the other calls were answered, refused, asked about, or failed.
+	// Answered by a tool with an error, or cut off; the other calls succeeded, were refused, need approval, or failed.
 	ToolErrors    int32 `protobuf:"varint,6,opt,name=tool_errors,json=toolErrors,proto3" json:"tool_errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

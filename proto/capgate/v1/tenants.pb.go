@@ -49,7 +49,7 @@ type Tenant struct {
 	Etag string `protobuf:"bytes,9,opt,name=etag,proto3" json:"etag,omitempty"`
 	// tenants/ID. name is for people.
 	ResourceName string `protobuf:"bytes,10,opt,name=resource_name,json=resourceName,proto3" json:"resource_name,omitempty"`
-	// The operator who made the last change. Empty for a tenant of the configuration.
+	// The operator that made the last change. Empty for a tenant of the configuration.
 	UpdatedBy     string `protobuf:"bytes,11,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
