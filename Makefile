@@ -118,8 +118,9 @@ nightly: ## what searches for hours; all of it runs, also if some fails
 	$(MAKE) --keep-going simulate differential fuzz models mutants FUZZTIME=1m
 
 .PHONY: lint
-lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, the protos, and Biome for the console
+lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, luacheck, the protos, and Biome for the console
 	$(LINT)/golangci-lint run
+	CI=true go test -vet=off -run '^TestLuacheck$$' ./internal/redisstore/lua
 	cd console && ../bin/console/node_modules/.bin/biome ci
 	$(BUF)/buf lint
 	$(BUF)/buf format --diff --exit-code internal/testkit/grpctest

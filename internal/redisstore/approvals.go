@@ -13,6 +13,19 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
+var (
+	createApprovalScript   = newScript("approvals_create")
+	redeemScript           = newScript("approvals_redeem")
+	releaseScript          = newScript("approvals_release")
+	answerScript           = newScript("approvals_answer")
+	withdrawApprovalScript = newScript("approvals_withdraw")
+	getScript              = newScript("approvals_get")
+	pendingScript          = newScript("approvals_pending")
+	stateScript            = newScript("approvals_state")
+	listScript             = newScript("approvals_list")
+	eventsScript           = newScript("approvals_events")
+)
+
 // ApprovalStore holds the approvals of all tenants. It is an approvals.Store.
 //
 //	{TENANT:approvals}:record:ID    hash     its end and 1 h  an approval: its binding, its state, its preview

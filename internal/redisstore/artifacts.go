@@ -9,17 +9,7 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// claimArtifactScript makes a tenant the owner of an artifact that has none. It returns 1 if the tenant is the owner,
-// else 0.
-//
-// ARGV: tenant, TTL in ms.
-var claimArtifactScript = newScript(`
-	local first = redis.pcall('GET', KEYS[1])
-	if type(first) == 'string' and first ~= ARGV[1] then
-		return 0
-	end
-	redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-	return 1`)
+var claimArtifactScript = newScript("artifacts_claim")
 
 // StoreLocations implements affinity.Store.
 func (s *Sessions) StoreLocations(ctx context.Context, holdings []affinity.Location) (kept []bool, err error) {

@@ -151,66 +151,7 @@ func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte,
 // absentTool ends the accepted hash of an absent tool, as changeScript writes it.
 const absentTool = " gone"
 
-// luaPublishChange is Lua that gives a change the next version, and publishes it.
-const luaPublishChange = luaNextVersion + `
-	local function note(state, changes, epoch, channel, capability)
-		redis.call('HSETNX', state, 'epoch', epoch)
-		local version = nextVersion(redis.call('HGET', state, 'version'))
-		redis.call('HSET', state, 'version', version)
-		redis.call('ZADD', changes, version, capability)
-		redis.pcall('PUBLISH', channel, '')
-	end
-	local time = redis.call('TIME')
-	local now = time[1] * 1000 + math.floor(time[2] / 1000)
-`
-
-// changeScript writes one catalog.Change. It returns -1 if its lease has ended.
-//
-// KEYS: state, changes, accepted, about, set, turns. ARGV: epoch, channel, capability, lease, sum, set, error, what was
-// left out, number of absent tools, these, and pairs of tool and hash. The accepted hash of an absent tool is kept, so
-// that no other tool can take its name unnoticed.
-var changeScript = newScript(luaPublishChange + `
-	local turn, changed = ARGV[4], false
-	if turn ~= '' then
-		local held = redis.call('HGET', KEYS[6], ARGV[3]) or ''
-		local id, began = string.match(held, '^(%S+) %d+ (%d+)$')
-		if id ~= turn then return -1 end
-		redis.call('HSET', KEYS[6], ARGV[3], id .. ' 0 ' .. began)
-		local what = ARGV[7] == '' and 'ok' or 'failed'
-		redis.call('HSET', KEYS[4], what, string.format('%.0f', now), 'error', ARGV[7])
-		if what == 'ok' then redis.call('HSET', KEYS[4], 'left', ARGV[8]) end
-		changed = true
-	end
-	local first = 10 + tonumber(ARGV[9])
-	local gone = {}
-	for i = 10, first - 1 do
-		gone[ARGV[i]] = true
-	end
-	for i = first, #ARGV, 2 do
-		local tool = ARGV[i]
-		local held = redis.call('HGET', KEYS[3], tool)
-		local next = held and string.gsub(held, ' gone$', '') or ARGV[i + 1]
-		if gone[tool] then next = next .. ' gone' end
-		if next ~= held then
-			redis.call('HSET', KEYS[3], tool, next)
-			changed = true
-		end
-		gone[tool] = nil
-	end
-	for tool in pairs(gone) do
-		local held = redis.call('HGET', KEYS[3], tool)
-		if held and not string.find(held, ' gone$') then
-			redis.call('HSET', KEYS[3], tool, held .. ' gone')
-			changed = true
-		end
-	end
-	if ARGV[5] ~= '' and redis.call('HGET', KEYS[4], 'sum') ~= ARGV[5] then
-		redis.call('SET', KEYS[5], ARGV[6])
-		redis.call('HSET', KEYS[4], 'sum', ARGV[5])
-		changed = true
-	end
-	if changed then note(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]) end
-	return 0`)
+var changeScript = newScript("catalog_change")
 
 // Write implements catalog.Store.
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
@@ -233,13 +174,7 @@ func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	return err
 }
 
-// acceptScript accepts one hash.
-//
-// KEYS: state, changes, accepted. ARGV: epoch, channel, capability, tool, hash.
-var acceptScript = newScript(luaPublishChange + `
-	redis.call('HSET', KEYS[3], ARGV[4], ARGV[5])
-	note(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3])
-	return 0`)
+var acceptScript = newScript("catalog_accept")
 
 // Accept implements catalog.Store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
@@ -258,23 +193,7 @@ func (c *Catalog) accepted(capability, tool string, hash toolschema.Hash) string
 	return text
 }
 
-// acquireLeaseScript grants the lease of a discovery. It returns 0; or the remaining ms of another lease, and 1; or
-// the remaining ms until the next discovery, and 2.
-//
-// KEYS: turns. ARGV: capability, lease, duration of the lease, interval of discoveries (ms).
-var acquireLeaseScript = newScript(`
-	local time = redis.call('TIME')
-	local now = time[1] * 1000 + math.floor(time[2] / 1000)
-	local held = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-	local id, ends, began = string.match(held, '^(%S+) (%d+) (%d+)$')
-	if id and id ~= ARGV[2] then
-		local left = ends - now
-		if left > 0 then return {left, 1} end
-		left = began + ARGV[4] - now
-		if left > 0 then return {left, 2} end
-	end
-	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. string.format(' %.0f %.0f', now + ARGV[3], now))
-	return {0, 0}`)
+var acquireLeaseScript = newScript("catalog_lease")
 
 // AcquireLease implements catalog.Store.
 func (c *Catalog) AcquireLease(

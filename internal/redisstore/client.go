@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/redisstore/lua"
 )
 
 // client is the Store as used by one feature.
@@ -25,16 +27,14 @@ func (c client) do(ctx context.Context, f func(ctx context.Context, r redis.Cmda
 // script is a Lua program that Redis runs atomically.
 type script struct{ lua *redis.Script }
 
-func newScript(lua string) script { return script{redis.NewScript(lua)} }
-
-// luaNextVersion is Lua that returns the version after another one. It is greater than all before, also than those that
-// a failover has undone: replicas may have read them.
-const luaNextVersion = `
-local function nextVersion(last)
-	local t = redis.call('TIME')
-	return string.format('%.0f', math.max((tonumber(last or '') or 0) + 1, t[1] * 1000000 + t[2]))
-end
-`
+// newScript returns the script in lua/NAME.lua. It panics if that is missing.
+func newScript(name string) script {
+	text, err := lua.Source(name)
+	if err != nil {
+		panic(err)
+	}
+	return script{redis.NewScript(text)}
+}
 
 // run runs a script by its hash, and loads it on a miss. All keys have one hash tag.
 func (c client) run(ctx context.Context, s script, keys []string, args ...any) *redis.Cmd {

@@ -16,9 +16,7 @@
 //
 //	func (s *Store) Pins() *Pins { return &Pins{s.client(Session)} }
 //
-//	var pinScript = newScript(`
-//		if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return ARGV[1] end
-//		return redis.call('GET', KEYS[1])`)
+//	var pinScript = newScript("pins_pin") // lua/pins_pin.lua
 //
 //	// Pin returns the backend of the session, or makes it addr if there is none.
 //	func (p *Pins) Pin(ctx context.Context, tenant, session, addr string, ttl time.Duration) (string, error) {

@@ -24,13 +24,7 @@ type EngineSessions struct{ client }
 // EngineSessions returns the store of the owners of sessions.
 func (s *Store) EngineSessions() *EngineSessions { return &EngineSessions{s.client(Engines)} }
 
-// claimSessionScript makes a tenant the owner of a session that has none, and returns the owner. ARGV: tenant, TTL in
-// ms.
-var claimSessionScript = newScript(`
-	local owner = redis.call('GET', KEYS[1])
-	if not owner then redis.call('SET', KEYS[1], ARGV[1]) end
-	if not owner or owner == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-	return {owner or ARGV[1], owner and 0 or 1}`)
+var claimSessionScript = newScript("engine_sessions_claim")
 
 // Claim makes a tenant the owner of a session of a fleet of engines if it has none, and returns the owner. The owner
 // is kept for 90 days after its last claim. It is "" after the owner was deleted; then the session stays without one.

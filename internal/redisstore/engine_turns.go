@@ -8,6 +8,14 @@ import (
 	"github.com/capgate/capgate/gateway/engine/turns"
 )
 
+var (
+	waitTurnScript  = newScript("turns_wait")
+	holdTurnScript  = newScript("turns_hold")
+	leaveTurnScript = newScript("turns_leave")
+	seizeScript     = newScript("turns_seize")
+	yieldScript     = newScript("turns_yield")
+)
+
 // EngineTurns stores the turns and leases of engines. It is a turns.Store.
 //
 //	{engines:turns:ENGINE}:state    hash     1 h and 2 leases  score of the last turn, last sequence number, ms of the

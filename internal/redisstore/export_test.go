@@ -38,7 +38,7 @@ func (p *Probe) Do(ctx context.Context, f func(context.Context, redis.Cmdable) e
 
 // Run runs a script.
 func (p *Probe) Run(ctx context.Context, lua string, keys []string, args ...any) *redis.Cmd {
-	return p.run(ctx, newScript(lua), keys, args...)
+	return p.run(ctx, script{redis.NewScript(lua)}, keys, args...)
 }
 
 // Subscribe subscribes.

@@ -30,73 +30,12 @@ func (s *Store) Health() *HealthStore { return &HealthStore{s.client(Health), ra
 // shardTTL is the lifetime of a shard after its last write. Observations are published more often.
 const shardTTL = 24 * time.Hour
 
-// luaHealthPrelude begins the scripts below: the time in ms, and the deletion of keys of a wrong type.
-const luaHealthPrelude = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function whole(n) return string.format('%.0f', n) end
-local function must(key, kind)
-	local is = redis.call('TYPE', key)
-	is = type(is) == 'table' and is.ok or is
-	if is ~= kind and is ~= 'none' then redis.call('DEL', key) end
-end
-`
-
-// heartbeatScript takes members, digests, epoch; replica, digest, ms until death, a new epoch, TTL in ms. Each
-// replica runs it once a second and gets a line of every other one. The lines are stored as sent, since a loop
-// in Lua would dominate Redis' CPU time.
-var heartbeatScript = newScript(luaHealthPrelude + `
-must(KEYS[1], 'zset') must(KEYS[2], 'hash') must(KEYS[3], 'string')
-redis.call('SET', KEYS[3], ARGV[4], 'NX')
-redis.call('ZADD', KEYS[1], whole(now), ARGV[1])
-if redis.call('HLEN', KEYS[2]) > redis.call('ZCARD', KEYS[1]) then redis.call('DEL', KEYS[2]) end
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[1] .. ' ' .. whole(now) .. ' ' .. ARGV[2])
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. whole(now - ARGV[3]))) do
-	redis.call('ZREM', KEYS[1], id)
-	redis.call('HDEL', KEYS[2], id)
-end
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, ARGV[5]) end
-return {redis.call('GET', KEYS[3]), whole(now), redis.call('HVALS', KEYS[2])}`)
-
-// leaveScript takes members, digests; replica, channel, message.
-var leaveScript = newScript(`
-redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
-redis.call('PUBLISH', ARGV[2], ARGV[3])
-return 1`)
-
-// publishScript takes a shard; channel, the beginning of the event, TTL in ms, and for each observation its field,
-// the age of its state in ms, and the rest, or nothing to delete it.
-var publishScript = newScript(luaHealthPrelude + luaNextVersion + `
-must(KEYS[1], 'hash')
-local previous = tonumber(redis.call('HGET', KEYS[1], 'v') or '')
-if not previous then
-	redis.call('DEL', KEYS[1])
-	previous = 0
-end
-local version = nextVersion(previous)
-local notice = {ARGV[2] .. ' ' .. version .. ' ' .. whole(previous)}
-for i = 4, #ARGV, 3 do
-	local observation = ''
-	if ARGV[i + 2] == '' then
-		redis.call('HDEL', KEYS[1], ARGV[i])
-	else
-		observation = whole(now - ARGV[i + 1]) .. ' ' .. whole(now) .. ' ' .. ARGV[i + 2]
-		redis.call('HSET', KEYS[1], ARGV[i], observation)
-	end
-	notice[#notice + 1] = ARGV[i]
-	notice[#notice + 1] = observation
-end
-redis.call('HSET', KEYS[1], 'v', version)
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('PUBLISH', ARGV[1], table.concat(notice, '\n'))
-return 1`)
-
-// shardScript takes a shard. Its entries are then read without Lua, which would be several times slower.
-var shardScript = newScript(luaHealthPrelude + `
-local is = redis.call('TYPE', KEYS[1])
-is = type(is) == 'table' and is.ok or is
-return {whole(now), is, is == 'hash' and redis.call('HGET', KEYS[1], 'v') or ''}`)
+var (
+	heartbeatScript = newScript("health_heartbeat")
+	leaveScript     = newScript("health_leave")
+	publishScript   = newScript("health_publish")
+	shardScript     = newScript("health_shard")
+)
 
 func (b *HealthStore) membershipKeys() []string {
 	t := tag{"health"}

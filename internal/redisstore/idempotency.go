@@ -24,67 +24,11 @@ func (s *Store) Idempotency() *IdempotencyStore {
 
 var errIdempotency = errors.New("a script of idempotency keys returned an unexpected answer")
 
-// luaIdempotency begins all scripts of idempotency keys. KEYS: record, index. ARGV: id, token. Times are in ms.
-const luaIdempotency = `
-local record, index = KEYS[1], KEYS[2]
-local id, token = ARGV[1], ARGV[2]
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local function text(n) return string.format('%.0f', n) end
-local function keep(ttl)
-  redis.call('PEXPIRE', record, text(ttl))
-  redis.call('ZADD', index, text(now + ttl), id)
-  if redis.call('PTTL', index) < ttl then redis.call('PEXPIRE', index, text(ttl)) end
-end
-`
-
-// claimKeyScript claims a key, or returns its claim. ARGV: fingerprint, lease, TTL, maximum.
-var claimKeyScript = newScript(luaIdempotency + `
-local print, lease, ttl, most = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local r = redis.call('HMGET', record, 'state', 'print', 'token', 'until', 'answer')
-if r[1] == 'running' then
-  local left = (tonumber(r[4]) or 0) - now
-  if r[3] == token then
-    redis.call('HSET', record, 'token', token) -- a write, for replicas to be waited for
-    return {'mine', r[2] or '', '', 0}
-  end
-  if left > 0 then return {'running', r[2] or '', '', left} end
-  return {'unknown', r[2] or '', '', 0}
-end
-if r[1] then return {r[1], r[2] or '', r[5] or '', 0} end
-if most == 0 then return {'none', '', '', 0} end
-redis.call('ZREMRANGEBYSCORE', index, '-inf', text(now))
-if redis.call('ZCARD', index) >= most then return {'full', '', '', 0} end
-redis.call('HSET', record, 'state', 'running', 'print', print, 'token', token, 'until', text(now + lease))
-keep(math.max(ttl, lease))
-return {'mine', print, '', 0}
-`)
-
-// renewKeyScript renews a claim. ARGV: lease, TTL.
-var renewKeyScript = newScript(luaIdempotency + `
-local lease, ttl = tonumber(ARGV[3]), tonumber(ARGV[4])
-local r = redis.call('HMGET', record, 'state', 'token')
-if r[1] ~= 'running' or r[2] ~= token then return 0 end
-redis.call('HSET', record, 'until', text(now + lease))
-keep(math.max(ttl, lease))
-return 1
-`)
-
-// endKeyScript stores the result of a claim. ARGV: state, TTL, response, channel.
-var endKeyScript = newScript(luaIdempotency + `
-local state, ttl, answer, channel = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
-if redis.call('HGET', record, 'token') ~= token then return 0 end
-if state == 'none' then
-  redis.call('DEL', record)
-  redis.call('ZREM', index, id)
-else
-  redis.call('HDEL', record, 'until')
-  redis.call('HSET', record, 'state', state, 'answer', answer)
-  keep(ttl)
-end
-redis.pcall('PUBLISH', channel, id)
-return 1
-`)
+var (
+	claimKeyScript = newScript("idempotency_claim")
+	renewKeyScript = newScript("idempotency_renew")
+	endKeyScript   = newScript("idempotency_end")
+)
 
 func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
 	t := tag{c.Tenant, "idempotency"}

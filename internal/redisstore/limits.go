@@ -12,6 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/ratelimit"
 )
 
+var limitsScript = newScript("limits_exchange")
+
 // TenantLimits are the permits and budgets used by replicas. It is a ratelimit.Store.
 //
 //	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string  until full  tokens of the bucket, and their ms; with a debt 0,

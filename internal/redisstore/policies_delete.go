@@ -29,16 +29,7 @@ func (p *Policies) addTenant(ctx context.Context, tenant string) error {
 	})
 }
 
-// deleteToolScript deletes some of a tenant's rules about one tool, and returns the number of remaining ones.
-//
-// KEYS: rules, names, about. ARGV: how many.
-var deleteToolScript = newScript(`
-	local fields = redis.call('SPOP', KEYS[3], ARGV[1])
-	if #fields > 0 then
-		redis.call('HDEL', KEYS[1], unpack(fields))
-		redis.call('ZREM', KEYS[2], unpack(fields))
-	end
-	return redis.call('SCARD', KEYS[3])`)
+var deleteToolScript = newScript("policies_delete_tool")
 
 // DeleteTool deletes every rule and candidate, of any tenant, user and agent, that names exactly this tool of this
 // capability. After an error some may be left; then it must be called again.
@@ -66,13 +57,7 @@ func (p *Policies) DeleteTool(ctx context.Context, capability, tool string) erro
 	return p.publishChange(ctx, policy.Change{Name: n})
 }
 
-// deleteEndedScript deletes a rule, unless it has changed. KEYS: rules, names, about. ARGV: field, its value.
-var deleteEndedScript = newScript(`
-	if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
-	redis.call('HDEL', KEYS[1], ARGV[1])
-	redis.call('ZREM', KEYS[2], ARGV[1])
-	redis.call('SREM', KEYS[3], ARGV[1])
-	return 1`)
+var deleteEndedScript = newScript("policies_delete_ended")
 
 // deleteEnded deletes a rule that has ended. It decides nothing any more, so that a failure does no harm.
 func (p *Policies) deleteEnded(ctx context.Context, tenant string, n policy.Name, text string) {

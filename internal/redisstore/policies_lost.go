@@ -16,12 +16,7 @@ func (p *Policies) epochKey() string    { return p.key(tag{"policies"}, "epoch")
 func (p *Policies) lostKey() string     { return p.key(tag{"policies"}, "lost") }
 func (p *Policies) acceptedKey() string { return p.key(tag{"policies"}, "accepted") }
 
-// countChangeScript counts a change, and returns its version. The first one begins an epoch.
-//
-// KEYS: version, epoch. ARGV: an epoch.
-var countChangeScript = newScript(`
-	redis.call('SETNX', KEYS[2], ARGV[1])
-	return redis.call('INCR', KEYS[1])`)
+var countChangeScript = newScript("policies_count_change")
 
 // MarkLost implements policy.Feed.
 func (p *Policies) MarkLost(ctx context.Context, epoch string) error {
@@ -53,24 +48,7 @@ func (p *Policies) Revision(ctx context.Context) (now policy.Revision, err error
 // maxAccepted bounds the epochs whose loss was accepted: replicas that do not run meanwhile remember none.
 const maxAccepted = 16
 
-// acceptLossScript accepts the loss of the marked epoch, and returns whether there was one. What is stored counts as
-// changed, so that all replicas read it again.
-//
-// KEYS: version, epoch, lost, accepted. ARGV: an epoch, maximum of accepted ones.
-var acceptLossScript = newScript(`
-	local lost = redis.call('GET', KEYS[3])
-	if not lost then return 0 end
-	local all, n = lost, 1
-	for epoch in string.gmatch(redis.call('GET', KEYS[4]) or '', '%S+') do
-		if epoch ~= lost and n < tonumber(ARGV[2]) then
-			all, n = all .. ' ' .. epoch, n + 1
-		end
-	end
-	redis.call('SET', KEYS[4], all)
-	redis.call('DEL', KEYS[3])
-	redis.call('SETNX', KEYS[2], ARGV[1])
-	redis.call('INCR', KEYS[1])
-	return 1`)
+var acceptLossScript = newScript("policies_accept_loss")
 
 // AcceptLoss accepts that rules are lost: those that are stored count from now on. was: a replica had found a loss.
 func (p *Policies) AcceptLoss(ctx context.Context) (was bool, err error) {

@@ -14,16 +14,7 @@ const recentTTL = 24 * time.Hour
 
 func (p *Policies) recentKey() string { return p.key(tag{"policies"}, "recent") }
 
-// saveRecentScript adds keys, the newest first, and drops the oldest.
-//
-// KEYS: recent. ARGV: maximum, TTL in ms, keys.
-var saveRecentScript = newScript(`
-	local t = redis.call('TIME')
-	local now = t[1] * 1000 + math.floor(t[2] / 1000)
-	for i = 3, #ARGV do redis.call('ZADD', KEYS[1], now - (i - 3) / #ARGV, ARGV[i]) end
-	redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[1])
-	redis.call('PEXPIRE', KEYS[1], ARGV[2])
-	return redis.call('ZCARD', KEYS[1])`)
+var saveRecentScript = newScript("policies_save_recent")
 
 // Save implements policy.Recent.
 func (p *Policies) Save(ctx context.Context, keys []policy.Key) error {

@@ -26,6 +26,12 @@ const (
 	maxAnnouncement = 4 << 20
 )
 
+var (
+	publishRecentScript = newScript("recent_publish")
+	minutesScript       = newScript("recent_minutes")
+	replicasScript      = newScript("recent_replicas")
+)
+
 // Recent has the last calls, changes and counts of all replicas. It is a recent.Store.
 //
 //	{recent}:calls     hash     24h     id → JSON of a call; as many as calls.keep

@@ -11,6 +11,18 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
+var (
+	createTenantScript = newScript("tenants_create")
+	updateTenantScript = newScript("tenants_update")
+	closeTenantScript  = newScript("tenants_close")
+	deleteTenantScript = newScript("tenants_delete")
+	addKeyScript       = newScript("apikeys_add")
+	writeKeyScript     = newScript("apikeys_write")
+	retireKeyScript    = newScript("apikeys_retire")
+	revokeKeyScript    = newScript("apikeys_revoke")
+	deleteKeyScript    = newScript("apikeys_delete")
+)
+
 // Tenants are the shared tenants and API keys. It is a tenant.Store.
 //
 //	{ID:tenant}:record  hash     none                   uid, name, disabled, capabilities, limits (JSON), created,

@@ -44,12 +44,6 @@ func (s *Signing) SigningKey(ctx context.Context, proposal []byte) (key []byte, 
 		"another replica restores it; give all replicas the same store_key_file")
 }
 
-// signingScript returns the stored key. It stores a new one if there is none, or if the stored one is to be replaced.
-// ARGV: the new key, the stored one to be replaced or "".
-var signingScript = newScript(`
-	local held = redis.call('GET', KEYS[1])
-	if held and (ARGV[2] == '' or held ~= ARGV[2]) then return held end
-	redis.call('SET', KEYS[1], ARGV[1])
-	return ARGV[1]`)
+var signingScript = newScript("signing_key")
 
 var _ tenant.SharedKeys = (*Signing)(nil)

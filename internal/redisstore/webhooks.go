@@ -16,6 +16,18 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
+var (
+	putScript           = newScript("webhooks_put")
+	leaseDueScript      = newScript("webhooks_lease")
+	doneScript          = newScript("webhooks_done")
+	rescheduleScript    = newScript("webhooks_reschedule")
+	deadLetterScript    = newScript("webhooks_dead_letter")
+	deadScript          = newScript("webhooks_dead")
+	retryScript         = newScript("webhooks_retry")
+	overdueScript       = newScript("webhooks_overdue")
+	webhookEventsScript = newScript("webhooks_events")
+)
+
 // Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
 //
 //	{webhooks:DESTINATION}:cursors  hash    none  tenant → id of its last event that is in the outbox

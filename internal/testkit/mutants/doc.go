@@ -5,7 +5,8 @@
 //
 //	intent:    what is broken, as a sentence; unique in the repository
 //	func:      the declaration that changes: Function, (Type).Method without a star, or the name of a type or variable
-//	file:      its file, relative to the package; needed only if several files declare such a function
+//	file:      its file, relative to the package; needed only if several files declare such a function, or for a
+//	           program in Lua, which has no func
 //	old, new:  the text in it, which occurs once, and what replaces it
 //	tests:     what should fail: a list of arguments of `go test`, from the package, as in "-run TestX ../gateway"; default
 //	           all tests of the package

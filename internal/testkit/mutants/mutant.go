@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/yuin/gopher-lua/parse"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -70,9 +71,9 @@ func loadFile(path string) ([]mutant, error) {
 	dir := filepath.Dir(filepath.Dir(path))
 	for i := range some {
 		m := &some[i]
-		if m.Intent == "" || m.Func == "" || m.Old == m.New {
-			return nil, fmt.Errorf("%s: a mutant has an intent, a func, and a new text that is not the old one: %+v",
-				path, *m)
+		if m.Intent == "" || (m.Func == "") != m.lua() || m.Old == m.New {
+			return nil, fmt.Errorf("%s: a mutant has an intent, a func or a file of Lua, and a new text that is not "+
+				"the old one: %+v", path, *m)
 		}
 		if m.dir = dir; len(m.Tests) == 0 {
 			m.Tests = []string{"."}
@@ -81,8 +82,14 @@ func loadFile(path string) ([]mutant, error) {
 	return some, nil
 }
 
+// lua reports whether the mutant changes a program in Lua.
+func (m *mutant) lua() bool { return filepath.Ext(m.File) == ".lua" }
+
 // apply returns the file that changes, and its new text.
 func (m *mutant) apply() (file string, text []byte, err error) {
+	if m.lua() {
+		return m.applyLua()
+	}
 	files := []string{filepath.Join(m.dir, m.File)}
 	if m.File == "" {
 		if files, err = filepath.Glob(filepath.Join(m.dir, "*.go")); err != nil {
@@ -107,10 +114,10 @@ func (m *mutant) apply() (file string, text []byte, err error) {
 		if file != "" {
 			return "", nil, fmt.Errorf("%s and %s have a %s: the mutant needs a file", file, name, m.Func)
 		}
-		if n := bytes.Count(source[from:to], []byte(m.Old)); n != 1 {
-			return "", nil, fmt.Errorf("%s: %s has the text %q %d times, not once", name, m.Func, m.Old, n)
+		changed, err := m.change(source[from:to], name+": "+m.Func)
+		if err != nil {
+			return "", nil, err
 		}
-		changed := bytes.Replace(source[from:to], []byte(m.Old), []byte(m.New), 1)
 		file, text = name, bytes.Join([][]byte{source[:from], changed, source[to:]}, nil)
 	}
 	if file == "" {
@@ -120,6 +127,29 @@ func (m *mutant) apply() (file string, text []byte, err error) {
 		return "", nil, fmt.Errorf("%q: %w", m.Intent, err)
 	}
 	return file, text, nil
+}
+
+func (m *mutant) applyLua() (file string, text []byte, err error) {
+	file = filepath.Join(m.dir, m.File)
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return "", nil, err
+	}
+	if text, err = m.change(source, file); err != nil {
+		return "", nil, err
+	}
+	if _, err := parse.Parse(bytes.NewReader(text), file); err != nil {
+		return "", nil, fmt.Errorf("%q: %w", m.Intent, err)
+	}
+	return file, text, nil
+}
+
+// change returns the new text of a place.
+func (m *mutant) change(text []byte, place string) ([]byte, error) {
+	if n := bytes.Count(text, []byte(m.Old)); n != 1 {
+		return nil, fmt.Errorf("%s has the text %q %d times, not once", place, m.Old, n)
+	}
+	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
 }
 
 // find returns where the declaration of a name is in a source; to is 0 if it is not there.

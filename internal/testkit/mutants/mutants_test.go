@@ -34,7 +34,7 @@ func TestMutantsApply(t *testing.T) {
 	for i := range all {
 		m := &all[i]
 		file, text, err := m.apply()
-		if err == nil {
+		if err == nil && !m.lua() {
 			err = c.check(m.dir, file, text)
 		}
 		if err != nil {
@@ -170,15 +170,20 @@ func TestAMutant(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod": "module example.test/m\n\ngo 1.24\n",
-		"m.go":   "package m\n\ntype T struct{}\n\nfunc (*T) Most(a, b int) int { return max(a, b) }\n",
+		"m.go": "package m\n\nimport _ \"embed\"\n\n//go:embed m.lua\nvar Lua string\n\ntype T struct{}\n\n" +
+			"func (*T) Most(a, b int) int { return max(a, b) }\n",
+		"m.lua": "return 1\n",
 		"m_test.go": "package m\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif new(T).Most(1, 2) != 2 " +
-			"{\n\t\tt.Fatal()\n\t}\n}\n\nfunc TestBlind(*testing.T) {}\n\nfunc TestBroken(t *testing.T) { t.Fatal() " +
+			"{\n\t\tt.Fatal()\n\t}\n}\n\n" +
+			"func TestLua(t *testing.T) {\n\tif Lua != \"return 1\\n\" {\n\t\tt.Fatal()\n\t}\n}\n\n" +
+			"func TestBlind(*testing.T) {}\n\nfunc TestBroken(t *testing.T) { t.Fatal() " +
 			"}\n",
 		list: `
 - {intent: the least is taken, func: (T).Most, old: max, new: min, tests: [-run Most]}
 - {intent: nobody looks, func: (T).Most, old: max, new: min, tests: [-run Blind]}
 - {intent: it does not compile, func: (T).Most, old: max, new: most}
 - {intent: its test fails anyway, func: (T).Most, old: max, new: min, tests: [-run Broken]}
+- {intent: a program in Lua returns another value, file: m.lua, old: return 1, new: return 2, tests: [-run Lua]}
 `,
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
@@ -189,13 +194,13 @@ func TestAMutant(t *testing.T) {
 		}
 	}
 	all, err := load(dir)
-	if err != nil || len(all) != 4 {
+	if err != nil || len(all) != 5 {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for i, want := range []struct {
 		killed bool
 		err    string
-	}{{true, ""}, {false, ""}, {false, "does not compile"}, {true, "fails without the mutant"}} {
+	}{{true, ""}, {false, ""}, {false, "does not compile"}, {true, "fails without the mutant"}, {true, ""}} {
 		killed, err := all[i].try(t.Context(), 0, baseline{})
 		if killed != want.killed || (err == nil) != (want.err == "") ||
 			err != nil && !strings.Contains(err.Error(), want.err) {
@@ -208,9 +213,11 @@ func TestAMutant(t *testing.T) {
 func TestAMutantThatDoesNotApply(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	source := "package m\n\nfunc F() int { return 1 + 1 }\n"
-	if err := os.WriteFile(filepath.Join(dir, "m.go"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"m.go": "package m\n\nfunc F() int { return 1 + 1 }\n",
+		"m.lua": "return 1 + 1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, m := range map[string]mutant{
 		"twice":          {Func: "F", Old: "1", New: "2"},
@@ -218,6 +225,8 @@ func TestAMutantThatDoesNotApply(t *testing.T) {
 		"no function":    {Func: "G", Old: "1 +", New: "2 +"},
 		"not Go":         {Func: "F", Old: "1 + 1", New: "1 +"},
 		"no such method": {Func: "(F).F", Old: "1 + 1", New: "2"},
+		"twice in Lua":   {File: "m.lua", Old: "1", New: "2"},
+		"not Lua":        {File: "m.lua", Old: "1 + 1", New: "1 +"},
 	} {
 		m.dir = dir
 		if file, _, err := m.apply(); err == nil {

@@ -1,19 +1,17 @@
-package redisstore
+-- Adds calls, changes, counts, and what a replica says of itself. A call that is there already is
+-- not added again. While there are too many calls, the oldest one of the flow with the most is dropped.
+--
+-- KEYS: order, flows, calls, changes, replicas, and a key for each minute.
+-- ARGV: calls to keep, TTL in ms, channel, message for it, changes to keep, number of calls, flow, member of order, id
+-- and text of each; number of changes, text of each; replica, or "", what it says; TTL of minutes in ms, maximum of
+-- fields of a minute; and any number of: number of a key, kind, tenant, number to add.
 
-// publishRecentScript adds calls, changes, counts, and what a replica says of itself. A call that is there already is
-// not added again. While there are too many calls, the oldest one of the flow with the most is dropped.
-//
-// KEYS: order, flows, calls, changes, replicas, and a key for each minute.
-// ARGV: calls to keep, TTL in ms, channel, message for it, changes to keep, number of calls, flow, member of order, id
-// and text of each; number of changes, text of each; replica, or "", what it says; TTL of minutes in ms, maximum of
-// fields of a minute; and any number of: number of a key, kind, tenant, number to add.
-var publishRecentScript = newScript(`
 local order, flows, calls, changes, replicas = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local keep, ttl, at = tonumber(ARGV[1]), ARGV[2], 6
 local n = tonumber(ARGV[at])
 for from = 1, n, 1000 do -- a few commands for many calls
   local ids, first = {}, at
-  for i = from, math.min(n, from + 999) do
+  for _ = from, math.min(n, from + 999) do
     ids[#ids + 1] = ARGV[at + 3]
     at = at + 4
   end
@@ -82,35 +80,4 @@ while at < #ARGV do
   redis.call('PEXPIRE', key, mttl)
   at = at + 4
 end
-return 1`)
-
-// minutesScript returns calls, refusals, errors and calls that wait for approval of each minute.
-//
-// KEYS: the minutes. ARGV: "some" or "all", the tenants of "some".
-var minutesScript = newScript(`
-local sums = {}
-for _, key in ipairs(KEYS) do
-  for _, kind in ipairs({'c', 'r', 'e', 'a', 't'}) do
-    local sum = 0
-    if ARGV[1] == 'all' then sum = tonumber(redis.call('HGET', key, kind .. '-') or 0) end
-    for first = 2, #ARGV, 1000 do
-      local fields = {}
-      for i = first, math.min(first + 999, #ARGV) do fields[#fields + 1] = kind .. ':' .. ARGV[i] end
-      for _, n in ipairs(redis.call('HMGET', key, unpack(fields))) do sum = sum + tonumber(n or 0) end
-    end
-    sums[#sums + 1] = sum
-  end
-end
-return sums`)
-
-// replicasScript returns what replicas said within a time.
-//
-// KEYS: replicas. ARGV: the time, ms.
-var replicasScript = newScript(`
-local t = redis.call('TIME')
-local now, all = t[1] * 1000 + math.floor(t[2] / 1000), {}
-for _, v in ipairs(redis.call('HVALS', KEYS[1])) do
-  local was, said = string.match(v, '^(%d+) (.*)$')
-  if was and now - tonumber(was) <= tonumber(ARGV[1]) then all[#all + 1] = said end
-end
-return all`)
+return 1

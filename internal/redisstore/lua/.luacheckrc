@@ -1,0 +1,17 @@
+-- Redis runs Lua 5.1, with these libraries and without those that reach out of it.
+std = {
+  globals = {},
+  read_globals = {
+    "ipairs", "next", "pairs", "select", "tonumber", "tostring", "type", "unpack",
+    math = {fields = {"ceil", "floor", "max", "min"}},
+    string = {fields = {"find", "format", "gmatch", "gsub", "match", "sub"}},
+    table = {fields = {"concat", "insert", "remove", "sort"}},
+    cjson = {fields = {"decode", "encode"}},
+    redis = {fields = {"call", "pcall"}},
+    "KEYS", "ARGV",
+  },
+}
+max_line_length = 120
+
+-- What an include declares is for the scripts.
+files["include/*.lua"].ignore = {"211"}

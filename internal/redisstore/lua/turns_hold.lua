@@ -1,0 +1,10 @@
+-- Renews a turn.
+
+-- include turns
+
+sweep()
+drop(ticket)
+redis.call('ZADD', held, text(now + lease), ticket)
+redis.call('ZREM', held, 'lost')
+last()
+return 1
