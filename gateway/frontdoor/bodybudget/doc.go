@@ -1,4 +1,4 @@
-// Package bodybudget bounds the memory of HTTP request bodies that are read whole before their calls begin.
+// Package bodybudget limits the memory of HTTP request bodies that are buffered whole before their calls start.
 //
 // No tenant holds more than four times the free memory. A single tenant thus gets four fifths of it, and others find
 // the rest (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). Clients that are not authenticated yet share

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	anonymousLimit = 64 << 10        // bytes of a body that are read before authentication
-	step           = 64 << 10        // bytes by which a reservation grows if the length is unknown
+	anonymousLimit = 64 << 10        // bytes of a body that may be read before authentication
+	step           = 64 << 10        // growth of a reservation for a body of unknown length, in bytes
 	drainTimeout   = 5 * time.Second // read deadline after a refusal over HTTP/1.1
 )
 
 // Owner is the client that sends a body.
 type Owner interface {
-	// Account returns the tenant that the body counts for, Unknown before authentication, and the client address.
-	// Requests without a tenant, or of Unknown, count for their address.
+	// Account returns the tenant that is charged for the body, Unknown before authentication, and the client address.
+	// Requests without a tenant, or of Unknown, are charged by address.
 	Account() (tenant, from string)
-	// Authenticate authenticates the client if that has not been done. After an error nothing more is read.
+	// Authenticate authenticates the client, unless it already was. After an error nothing more is read.
 	Authenticate(context.Context) error
-	// Admit decides whether the body of an authenticated client may be read, of the announced length, or of an unknown
-	// one if that is negative.
+	// Admit decides whether the body of an authenticated client may be read. length is the announced length; negative
+	// means unknown.
 	Admit(length int64) error
 	// Charge counts the work of n more bytes of the body.
 	Charge(n int64)
@@ -33,7 +33,8 @@ type Owner interface {
 	Exceeded(read int64) error
 }
 
-// Reservation is the memory of one request body. It is for one goroutine. A nil Reservation bounds nothing.
+// Reservation is the reserved memory of one request body. It must be used by one goroutine. A nil Reservation has no
+// limit.
 type Reservation struct {
 	budget        *Budget
 	owner         Owner
@@ -42,18 +43,18 @@ type Reservation struct {
 	authenticated bool
 	admitted      bool
 	tenant        string
-	account       *fairshare.Account // has reserved held bytes
-	read          int64              // bytes that were read and are still buffered
-	total         int64              // bytes that were read
-	charged       int64              // bytes of total, or of the announced length, that are charged
+	account       *fairshare.Account // account of the held bytes
+	read          int64              // bytes read and still buffered
+	total         int64              // total bytes read
+	charged       int64              // charged bytes of total, or of the announced length
 	min           int64              // bytes that stay reserved to the end
 	held          int64
-	first         reader // that Reader returned
+	first         reader // result of Reader
 }
 
 type reservationKey struct{}
 
-// Handler gives the requests of next a Reservation, and releases it after the response.
+// Handler adds a Reservation to the requests of next, and releases it after the response.
 func (p *Budget) Handler(ownerOf func(*http.Request) Owner, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -73,8 +74,8 @@ func FromContext(ctx context.Context) *Reservation {
 	return h
 }
 
-// Reader returns a body that reserves what it reads. The argument expected is the expected length, or less than one
-// if the length is unknown. Errors are those of body and of the Owner.
+// Reader returns a body that reserves memory for what it reads. expected is the expected length; less than 1 means
+// unknown. Errors are those of body and of the Owner.
 func (h *Reservation) Reader(body io.ReadCloser, expected int64) io.ReadCloser {
 	if h == nil {
 		return body
@@ -96,7 +97,7 @@ func (h *Reservation) SetBuffered(n int) {
 	h.release()
 }
 
-// release releases the bytes that are reserved but not buffered.
+// release releases reserved bytes that are not buffered.
 func (h *Reservation) release() {
 	if held := max(h.read, h.min); held < h.held {
 		h.account.Release(h.held - held)
@@ -111,7 +112,7 @@ type reader struct {
 
 func (r *reader) Read(p []byte) (int, error) {
 	h := r.reservation
-	if h.held == 0 { // reserve before the first read, so that nothing is sent in vain
+	if h.held == 0 { // reserve before the first read, so that the client sends nothing in vain
 		if err := h.reserve(cmp.Or(h.min, step)); err != nil {
 			return 0, err
 		}
@@ -130,7 +131,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// charge charges the owner for the work of a number of bytes in all.
+// charge charges the owner for the work of a total number of bytes.
 func (h *Reservation) charge(to int64) {
 	if to > h.charged {
 		h.owner.Charge(to - h.charged)
@@ -138,7 +139,7 @@ func (h *Reservation) charge(to int64) {
 	}
 }
 
-// admit has the owner admit a long body. Its announced length is charged at once, so that further ones see it.
+// admit asks the owner to admit a long body. Its announced length is charged at once, so that later bodies see it.
 func (h *Reservation) admit() error {
 	if h.admitted {
 		return nil
@@ -151,7 +152,7 @@ func (h *Reservation) admit() error {
 	return nil
 }
 
-// reserve extends the reservation to a number of bytes.
+// reserve extends the reservation to a total number of bytes.
 func (h *Reservation) reserve(to int64) error {
 	if to > anonymousLimit && !h.authenticated {
 		if err := h.authenticate(); err != nil {
@@ -166,7 +167,7 @@ func (h *Reservation) reserve(to int64) error {
 	if h.tryReserve(to) {
 		return nil
 	}
-	if !h.authenticated { // unauthenticated clients hold too much; the tenant may have room
+	if !h.authenticated { // unauthenticated clients hold too much, but the tenant may have room
 		if err := h.authenticate(); err != nil {
 			return err
 		}
@@ -199,14 +200,15 @@ func (h *Reservation) authenticate() error {
 	return nil
 }
 
-// selectAccount selects the account of the owner as far as it is known.
+// selectAccount selects the account of the owner as far as the owner is known.
 func (h *Reservation) selectAccount() {
 	var from string
 	h.tenant, from = h.owner.Account()
 	h.account = h.budget.account(h.tenant, from)
 }
 
-// fail ends the body with an error. An HTTP/1.1 server would read on before it responds, unless the connection closes.
+// fail ends the body with an error. It closes the connection over HTTP/1.1, whose server would otherwise continue to
+// read before it responds.
 func (h *Reservation) fail(err error) error {
 	if h.r.ProtoMajor == 1 {
 		h.w.Header().Set("Connection", "close")

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// slice is how much is written before the client's time begins anew, in bytes.
+// slice is the number of bytes written before the client's time restarts.
 const slice = 64 << 10
 
-// Writer is a response that fails where its client reads nothing for too long. Otherwise a client that reads nothing
-// would hold a call's goroutine and memory as long as its connection lives. It is no response.Writer, as each write has
-// a deadline, and a call pays for no hooks.
+// Writer is a response whose writes fail if the client reads nothing for too long. Otherwise such a client would hold
+// a call's goroutine and memory as long as its connection lives. It is not a response.Writer, because each write has a
+// deadline, and calls must not pay for hooks.
 type Writer struct {
 	http.ResponseWriter
 	control http.ResponseController
 	stall   time.Duration
 }
 
-// WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End is
-// called after the response.
+// WriteTimeout returns a response whose Write fails after the client has read nothing for the duration stall. End must
+// be called after the response.
 func WriteTimeout(w http.ResponseWriter, stall time.Duration) *Writer {
 	return &Writer{ResponseWriter: w, control: *http.NewResponseController(w), stall: stall}
 }
@@ -37,16 +37,16 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 // Flush implements http.Flusher. The next write detects a closed connection.
 func (w *Writer) Flush() { _ = w.FlushError() }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (w *Writer) FlushError() error {
 	w.limit()
 	return w.control.Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *Writer) limit() { _ = w.control.SetWriteDeadline(time.Now().Add(w.stall)) }
 
-// End makes the connection ready for another request.
+// End resets the connection for another request.
 func (w *Writer) End() { _ = w.control.SetWriteDeadline(time.Time{}) }

@@ -17,16 +17,16 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// message is one as bytes: of protobuf, but for JSON on its way from or to the client.
+// message is an encoded message: protobuf, or JSON on its way from or to the client.
 type message struct{ data []byte }
 
-// codec is connect-go's; its value is the name. Messages pass, and statuses are protobuf.
+// codec is a codec for connect-go with this name. Messages are forwarded unchanged; statuses are protobuf.
 type codec string
 
 // Name implements connect.Codec.
 func (c codec) Name() string { return string(c) }
 
-// Marshal implements connect.Codec. It gives the bytes of a message away.
+// Marshal implements connect.Codec. The caller owns the returned bytes of a message.
 func (c codec) Marshal(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case *message:
@@ -43,11 +43,11 @@ func (c codec) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return fmt.Errorf("no message: %T", v)
 	}
-	m.data = slices.Clone(data) // which is used again
+	m.data = slices.Clone(data) // the buffer is reused
 	return nil
 }
 
-// wire is grpc-go's codec. It has no name, so the content type is application/grpc.
+// wire is a codec for grpc-go. It has no name, so the content type is application/grpc.
 type wire struct{}
 
 // Name implements encoding.CodecV2.
@@ -101,7 +101,7 @@ func (t *target) decode(m *message) error {
 	return nil
 }
 
-// jsonCopies is how often a message is held while it becomes JSON, besides the message itself.
+// jsonCopies is the number of copies of a message while it is converted to JSON, besides the message itself.
 const jsonCopies = 3
 
 // encode converts protobuf to the client's encoding.
@@ -112,7 +112,7 @@ func (t *target) encode(ctx context.Context, m *message) error {
 	if err := request.HoldResult(ctx, jsonCopies*len(m.data)); err != nil {
 		return errorOf(err)
 	}
-	out, err := empty(t.schema.Output()) // there is one, or decode had refused
+	out, err := empty(t.schema.Output()) // it exists, or decode would have failed
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func empty(d protoreflect.MessageDescriptor) (proto.Message, error) {
 	return typ.New().Interface(), nil
 }
 
-// placeOf returns the position of a protojson error, without the content, which may be a secret.
+// placeOf returns the position in a protojson error, without the content, which may be secret.
 func placeOf(err error) string {
 	if place := regexp.MustCompile(`\(line \d+:\d+\)`).FindString(err.Error()); place != "" {
 		return " " + place

@@ -19,10 +19,10 @@ import (
 	"github.com/capgate/capgate/internal/lib/response"
 )
 
-// Config is how the front door is set up. The zero value works.
+// Config configures the front door. The zero value is valid.
 type Config struct {
-	MaxMessage int           // bytes of the largest message; default 16 MiB
-	Stall      time.Duration // how long a client may send or read nothing while it should; default 1 min
+	MaxMessage int           // maximum size of a message in bytes; default 16 MiB
+	Stall      time.Duration // maximum time without progress of a client's body or of its reads; default 1 min
 }
 
 func (c Config) withDefaults() Config {
@@ -33,16 +33,16 @@ func (c Config) withDefaults() Config {
 // compressFrom is the minimum length in bytes of compressed messages, for clients that accept compression.
 const compressFrom = 1 << 10
 
-// Handler serves gRPC-Web and Connect. It is safe for concurrent use and has nothing to close.
+// Handler serves gRPC-Web and Connect. It is safe for concurrent use and need not be closed.
 type Handler struct {
 	cfg    Config
 	conn   grpc.ClientConnInterface
 	errors *connect.ErrorWriter
-	unary  *connect.Handler // of Connect: without an envelope
-	stream *connect.Handler // of Connect: with envelopes; and gRPC-Web, where unary looks the same
+	unary  *connect.Handler // Connect without envelopes
+	stream *connect.Handler // Connect with envelopes, and gRPC-Web, where unary calls have the same form
 }
 
-// New returns the front door of the gateway behind conn.
+// New returns a Handler that makes its calls over conn.
 func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
 	h := &Handler{cfg: cfg.withDefaults(), conn: conn}
 	options := connect.WithHandlerOptions(
@@ -55,7 +55,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) *Handler {
 	return h
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, t := protocolOf(r), targetOf(r)
 	if p = t.formOf(p); p == none {
@@ -82,13 +82,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveUnary(w, r, t)
 		return
 	}
-	// Of HTTP/1.1 connect-go expects that it reads and writes at the same time, or not at all.
+	// For HTTP/1.1, connect-go requires full-duplex I/O, or does not stream at all.
 	r.ProtoMajor, r.ProtoMinor = 2, 0
 	stream.Unbuffered(w.Header())
 	h.stream.ServeHTTP(w, r)
 }
 
-// serveUnary answers a request without an envelope.
+// serveUnary serves a request without envelopes.
 func (h *Handler) serveUnary(w http.ResponseWriter, r *http.Request, t *target) {
 	out := &response.Replaced{ResponseWriter: w, Withhold: func(status int) bool {
 		return !t.begun && status >= http.StatusBadRequest
@@ -102,7 +102,7 @@ func (h *Handler) serveUnary(w http.ResponseWriter, r *http.Request, t *target) 
 	}
 }
 
-// Match implements web.Door. A request for a method of gRPC that is of neither protocol is rejected here.
+// Match implements web.Door. A request for a gRPC method in neither protocol is rejected here.
 func (*Handler) Match(r *http.Request) bool {
 	return protocolOf(r) != none || r.Method == http.MethodPost && looksLikeMethod(r.URL.Path)
 }
@@ -128,8 +128,8 @@ const (
 	connectStream
 )
 
-// protocolOf returns the protocol of a request, if it is one of these. A JSON request may also be for the JSON
-// API, whose paths do not begin like a service.
+// protocolOf returns the protocol of a request, or none. A JSON request may also be for the JSON API, whose paths do
+// not start like a service.
 func protocolOf(r *http.Request) protocol {
 	if r.Method != http.MethodPost {
 		return none
@@ -156,13 +156,13 @@ const (
 	typeStream  = "application/connect+"
 )
 
-// isOf reports whether a type is that of a protocol, alone or with an encoding of messages.
+// isOf reports whether a content type is that of a protocol, with or without an encoding.
 func isOf(typ, protocol string) bool {
 	return typ == protocol || typ == protocol+"+proto" || typ == protocol+"+json"
 }
 
-// formOf returns the protocol of a request of p; none: its method takes no such request. Connect has a form for
-// methods with streams, and another one for others.
+// formOf returns the protocol for a request of p; none means that its method does not support the request. Connect has
+// one form for methods with streams, and another one for unary methods.
 func (t *target) formOf(p protocol) protocol {
 	if t.schema == nil || p != connectUnary && p != connectStream ||
 		(p == connectStream) == (t.schema.IsStreamingClient() || t.schema.IsStreamingServer()) {

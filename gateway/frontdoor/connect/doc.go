@@ -1,6 +1,6 @@
-// Package connect serves gRPC-Web, also in base64, and the Connect protocol over HTTP/1.1 and HTTP/2, for browsers
-// and other clients without gRPC. It is a web.Door, and a gRPC client of the gateway.
-// It makes no decisions: the gateway authenticates, authorizes and routes by the metadata passed on.
+// Package connect serves gRPC-Web, also in base64, and the Connect protocol over HTTP/1.1 and HTTP/2, for browsers and
+// other clients without gRPC. It is a web.Door, and a gRPC client of the gateway. The gateway authenticates,
+// authorizes and routes by the forwarded metadata.
 //
 //	connect.go  New, and which requests are of these protocols
 //	target.go   the method that a request calls, and its schema
@@ -12,8 +12,8 @@
 //	text.go     the base64 form
 //	held.go     how much of a request is held (gateway/frontdoor/bodybudget), and why no more
 //
-// connect-go implements the protocols. Messages of any type pass unchanged, so clients can also call services that
-// only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built
+// connect-go implements the protocols. Messages of any type are forwarded unchanged, so clients can also call services
+// that only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built
 // with.
 //
 // A request is read completely before its response is written, as in browsers. Bidirectional streaming needs gRPC.

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// inflated is how many times as long as before gzip can make a text (RFC 1951: 258 bytes of two bits).
+// inflated is the maximum ratio of decompression with gzip (RFC 1951: 258 bytes from two bits).
 const inflated = 1032
 
-// expected returns the maximum number of bytes that a request holds in memory, given the maximum size of a
-// message; 0 means unknown. A compressed message counts with its maximum size.
+// expected returns the maximum number of bytes that a request holds in memory; 0 means unknown. most is the maximum
+// size of a message. A compressed message counts with its maximum size.
 func expected(r *http.Request, most int64) int64 {
 	length := min(r.ContentLength, most)
 	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
@@ -26,8 +26,8 @@ func expected(r *http.Request, most int64) int64 {
 	return length
 }
 
-// heldBody is one whose errors may be the gateway's own. It is not closed before it is answered: net/http would read
-// on first.
+// heldBody is a request body whose errors may be those of the gateway. It is not closed before the response, because
+// net/http would continue to read first.
 type heldBody struct {
 	io.Reader
 	failed error // as the client gets it, where it is the gateway's own; nil means none

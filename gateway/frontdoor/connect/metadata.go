@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Headers implements web.Door. All headers of metadata go to the calls.
+// Headers implements web.Door. All headers with metadata are forwarded to the calls.
 func (*Handler) Headers() header.Door {
 	return header.Door{
 		Request: []string{"Content-Type", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Connect-Accept-Encoding",
@@ -25,7 +25,7 @@ func (*Handler) Headers() header.Door {
 			"Grpc-Accept-Encoding", "Connect-Content-Encoding", "Connect-Accept-Encoding"}}
 }
 
-// binary is how names of metadata end whose values are bytes.
+// binary is the suffix of metadata names with binary values.
 const binary = "-bin"
 
 // Timeout implements web.Door. connect-go rejects a request with a malformed timeout.
@@ -41,8 +41,8 @@ func (*Handler) Timeout(r *http.Request) (timeout time.Duration, present bool) {
 	return 0, false
 }
 
-// outgoing sends a request's headers on as metadata, but for those that are about HTTP, about the
-// protocol, or about the browser. Cookies are not: browsers send them automatically, and tools must not see them.
+// outgoing adds a request's headers to the metadata of ctx, except headers of HTTP, of the protocol, and of browsers.
+// Cookies are excluded: browsers send them automatically, and tools must not see them.
 func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 	md := metadata.MD{}
 	for name, values := range from {
@@ -72,7 +72,7 @@ func appendTo(md metadata.MD, name, value string) error {
 		md.Append(name, value)
 		return nil
 	}
-	for v := range strings.SplitSeq(value, ",") { // several values in one are usual
+	for v := range strings.SplitSeq(value, ",") { // several values in one header are common
 		raw, err := connect.DecodeBinaryHeader(strings.TrimSpace(v))
 		if err != nil {
 			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s must be base64", name)
@@ -97,7 +97,7 @@ func addTo(to http.Header, md metadata.MD) {
 	}
 }
 
-// isName is whether a name may be one of metadata (gRPC over HTTP/2, "Header-Name").
+// isName reports whether a name is valid in metadata (gRPC over HTTP/2, "Header-Name").
 func isName(name string) bool {
 	for i := range len(name) {
 		if b := name[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-' && b != '_' && b != '.' {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// passUnary makes a call of one message and one answer.
+// passUnary makes a unary call.
 func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) (*connect.Response[message], error) {
 	t := targetFrom(ctx)
 	t.begun = true
@@ -38,7 +38,7 @@ func (h *Handler) passUnary(ctx context.Context, req *connect.Request[message]) 
 	return resp, said(t.encode(ctx, resp.Msg), call.Sent)
 }
 
-// passStream makes a call of any kind. A message is passed on before the next one is read.
+// passStream makes a call of any kind. A message is forwarded before the next one is read.
 func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[message, message]) error {
 	t := targetFrom(ctx)
 	t.begun = true
@@ -46,7 +46,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	if err != nil {
 		return rejected(ctx, err)
 	}
-	ctx, cancel := context.WithCancel(out) // ends the call however this does
+	ctx, cancel := context.WithCancel(out) // ends the call on every return
 	defer cancel()
 	stream, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, t.path,
 		t.options()...)
@@ -59,7 +59,7 @@ func (h *Handler) passStream(ctx context.Context, client *connect.BidiStream[mes
 	return t.answer(ctx, client, stream)
 }
 
-// ask sends the client's messages until they end or the call is answered.
+// ask sends the client's messages until their end or the end of the call.
 func (t *target) ask(client *connect.BidiStream[message, message], stream grpc.ClientStream,
 	held *bodybudget.Reservation) error {
 	for progress := call.NotSent; ; progress = call.Sent {
@@ -75,10 +75,10 @@ func (t *target) ask(client *connect.BidiStream[message, message], stream grpc.C
 		if err != nil {
 			return said(err, progress)
 		}
-		if stream.SendMsg(m) != nil { // the answer has the reason
+		if stream.SendMsg(m) != nil { // the response has the reason
 			return nil
 		}
-		held.SetBuffered(len(m.data)) // it may not have gone yet; the one before has
+		held.SetBuffered(len(m.data)) // the last message may not be sent yet, but the one before is
 	}
 	return stream.CloseSend()
 }
@@ -88,7 +88,7 @@ func (t *target) answer(ctx context.Context, client *connect.BidiStream[message,
 	stream grpc.ClientStream) error {
 	if header, err := stream.Header(); err == nil && len(header) > 0 {
 		addTo(client.ResponseHeader(), header)
-		if err := client.Send(nil); err != nil { // clients get them before the first message
+		if err := client.Send(nil); err != nil { // clients receive the headers before the first message
 			return err
 		}
 	}

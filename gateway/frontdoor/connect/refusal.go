@@ -16,18 +16,18 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// unsupportedType is the response to a request for a gRPC method whose body is of none of the protocols.
+// unsupportedType is the response to a request for a gRPC method whose content type is of none of the protocols.
 var unsupportedType = problem.Own(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
 	"the path is that of a gRPC method, but the Content-Type is not: gRPC needs application/grpc; gRPC-Web "+
 		"application/grpc-web+proto or application/grpc-web-text; Connect application/proto or application/json, and "+
 		"application/connect+proto or application/connect+json for methods with streams").NotStarted()
 
-// refused returns a rejection by the front door itself, of a request that has become no call, or of a message of one.
+// refused returns a rejection by the front door, of a request before its call, or of a message.
 func refused(reason string, kind call.Kind, format string, args ...any) error {
 	return &call.Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// said returns an error as the client gets it.
+// said returns an error for the client.
 func said(err error, p call.Progress) error {
 	var r *call.Refusal
 	if !errors.As(err, &r) {
@@ -36,7 +36,7 @@ func said(err error, p call.Progress) error {
 	return errorOf(status.Of(r, p).Err())
 }
 
-// rejected records a request that has become no call, and returns its error as the client gets it.
+// rejected records a request that is rejected before its call, and returns the error for the client.
 func rejected(ctx context.Context, err error) error {
 	r := &call.Refusal{Kind: call.InvalidArgument}
 	errors.As(err, &r)
@@ -44,11 +44,11 @@ func rejected(ctx context.Context, err error) error {
 	return said(err, call.NotSent)
 }
 
-// errorOf is how a call of gRPC ended, which was not well.
+// errorOf returns the Connect error for the error of a gRPC call.
 func errorOf(err error) *connect.Error {
 	st := grpcstatus.Convert(err)
 	code := st.Code()
-	if code == codes.OK || code > codes.Unauthenticated { // it has no name
+	if code == codes.OK || code > codes.Unauthenticated { // the code has no name
 		code = codes.Unknown
 	}
 	failed := connect.NewError(connect.Code(code), errors.New(st.Message()))
@@ -60,7 +60,7 @@ func errorOf(err error) *connect.Error {
 	if after := status.RetryAfter(status.DetailsOf(err).RetryAfter.Seconds()); after != "" {
 		failed.Meta().Set("Retry-After", after)
 	}
-	// A browser would take a backend's challenge for the gateway's.
+	// A browser would attribute a backend's challenge to the gateway.
 	own := status.InfoOf(err)
 	if challenge := status.Challenge(code, own.GetReason(), own.GetMetadata()); challenge != "" {
 		failed.Meta().Set("WWW-Authenticate", challenge)

@@ -12,17 +12,18 @@ import (
 
 // target is the method that a request calls.
 type target struct {
-	path      string                        // as gRPC has it
-	authority string                        // which may name the capability
+	path      string                        // in the form of gRPC
+	authority string                        // may name the capability
 	json      bool                          // the messages are JSON
-	schema    protoreflect.MethodDescriptor // nil means not known
-	body      *heldBody                     // of the request
-	begun     bool                          // connect-go has read the request's header, and the message of a unary one
+	schema    protoreflect.MethodDescriptor // nil means unknown
+	body      *heldBody                     // body of the request
+	// connect-go has read the request's header, and the message of a unary request
+	begun bool
 }
 
 type targetKey struct{}
 
-// targetFrom returns the target of the request whose context is ctx.
+// targetFrom returns the target of the request of ctx.
 func targetFrom(ctx context.Context) *target {
 	t, _ := ctx.Value(targetKey{}).(*target)
 	return t
@@ -41,13 +42,13 @@ func targetOf(r *http.Request) *target {
 	return t
 }
 
-// looksLikeMethod is whether a path is one of gRPC, of a service in a package.
+// looksLikeMethod reports whether a path is that of a gRPC method, with a service in a package.
 func looksLikeMethod(path string) bool {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ok && strings.Contains(service, ".") && method != "" && !strings.Contains(method, "/")
 }
 
-// options are those of the call inside the process.
+// options returns the options of the in-process call.
 func (t *target) options(more ...grpc.CallOption) []grpc.CallOption {
 	return append(more, grpc.ForceCodecV2(wire{}), grpc.CallAuthority(t.authority))
 }

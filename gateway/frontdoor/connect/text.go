@@ -10,19 +10,19 @@ import (
 	"github.com/capgate/capgate/internal/lib/response"
 )
 
-// asText takes base64 off a request and puts it on the response: gRPC-Web for browsers that give a
-// page nothing but text (gRPC-Web, "Text-encoded"). The request's header is the caller's to change.
+// asText decodes the base64 of a request, and encodes that of the response: the form of gRPC-Web for browsers that
+// only give a page text (gRPC-Web, "Text-encoded"). The caller must own the request's header.
 func asText(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, io.ReadCloser) {
 	plain := typeWeb + strings.TrimPrefix(mediaType(r.Header), typeWebText)
 	r.Header.Set("Content-Type", plain)
 	return newTextWriter(w), &textBody{ReadCloser: r.Body}
 }
 
-// textBody reads base64. It may have padding in between: each message may be encoded by itself.
+// textBody decodes base64, which may have padding inside, because each message may be encoded separately.
 type textBody struct {
 	io.ReadCloser
-	ready []byte // read, and not taken yet
-	rest  []byte // of a group of four characters
+	ready []byte // decoded bytes not yet read
+	rest  []byte // partial group of four characters
 	err   error
 	buf   [3 << 10]byte
 }
@@ -63,10 +63,10 @@ func (b *textBody) fill() {
 	b.err = err
 }
 
-// textWriter writes base64. Flushed bytes can be decoded.
+// textWriter encodes base64. Flushed bytes can be decoded.
 type textWriter struct {
 	response.Writer
-	rest []byte // of a group of three bytes
+	rest []byte // partial group of three bytes
 }
 
 func newTextWriter(w http.ResponseWriter) *textWriter {
@@ -75,7 +75,7 @@ func newTextWriter(w http.ResponseWriter) *textWriter {
 	return t
 }
 
-// begin tells the client that the response is text.
+// begin sets the content type of text.
 func (w *textWriter) begin() {
 	if plain, ok := strings.CutPrefix(w.Header().Get("Content-Type"), typeWeb); ok {
 		w.Header().Set("Content-Type", typeWebText+plain)
@@ -85,7 +85,7 @@ func (w *textWriter) begin() {
 // Write implements io.Writer.
 func (w *textWriter) Write(p []byte) (int, error) {
 	w.Start()
-	for rest := p; len(rest) > 0; { // a message is long, and its text would be held besides it
+	for rest := p; len(rest) > 0; { // in parts, so that the text of a long message is not held whole
 		n := min(len(rest), textPart)
 		all := append(w.rest, rest[:n]...)
 		whole := len(all) - len(all)%3
@@ -98,12 +98,12 @@ func (w *textWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// textPart is how much is encoded at once, in bytes.
+// textPart is the number of bytes that are encoded at once.
 const textPart = 48 << 10
 
-// flush writes the rest of a group.
+// flush writes a partial group.
 func (w *textWriter) flush() {
-	if w.encode(w.rest) == nil { // or the next write fails too
+	if w.encode(w.rest) == nil { // otherwise the next write fails too
 		w.rest = nil
 	}
 }

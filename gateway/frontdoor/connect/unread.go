@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// The errors of connect-go quote the request, and have no reason: none is passed on.
+// Errors of connect-go quote the request, and have no reason, so they are never sent.
 
-// unread returns the error of a request, or of a message of one, that connect-go cannot read, by the code of its error.
+// unread returns the error of a request or message that connect-go cannot read, by the code of connect-go's error.
 func (t *target) unread(code connect.Code) error {
 	switch {
 	case t.body.failed != nil:
@@ -26,7 +26,7 @@ func (t *target) unread(code connect.Code) error {
 		"the request is cut off, or is not compressed, encoded or put into envelopes as its headers say")
 }
 
-// checkHeader validates the headers that connect-go would answer by itself.
+// checkHeader validates the headers that connect-go would otherwise reject itself.
 func checkHeader(r *http.Request, p protocol) error {
 	coding, timeout, valid := "Grpc-Encoding", "Grpc-Timeout", func(v string) bool {
 		_, ok := relay.ParseTimeout(v)
@@ -60,7 +60,7 @@ func isMilliseconds(v string) bool {
 	return err == nil && len(v) <= digits
 }
 
-// refuse answers a request that has become no call.
+// refuse rejects a request before its call.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	_ = h.errors.Write(w, r, rejected(r.Context(), err)) // an error means that the client has left
+	_ = h.errors.Write(w, r, rejected(r.Context(), err)) // an error means that the client has disconnected
 }

@@ -20,14 +20,14 @@ import (
 
 // Config lists the permitted origins. The zero value permits none.
 type Config struct {
-	Origins     []string      // https://app.example.com, https://*.example.com for all below it, or *
-	Headers     []string      // request headers, besides those that are header.Sent
-	Expose      []string      // response headers, besides those that are header.Read
-	MaxAge      time.Duration // how long browsers cache a preflight; 0 means their default
-	Credentials bool          // with client certificates; not with *
+	Origins     []string      // https://app.example.com, https://*.example.com for its subdomains, or *
+	Headers     []string      // request headers in addition to header.Sent
+	Expose      []string      // response headers in addition to header.Read
+	MaxAge      time.Duration // browsers' cache time of a preflight; 0 means their default
+	Credentials bool          // allows client certificates; not with *
 }
 
-// methods are the methods that pages may use. Each path knows its own.
+// methods are the methods that pages may use. Each path checks its own.
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
 
 type policy struct {
@@ -121,8 +121,8 @@ type allowedKey struct{}
 // Allowed reports whether a request comes from a page of a permitted origin.
 func Allowed(r *http.Request) bool { return r.Context().Value(allowedKey{}) != nil }
 
-// CrossSite reports whether a browser sends a request for a page of another site, of an origin that is not permitted.
-// The middleware lets such requests pass if they use GET, which the standard library takes for harmless.
+// CrossSite reports whether a request comes from a page of another site whose origin is not permitted. The middleware
+// admits such requests if they use GET, which the standard library considers safe.
 func CrossSite(r *http.Request) bool {
 	asked := r.Clone(r.Context())
 	asked.Method = http.MethodPost

@@ -11,22 +11,22 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// body is a request's body, bounded in size and in the length of pauses.
+// body is a request's body with limits of its size and of the length of pauses.
 type body struct {
 	in      io.Reader
 	control *http.ResponseController
 	answer  http.ResponseWriter
 	request *http.Request
-	left    int64 // bytes that may come
+	left    int64 // remaining bytes allowed
 	most    int64
 	stall   time.Duration
-	pause   *time.Timer // runs while the client is waited for
+	pause   *time.Timer // runs while waiting for the client
 
 	mu      sync.Mutex
-	over    bool // it has ended, or reading has stopped
-	unread  bool // it broke off, or is too large
+	over    bool // the body has ended, or reading has stopped
+	unread  bool // the body was cut off, or is too large
 	stalled bool
-	cut     bool // reading was ended from here
+	cut     bool // the gateway stopped reading
 }
 
 func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Duration) *body {
@@ -37,7 +37,7 @@ func newBody(w http.ResponseWriter, r *http.Request, most int64, stall time.Dura
 	return b
 }
 
-// Read implements io.Reader. Its errors are Problems, but for io.EOF.
+// Read implements io.Reader. Its errors are Problems, except io.EOF.
 func (b *body) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
@@ -73,11 +73,11 @@ func (b *body) failed(err error) error {
 	return err
 }
 
-// finish ends the body before the response. If the rest of the body is not read, finish keeps net/http from
-// reading it, because the client would get the response only after it has sent more.
+// finish ends the body before the response. If the rest of the body is unread, finish prevents net/http from reading
+// it, because the client would only receive the response after sending more.
 //
-// Such a connection accepts no further request. net/http may have reached the body's end meanwhile and read the
-// next request: the deadline in the past then cancels the contexts of all further requests.
+// Such a connection accepts no further request. net/http may have reached the body's end meanwhile and read the next
+// request: the deadline in the past then cancels the contexts of all further requests.
 func (b *body) finish(all bool) {
 	b.pause.Stop()
 	if !all || b.unread {
@@ -91,8 +91,8 @@ func (b *body) finish(all bool) {
 	}
 }
 
-// end lets no Read wait on, from any goroutine. The connection takes no other request after it,
-// but where the body was over.
+// end interrupts all reads, from any goroutine. The connection accepts no further request afterwards, unless the body
+// had ended.
 func (b *body) end() { b.interrupt(false) }
 
 func (b *body) interrupt(stalled bool) {
@@ -100,6 +100,6 @@ func (b *body) interrupt(stalled bool) {
 	defer b.mu.Unlock()
 	if !b.over {
 		b.over, b.stalled, b.cut = true, stalled, true
-		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // unsupported: the body ends with the connection
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // if unsupported, the body ends with the connection
 	}
 }

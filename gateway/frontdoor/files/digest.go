@@ -11,28 +11,28 @@ import (
 // Sum is the SHA-256 of a file.
 type Sum [sha256.Size]byte
 
-// The headers with a digest. Any of them may have the digest of a request's body.
+// Headers with a digest. Each may have the digest of a request's body.
 const (
 	digestHeader = "Digest"      // RFC 3230; for older clients
 	reprDigest   = "Repr-Digest" // RFC 9530 §3
 	contDigest   = "Content-Digest"
 )
 
-// Digest is s as the header Digest has it.
+// Digest returns s in the form of the Digest header.
 func (s Sum) Digest() string { return "sha-256=" + s.base64() }
 
-// ReprDigest is s as Repr-Digest has it.
+// ReprDigest returns s in the form of the Repr-Digest header.
 func (s Sum) ReprDigest() string { return "sha-256=:" + s.base64() + ":" }
 
 func (s Sum) base64() string { return base64.StdEncoding.EncodeToString(s[:]) }
 
-// tell puts s into a header or a trailer.
+// tell sets s in a header or trailer.
 func (s Sum) tell(header http.Header) {
 	header.Set(digestHeader, s.Digest())
 	header.Set(reprDigest, s.ReprDigest())
 }
 
-// agrees reports whether s matches the SHA-256 digests in a request's headers, if there are any.
+// agrees reports whether s matches all SHA-256 digests in a request's headers.
 func (s Sum) agrees(header http.Header) bool {
 	for _, name := range [...]string{reprDigest, contDigest, digestHeader} {
 		for _, line := range header.Values(name) {

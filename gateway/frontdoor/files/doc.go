@@ -1,7 +1,6 @@
-// Package files carries files between HTTP and capabilities: a request's body to
-// UploadInputArtifact, and DownloadOutputArtifact to a response. It reaches capabilities
-// only as a client of the gateway, and decides nothing; which routes there are, and how
-// errors are written, is the JSON API's (gateway/frontdoor/rest).
+// Package files transfers files between HTTP and capabilities: a request's body to UploadInputArtifact, and
+// DownloadOutputArtifact to a response. It calls capabilities as a client of the gateway. The JSON API
+// (gateway/frontdoor/rest) has the routes, and writes the errors.
 //
 //	files.go     New
 //	upload.go    one file on its way to a capability
@@ -14,7 +13,6 @@
 //	digest.go    SHA-256, as headers write it
 //	problem.go   what can go wrong here, besides what calls end with
 //
-// No file is held whole, however large: of an upload there is one chunk in memory and what
-// flow control lets be on its way, so that a slow capability slows its client down; and a
-// download goes no faster than its client reads.
+// No file is buffered whole: an upload has one chunk in memory, and what flow control allows in flight, so that a slow
+// capability slows its client down. A download is no faster than its client reads.
 package files

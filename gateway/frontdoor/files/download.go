@@ -15,13 +15,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// ahead is the number of bytes that are read before the response begins: the header of a shorter file has its
-// length and digest.
+// ahead is the number of bytes that are read before the response starts: the header of a shorter file has its length
+// and digest.
 const ahead = 64 << 10
 
-// Download answers a GET or a HEAD with an artifact. It returns an error, a call.Refusal or a gRPC status, only before
-// the response has begun. If the file breaks off later, Download panics with http.ErrAbortHandler, which makes
-// net/http abort the response, so that no client takes it for complete.
+// Download serves a GET or HEAD of an artifact. It returns an error, a call.Refusal or a gRPC status, only before the
+// response has started. If the file is cut off later, Download panics with http.ErrAbortHandler, which makes net/http
+// abort the response, so that clients do not consider it complete.
 func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id string) error {
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(r.Context(), capabilityHeader, capability))
 	defer cancel()
@@ -51,7 +51,7 @@ func (f *Files) Download(w http.ResponseWriter, r *http.Request, capability, id 
 	return nil
 }
 
-// first reads the beginning of the file. io.EOF means that it is the whole file.
+// first reads the start of the file. io.EOF means that it is the whole file.
 func first(in *source) (begin []byte, err error) {
 	for len(begin) < ahead && err == nil {
 		var piece []byte
@@ -61,7 +61,7 @@ func first(in *source) (begin []byte, err error) {
 	return begin, err
 }
 
-// head answers a HEAD. It reads the whole file, because no RPC returns only its description.
+// head serves a HEAD. It reads the whole file, because no RPC returns only its description.
 func head(w http.ResponseWriter, r *http.Request, in *source) error {
 	sum, size := sha256.New(), int64(0)
 	for {
@@ -69,7 +69,7 @@ func head(w http.ResponseWriter, r *http.Request, in *source) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		_, _ = sum.Write(piece) // it never fails
+		_, _ = sum.Write(piece) // never fails
 		if size += int64(len(piece)); err == io.EOF {
 			describe(w.Header(), r, in)
 			tellWhole(w.Header(), size, Sum(sum.Sum(nil)))
@@ -79,13 +79,13 @@ func head(w http.ResponseWriter, r *http.Request, in *source) error {
 	}
 }
 
-// describe writes the headers that are known when a file begins.
+// describe sets the headers that are known at the start of a file.
 func describe(head http.Header, r *http.Request, in *source) {
 	typ, how := mediaType(in.typ), "attachment"
 	if r.URL.Query().Get("disposition") == "inline" && maySee(typ) {
 		how = "inline"
 	} else {
-		head.Set("Content-Security-Policy", "default-src 'none'; sandbox") // should it be shown all the same
+		head.Set("Content-Security-Policy", "default-src 'none'; sandbox") // in case a browser displays it anyway
 	}
 	head.Set("Content-Type", typ)
 	head.Set("Content-Disposition", disposition(how, cleanName(in.name)))
@@ -95,14 +95,14 @@ func describe(head http.Header, r *http.Request, in *source) {
 	head.Set("Referrer-Policy", "no-referrer")
 }
 
-// tellWhole writes the headers that are known when a file has ended.
+// tellWhole sets the headers that are known at the end of a file.
 func tellWhole(head http.Header, size int64, sum Sum) {
 	head.Set("Content-Length", strconv.FormatInt(size, 10))
 	sum.tell(head)
 }
 
-// takesTrailers reports whether a client accepts trailers. Other clients get none, because intermediaries may drop
-// them (RFC 9110 §6.5.1).
+// takesTrailers reports whether a client accepts trailers. Others receive none, because intermediaries may drop them
+// (RFC 9110 §6.5.1).
 func takesTrailers(header http.Header) bool {
 	for _, line := range header.Values("Te") {
 		for one := range strings.SplitSeq(line, ",") {
@@ -122,8 +122,8 @@ type sink struct {
 	trailers bool
 }
 
-// all writes a file to its end. begin is the part that was read before; whole: it is the whole file. The result is
-// false if the file broke off or the client has gone.
+// all writes a file to its end. begin is the part that was already read; whole is true if that is the whole file. It
+// returns false if the file was cut off or the client has disconnected.
 func (o *sink) all(begin []byte, in *source, whole bool) bool {
 	for piece := begin; ; {
 		if !o.write(piece) {
@@ -144,9 +144,9 @@ func (o *sink) all(begin []byte, in *source, whole bool) bool {
 	return true
 }
 
-// write fails if the client reads nothing for too long. How long the capability takes is another matter.
+// write fails if the client reads nothing for too long. The time of the capability does not count.
 func (o *sink) write(piece []byte) bool {
-	_, _ = o.sum.Write(piece) // it never fails
+	_, _ = o.sum.Write(piece) // never fails
 	if _, err := o.w.Write(piece); err != nil {
 		return false
 	}

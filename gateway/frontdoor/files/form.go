@@ -30,9 +30,9 @@ func boundaryOf(contentType string) (boundary string, isForm bool, refusal *call
 
 const formType = "multipart/form-data"
 
-// form uploads the files of a form, one after the other, and names the fields that are none. A problem before
-// the first file is an error of the whole request; so is the gateway's own error for the first file, because all
-// files would get it.
+// form uploads the files of a form one after the other, and lists the fields without a file. A problem before the
+// first file is an error of the whole request; so is the gateway's own error for the first file, because it would
+// apply to all files.
 func (f *Files) form(ctx context.Context, in *body, boundary string) (all Uploads, err error) {
 	all.Form = true
 	parts := multipart.NewReader(in, boundary)
@@ -71,7 +71,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 	if err = formError(err); len(all.Files) == 0 {
 		return all, err
 	}
-	if all.Files[len(all.Files)-1].Err == nil { // else it is that file's
+	if all.Files[len(all.Files)-1].Err == nil { // otherwise the error concerns that file
 		all.Files = append(all.Files, Result{Err: err})
 	}
 	return all, nil
@@ -80,22 +80,22 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 // Kinds of parts.
 const (
 	filePart  = iota
-	fieldPart // a text, such as other inputs of a page have
-	noPart    // with an empty filename and without content, as pages send an input of which no file was chosen
+	fieldPart // text, such as from other inputs of a page
+	noPart    // an empty filename without content, which pages send for an input without a chosen file
 )
 
 // formPart is a part of a form.
 type formPart struct {
 	kind    int
-	name    string // of the file, clean; empty means none
+	name    string // clean name of the file; empty means none
 	typ     string // media type
 	raw     *partReader
-	content io.Reader     // raw, decoded
-	refusal *call.Refusal // of this file; nil means it is read
+	content io.Reader     // decoded
+	refusal *call.Refusal // for this file; nil means it is read
 }
 
-// readPart reads what a part says of itself. A file has a filename, which may be empty, or a type that a text of a
-// page does not have.
+// readPart reads the headers of a part. A file has a filename, which may be empty, or a content type other than that
+// of a page's text fields.
 func readPart(part *multipart.Part) (p formPart, err error) {
 	said := part.Header.Get("Content-Type")
 	p.raw = &partReader{part: part}
@@ -126,7 +126,7 @@ func readPart(part *multipart.Part) (p formPart, err error) {
 	return p, nil
 }
 
-// decode decodes the content (RFC 2045 §6), of which multipart.Part has decoded quoted-printable.
+// decode decodes the content (RFC 2045 §6). multipart.Part has already decoded quoted-printable.
 func (p *formPart) decode(part *multipart.Part) {
 	switch coding := strings.ToLower(strings.TrimSpace(part.Header.Get("Content-Transfer-Encoding"))); coding {
 	case "", "binary", "8bit", "7bit":
@@ -138,7 +138,7 @@ func (p *formPart) decode(part *multipart.Part) {
 	}
 }
 
-// base64Reader has the decoder's errors as refusals of the file.
+// base64Reader converts the decoder's errors to refusals of the file.
 type base64Reader struct{ in io.Reader }
 
 // Read implements io.Reader.
@@ -150,7 +150,7 @@ func (b base64Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// part uploads one file. An error means that the body cannot be read any further.
+// part uploads one file. An error means that the rest of the body cannot be read.
 func (f *Files) part(ctx context.Context, p *formPart) (r Result, err error) {
 	r.Filename, r.ContentType = p.name, p.typ
 	if p.refusal != nil {
@@ -164,7 +164,7 @@ func (f *Files) part(ctx context.Context, p *formPart) (r Result, err error) {
 	return r, nil
 }
 
-// partReader reads a part of a form, and keeps what else than its end was its end.
+// partReader reads a part of a form, and keeps the error that ended it other than io.EOF.
 type partReader struct {
 	part *multipart.Part
 	err  error
@@ -179,7 +179,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// formError is what went wrong with the body of a form.
+// formError returns the refusal for an error in the body of a form.
 func formError(err error) error {
 	refusal := (*call.Refusal)(nil)
 	switch {

@@ -18,9 +18,9 @@ import (
 // maxName is the maximum length of a file name in bytes, as in file systems.
 const maxName = 255
 
-// cleanName returns a name that does no harm where a file is made by it or a person reads it: the
-// last part of a path, without control characters and those that turn the direction of
-// writing around, and not longer than file systems take. "" stands for no name.
+// cleanName returns a name that is safe for creating a file and for display: the last part of a path, without control
+// characters and characters that reverse the text direction, and not longer than file systems allow. Empty means no
+// name.
 func cleanName(name string) string {
 	name = strings.ToValidUTF8(name, "\uFFFD")
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
@@ -35,7 +35,7 @@ func cleanName(name string) string {
 	return name
 }
 
-// shorten removes the end of a long name, before its extension.
+// shorten shortens a long name before its extension.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -51,7 +51,7 @@ func shorten(name string) string {
 	return strings.TrimRight(name[:end], " ") + ext
 }
 
-// nameIn returns the name of a file in a request: of the query, else of Content-Disposition.
+// nameIn returns the name of a file in a request, from the query or from Content-Disposition.
 func nameIn(r *http.Request) (string, *call.Refusal) {
 	if query := r.URL.Query(); query.Has("filename") {
 		return cleanName(query.Get("filename")), nil
@@ -68,16 +68,16 @@ func nameIn(r *http.Request) (string, *call.Refusal) {
 	return cleanName(name), nil
 }
 
-// nameOf returns the file name in a Content-Disposition (RFC 6266, whose filename* goes first), and whether it has
-// one, which may be empty.
+// nameOf returns the file name in a Content-Disposition (RFC 6266, whose filename* takes precedence), and whether it
+// has one, which may be empty.
 func nameOf(disposition string) (name string, named, readable bool) {
 	_, params, err := mime.ParseMediaType(disposition)
 	name, named = params["filename"]
-	// Of a parameter in an unknown charset, which mime leaves out, there is no other trace.
+	// mime omits a parameter in an unknown charset without an error.
 	return name, named, err == nil && (named || !strings.Contains(strings.ToLower(disposition), "filename*"))
 }
 
-// checkQuery rejects a parameter that an upload does not have, or has twice. Files of a form have names of their own.
+// checkQuery rejects unknown and repeated parameters of an upload. Files of a form have names of their own.
 func checkQuery(raw string, isForm bool) *call.Refusal {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -116,7 +116,7 @@ func disposition(how, name string) string {
 	return fmt.Sprintf(`%s; filename="%s"; filename*=UTF-8''%s`, how, plain.String(), extended(name))
 }
 
-// extended returns a text as RFC 8187 writes it.
+// extended returns a text in the encoding of RFC 8187.
 func extended(name string) string {
 	var b strings.Builder
 	for i := range len(name) {

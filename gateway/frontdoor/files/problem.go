@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// begun returns r as the rejection of a request of which the capability may have got something.
+// begun marks r as the rejection of a request that the capability may have received in part.
 func begun(r *call.Refusal) *call.Refusal {
 	r.Progress = call.Sent
 	return r
@@ -32,7 +32,7 @@ func badForm(why string) *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_FORM", Message: why}
 }
 
-// broken returns a body that ended before its end.
+// broken returns the refusal of a body that was cut off.
 func broken() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "UPLOAD_CUT_OFF",
 		Message: "the body ended before its end; nothing of the file was kept", Progress: call.Sent}
@@ -53,13 +53,13 @@ func mismatch() *call.Refusal {
 		Message: "the content does not match its digest; nothing of the file was stored", Progress: call.Sent}
 }
 
-// unread returns the error of an upload that the capability answered before it had read all of it.
+// unread returns the error of an upload whose capability responded before it had read all of it.
 func unread() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ARTIFACT_NOT_READ",
 		Message: "the capability answered before it had all of the file, or gave it no id", Progress: call.Sent}
 }
 
-// cutOff returns a download that ended well, as far as gRPC knows, without its last chunk.
+// cutOff returns the error of a download without its last chunk, whose gRPC status is OK.
 func cutOff() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF",
 		Message: "the capability ended the file before its last chunk; the file is incomplete", Progress: call.Sent}

@@ -17,8 +17,8 @@ type source struct {
 	begun  bool
 }
 
-// next returns the next piece of the file, which may be empty. io.EOF is its end, and that the call
-// ended well, too. It is only read until then.
+// next returns the next piece of the file, which may be empty. io.EOF means the end of the file and of a successful
+// call. next must not be called after an error.
 func (s *source) next() ([]byte, error) {
 	c, err := s.stream.Recv()
 	if err == io.EOF {
@@ -37,7 +37,7 @@ func (s *source) next() ([]byte, error) {
 		return c.GetData(), nil
 	}
 	if _, err := s.stream.Recv(); err == nil {
-		return nil, cutOff() // a file that goes on behind its end
+		return nil, cutOff() // the file continues after its end
 	} else if err != io.EOF {
 		return nil, err
 	}

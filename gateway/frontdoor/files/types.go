@@ -8,7 +8,7 @@ import (
 // anyType is the type of files of unknown type.
 const anyType = "application/octet-stream"
 
-// maxType is the longest media type that is passed on, in bytes.
+// maxType is the maximum length of a forwarded media type, in bytes.
 const maxType = 255
 
 // mediaType returns a normalized media type; anyType if it is invalid.

@@ -14,10 +14,10 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// chunkBytes is how much of a file goes into one message, as Selu's orchestrator does it.
+// chunkBytes is the size of a chunk, as in Selu's orchestrator.
 const chunkBytes = 256 << 10
 
-// Uploaded is a file that a capability has.
+// Uploaded is a file that a capability has stored.
 type Uploaded struct {
 	ID          string
 	Filename    string // as sent to the capability; empty means none
@@ -36,11 +36,11 @@ type Result struct {
 type Uploads struct {
 	Files  []Result
 	Form   bool
-	Fields []string // names of the form's parts that are no files, and were not read
+	Fields []string // names of the form's parts without a file, which were not read
 }
 
-// Upload carries the file that is the body of a request, or the files of a form, to a capability.
-// An error, which is a call.Refusal or a gRPC status, is of the request as a whole. Nothing is written.
+// Upload sends the file in the body of a request, or the files of a form, to a capability. An error, which is a
+// call.Refusal or a gRPC status, concerns the whole request. Upload writes no response.
 func (f *Files) Upload(w http.ResponseWriter, r *http.Request, capability string) (all Uploads, err error) {
 	if r.ContentLength > f.cfg.MaxSize {
 		return all, tooLarge(f.cfg.MaxSize)
@@ -83,14 +83,14 @@ func rawType(said string) string {
 	return anyType
 }
 
-// upload is what else is to happen in the course of one.
+// upload has the callbacks of an upload.
 type upload struct {
-	answered func()          // the call has ended; it may be called from another goroutine
-	whole    func(Sum) error // all has come; an error undoes it
+	answered func()          // called at the end of the call, possibly from another goroutine
+	whole    func(Sum) error // called after the last chunk; an error cancels the upload
 }
 
-// send carries one file to a capability, and completes up. A file whose end did not come is
-// never completed: the call is cancelled.
+// send sends one file to a capability, and completes up. If the file is cut off, the call is canceled, so that the
+// file is never stored.
 func (f *Files) send(ctx context.Context, up *Uploaded, in io.Reader, u upload) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := f.client.UploadInputArtifact(ctx)
@@ -116,17 +116,16 @@ func (f *Files) send(ctx context.Context, up *Uploaded, in io.Reader, u upload) 
 	return answer.read(up, early)
 }
 
-// pump sends in, chunk by chunk, until it ends, or the capability has answered before that.
-// An error is in's.
+// pump sends in, chunk by chunk, until it ends, or the capability has responded before that. An error is that of in.
 func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifactChunk,
 	docpb.UploadInputArtifactResponse], up *Uploaded, in io.Reader, a *answer) (early bool, err error) {
 	sum := sha256.New()
-	buf := make([]byte, chunkBytes) // used again: sending copies it
+	buf := make([]byte, chunkBytes) // reused, because sending copies it
 	for first := true; ; first = false {
 		n, err := fill(in, buf)
 		last := err == io.EOF
 		switch {
-		case isStalled(err): // net/http cancels the call with it, so that an answer would tell of that alone
+		case isStalled(err): // net/http cancels the call with it, so the response would only report that
 			return false, err
 		case a.came():
 			return true, nil
@@ -134,14 +133,14 @@ func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifact
 			return false, err
 		}
 		if n > 0 || first { // an empty file is one empty chunk
-			_, _ = sum.Write(buf[:n]) // it never fails
+			_, _ = sum.Write(buf[:n]) // never fails
 			up.Size += int64(n)
 			chunk := &docpb.UploadInputArtifactChunk{Data: buf[:n]}
 			if first {
 				chunk.Filename, chunk.MimeType = up.Filename, up.ContentType
 			}
 			if stream.Send(chunk) != nil {
-				<-a.done // it has the reason
+				<-a.done // the response has the reason
 				return true, nil
 			}
 		}
@@ -152,7 +151,7 @@ func (f *Files) pump(stream grpc.ClientStreamingClient[docpb.UploadInputArtifact
 	}
 }
 
-// fill reads until buf is full or in ends. Unlike io.ReadFull it leaves in's errors as they are.
+// fill reads until buf is full or in ends. Unlike io.ReadFull, it returns in's errors unchanged.
 func fill(in io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var more int
@@ -162,16 +161,16 @@ func fill(in io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// answer is a capability's answer to an upload.
+// answer is a capability's response to an upload.
 type answer struct {
-	done  chan struct{} // closed when it is there
+	done  chan struct{} // closed when the response is complete
 	told  chan struct{} // closed when all waiters have been notified
 	reply docpb.UploadInputArtifactResponse
 	err   error
 }
 
-// awaitAnswer waits beside the upload: a capability may answer before it has all. It ends with
-// the stream.
+// awaitAnswer waits for the response during the upload, because a capability may respond early. It ends with the
+// stream.
 func awaitAnswer(stream grpc.ClientStream, answered func()) *answer {
 	a := &answer{done: make(chan struct{}), told: make(chan struct{})}
 	go func() {
@@ -183,7 +182,7 @@ func awaitAnswer(stream grpc.ClientStream, answered func()) *answer {
 	return a
 }
 
-// came is whether the answer is there.
+// came reports whether the response has arrived.
 func (a *answer) came() bool {
 	select {
 	case <-a.done:
@@ -193,7 +192,7 @@ func (a *answer) came() bool {
 	}
 }
 
-// read returns the id of an answer. early: the answer came before the end of the file.
+// read returns the result of a response. early is true if it arrived before the end of the file.
 func (a *answer) read(up *Uploaded, early bool) error {
 	switch {
 	case a.err != nil:

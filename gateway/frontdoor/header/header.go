@@ -1,11 +1,11 @@
-// Package header has the table of the HTTP headers that the front doors know (table.go), and reads timeouts.
+// Package header defines the HTTP headers that the front doors use (table.go), and parses timeouts.
 package header
 
-// Door tells how the requests of a door use headers.
+// Door lists the headers of a door.
 type Door struct {
-	Request  []string // that pages of other sites may send, besides those of all doors
-	Response []string // that such pages may read, besides those of all doors
-	Cookies  bool     // browsers authenticate by cookies: pages of other sites may not call at all
+	Request  []string // additional headers that pages of other sites may send
+	Response []string // additional headers that such pages may read
+	Cookies  bool     // browsers authenticate by cookies, so pages of other sites must not call at all
 }
 
 // IsASCII reports whether v may be the value of metadata (gRPC over HTTP/2, "ASCII-Value").

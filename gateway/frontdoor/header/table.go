@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// Use is what the front doors do with a header: a set of bits.
+// Use is a set of uses of a header by the front doors.
 type Use uint16
 
-// The uses. A door of its own protocol has further headers, see Door.
+// Uses. A door with its own protocol has further headers, see Door.
 const (
-	ToCall       Use = 1 << iota // of a JSON request: metadata of its calls
-	ToMCP                        // of an MCP request: metadata of its calls
-	ToSigned                     // of a request with a signed URL, which signs everything else: metadata of its call
-	ToInbox                      // of a request to the inbox: goes on to the JSON API. None tells a caller
-	ToPlayground                 // of a request of the playground: goes on to the JSON API
-	Ordinary                     // of a JSON request: asks nothing of the response; the call may take the direct path
-	NoMetadata                   // of a Connect request: about HTTP, the protocol or the browser, so no metadata
-	NoHeader                     // of a Connect response: controls browsers in the gateway's name, or is the protocol's
-	Stripped                     // of a call: no backend gets it (clientaddr.Reserved)
+	ToCall       Use = 1 << iota // a JSON request's: forwarded as metadata of its calls
+	ToMCP                        // an MCP request's: forwarded as metadata of its calls
+	ToSigned                     // a signed URL's, which signs everything else: forwarded as metadata of its call
+	ToInbox                      // an inbox request's: forwarded to the JSON API; must not identify a caller
+	ToPlayground                 // a playground request's: forwarded to the JSON API
+	Ordinary                     // a JSON request's: does not affect the response, so the call may use the fast path
+	NoMetadata                   // a Connect request's: of HTTP, the protocol or the browser, and no metadata
+	NoHeader                     // a Connect response's: controls browsers, or belongs to the protocol
+	Stripped                     // a call's: not forwarded to backends (clientaddr.Reserved)
 	Sent                         // pages of other sites may send it
 	Read                         // pages of other sites may read it in responses
 )
 
-// Field is a header.
+// Field is a header with its uses.
 type Field struct {
 	Name     string
 	Uses     Use
-	Metadata string // its name in the metadata of calls
-	key      string // its name in http.Header
+	Metadata string // name in the metadata of calls
+	key      string // name in http.Header
 }
 
-// fields are the headers that the doors know. Each has the uses of its row, and of its family.
+// fields is the table of headers. Each has the uses of its row and of its family.
 //
 //nolint:gochecknoglobals // a table
 var fields = slices.Concat([]Field{
@@ -113,7 +113,7 @@ var fields = slices.Concat([]Field{
 		"Vary", "Via", "X-Sourcemap"),
 )
 
-// families are the uses of all headers that begin like one.
+// families is the table of uses by prefix of a header's name.
 //
 //nolint:gochecknoglobals // a table
 var families = slices.Concat(
@@ -132,7 +132,7 @@ func each(u Use, names ...string) (all []Field) {
 }
 
 // byName has the fields by their names in http.Header, and by those in metadata.
-var byName = func() map[string]*Field { //nolint:gochecknoglobals // a table
+var byName = func() map[string]*Field { // byName maps names in http.Header and in metadata to fields.
 	all := make(map[string]*Field, 2*len(fields))
 	for i := range fields {
 		f := &fields[i]
@@ -142,7 +142,7 @@ var byName = func() map[string]*Field { //nolint:gochecknoglobals // a table
 	return all
 }()
 
-// Key returns the name of a header as http.Header has it. That of a field takes no memory.
+// Key returns the canonical name of a header. For known headers it does not allocate.
 func Key(name string) string {
 	if f := byName[name]; f != nil {
 		return f.key
@@ -150,7 +150,7 @@ func Key(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// Lookup returns the field of a name, as http.Header or metadata has it. That of an unknown header has no use.
+// Lookup returns the field for a name in http.Header or metadata. An unknown header has no uses.
 func Lookup(name string) Field {
 	if f := byName[name]; f != nil {
 		return *f
@@ -158,7 +158,7 @@ func Lookup(name string) Field {
 	return Field{Name: name}
 }
 
-// Is reports whether a header has a use, by itself or by its family. Its name is one of metadata.
+// Is reports whether a header has a use, by itself or by its family. name is the name in metadata.
 func Is(name string, u Use) bool {
 	return Lookup(name).Has(u) ||
 		slices.ContainsFunc(families, func(f Field) bool { return f.Has(u) && strings.HasPrefix(name, f.Metadata) })

@@ -10,14 +10,14 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// Headers with the time that a request gives its call.
+// Headers with the timeout of a request's call.
 const (
-	GRPCTimeout    = "Grpc-Timeout"    // "1500m", as gRPC writes it
-	RequestTimeout = "Request-Timeout" // "1.5" seconds, or "1500ms"
+	GRPCTimeout    = "Grpc-Timeout"    // as in gRPC, such as 1500m
+	RequestTimeout = "Request-Timeout" // 1.5 seconds, or 1500ms
 )
 
-// Timeout returns the time that a request gives its call, the shorter one of the two headers; 0 means none. The error
-// is for the client.
+// Timeout returns the timeout that a request sets for its call, the shorter of the two headers; 0 means none. The
+// error is for the client.
 func Timeout(h http.Header) (time.Duration, error) {
 	var shortest time.Duration
 	for _, of := range []struct {
@@ -43,7 +43,7 @@ func Timeout(h http.Header) (time.Duration, error) {
 
 func parseSeconds(v string) (time.Duration, bool) {
 	if s, err := strconv.ParseFloat(v, 64); err == nil {
-		const most = 1e9 // some thirty years
+		const most = 1e9 // about thirty years
 		return time.Duration(min(s, most) * float64(time.Second)), s > 0
 	}
 	d, err := time.ParseDuration(v)

@@ -1,4 +1,5 @@
-// Package health tells load balancers whether a replica takes requests, at the public port and without a credential.
+// Package health reports to load balancers whether a replica accepts requests, at the public port and without a
+// credential.
 package health
 
 import (
@@ -6,11 +7,11 @@ import (
 	"net/http"
 )
 
-// Path is where a load balancer asks.
+// Path is the path for load balancers.
 const Path = "/healthz"
 
-// New returns middleware that answers GET and HEAD of Path before anything is charged or queued: 200, or 503 once
-// requests should go to another replica. leaving may be called from any goroutine, and must not block.
+// New returns middleware that serves GET and HEAD of Path before anything is charged or queued: 200, or 503 once
+// clients should use another replica. leaving may be called from any goroutine, and must not block.
 func New(leaving func() bool) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +27,7 @@ func New(leaving func() bool) func(http.Handler) http.Handler {
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, text) // the load balancer has left
+			_, _ = io.WriteString(w, text) // the load balancer has disconnected
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Package inbox is the page of approvals for people who have signed in, with the routes of approvals of the JSON API.
+// Package inbox serves the page of approvals for people who have signed in, with the approval routes of the JSON API.
 package inbox
 
 import (
@@ -20,20 +20,19 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Path is the path of the page of approvals at the public port. Nothing else has a path below it.
+// Path is the path of the page of approvals at the public port. No other route has a path below it.
 const Path = "/inbox"
 
-// Config is for a Door. Cookies of people who have signed in count below Path alone, and no other credential counts
-// there.
+// Config configures a Door. Session cookies are valid only below Path, and no other credential is valid there.
 type Config struct {
 	SignIn *signin.Handler
-	// Identity returns the caller that the person or key of a session is now, for the tenant that a request names or,
-	// for "" and tenant.All, for all that it may answer for. It may wait until ctx ends.
+	// Identity returns the current caller of a session's person or key, for the named tenant or, for "" and
+	// tenant.All, for all tenants in which it may answer. It may wait until ctx ends.
 	Identity func(ctx context.Context, s *session.Session, named string) (tenant.Identity, *call.Refusal)
-	Page     http.Handler // the page and its files, which are the same for everybody
+	Page     http.Handler // the page and its files, which are public
 }
 
-// person is the authenticated person behind a request, or why there is none.
+// person is the authenticated person behind a request, or the refusal.
 type person struct {
 	session *session.Session
 	refusal *call.Refusal
@@ -45,7 +44,7 @@ type Door struct {
 	http.Handler
 }
 
-// New returns the front door, which serves approvals by the JSON API. If cfg is nil, it tells clients that the page is
+// New returns the front door, which serves approvals with the JSON API. If cfg is nil, it responds that the page is
 // off.
 func New(cfg *Config, api http.Handler) *Door {
 	d := &Door{cfg: cfg, Handler: http.HandlerFunc(off)}
@@ -72,7 +71,7 @@ func (*Door) Timeout(*http.Request) (time.Duration, bool) { return 0, false }
 // NetworkOf returns the name of the network of the client of a request to the inbox.
 func NetworkOf(r *http.Request) string { return web.Of(r).Network }
 
-// Identify implements web.SignIn. The sign-in and the page need no caller.
+// Identify implements web.SignIn. The sign-in and the page require no caller.
 func (d *Door) Identify(r *http.Request) {
 	if d.cfg == nil || !strings.HasPrefix(r.URL.Path, Path+"/v1/") {
 		return
@@ -109,12 +108,12 @@ func (d *Door) routes(api http.Handler) http.Handler {
 	approvals := d.cfg.SignIn.Follow(d.approvals(api))
 	mux.Handle(Path+"/v1/approvals", approvals)
 	mux.Handle(Path+"/v1/approvals/", approvals)
-	pages := http.NewCrossOriginProtection() // the browser may also show foreign pages
+	pages := http.NewCrossOriginProtection() // the browser may also show pages of other sites
 	pages.SetDenyHandler(http.HandlerFunc(problem.CrossSite))
 	return pages.Handler(problem.Mux(mux, nil))
 }
 
-// approvals serves requests for approvals as the JSON API does, for the person of the session.
+// approvals serves requests for approvals with the JSON API, on behalf of the session's person.
 func (d *Door) approvals(api http.Handler) http.Handler {
 	return d.known(func(w http.ResponseWriter, r *http.Request, _ *person) {
 		inner, address := *r, *r.URL
@@ -147,8 +146,8 @@ func (d *Door) me(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// rolesAtInbox returns the roles of the admin API that permit what scopes permit at the inbox: an answer for always
-// sets a rule.
+// rolesAtInbox returns the roles of the admin API that correspond to scopes at the inbox: a permanent answer sets a
+// rule.
 func rolesAtInbox(scopes tenant.Scopes) []string {
 	roles := []string{}
 	if scopes.Any(tenant.Approve) {
@@ -160,7 +159,7 @@ func rolesAtInbox(scopes tenant.Scopes) []string {
 	return roles
 }
 
-// known serves requests of people, and refuses others.
+// known passes requests of authenticated people to next, and refuses others.
 func (d *Door) known(next func(http.ResponseWriter, *http.Request, *person)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

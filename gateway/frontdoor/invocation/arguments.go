@@ -8,11 +8,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// InvalidBody is the reason of a body that is not what its path needs.
+// InvalidBody is the reason of an invalid body.
 const InvalidBody = "INVALID_BODY"
 
-// Arguments returns the JSON object in a text that is the arguments of a tool; {} if the text is blank. An error is a
-// *call.Refusal: subject names the text in it, and invalid is the reason of a text that is not a JSON object.
+// Arguments returns the arguments of a tool, a JSON object, from a text; {} if the text is blank. The error is a
+// *call.Refusal, with subject as the name of the text, and invalid as the reason of a text that is not a JSON object.
 func Arguments(text []byte, subject, invalid string) ([]byte, error) {
 	text = bytes.Trim(text, blanks)
 	if len(text) == 0 {
@@ -30,8 +30,8 @@ func Arguments(text []byte, subject, invalid string) ([]byte, error) {
 
 const blanks = " \t\r\n"
 
-// refuse returns the refusal of a text that strictjson rejects. At this depth, arguments or a configuration begin: what
-// is ambiguous there has the reason that it has in a call of gRPC.
+// refuse returns the refusal of a text that strictjson rejects. Arguments or a configuration start at depth: ambiguous
+// JSON below it has the same reason as in a gRPC call.
 func refuse(err error, subject, invalid string, depth int) error {
 	r := &call.Refusal{Kind: call.InvalidArgument, Reason: invalid, Message: subject + " " + err.Error()}
 	var e *strictjson.Error

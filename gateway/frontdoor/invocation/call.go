@@ -11,13 +11,13 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// Call has the fields of a call of a tool. They may be parts of the text, and of the memory of its Reader.
+// Call has the fields of a tool call. They may be parts of the text, and of the memory of its Reader.
 type Call struct{ Tool, Args, Config, Session, Thread []byte }
 
-// EmptyObject is what capabilities get if a request has no arguments or no configuration. It must not be changed.
+// EmptyObject is the value of missing arguments or a missing configuration. It must not be changed.
 var EmptyObject = []byte("{}") //nolint:gochecknoglobals // a constant
 
-// The members of a capgate.v1.InvokeRequest in JSON.
+// Members of a capgate.v1.InvokeRequest in JSON.
 const (
 	tool = iota
 	args
@@ -30,7 +30,7 @@ const (
 	members
 )
 
-// member is a member's name in the proto and in protobuf's JSON mapping, and what it holds.
+// member is a member's name in the proto and in protobuf's JSON mapping, with its kind.
 type member struct {
 	name, camel string
 	object      bool
@@ -48,8 +48,8 @@ var fields = [members]member{
 	configJSON:   {"config_json", "configJson", false},
 }
 
-// Read reads the JSON of a capgate.v1.InvokeRequest, the body of a request whose path names the capability. An error is
-// a *call.Refusal.
+// Read parses the JSON of a capgate.v1.InvokeRequest, the body of a request whose path names the capability. The error
+// is a *call.Refusal.
 func Read(r *strictjson.Reader, text []byte, capability string) (Call, error) {
 	if err := r.Read(text, strictjson.Options{Keep: true, Depth: 1}); err != nil {
 		if len(bytes.Trim(text, blanks)) == 0 {
@@ -79,7 +79,7 @@ func Read(r *strictjson.Reader, text []byte, capability string) (Call, error) {
 	return Call{found[tool], found[args], found[config], found[session], found[thread]}, nil
 }
 
-// take takes the members out of an object. null stands for a member that is absent.
+// take reads the members of an object. null means that a member is absent.
 func take(root strictjson.Value, found *[members][]byte) error {
 	var seen [members]bool
 	for name, v := range root.Members() {
@@ -106,7 +106,7 @@ func take(root strictjson.Value, found *[members][]byte) error {
 	return nil
 }
 
-// find returns the member of a name; -1 if there is none.
+// find returns the index of a member; -1 means unknown.
 func find(name []byte) int {
 	for i := range fields {
 		if f := &fields[i]; string(name) == f.name || string(name) == f.camel {
@@ -124,7 +124,7 @@ func unknown(name string) error {
 	return Invalid(fmt.Sprintf("the body has an unknown field %.64q%s", name, nearest.Hint(name, known)))
 }
 
-// object sets a member that is given as a JSON object, or as the base64 of one; {} if it is absent.
+// object sets a member from a JSON object, or from the base64 of one; {} if both are absent.
 func object(found *[members][]byte, plain, encoded int) error {
 	text := found[encoded]
 	switch {
@@ -142,7 +142,7 @@ func object(found *[members][]byte, plain, encoded int) error {
 	return nil
 }
 
-// decodeBase64 accepts the base64 of protobuf's JSON mapping: either alphabet, padded or not.
+// decodeBase64 decodes the base64 of protobuf's JSON mapping: either alphabet, with or without padding.
 func decodeBase64(s string) ([]byte, error) {
 	enc := base64.StdEncoding
 	if strings.ContainsAny(s, "-_") {
@@ -154,7 +154,7 @@ func decodeBase64(s string) ([]byte, error) {
 	return enc.DecodeString(s)
 }
 
-// Invalid returns the *call.Refusal of a body.
+// Invalid returns the *call.Refusal of an invalid body.
 func Invalid(text string) error {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: InvalidBody, Message: text}
 }

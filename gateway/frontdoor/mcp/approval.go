@@ -21,11 +21,11 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// approvalID is the metadata with which a call names the approval that it redeems.
+// approvalID is the metadata with the approval that a call redeems.
 const approvalID = "x-approval-id"
 
-// glance is how long a call waits for an answer whose client can show the page of the approval: an approval that is
-// answered already counts, and another one is shown soon.
+// glance is the wait of a call whose client can show the page of the approval: an existing answer is found, and
+// otherwise the page is shown soon.
 const glance = time.Second
 
 // pending is an approval that a call needs.
@@ -33,7 +33,7 @@ type pending struct{ id, link, expires string }
 
 const needsPerson = "A person has to approve this call before it runs."
 
-// text tells of an approval that nobody has answered yet.
+// text describes an unanswered approval.
 func (p pending) text() string {
 	text := needsPerson + " Approval: " + p.id + "."
 	if p.link != "" {
@@ -42,7 +42,7 @@ func (p pending) text() string {
 	return text
 }
 
-// pendingOf returns the approval that a call was refused for; false: it was not.
+// pendingOf returns the approval for which a call was refused. ok is false for other errors.
 func pendingOf(err error) (p pending, ok bool) {
 	info := status.InfoOf(err)
 	if info.GetReason() != "APPROVAL_REQUIRED" && info.GetReason() != "APPROVAL_PENDING" {
@@ -53,27 +53,27 @@ func pendingOf(err error) (p pending, ok bool) {
 	return p, p.id != ""
 }
 
-// state is what a client brings back with the call that was to be approved (2026-07-28, Multi Round-Trip Requests).
+// state is the state that a client sends back with the repeated call (2026-07-28, Multi Round-Trip Requests).
 type state struct {
 	Approval string `json:"a"`
 	Call     string `json:"c"`           // digest of the call
-	Form     bool   `json:"f,omitempty"` // its caller was asked to approve it in a form
+	Form     bool   `json:"f,omitempty"` // the caller was asked to approve the call in a form
 	Expires  int64  `json:"e"`           // Unix time
 }
 
-// stateTTL is how long a state is good: longer than an approval.
+// stateTTL is the validity of a state: longer than that of an approval.
 const stateTTL = time.Hour
 
-// asking tells the client of a call that the call needs a person.
+// asking notifies the client of a call that it needs an approval.
 type asking struct {
-	mu      sync.Mutex                 // is held while the client is asked
+	mu      sync.Mutex                 // held while the client is notified
 	over    bool                       // the call has ended
-	instead func() (sdk.Result, error) // the client gets that if there is no answer yet; nil means a tool's error
-	stop    []func()                   // end what the client is sent meanwhile, the last one first
+	instead func() (sdk.Result, error) // result for the client if there is no answer yet; nil means a tool's error
+	stop    []func()                   // ends the notifications; run in reverse order
 }
 
-// approve makes a call that may need an approval. The result or the error is that of a client that has to do something
-// first; nil means there is an answer of the call.
+// approve makes a call that may need an approval. The result or error is for a client that must act first; if both are
+// nil, the response of the call is returned.
 func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResponse, sdk.Result, error) {
 	if i.state != "" {
 		if result, err := h.readState(i); result != nil || err != nil {
@@ -97,8 +97,8 @@ func (h *Handler) approve(ctx context.Context, i *invocation) (*docpb.InvokeResp
 	return nil, p.waiting(i.stateless), nil
 }
 
-// ask tells the client of a call that needs an approval, in the first way that the client takes. It returns how long
-// the call waits for the answer.
+// ask notifies the client of a call that needs an approval, in the first way that the client supports. It returns how
+// long the call waits for the answer.
 func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, open bool) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,7 +137,7 @@ func (h *Handler) ask(ctx context.Context, i *invocation, a *asking, p pending, 
 	return h.settings.Load().ApprovalWait
 }
 
-// end waits until the client was asked, and ends what it is sent. Later questions ask nothing.
+// end waits for a notification in progress, and ends them. Later calls of ask do nothing.
 func (a *asking) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +149,7 @@ func (a *asking) end() {
 
 const wasDeclined = "The approval of this call was declined. The call has not run."
 
-// readState reads the state of a client that has shown its user a page or a form, and approves the call if its user
+// readState reads the state of a client that has shown its user a page or a form, and approves the call if the user
 // has done so in the form. A result or an error ends the call.
 func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 	var s state
@@ -169,15 +169,15 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 		}
 	}
 	i.approvedBy(s.Approval)
-	return nil, nil //nolint:nilnil // the call goes on
+	return nil, nil // the call continues
 }
 
-// approvedBy has a call redeem an approval.
+// approvedBy makes a call redeem an approval.
 func (i *invocation) approvedBy(approval string) {
 	i.fields = append(i.fields[:len(i.fields):len(i.fields)], relay.Field{Name: approvalID, Value: approval})
 }
 
-// page returns what the client of a call gets that shows its user the page of the approval.
+// page returns the result for a client that can show the page of the approval.
 func (i *invocation) page(p pending) (sdk.Result, error) {
 	page := &sdk.ElicitParams{Mode: "url", Message: needsPerson, URL: p.link, ElicitationID: p.id}
 	if !i.stateless {
@@ -186,17 +186,17 @@ func (i *invocation) page(p pending) (sdk.Result, error) {
 	return i.inputRequired(page, state{Approval: p.id}), nil
 }
 
-// inputRequired asks the user of the client for something, with a state for the call that is to be approved.
+// inputRequired requests input of the client's user, with a state for the repeated call.
 func (i *invocation) inputRequired(of *sdk.ElicitParams, s state) *inputRequired {
 	s.Call, s.Expires = i.digest(), time.Now().Add(stateTTL).Unix()
 	return &inputRequired{ResultType: "input_required", Requests: sdk.InputRequestMap{inputApproval: of},
 		State: i.seals.seal(sealedState, s)}
 }
 
-// inputApproval is the key of the only input that a call asks for.
+// inputApproval is the key of the only requested input.
 const inputApproval = "approval"
 
-// inputRequired is the result of a call that needs something of the client first.
+// inputRequired is the result of a call that requires input of the client first.
 type inputRequired struct {
 	sdk.ResultBase
 	ResultType string              `json:"resultType"`
@@ -204,7 +204,7 @@ type inputRequired struct {
 	State      string              `json:"requestState"`
 }
 
-// waiting returns the result of a call that nobody has approved in time.
+// waiting returns the result of a call that was not approved in time.
 func (p pending) waiting(stateless bool) *callResult {
 	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments "+
 		"runs "+"once it is approved.", stateless)
@@ -213,7 +213,7 @@ func (p pending) waiting(stateless bool) *callResult {
 	return r
 }
 
-// digest identifies the call, in whatever notation its arguments are.
+// digest identifies the call, independently of the notation of its arguments.
 func (i *invocation) digest() string {
 	var args any
 	reader := strictjson.Get()

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
-// batchVersion is the only revision with batches. It has no header of the revision.
+// batchVersion is the only revision with batches. It does not have the header with the revision.
 const batchVersion = "2025-03-26"
 
 const (
@@ -19,7 +19,7 @@ const (
 	maxBatchReply = 16 << 20 // bytes of responses after which no further message is served
 )
 
-// readBatch takes the messages of a batch.
+// readBatch reads the messages of a batch.
 func (m *message) readBatch() error {
 	if m.version != "" && m.version != batchVersion {
 		return invalid("batches of messages are for the revision " + batchVersion +
@@ -32,8 +32,8 @@ func (m *message) readBatch() error {
 	return nil
 }
 
-// serveBatch answers the messages of a batch, one after the other, with the array of their responses. If they take
-// long, each is an event (2025-03-26, Streamable HTTP, "Sending Messages to the Server").
+// serveBatch serves the messages of a batch one after the other, and responds with the array of their responses. If
+// they take long, each is an event (2025-03-26, Streamable HTTP, "Sending Messages to the Server").
 func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message) {
 	ctx, leave := context.WithCancel(r.Context())
 	defer leave()
@@ -46,7 +46,7 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 	switch alive.stop(); {
 	case out.Begun():
 		for _, answer := range all {
-			_ = out.text(answer) // the client may be gone
+			_ = out.text(answer) // the client may have disconnected
 		}
 	case len(all) == 0:
 		w.WriteHeader(http.StatusAccepted)
@@ -56,7 +56,7 @@ func (h *Handler) serveBatch(w http.ResponseWriter, r *http.Request, m *message)
 	}
 }
 
-// writeArray writes values of JSON as an array. Writes fail only if the client has disconnected.
+// writeArray writes JSON values as an array. Writes fail only if the client has disconnected.
 func writeArray(w io.Writer, all [][]byte) {
 	before := "["
 	for _, value := range all {
@@ -72,11 +72,11 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 	size := 0
 	for _, text := range m.batch {
 		one, answer := &message{body: text, version: m.version}, &captured{ctx: r.Context(), header: http.Header{}}
-		switch err := one.parse(http.Header{}); { // whose responses are no events
+		switch err := one.parse(http.Header{}); { // without Accept, so that responses are not events
 		case err != nil:
 			h.refuse(answer, r, one, err)
 		case one.method == "" && one.batch == nil:
-			continue // a response; nothing was asked in this revision
+			continue // a response, to which this revision has no requests
 		case one.batch != nil || one.method == "initialize":
 			h.refuse(answer, r, one, invalid("a batch has neither batches nor initialize"))
 		case size > maxBatchReply:
@@ -87,7 +87,7 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 		if one.id == nil && answer.status < http.StatusBadRequest || r.Context().Err() != nil {
 			continue // a notification or a response
 		}
-		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // a text, or events
+		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // text, or events
 			answer = &captured{ctx: r.Context(), header: http.Header{}}
 			h.refuse(answer, r, one, invalid(
 				"this message cannot be answered in a batch; send it in a request of its own"))
@@ -101,7 +101,7 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 
 // captured is the response to a message of a batch.
 type captured struct {
-	ctx    context.Context //nolint:containedctx // of the batch, which the response is charged to
+	ctx    context.Context // of the batch, to which the response is charged
 	header http.Header
 	status int
 	body   bytes.Buffer

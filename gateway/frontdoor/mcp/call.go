@@ -13,34 +13,35 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// invocation is a call of a tool for a request.
+// invocation is a tool call for a request.
 type invocation struct {
 	about
-	exchange  *exchange
-	name      string // of the tool, as the client has it
-	req       *docpb.InvokeRequest
-	told      *progress // tells of the progress
-	progress  any       // token of progress notifications; nil means none are asked for, or the client takes no events
-	stateless bool      // the request is of a revision without sessions
-	results   Results   // of the tool
-	rest      []byte    // what the answer of an MCP server has besides its result_json; nil means nothing
+	exchange *exchange
+	name     string // name of the tool for the client
+	req      *docpb.InvokeRequest
+	told     *progress // sends progress notifications
+	// token of progress notifications; nil means none are requested, or the client does not accept events
+	progress  any
+	stateless bool    // the request is of a revision without sessions
+	results   Results // form of the tool's results
+	rest      []byte  // fields of an MCP server's response other than its result_json; nil means none
 
-	tasks   bool              // the client takes a task for a result
-	urls    bool              // the client shows addresses to its user
-	forms   bool              // it shows forms
-	elicits bool              // it shows forms that are asked for on the stream of the call
-	seals   seals             // of the caller
+	tasks   bool              // the client accepts a task as result
+	urls    bool              // the client can show URLs to its user
+	forms   bool              // the client can show forms
+	elicits bool              // the client can show forms requested on the stream of the call
+	seals   seals             // for the caller
 	state   string            // of an earlier attempt; empty means this is the first
-	answer  *sdk.ElicitResult // of the user to what that attempt has asked; nil means none
+	answer  *sdk.ElicitResult // the user's response to the request of that attempt; nil means none
 }
 
-// callDirect answers tools/call of a client that the SDK does not see.
+// callDirect serves tools/call without the SDK.
 func (h *Handler) callDirect(ctx context.Context, _ string, req sdk.Request) (sdk.Result, error) {
 	result, err := h.call(ctx, req.(*sdk.CallToolRequest))
 	return encoded(ctx, result, err)
 }
 
-// call answers tools/call. Whatever the answer is, the call has passed the gateway's filters like any other.
+// call serves tools/call. The call passes the gateway's filters like any other.
 func (h *Handler) call(ctx context.Context, req *sdk.CallToolRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if h.searches(x.r) {
@@ -82,8 +83,8 @@ func (h *Handler) answerOf(i *invocation, reply *docpb.InvokeResponse, err error
 	return nil, err
 }
 
-// hides reports whether an error would tell whether there is a tool that the caller may not call. Callers know of the
-// tools that are listed for them, and get the reason.
+// hides reports whether an error would reveal the existence of a tool that the caller may not call. Callers know the
+// tools that are listed for them, and receive the reason.
 func (h *Handler) hides(i *invocation, err error) bool {
 	switch status.InfoOf(err).GetReason() {
 	case toolBlocked, "SCHEMA_UNKNOWN", toolUnknown:
@@ -92,7 +93,7 @@ func (h *Handler) hides(i *invocation, err error) bool {
 	return false
 }
 
-// resultOf returns the result of a call, whose copies are charged before they are made.
+// resultOf returns the result of a call. Its copies are charged before they are made.
 func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Result, error) {
 	x := i.exchange
 	ctx, result := x.r.Context(), (*callResult)(nil)
@@ -117,13 +118,13 @@ func (h *Handler) resultOf(i *invocation, reply *docpb.InvokeResponse) (sdk.Resu
 	return result, nil
 }
 
-// Copies of a result that are held at once, besides the message of the call.
+// Copies of a result that exist at once, besides the message of the call.
 const (
-	relayedCopies = 2 // of an MCP server's, in whose form it is written
-	sdkCopies     = 3 // as the SDK encodes it
+	relayedCopies = 2 // result of an MCP server, which is written unchanged
+	sdkCopies     = 3 // encoded by the SDK
 )
 
-// invocationOf returns the call that a request asks for.
+// invocationOf returns the call of a request.
 func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallToolRequest) (*invocation, error) {
 	p := req.Params
 	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, p.Name, h.cfg.Catalog)
@@ -166,7 +167,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	return i, nil
 }
 
-// answerOf returns what the user of a client has answered to the page of an approval, or a form; nil means nothing.
+// answerOf returns the response of a client's user to the page of an approval, or to a form; nil means none.
 func answerOf(responses sdk.InputResponseMap) *sdk.ElicitResult {
 	r, _ := responses[inputApproval].(*sdk.ElicitResult)
 	return r

@@ -9,9 +9,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// running are the requests of sessions that this replica serves, so that notifications/cancelled ends them. Replicas
-// tell each other of notifications about requests that they do not serve. Requests of
-// revisions without sessions end with their connection. It is no larger than the number of requests.
+// running tracks the requests of sessions that this replica serves, so that notifications/cancelled ends them.
+// Replicas forward notifications about requests that they do not serve. Requests of revisions without sessions end
+// with their connection. The size is bounded by the number of requests.
 type running struct {
 	mu  sync.Mutex
 	all map[requestKey]context.CancelFunc
@@ -20,7 +20,7 @@ type running struct {
 // requestKey identifies a request of a session.
 type requestKey struct{ session, id string }
 
-// begin returns a context that a cancellation ends, and what is called after the request.
+// begin returns a context that a cancellation ends, and a function that must be called after the request.
 func (r *running) begin(ctx context.Context, key requestKey) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	if key.id == "" {
@@ -28,7 +28,7 @@ func (r *running) begin(ctx context.Context, key requestKey) (context.Context, f
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, twice := r.all[key]; twice { // an id in use is not taken from its request
+	if _, twice := r.all[key]; twice { // an id in use stays with its request
 		return ctx, cancel
 	}
 	if r.all == nil {
@@ -43,7 +43,7 @@ func (r *running) begin(ctx context.Context, key requestKey) (context.Context, f
 	}
 }
 
-// cancel ends a request. It is false if this replica does not serve it.
+// cancel ends a request. It returns false if this replica does not serve it.
 func (r *running) cancel(key requestKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,10 +54,10 @@ func (r *running) cancel(key requestKey) bool {
 	return found
 }
 
-// cancelPatience is how long a notification waits until other replicas are told of it.
+// cancelPatience is the maximum time to forward a notification to other replicas.
 const cancelPatience = time.Second
 
-// cancel ends a request of a session, at whatever replica.
+// cancel ends a request of a session at any replica.
 func (h *Handler) cancel(ctx context.Context, key requestKey) {
 	if h.running.cancel(key) || h.cfg.Cancel == nil || key.session == "" {
 		return
@@ -67,13 +67,13 @@ func (h *Handler) cancel(ctx context.Context, key requestKey) {
 	h.cfg.Cancel(ctx, key.session+"\n"+key.id)
 }
 
-// Cancelled ends a request that another replica was told to cancel, if this one serves it.
+// Cancelled ends a request that was cancelled at another replica, if this one serves it.
 func (h *Handler) Cancelled(request string) {
 	session, id, _ := strings.Cut(request, "\n")
 	h.running.cancel(requestKey{session, id})
 }
 
-// readCancelled takes the id of the request that a notification cancels.
+// readCancelled reads the id of the request that a notification cancels.
 func (m *message) readCancelled(params strictjson.Value) {
 	if v, ok := params.Get("requestId"); ok {
 		cancels := message{}

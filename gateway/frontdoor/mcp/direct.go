@@ -14,9 +14,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// readDirect returns the call of a message that the SDK need not see; nil means it has to. The SDK decodes a message a
-// dozen times, which costs more than all the rest of a call. What it checks is checked here, and where that fails, or
-// where a member is an unusual one, it gets the message and answers.
+// readDirect returns the call of a message that is served without the SDK; nil means that the SDK must serve it. The
+// SDK decodes a message a dozen times, which costs more than the rest of a call. The checks of the SDK are made here;
+// if one fails, or a member is unusual, the SDK gets the message and responds.
 func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.CallToolRequest {
 	if m.tool == "" || m.streams || m.id == nil {
 		return nil
@@ -45,7 +45,7 @@ func (m *message) readDirect(params strictjson.Value, header http.Header) *sdk.C
 	return &sdk.CallToolRequest{Params: p}
 }
 
-// memory is what a call takes that a later one uses again.
+// memory holds the reusable buffers of a call.
 type memory struct {
 	message  []byte // to the gateway
 	response relay.Response
@@ -54,10 +54,10 @@ type memory struct {
 
 var memories = sync.Pool{New: func() any { return new(memory) }} //nolint:gochecknoglobals // shared by all calls
 
-// maxRetained bounds the buffers in the pool, in bytes.
+// maxRetained is the maximum size of buffers in the pool, in bytes.
 const maxRetained = 64 << 10
 
-// release returns the memory to the pool, without data of the call.
+// release clears the memory and returns it to the pool.
 func (m *memory) release() {
 	if max(cap(m.message), cap(m.answer.text)) > maxRetained {
 		return
@@ -69,7 +69,7 @@ func (m *memory) release() {
 	memories.Put(m)
 }
 
-// Values of headers that many answers have.
+// Common header values.
 //
 //nolint:gochecknoglobals // constants
 var (
@@ -78,7 +78,7 @@ var (
 	noSniff   = []string{"nosniff"}
 )
 
-// serveDirect answers a call as the SDK would.
+// serveDirect serves a call without the SDK.
 func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *exchange) {
 	x.memory = memories.Get().(*memory)
 	defer x.memory.release()
@@ -114,14 +114,14 @@ func (h *Handler) serveDirect(ctx context.Context, out http.ResponseWriter, x *e
 	}
 	w.text = append(w.text, '}')
 	if x.events.Begun() {
-		_ = x.events.text(w.text) // the client may be gone
+		_ = x.events.text(w.text) // the client may have disconnected
 		return
 	}
 	head := out.Header()
 	head["Content-Type"], head["Cache-Control"] = jsonType, notCached
 	head["Content-Length"] = []string{strconv.Itoa(len(w.text))}
 	out.WriteHeader(httpStatus)
-	_, _ = out.Write(w.text) // the client may be gone
+	_, _ = out.Write(w.text) // the client may have disconnected
 }
 
 // sender returns the function that sends the parts of a long response.
@@ -144,17 +144,17 @@ func (x *exchange) sender(out http.ResponseWriter) func([]byte) error {
 	}
 }
 
-// sentAll ends a response that was sent in parts. One that has no JSON ends without its end.
+// sentAll ends a response that was sent in parts. A response that could not be encoded stays incomplete.
 func (x *exchange) sentAll(w *writer) {
 	switch {
 	case w.err != nil:
 		panic(http.ErrAbortHandler)
 	case x.events.Begun() && !w.gone:
-		_ = x.events.Send([]byte("\n\n")) // the client may be gone
+		_ = x.events.Send([]byte("\n\n")) // the client may have disconnected
 	}
 }
 
-// writeResult writes a result, and whose it is (2026-07-28, Base Protocol).
+// writeResult writes a result with its server info (2026-07-28, Base Protocol).
 func (h *Handler) writeResult(w *writer, result sdk.Result, stateless bool) {
 	r, own := result.(*callResult)
 	if stateless && (!own || len(r.Meta) > 0) {
@@ -177,7 +177,7 @@ func (h *Handler) writeResult(w *writer, result sdk.Result, stateless bool) {
 	w.result(r, about)
 }
 
-// statusOf returns the status of HTTP for an error of JSON-RPC since 2026-07-28.
+// statusOf returns the HTTP status for a JSON-RPC error since 2026-07-28.
 func statusOf(code int64) int {
 	switch code {
 	case jsonrpc.CodeMethodNotFound:

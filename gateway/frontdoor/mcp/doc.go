@@ -1,7 +1,6 @@
 // Package mcp is the front door of the Model Context Protocol, at /mcp: the caller's capabilities as MCP tools, over
-// streamable HTTP, in the revisions 2025-03-26 to 2026-07-28. The official Go SDK speaks the protocol. This package
-// answers its tools/list and tools/call by the gateway, and makes no decisions: the gateway authenticates, authorizes
-// and routes.
+// streamable HTTP, in the revisions 2025-03-26 to 2026-07-28. The official Go SDK implements the protocol. This
+// package serves its tools/list and tools/call through the gateway, which authenticates, authorizes and routes.
 //
 //	mcp.go       New, and a request's way: authenticate, read, SDK, list or call
 //	read.go      which requests reach the SDK: one JSON-RPC message with one reading
@@ -24,5 +23,6 @@
 //	metrics.go   how long requests take
 //	errors.go    every error, as a problem and as a JSON-RPC error
 //
-// The SDK's server is stateless: it forgets a client after each request, so that any replica answers any request.
+// The SDK's server is stateless: it keeps nothing of a client after a request, so that any replica can serve any
+// request.
 package mcp

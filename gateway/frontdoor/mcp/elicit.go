@@ -15,24 +15,24 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Before 2026-07-28, a server asks the user of a client with a request of its own, on the stream of the call
-// (2025-11-25, Elicitation). The client answers with a POST, which any replica may get. The id of the request says
-// what it is about, so that each replica can answer the approval. The call waits for that as for any answer, at its
-// own replica.
+// Before 2026-07-28, a server requests input with a request of its own, on the stream of the call (2025-11-25,
+// Elicitation). The client responds with a POST, which any replica may receive. The id of the request contains its
+// subject, so that each replica can answer the approval. The call waits for that as for any answer, at its own
+// replica.
 
 const (
-	elicitVersion = "2025-06-18" // the first revision with forms
-	modeVersion   = "2025-11-25" // the first one with other modes beside them
+	elicitVersion = "2025-06-18" // first revision with forms
+	modeVersion   = "2025-11-25" // first revision with other modes
 )
 
-// question is what the id of such a request says.
+// question is the content of such a request's id.
 type question struct {
 	Session  string `json:"s"`
 	Approval string `json:"a"`
 	Expires  int64  `json:"e"` // Unix time
 }
 
-// elicits reports whether the client of a call can be asked on its stream.
+// elicits reports whether the client of a call accepts requests on its stream.
 func (x *exchange) elicits() bool {
 	m := x.read
 	return !m.isStateless() && m.version >= elicitVersion && x.session.Forms && acceptedOf(x.r.Header).events &&
@@ -47,8 +47,8 @@ type serverRequest struct {
 	Params  *sdk.ElicitParams `json:"params"`
 }
 
-// elicit asks the user of the client to approve the call, if it is one that its caller may approve. The caller calls
-// withdraw once there is an answer, which may be another person's, or none.
+// elicit asks the user of the client to approve the call, if its caller may approve it. The caller must call withdraw
+// when the approval is answered, possibly by another person, or the call ends.
 func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 	x := i.exchange
 	form := h.form(x.r.Context(), i, id)
@@ -59,7 +59,7 @@ func (h *Handler) elicit(i *invocation, id string) (withdraw func()) {
 		form.Mode = ""
 	}
 	q := i.seals.seal(sealedQuestion, question{x.session.ID, id, time.Now().Add(stateTTL).Unix()})
-	// The call is held whatever is written. A client that has gone cancels it.
+	// The call waits even if this fails. A client that has disconnected cancels it.
 	_ = x.events.send(serverRequest{"2.0", q, "elicitation/create", form})
 	return func() {
 		_ = x.events.send(notification{"2.0", "notifications/cancelled", sdk.CancelledParams{RequestID: q}})
@@ -72,7 +72,7 @@ type answer struct {
 	approve bool
 }
 
-// readAnswer reads the result of a response.
+// readAnswer parses the result of a response.
 func readAnswer(result strictjson.Value) *answer {
 	if result.Kind() != strictjson.Object {
 		return nil
@@ -92,7 +92,7 @@ func readAnswer(result strictjson.Value) *answer {
 	return nil
 }
 
-// answered takes the response of a client to a request of this or another replica.
+// answered handles the response of a client to a request of this or another replica.
 func (h *Handler) answered(out http.ResponseWriter, r *http.Request, m *message) {
 	if err := h.answerQuestion(r, m); err != nil {
 		h.refuse(out, r, nil, err)
@@ -101,8 +101,8 @@ func (h *Handler) answered(out http.ResponseWriter, r *http.Request, m *message)
 	out.WriteHeader(http.StatusAccepted)
 }
 
-// answerQuestion answers the approval that a response is about. The gateway decides on that as for any answer of the
-// caller. An error, such as of a client that cannot ask now, answers nothing: the call is held further.
+// answerQuestion answers the approval of a response. The gateway authorizes it like any answer of the caller. Errors,
+// such as of a client that cannot show a form now, leave the approval unanswered: the call continues to wait.
 func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 	s, err := h.resume(r)
 	if err != nil {
@@ -128,7 +128,7 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 	return nil
 }
 
-// answerApproval approves or denies a call as its caller.
+// answerApproval approves or denies a call on behalf of its caller.
 func (h *Handler) answerApproval(ctx context.Context, id string, a *answer) (err error) {
 	if a.action == "accept" && a.approve {
 		_, err = h.approvals.Approve(ctx, &capgatepb.ApproveRequest{ApprovalId: id})
@@ -139,15 +139,15 @@ func (h *Handler) answerApproval(ctx context.Context, id string, a *answer) (err
 	return err
 }
 
-// approveField is the only field of the form with which a caller approves its own call.
+// approveField is the only field of the form for approving one's own call.
 const approveField = "approve"
 
 // formSchema is the schema of that form (2026-07-28, Elicitation, "Requested Schema").
 const formSchema = `{"type":"object","properties":{"approve":{"type":"boolean","title":"Run this call",` +
 	`"default":false}},"required":["approve"]}`
 
-// form returns a form to approve a call; nil means the caller may not approve its own call, or not without a comment.
-// The gateway decides on that as for any answer of the caller.
+// form returns the form to approve a call; nil means the caller may not approve its own call, or only with a comment.
+// The gateway authorizes it like any answer of the caller.
 func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.ElicitParams {
 	got, err := h.approvals.GetApproval(ctx, &capgatepb.GetApprovalRequest{ApprovalId: id})
 	a := got.GetApproval()
@@ -157,7 +157,7 @@ func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.Elici
 	}
 	message := "Run " + i.req.GetToolName() + " of " + i.req.GetCapabilityId() + "?"
 	before := " "
-	if change := a.GetToolChange(); change != "" { // lines of the tool's own texts begin with + or -
+	if change := a.GetToolChange(); change != "" { // lines of the tool's own texts start with + or -
 		message += " Note that " + change
 		before = "\n"
 	}
@@ -167,8 +167,8 @@ func (h *Handler) form(ctx context.Context, i *invocation, id string) *sdk.Elici
 	return &sdk.ElicitParams{Mode: "form", Message: message, RequestedSchema: json.RawMessage(formSchema)}
 }
 
-// answerForm approves a call whose user has approved it in the form. It is false if the user has not. An approval that
-// was answered meanwhile stays as it is.
+// answerForm approves a call that its user has approved in the form. It returns false if the user has not. An approval
+// that was answered meanwhile is unchanged.
 func (h *Handler) answerForm(ctx context.Context, i *invocation, id string) (approved bool, err error) {
 	if i.answer == nil || i.answer.Action != "accept" || i.answer.Content[approveField] != true {
 		return false, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 )
 
-// refused returns an error that this front door has found, with its JSON-RPC code.
+// refused returns an error of this front door, with its JSON-RPC code.
 func refused(httpStatus int, rpc int64, reason, detail string) error {
 	grpc := codes.InvalidArgument
 	switch httpStatus {
@@ -32,12 +32,12 @@ func refused(httpStatus int, rpc int64, reason, detail string) error {
 	return &p
 }
 
-// invalid returns the error of a message that is not one of MCP.
+// invalid returns the error of a message that is not valid in MCP.
 func invalid(detail string) error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "INVALID_BODY", detail)
 }
 
-// invalidParams returns the error of a request with params that its method does not take.
+// invalidParams returns the error of a request whose params are invalid for its method.
 func invalidParams(detail string) error {
 	return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_BODY", detail)
 }
@@ -50,8 +50,8 @@ const (
 )
 
 // hidden returns the rejection of a call of a tool that does not exist, or that policy hides from the caller of ctx.
-// It depends on the name and on the tools that the caller may call, and on nothing else. capability is "" if the name
-// leads to none.
+// It only depends on the name and on the tools that the caller may call. capability is empty if the name belongs to
+// none.
 func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	reason := toolUnknown
 	if capability == "" {
@@ -66,14 +66,13 @@ func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 	return &p
 }
 
-// maxNamed bounds the tools that a misspelt name is compared with.
+// maxNamed is the maximum number of tools that are searched for a similar name.
 const maxNamed = 1000
 
-// namesIn returns the names of the tools of a capability that the caller of ctx may use; empty means of all
-// capabilities.
+// namesIn returns the names of the tools of a capability that the caller of ctx may use; empty means all capabilities.
 func (h *Handler) namesIn(ctx context.Context, capability string) (all []string) {
 	names := h.settings.Load().Names
-	// After an error the rejection names no tool.
+	// After an error, the rejection suggests no tool.
 	_ = h.cfg.Catalog.Tools(ctx, capability, func(of string, tools []Tool) bool {
 		if capability != "" && of != capability {
 			return false
@@ -88,7 +87,7 @@ func (h *Handler) namesIn(ctx context.Context, capability string) (all []string)
 	return all
 }
 
-// problemOf returns what is wrong with a request: a problem that the front door has found, or the error of a call.
+// problemOf returns the problem of a request, for an error of the front door or of a call.
 func problemOf(r *http.Request, err error) problem.Problem {
 	var own *problem.Problem
 	if errors.As(err, &own) {
@@ -101,11 +100,11 @@ func problemOf(r *http.Request, err error) problem.Problem {
 	return p
 }
 
-// errorData are the data of a JSON-RPC error: members of the problem document that the JSON API would answer with.
+// errorData is the data of a JSON-RPC error: members of the equivalent problem document of the JSON API.
 type errorData struct {
-	Type       string            `json:"type,omitempty"`   // a path of the gateway that explains the reason
+	Type       string            `json:"type,omitempty"`   // path of the reason's explanation
 	Code       string            `json:"code,omitempty"`   // gRPC code
-	Reason     string            `json:"reason,omitempty"` // of docs/errors.md, or a backend's
+	Reason     string            `json:"reason,omitempty"` // from docs/errors.md, or from a backend
 	Metadata   map[string]string `json:"metadata,omitempty"`
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds
 	Details    []json.RawMessage `json:"details,omitempty"`     // of a backend's status
@@ -116,7 +115,7 @@ type errorData struct {
 	*sdk.MissingRequiredClientCapabilityData
 }
 
-// rpcOf returns an error as the SDK sends it, and records that the request is rejected.
+// rpcOf returns an error for the SDK, and records the rejection of the request.
 func rpcOf(r *http.Request, err error) *jsonrpc.Error {
 	p := problemOf(r, err)
 	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
@@ -130,11 +129,11 @@ func rpcOf(r *http.Request, err error) *jsonrpc.Error {
 		of.MissingRequiredClientCapabilityData = &sdk.MissingRequiredClientCapabilityData{
 			RequiredCapabilities: &sdk.ClientCapabilities{Extensions: map[string]any{tasksExtension: map[string]any{}}}}
 	}
-	data, _ := json.Marshal(of) // texts and numbers always have JSON
+	data, _ := json.Marshal(of) // strings and numbers can always be encoded
 	return &jsonrpc.Error{Code: p.JSONRPC, Message: p.Detail, Data: data}
 }
 
-// encoded returns the result of a request, or its error, as the SDK sends it.
+// encoded returns the result or the error of a request for the SDK.
 func encoded(ctx context.Context, result sdk.Result, err error) (sdk.Result, error) {
 	var rpc *jsonrpc.Error
 	if err == nil || errors.As(err, &rpc) {
@@ -143,10 +142,10 @@ func encoded(ctx context.Context, result sdk.Result, err error) (sdk.Result, err
 	return nil, rpcOf(exchangeOf(ctx).r, err)
 }
 
-// response is a JSON-RPC response with an error.
+// response is a JSON-RPC error response.
 type response struct {
 	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"` // null: the request's could not be read
+	ID      json.RawMessage `json:"id"` // null means that the id could not be read
 	Error   rpcError        `json:"error"`
 }
 
@@ -156,7 +155,7 @@ type rpcError struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// refuse answers a request that the SDK does not see.
+// refuse responds to a request without the SDK.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err error) {
 	p := problemOf(r, err)
 	e := rpcOf(r, &p)
@@ -164,7 +163,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, m *message, err
 	if m != nil && m.id != nil {
 		answer.ID = m.id
 	}
-	text, _ := json.Marshal(answer) // texts and numbers always have JSON
+	text, _ := json.Marshal(answer) // strings and numbers can always be encoded
 	w.Header().Set("Content-Type", "application/json")
 	if after := status.RetryAfter(p.RetryAfter); after != "" {
 		w.Header().Set("Retry-After", after)

@@ -13,7 +13,7 @@ import (
 // events writes messages to the response of a request as server-sent events. It is safe for concurrent use.
 type events struct{ stream.Writer }
 
-// eventsTo returns the events of a response, which begins with the first of them.
+// eventsTo returns the events of a response, which starts with the first event.
 func eventsTo(out http.ResponseWriter) *events {
 	return &events{stream.Writer{Out: out, Type: stream.Events, Cache: notCached[0]}}
 }
@@ -27,12 +27,12 @@ func (e *events) send(message any) error {
 	return e.text(text)
 }
 
-// text writes a message in JSON, which it may change.
+// text writes a message in JSON, which it may modify.
 func (e *events) text(message []byte) error {
 	return e.Send(stream.Event("", "message", oneLine(message)))
 }
 
-// part writes a part of a message, which it may change; the first with the name of the event.
+// part writes a part of a message, which it may modify; the first part with the name of the event.
 func (e *events) part(text []byte, first bool) error {
 	prefix := ""
 	if first {
@@ -41,7 +41,7 @@ func (e *events) part(text []byte, first bool) error {
 	return e.Send(append([]byte(prefix), oneLine(text)...))
 }
 
-// oneLine replaces line ends by blanks: between values of JSON they mean nothing.
+// oneLine replaces line breaks with blanks. Between JSON values they have no meaning.
 func oneLine(text []byte) []byte {
 	for i, c := range text {
 		if c == '\n' || c == '\r' {
@@ -51,19 +51,19 @@ func oneLine(text []byte) []byte {
 	return text
 }
 
-// heartbeat sends comments on the events of a response, one each interval, so that no proxy takes the connection for
-// dead. The first one begins the response, unless it has begun.
+// heartbeat periodically sends comments on the events of a response, so that proxies do not consider the connection
+// dead. The first comment starts the response, unless it has started.
 type heartbeat struct {
 	to    *events
 	every time.Duration
-	leave func() // is called if the client reads nothing
+	leave func() // called if the client reads nothing
 
-	mu    sync.Mutex // is held while a comment is sent
+	mu    sync.Mutex // held while a comment is sent
 	over  bool
 	timer *time.Timer
 }
 
-// keepAlive begins the heartbeats of a response. The caller must call stop before the handler of the request returns.
+// keepAlive starts the heartbeats of a response. The caller must call stop before the handler of the request returns.
 func keepAlive(to *events, every time.Duration, leave func()) *heartbeat {
 	b := &heartbeat{to: to, every: every, leave: leave}
 	b.mu.Lock()
@@ -85,8 +85,8 @@ func (b *heartbeat) beat() {
 	}
 }
 
-// stop ends the heartbeats, and waits for one that is being sent. Whether the events have begun is then final, except
-// for messages of the caller. On nil it does nothing.
+// stop ends the heartbeats, and waits for one in progress. Afterwards, only the caller can start the events. A nil
+// heartbeat does nothing.
 func (b *heartbeat) stop() {
 	if b == nil {
 		return

@@ -20,18 +20,18 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// maxReply is the largest answer taken from a capability, in bytes.
+// maxReply is the maximum size of a capability's response, in bytes.
 const maxReply = 16 << 20
 
-// invoke makes the call. A client that asks for progress gets the answer piece by piece.
+// invoke makes the call. If the client requests progress notifications, the response is streamed.
 func (h *Handler) invoke(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
-	if i.progress != nil && len(i.keys) == 0 { // the response to a key is stored whole
+	if i.progress != nil && len(i.keys) == 0 { // the response for a key is stored whole
 		return h.stream(ctx, i)
 	}
 	return h.unary(ctx, i)
 }
 
-// unary makes a call that is answered by one message. The reply is good until the memory of the exchange is used again.
+// unary makes a unary call. The reply is valid until the memory of the exchange is reused.
 func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	of := i.exchange.memory
 	if of == nil {
@@ -59,7 +59,7 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 // replyCopies is the number of copies of a growing result in memory while its buffer is extended.
 const replyCopies = 2
 
-// Refusals of answers in pieces.
+// Refusals of streamed responses.
 var (
 	cutOff = &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Progress: call.Sent,
 		Message: "the capability ended its answer before its last chunk; the result is incomplete"}
@@ -67,8 +67,8 @@ var (
 		Message: "the answer of the capability is too long"}
 )
 
-// stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response has
-// all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement
+// stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response
+// has all chunks as one text, as a list, or the last chunk of an MCP server. If the backend does not implement
 // StreamInvoke, stream makes the call with Invoke.
 func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,7 +101,7 @@ func (h *Handler) stream(ctx context.Context, i *invocation) (*docpb.InvokeRespo
 			reply.ResultJson = append(append(reply.ResultJson, bytes.TrimSpace(piece)...), ',')
 		case i.results.Listed && len(piece) == 0 && c.GetError() == "":
 			reply.ResultJson = append(append([]byte("["), bytes.TrimSuffix(reply.GetResultJson(), []byte(","))...), ']')
-		case last || !i.results.Relayed: // what an MCP server says of the progress is no part of its result
+		case last || !i.results.Relayed: // progress messages of an MCP server are not part of its result
 			reply.ResultJson = append(reply.ResultJson, piece...)
 		}
 		if last {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	pageTools = 500     // of one page of tools/list
-	pageBytes = 1 << 20 // of descriptions and schemas after which a page ends
+	pageTools = 500     // tools per page of tools/list
+	pageBytes = 1 << 20 // bytes of descriptions and schemas after which a page ends
 )
 
-// listTTL is how long a client may use a list that it has got.
+// listTTL is the time for which clients may cache a list.
 const listTTL = 10 * time.Second
 
-// cacheable says of a list that it is the caller's own. Of what server/discover tells, it says that it is everybody's.
+// cacheable marks a list as private. The result of server/discover is public.
 func cacheable(_ context.Context, req sdk.Request, c *sdk.Cacheable) {
 	if _, ok := req.(*sdk.DiscoverRequest); ok {
 		c.TTLMs, c.CacheScope = int(time.Hour/time.Millisecond), "public"
 	}
 }
 
-// list answers tools/list with a page of the tools that the caller may use. Tools are in the order of capabilities,
-// and of their author in each.
+// list serves tools/list with a page of the tools that the caller may use. Tools are in the order of capabilities, and
+// within each in the order of its author.
 func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Result, error) {
 	r := exchangeOf(ctx).r
 	if h.searches(r) {
@@ -56,10 +56,10 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 	return listOf(p.tools, p.next), nil
 }
 
-// listCopies is how often the texts of a list are held while the SDK writes it.
+// listCopies is the number of copies of a list's texts while the SDK writes it.
 const listCopies = 4
 
-// toolList is the result of tools/list. The SDK's own has no room for what it does not know of tools.
+// toolList is the result of tools/list. The SDK's type has no room for unknown fields of tools.
 type toolList struct {
 	sdk.ListToolsResult
 	Tools []*listedTool `json:"tools"`
@@ -73,19 +73,19 @@ func listOf(tools []*listedTool, next string) *toolList {
 
 // page is a page of tools.
 type page struct {
-	ctx   context.Context //nolint:containedctx // of the request
+	ctx   context.Context // of the request
 	h     *Handler
 	names *Names
 	after place
 	tools []*listedTool
 	last  place
 	bytes int
-	next  string // cursor of the next page; empty means this is the last one
+	next  string // cursor of the next page; empty means this is the last page
 
-	stateless bool // it is for a client of a revision without sessions
+	stateless bool // for a client of a revision without sessions
 }
 
-// add adds the tools of a capability. It is false when the page is full.
+// add adds the tools of a capability. It returns false if the page is full.
 func (p *page) add(capability string, tools []Tool) bool {
 	for i := range tools[p.begin(capability, tools):] {
 		t := &tools[p.begin(capability, tools)+i]
@@ -104,7 +104,7 @@ func (p *page) add(capability string, tools []Tool) bool {
 }
 
 // begin returns the index of the first tool of a capability that is not on an earlier page. If the last tool of that
-// page is gone, the capability begins anew.
+// page no longer exists, the capability starts again.
 func (p *page) begin(capability string, tools []Tool) int {
 	if capability == p.after.capability {
 		for i := range tools {
@@ -116,11 +116,11 @@ func (p *page) begin(capability string, tools []Tool) int {
 	return 0
 }
 
-// place is a tool at which a page ends.
+// place is the last tool of a page.
 type place struct{ capability, tool string }
 
-// cursor returns the place as a client gets it. It is no secret: a client that changes it gets another page of its own
-// list.
+// cursor returns the place in the form for clients. It is not secret: a client that modifies it gets another page of
+// its own list.
 func (p place) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.capability + "\n" + p.tool))
 }
@@ -134,18 +134,18 @@ func readCursor(cursor string) (p place, ok bool) {
 	return p, ok
 }
 
-// anyObject is the schema of a tool that has none: MCP requires one.
+// anyObject is the schema of a tool without one, which MCP requires.
 const anyObject = `{"type":"object"}`
 
-// promises reports whether clients are told of the schema of a tool's results.
+// promises reports whether the schema of a tool's results is sent to clients.
 func promises(output *toolschema.Schema, stateless bool) bool {
 	return output != nil && (stateless || output.IsOfObject())
 }
 
-// objectSchema returns a schema whose type is object, as MCP requires it at the top. Arguments are objects anyway.
+// objectSchema returns a schema with the type object at the top, which MCP requires. Arguments are objects anyway.
 func objectSchema(schema []byte) json.RawMessage {
 	var top map[string]json.RawMessage
-	if len(schema) == 0 || json.Unmarshal(schema, &top) != nil || top == nil { // true: any arguments
+	if len(schema) == 0 || json.Unmarshal(schema, &top) != nil || top == nil { // a schema of true allows any arguments
 		return json.RawMessage(anyObject)
 	}
 	if string(top["type"]) == `"object"` {

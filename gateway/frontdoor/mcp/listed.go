@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// listedTool is a tool of tools/list. The SDK's own would state hints that its server leaves out.
+// listedTool is a tool of tools/list. The SDK's type would add hints that the tool's server omits.
 type listedTool struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
@@ -16,7 +16,8 @@ type listedTool struct {
 	manifest.Extras
 }
 
-// toolOf returns a tool as MCP has it. Before 2026-07-28 a result is an object, so that other results have no schema.
+// toolOf returns a tool in the form of MCP. Before 2026-07-28 a result must be an object, so other results have no
+// schema.
 func toolOf(name string, t *Tool, stateless bool) *listedTool {
 	tool := &listedTool{Name: name, Description: t.Description, InputSchema: objectSchema(t.InputSchema)}
 	if promises(t.OutputSchema, stateless) {
@@ -29,8 +30,8 @@ func toolOf(name string, t *Tool, stateless bool) *listedTool {
 	return tool
 }
 
-// hintsOf returns the annotations of a tool: those of its MCP server, and what the configuration says besides; nil:
-// there are none. A read-only tool is not destructive.
+// hintsOf returns the annotations of a tool: those of its MCP server, and those of the configuration; nil means none.
+// A read-only tool is not destructive.
 func hintsOf(t *Tool) json.RawMessage {
 	var said json.RawMessage
 	if t.Extras != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
-// listenPause is the time between two notices of a client that reads slowly.
+// listenPause is the minimum time between two notifications.
 const listenPause = time.Second
 
-// watching is a stream that tells a client when the list of its tools has changed.
+// watching is a stream that notifies a client of changes of its list of tools.
 type watching struct {
 	h     *Handler
 	r     *http.Request
-	begin func() error // tells the client that the stream is open
-	told  func() error // tells it that the list has changed
+	begin func() error // notifies the client that the stream is open
+	told  func() error // notifies the client of a change
 }
 
-// run watches the list of the request's caller until ctx ends, or the caller's credential, or the gateway stops.
+// run watches the list of the request's caller until ctx or the caller's credential ends, or the gateway stops.
 func (w *watching) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	changes, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -46,10 +46,10 @@ func (w *watching) run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// tell tells the client of changes. It leaves the end of the watch in ended.
+// tell notifies the client of changes. It puts the end of the watch back into ended.
 func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan error) error {
 	select {
-	case <-changes: // the watch has begun
+	case <-changes: // the watch has started
 	case err := <-ended:
 		ended <- nil
 		return err
@@ -66,7 +66,7 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 		case <-changes:
 		}
 		before := searches
-		if searches = w.h.searches(w.r); !before || !searches { // else they are the same two tools
+		if searches = w.h.searches(w.r); !before || !searches { // otherwise the list still has the same two tools
 			if err := w.told(); err != nil {
 				return err
 			}
@@ -78,8 +78,8 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 	}
 }
 
-// listen answers subscriptions/listen, of which the SDK has checked the headers (2026-07-28, Subscriptions). Of what a
-// client may ask for, the list of tools alone changes here. The stream lasts until the client leaves.
+// listen serves subscriptions/listen, whose headers the SDK has checked (2026-07-28, Subscriptions). Of the possible
+// subscriptions, only the list of tools changes here. The stream lasts until the client disconnects.
 func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
@@ -108,7 +108,7 @@ func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenReques
 	return &sdk.SubscriptionsListenResult{Meta: meta}, nil
 }
 
-// primedVersion is the first revision whose streams begin with an event without data.
+// primedVersion is the first revision whose streams start with an event without data.
 const primedVersion = "2025-11-25"
 
 // hasStreams reports whether the protocol revision of a request has sessions, where GET opens an event stream.
@@ -119,9 +119,9 @@ func opensEvents(r *http.Request) bool {
 	return r.Method == http.MethodGet && hasStreams(r) && accept.Named(r.Header, stream.Events)
 }
 
-// serveEvents answers a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
-// from the Server"). A client that comes again begins anew, at any replica. The id of the first event is for clients
-// that would otherwise count a stream that has ended as a failed one (2025-11-25, "Sending Messages to the Server").
+// serveEvents serves a GET with notifications/tools/list_changed (2025-11-25, Streamable HTTP, "Listening for Messages
+// from the Server"). A client that reconnects starts again, at any replica. The id of the first event is for clients
+// that would otherwise treat an ended stream as failed (2025-11-25, "Sending Messages to the Server").
 func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if cors.CrossSite(r) {

@@ -19,40 +19,39 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Path is where MCP is served.
+// Path is the path of MCP.
 const Path = "/mcp"
 
-// Config is what a Handler is made of. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
+// Config configures a Handler. Conn, Unary, Catalog, Authenticate, Invokes, and Lists are required.
 type Config struct {
-	Conn grpc.ClientConnInterface // to the gateway, for calls that are answered piece by piece
-	// Unary makes a call of one message each way for the caller that ctx is of. msg has relay.Headroom before the
-	// message.
+	Conn grpc.ClientConnInterface // connection to the gateway, for streamed calls
+	// Unary makes a unary call for the caller of ctx. msg has relay.Headroom before the message.
 	Unary   func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 	Catalog Catalog
-	// Absent reports whether the tools of a capability are known, a tool is not among them, and no rule of the caller
-	// of ctx names it. It answers from memory. nil means calls find out.
+	// Absent reports, from memory, whether the tools of a capability are known, a tool is not among them, and no rule
+	// of the caller of ctx names it. If nil, the call itself detects that.
 	Absent func(ctx context.Context, capability, tool string) bool
-	// Authenticate returns why the caller of a request is rejected, as a gRPC status; nil means it is not.
+	// Authenticate returns the rejection of a request's caller as a gRPC status, or nil.
 	Authenticate func(*http.Request) error
-	// Invokes and Lists return why the caller of a request lacks the scope to call tools, or to list them, as a gRPC
-	// status; nil means it has it.
+	// Invokes and Lists return an error, as a gRPC status, if the caller of a request lacks the scope to call or to
+	// list tools.
 	Invokes, Lists func(*http.Request) error
-	// Scopes returns the scopes of this server that clients may ask each of the issuers for; nil means none are known.
+	// Scopes returns the scopes of this server that clients may request from each of the issuers; optional.
 	Scopes  func(issuers []string) []string
 	Version string // of the program
-	// Keys returns the keys that replicas share; the first seals. It may wait until ctx ends. nil or none: clients get
-	// no session, and no state to bring back.
+	// Keys returns the keys shared by the replicas; the first one seals. It may wait until ctx ends. Without keys,
+	// clients get no session and no state.
 	Keys   func(ctx context.Context) [][]byte
-	Tenant func(*http.Request) string // of the caller of a request
-	// Caller identifies the caller of a request; required with Keys.
+	Tenant func(*http.Request) string // returns the tenant of a request's caller
+	// Caller returns the identifier of a request's caller; required with Keys.
 	Caller func(*http.Request) string
-	// Cancel has the other replicas call Cancelled with a request; nil means no other one. It may wait until ctx
-	// ends.
+	// Cancel makes the other replicas call Cancelled with a request. It may wait until ctx ends. If nil, there are no
+	// other replicas.
 	Cancel  func(ctx context.Context, request string)
-	Tasks   Tasks         // calls that wait for a person, as tasks; nil means none
-	MaxBody int64         // of a request, in bytes; default 4 MiB
-	Stall   time.Duration // how long a client may send or read nothing while it should; default 1 min
-	Beat    time.Duration // how often a client hears of a request that takes longer; default 10 s
+	Tasks   Tasks         // calls that wait for approvals, as tasks; optional
+	MaxBody int64         // maximum size of a request in bytes; default 4 MiB
+	Stall   time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	Beat    time.Duration // interval of heartbeats of slow requests; default 10 s
 }
 
 const (
@@ -61,34 +60,35 @@ const (
 	defaultBeat         = 10 * time.Second
 )
 
-// Settings of a Handler may change while it serves. The zero value works.
+// Settings of a Handler may change while it serves. The zero value is valid.
 type Settings struct {
 	Names *Names // nil means the prefix of each tool is the capability's id
-	// ApprovalWait is how long a call waits for a person's answer whose client cannot show the page of the approval;
-	// default 45 s: clients give a call 60 s.
+	// ApprovalWait is the wait for an approval if the client cannot show its page; default 45 s, because clients have
+	// timeouts of 60 s.
 	ApprovalWait time.Duration
-	// at which clients reach the gateway, without a final slash; empty means that of their requests
+	// PublicURL is the URL of the gateway for clients, without a final slash; empty means the host of each request.
 	PublicURL string
-	// Search are the tenants whose callers get tools to search and call others, in place of all; "*": all tenants.
+	// Search lists the tenants whose callers get tools to search and call others instead of all tools; "*" means all
+	// tenants.
 	Search  []string
-	Issuers []string // URLs of the issuers whose tokens are credentials; none: clients are not told of any
+	Issuers []string // URLs of the issuers whose tokens are accepted, which clients are sent
 }
 
-// Catalog is the tools of callers.
+// Catalog provides the tools of callers.
 type Catalog interface {
-	// Tools calls visit with the tools of each capability that the caller of ctx may use, from the id from on, in the
-	// order of ids. It ends when visit returns false. An error is a gRPC status.
+	// Tools calls visit with the tools of each capability that the caller of ctx may use, starting at the id from, in
+	// the order of ids, until visit returns false. The error is a gRPC status.
 	Tools(ctx context.Context, from string, visit func(capability string, tools []Tool) bool) error
-	// Watch calls changed at its begin, and each time that the tools of the caller of ctx have changed. It returns nil
-	// when ctx or the caller's credential ends, or the gateway stops. An error is changed's, or a gRPC status.
+	// Watch calls changed at its start, and each time the tools of the caller of ctx have changed. It returns nil when
+	// ctx or the caller's credential ends, or the gateway stops. The error is that of changed, or a gRPC status.
 	Watch(ctx context.Context, changed func() error) error
 	View
-	// Known reports whether a capability is known to have a tool, for whichever callers. It answers from memory.
+	// Known reports, from memory, whether a capability is known to have a tool, for any caller.
 	Known(capability, tool string) bool
-	// Schema returns the JSON Schema of the arguments of a tool; nil means the caller of ctx does not see its
-	// capability, or it is unknown. It answers from memory.
+	// Schema returns, from memory, the JSON Schema of a tool's arguments; nil means that it is unknown, or the
+	// capability is not visible to the caller of ctx.
 	Schema(ctx context.Context, capability, tool string) []byte
-	// Results returns of what form the results of a tool are. It answers from memory.
+	// Results returns, from memory, the form of a tool's results.
 	Results(capability, tool string) Results
 }
 
@@ -97,20 +97,20 @@ type Tool struct {
 	Name, Description string
 	InputSchema       []byte             // JSON Schema of the arguments; nil means unknown
 	OutputSchema      *toolschema.Schema // of the result; nil means unknown
-	Extras            *manifest.Extras   // what its MCP server lists besides; nil means nothing
+	Extras            *manifest.Extras   // further fields that its MCP server lists; nil means none
 	Idempotent        bool               // a call may be repeated
-	ReadOnly          bool               // calls change nothing
+	ReadOnly          bool               // calls have no effects
 }
 
-// Results are of a form.
+// Results describes the form of a tool's results.
 type Results struct {
-	Relayed  bool               // an MCP server makes the results, which pass unchanged
-	Statuses bool               // errors of the tool are statuses
-	Listed   bool               // the pieces of a stream are the items of a list
-	Schema   *toolschema.Schema // that they are checked against; nil means none
+	Relayed  bool               // an MCP server makes the results, which are forwarded unchanged
+	Statuses bool               // tool errors are gRPC statuses
+	Listed   bool               // the chunks of a stream are the items of a list
+	Schema   *toolschema.Schema // schema against which results are checked; nil means none
 }
 
-// Handler serves MCP. It is safe for concurrent use and has nothing to close.
+// Handler serves MCP. It is safe for concurrent use and need not be closed.
 type Handler struct {
 	cfg          Config
 	capabilities docpb.CapabilityClient
@@ -121,12 +121,12 @@ type Handler struct {
 	operations   operations
 	self         *sdk.Implementation
 	about        []byte            // JSON of _meta with self
-	direct       sdk.MethodHandler // answers a call that the SDK does not see
-	whole        http.Handler      // answers with one JSON object
-	events       http.Handler      // answers with events, the last of which is the response
+	direct       sdk.MethodHandler // serves a call without the SDK
+	whole        http.Handler      // responds with one JSON object
+	events       http.Handler      // responds with events, the last of which is the response
 }
 
-// New returns the front door of a gateway.
+// New returns a Handler.
 func New(cfg Config) *Handler {
 	cfg.MaxBody, cfg.Stall = cmp.Or(cfg.MaxBody, defaultMaxBody), cmp.Or(cfg.Stall, time.Minute)
 	cfg.Beat = cmp.Or(cfg.Beat, defaultBeat)
@@ -138,7 +138,7 @@ func New(cfg Config) *Handler {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
 	h.self = &sdk.Implementation{Name: "capgate", Title: "capgate", Version: cmp.Or(cfg.Version, "dev")}
-	h.about, _ = json.Marshal(map[string]any{sdk.MetaKeyServerInfo: h.self}) // texts always have JSON
+	h.about, _ = json.Marshal(map[string]any{sdk.MetaKeyServerInfo: h.self}) // strings can always be encoded
 	h.direct = h.measured(h.callDirect)
 	server := sdk.NewServer(h.self, &sdk.ServerOptions{
 		Capabilities:              capabilities,
@@ -161,13 +161,13 @@ func New(cfg Config) *Handler {
 	return h
 }
 
-// versions returns the revisions that are served, newest first. 2024-11-05 has another transport.
+// versions returns the supported revisions, newest first. 2024-11-05 has another transport.
 func versions() []string { return []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"} }
 
 // statelessVersion is the first revision without sessions.
 const statelessVersion = "2026-07-28"
 
-// Set changes the settings, from the next request on.
+// Set changes the settings for new requests.
 func (h *Handler) Set(s Settings) {
 	s.ApprovalWait = cmp.Or(s.ApprovalWait, defaultApprovalWait)
 	if s.Names == nil {
@@ -176,23 +176,23 @@ func (h *Handler) Set(s Settings) {
 	h.settings.Store(&s)
 }
 
-// exchange is a request as the SDK's handlers see it, in their context.
+// exchange is a request in the context of the SDK's handlers.
 type exchange struct {
 	r       *http.Request
 	out     http.ResponseWriter // the SDK writes the response to it
 	read    *message
 	session session
-	memory  *memory    // of a call that the SDK does not see; nil means of none
-	events  *events    // of the response, which begins with them, or is one JSON object
-	alive   *heartbeat // of the events; nil means the client takes none
+	memory  *memory    // of a call without the SDK; nil otherwise
+	events  *events    // events of the response, unless that is one JSON object
+	alive   *heartbeat // heartbeats; nil means the client does not accept events
 }
 
 type exchangeKey struct{}
 
-// exchangeOf returns the request that ctx is of.
+// exchangeOf returns the request of ctx.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = noSniff
 	if r.URL.Path != Path {
@@ -221,7 +221,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(out, r, m)
 }
 
-// serve answers one message.
+// serve serves one message.
 func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	if m.method == "" {
 		h.answered(out, r, m)
@@ -252,8 +252,8 @@ func (h *Handler) serve(out http.ResponseWriter, r *http.Request, m *message) {
 	h.dispatch(serve, out, r, m, s)
 }
 
-// dispatch has the SDK answer a message, or answers it as the SDK would. A client that takes events and reads none of
-// them for too long ends its request.
+// dispatch serves a message, with or without the SDK. If a client accepts events but does not read them for too long,
+// its request ends.
 func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Request, m *message, s session) {
 	var key requestKey
 	if s.ID != "" {
@@ -274,10 +274,10 @@ func (h *Handler) dispatch(sdk http.Handler, out http.ResponseWriter, r *http.Re
 	h.serveSDK(ctx, sdk, x)
 }
 
-// receive returns the SDK's middleware that answers the methods of tools.
+// receive returns the SDK's middleware that serves the methods of tools.
 func (h *Handler) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		// The SDK ends a handler with its request in the newest revision alone.
+		// The SDK ends a handler with its request in the newest revision only.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(exchangeOf(ctx).r.Context(), cancel)()

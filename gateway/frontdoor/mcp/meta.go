@@ -11,25 +11,25 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// meta is what is needed of the _meta of a request.
+// meta is the used part of a request's _meta.
 type meta struct {
-	texts       []relay.Field // texts about a call, by their keys
+	texts       []relay.Field // strings about a call, by key
 	revision    string        // of the request
-	hasRevision bool          // there is one, which may be no text
-	progress    bool          // the client asks for progress notifications
-	token       any           // of these: a string, or the JSON of a number; nil means it is neither
-	tasks       bool          // the client takes tasks for results
-	shows                     // what the client shows to its user
-	plain       bool          // the SDK takes what a client says of itself, which is also all that a client has to say
+	hasRevision bool          // a revision is present, possibly not a string
+	progress    bool          // the client requests progress notifications
+	token       any           // token of these: a string, or the JSON of a number; nil means invalid
+	tasks       bool          // the client accepts tasks as results
+	shows                     // what the client can show to its user
+	plain       bool          // the SDK accepts the client's info and capabilities, and they are complete
 }
 
-// shows is what a client shows to its user.
+// shows is what a client can show to its user.
 type shows struct {
-	URLs  bool `json:"u,omitempty"` // addresses (URL elicitation)
+	URLs  bool `json:"u,omitempty"` // URLs (URL elicitation)
 	Forms bool `json:"f,omitempty"` // forms (form elicitation)
 }
 
-// text returns the text under a key, or other.
+// text returns the string under a key, or other.
 func (m *meta) text(key, other string) string {
 	for i := range m.texts {
 		if m.texts[i].Name == key {
@@ -39,7 +39,7 @@ func (m *meta) text(key, other string) string {
 	return other
 }
 
-// read reads an object.
+// read parses an object.
 func (m *meta) read(object strictjson.Value) {
 	described, plain := false, true
 	for name, v := range object.Members() {
@@ -65,7 +65,7 @@ func (m *meta) read(object strictjson.Value) {
 	m.plain = described && plain
 }
 
-// tokenOf returns a progress token, whose number keeps its digits.
+// tokenOf returns a progress token. A number keeps its digits.
 func tokenOf(v strictjson.Value) any {
 	switch v.Kind() {
 	case strictjson.String:
@@ -76,7 +76,7 @@ func tokenOf(v strictjson.Value) any {
 	return nil
 }
 
-// readCapabilities reads what a client declares.
+// readCapabilities parses the capabilities that a client declares.
 func (m *meta) readCapabilities(capabilities strictjson.Value) {
 	if capabilities.Kind() != strictjson.Object {
 		return
@@ -89,8 +89,7 @@ func (m *meta) readCapabilities(capabilities strictjson.Value) {
 	}
 }
 
-// showsOf reads the capability elicitation. One that names no mode is for forms (2026-07-28, Elicitation,
-// "Capabilities").
+// showsOf parses the capability elicitation. Without a mode it means forms (2026-07-28, Elicitation, "Capabilities").
 func showsOf(elicitation strictjson.Value) shows {
 	if elicitation.Kind() != strictjson.Object {
 		return shows{}
@@ -101,7 +100,7 @@ func showsOf(elicitation strictjson.Value) shows {
 	return shows{URLs: hasURL, Forms: hasForm || !hasURL}
 }
 
-// isPlain reports whether the SDK would have nothing against a call, in its revision.
+// isPlain reports whether the SDK would accept a call, in its revision.
 func (m *message) isPlain(header http.Header) bool {
 	if m.meta.progress {
 		return false
@@ -113,13 +112,13 @@ func (m *message) isPlain(header http.Header) bool {
 		isOnly(header, "Mcp-Method", m.method) && isOnly(header, "Mcp-Name", m.tool) && m.meta.plain
 }
 
-// isOnly reports whether a header is there once, with a value.
+// isOnly reports whether a header is present once, with a value.
 func isOnly(header http.Header, name, value string) bool {
 	values := header.Values(name)
 	return len(values) == 1 && values[0] == value
 }
 
-// isPlainInfo reports whether a client says who it is in a form that the SDK takes.
+// isPlainInfo reports whether the SDK accepts a client's info.
 func isPlainInfo(info strictjson.Value) bool {
 	if info.Kind() != strictjson.Object {
 		return false
@@ -137,7 +136,7 @@ func isPlainInfo(info strictjson.Value) bool {
 	return true
 }
 
-// isPlainCapabilities reports whether a client says what it can in a form that the SDK takes.
+// isPlainCapabilities reports whether the SDK accepts a client's capabilities.
 func isPlainCapabilities(capabilities strictjson.Value) bool {
 	if capabilities.Kind() != strictjson.Object {
 		return false

@@ -11,13 +11,13 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// Keys of _meta that are about a call. Those of traces are MCP's (SEP-414), others are the gateway's own.
+// Keys of _meta about a call. Those of traces are MCP's (SEP-414), others are the gateway's.
 const (
 	metaIdempotency = "dev.capgate/idempotency-key"
 	metaSession     = "dev.capgate/session-id"
 	metaThread      = "dev.capgate/thread-id"
-	metaApproval    = "dev.capgate/approval" // of a result: the approval that its call waits for
-	metaError       = "dev.capgate/error"    // of a result: the reason and the metadata of an error that is one
+	metaApproval    = "dev.capgate/approval" // in a result: the approval that its call waits for
+	metaError       = "dev.capgate/error"    // in a result with an error: its reason and metadata
 )
 
 // Headers implements web.Door.
@@ -32,17 +32,17 @@ func (*Handler) Timeout(r *http.Request) (time.Duration, bool) {
 	return timeout, err == nil && timeout > 0
 }
 
-// about is what a request says of its call.
+// about holds what a request's headers and _meta say about its call.
 type about struct {
 	fields          []relay.Field // metadata
 	session, thread string
 	keys            []string // idempotency keys
 }
 
-// forwarded are the headers of requests that are metadata of their calls.
+// forwarded lists the headers that become metadata of calls.
 var forwarded = header.With(header.ToMCP) //nolint:gochecknoglobals // a table
 
-// aboutCall reads what headers and _meta say. A value in _meta takes the place of the header's.
+// aboutCall reads the headers and _meta. A value in _meta takes precedence over the header.
 func aboutCall(header http.Header, m *meta) (a about, f error) {
 	for i := range forwarded {
 		name := forwarded[i].Metadata
@@ -75,7 +75,7 @@ func (a *about) add(name, value string) error {
 	return nil
 }
 
-// metadata returns the fields as gRPC has them.
+// metadata returns the fields as gRPC metadata.
 func (a *about) metadata() metadata.MD {
 	md := metadata.MD{}
 	for _, f := range a.fields {

@@ -14,23 +14,23 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// maxSeries bounds the series of operations. Further tools are otherTool.
+// maxSeries is the maximum number of series of operations. Further tools are counted as otherTool.
 const maxSeries = 2000
 
-// otherTool is the label of tools that have no series of their own.
+// otherTool is the label of tools without their own series.
 const otherTool = "other"
 
-// operations are the durations of requests by OpenTelemetry's conventions of MCP (mcp.server.operation.duration). They
-// are safe for concurrent use.
+// operations holds the durations of requests, following OpenTelemetry's conventions for MCP
+// (mcp.server.operation.duration). It is safe for concurrent use.
 type operations struct {
 	mu  sync.Mutex
 	all map[operation]*telemetry.Histogram
 }
 
-// operation is the labels of a series.
+// operation holds the labels of a series.
 type operation struct{ method, tool, failure string }
 
-// observe counts an operation. There are few methods and errors; tools are known ones.
+// observe counts an operation. The numbers of methods and errors are small, and tools are known ones.
 func (o *operations) observe(of operation, d time.Duration) {
 	o.mu.Lock()
 	h := o.all[of]
@@ -83,7 +83,7 @@ func (h *Handler) measured(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// isKnown reports whether there is a tool of that name. Others, which clients make up, have no series.
+// isKnown reports whether a tool with a name exists. Other names, which clients choose, have no series.
 func (h *Handler) isKnown(ctx context.Context, name string) bool {
 	capability, tool, ok := h.settings.Load().Names.Resolve(ctx, name, h.cfg.Catalog)
 	return ok && h.cfg.Catalog.Known(capability, tool)

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// separator is between the prefix and the tool in a name. A prefix does not contain it, so that a name is split at
-// the first one.
+// separator separates prefix and tool in a name. A prefix does not contain it, so a name is split at the first one.
 const separator = "__"
 
-// maxName is the length of the longest name of a tool in MCP, in bytes (2025-11-25, Tools, "Tool Names").
+// maxName is the maximum length of a tool's name in MCP, in bytes (2025-11-25, Tools, "Tool Names").
 const maxName = 128
 
-// Names are the names of tools. It is immutable. The zero value has the capability's id as the prefix of each tool.
+// Names maps tools to their names. It is immutable. In the zero value, the prefix of each tool is the capability's id.
 type Names struct {
 	prefixes map[string]string // by capability
-	owners   map[string]string // capabilities by their prefixes
+	owners   map[string]string // by prefix
 	bare     []string          // capabilities whose tools have no prefix, sorted
 }
 
-// NewNames returns the names of capabilities with a prefix other than their id; empty means none.
+// NewNames returns Names for capabilities with a prefix other than their id; an empty prefix means none.
 func NewNames(prefixes map[string]string) *Names {
 	n := &Names{prefixes: prefixes, owners: map[string]string{}}
 	for capability, prefix := range prefixes {
@@ -34,16 +33,16 @@ func NewNames(prefixes map[string]string) *Names {
 	return n
 }
 
-// View is what the caller of ctx may use. Names are resolved in it: what other callers have hides nothing of it.
+// View is the caller's view of the tools. Names are resolved in it, so that tools of other callers hide nothing.
 type View interface {
-	// Sees reports whether the caller may know of a capability. It answers from memory.
+	// Sees reports, from memory, whether a capability is visible to the caller of ctx.
 	Sees(ctx context.Context, capability string) bool
 	// Has reports whether a tool is known, and the caller may call it, perhaps after an approval.
 	Has(ctx context.Context, capability, tool string) bool
 }
 
-// Of returns the name of a tool that the caller of ctx may use. It is false for a tool that no name leads to: the name
-// would be too long, or another tool of the caller has it.
+// Of returns the name of a tool that the caller of ctx may use. ok is false for a tool without a name: it would be too
+// long, or belongs to another tool of the caller.
 func (n *Names) Of(ctx context.Context, capability, tool string, view View) (name string, ok bool) {
 	prefix, other := n.prefixes[capability]
 	switch {
@@ -58,7 +57,7 @@ func (n *Names) Of(ctx context.Context, capability, tool string, view View) (nam
 	return name, len(name) <= maxName && found && owner == capability && of == tool
 }
 
-// Resolve returns the tool that a name leads to for the caller of ctx. Whether there is such a tool, a call finds out.
+// Resolve returns the tool with a name, for the caller of ctx. The tool may not exist.
 func (n *Names) Resolve(ctx context.Context, name string, view View) (capability, tool string, ok bool) {
 	prefix, tool, separated := strings.Cut(name, separator)
 	if !separated {
@@ -74,8 +73,8 @@ func (n *Names) Resolve(ctx context.Context, name string, view View) (capability
 	return capability, tool, prefix != "" && tool != ""
 }
 
-// resolveBare returns the capability of a tool without a prefix: the first that has it. It is false without, unless
-// the caller sees only one such capability, whose tools may be unknown.
+// resolveBare returns the first capability that has a tool without a prefix. If none is known to have it, ok is false,
+// unless the caller sees only one such capability, whose tools may be unknown.
 func (n *Names) resolveBare(ctx context.Context, tool string, view View) (capability string, ok bool) {
 	for _, c := range n.bare {
 		switch {

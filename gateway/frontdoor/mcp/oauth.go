@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// metadataPath is where clients find the issuers of tokens (RFC 9728 §3.1); below it is the path of the resource.
+// metadataPath is the path of the metadata with the issuers of tokens (RFC 9728 §3.1); the path of the resource is
+// appended.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
 // protectedResource is the metadata of the server as a resource of OAuth (RFC 9728 §2).
@@ -19,7 +20,7 @@ type protectedResource struct {
 	Name     string   `json:"resource_name"`
 }
 
-// Match implements web.Door. Without issuers of tokens there is no metadata of them.
+// Match implements web.Door. The metadata is only served if there are issuers.
 func (h *Handler) Match(r *http.Request) bool {
 	switch r.URL.Path {
 	case Path:
@@ -30,7 +31,7 @@ func (h *Handler) Match(r *http.Request) bool {
 	return false
 }
 
-// metadata answers with the metadata of the server, which anybody may read.
+// metadata serves the metadata of the server, which is public.
 func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -43,14 +44,14 @@ func (h *Handler) metadata(w http.ResponseWriter, r *http.Request) {
 	if h.cfg.Scopes != nil {
 		server.Scopes = h.cfg.Scopes(of.Issuers)
 	}
-	text, _ := json.Marshal(server) // texts always have JSON
+	text, _ := json.Marshal(server) // strings can always be encoded
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Access-Control-Allow-Origin", "*") // clients in browsers; it has no secret
+	w.Header().Set("Access-Control-Allow-Origin", "*") // for clients in browsers; the metadata is public
 	_, _ = w.Write(append(text, '\n'))                 // fails only if the client has disconnected
 }
 
-// base is where clients reach the gateway: the configured URL, or that of the request.
+// base returns the URL of the gateway for clients: the configured one, or that of the request.
 func (h *Handler) base(r *http.Request) string {
 	if of := h.settings.Load().PublicURL; of != "" {
 		return of
@@ -61,8 +62,8 @@ func (h *Handler) base(r *http.Request) string {
 	return "http://" + r.Host
 }
 
-// checkScope returns why the caller lacks the scope of a message. The call's own filters find that out when the
-// response has its status, which has to be 403 (2025-11-25, Authorization, "Scope Challenge Handling").
+// checkScope returns an error if the caller lacks the scope of a message. The filters of the call would detect that
+// too late for the required status 403 (2025-11-25, Authorization, "Scope Challenge Handling").
 func (h *Handler) checkScope(r *http.Request, m *message) error {
 	switch {
 	case m.method == "tools/list", m.method == "subscriptions/listen",
@@ -74,7 +75,7 @@ func (h *Handler) checkScope(r *http.Request, m *message) error {
 	return nil
 }
 
-// challenge adds the address of the metadata to a WWW-Authenticate header (RFC 9728 §5.1).
+// challenge adds the URL of the metadata to a WWW-Authenticate header (RFC 9728 §5.1).
 func (h *Handler) challenge(r *http.Request, challenge string) string {
 	if len(h.settings.Load().Issuers) == 0 {
 		return challenge

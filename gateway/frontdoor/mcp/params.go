@@ -30,7 +30,7 @@ type param struct {
 }
 
 // checkParams compares the arguments of a call with the headers that the schema of its tool names for them. The SDK
-// checks tools that it knows, of which there are none.
+// only checks tools that are registered with it, and none is.
 func (h *Handler) checkParams(r *http.Request, m *message) error {
 	if m.tool == "" || !m.isStateless() {
 		return nil
@@ -50,7 +50,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) error {
 		} `json:"params"`
 	}
 	if strictjson.Unmarshal(schema, &top) != nil || strictjson.Unmarshal(m.body, &body) != nil {
-		return nil // a call finds out
+		return nil // the call itself fails
 	}
 	return top.check(r.Header, body.Params.Arguments)
 }
@@ -58,7 +58,7 @@ func (h *Handler) checkParams(r *http.Request, m *message) error {
 // check compares the properties with the members of an object.
 func (p *param) check(header http.Header, object json.RawMessage) error {
 	var members map[string]json.RawMessage
-	_ = json.Unmarshal(object, &members) // of what is no object, all are absent
+	_ = json.Unmarshal(object, &members) // if it is not an object, all members are absent
 	for name, property := range p.Properties {
 		value := members[name]
 		if string(value) == "null" {
@@ -78,7 +78,7 @@ func (p *param) check(header http.Header, object json.RawMessage) error {
 	return nil
 }
 
-// sameParam reports whether a header has the value of an argument; nil means none.
+// sameParam reports whether a header has the value of an argument; nil means absent.
 func sameParam(values []string, argument json.RawMessage) bool {
 	if argument == nil || len(values) != 1 {
 		return argument == nil && len(values) == 0

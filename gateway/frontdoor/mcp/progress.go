@@ -15,13 +15,14 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
-// noticeCopies is how often a piece is held while its notification is written: control characters become six.
+// noticeCopies is the maximum number of copies of a chunk while its notification is written: control characters become
+// six.
 const noticeCopies = 8
 
-// leastProgress is that of a notification that has no number of its own: an MCP server may count parts of 1.
+// leastProgress is the step of notifications without a number: an MCP server may count fractions of 1.
 const leastProgress = 1e-6
 
-// progress tells a client of the progress of its call. Its numbers increase (2025-11-25, Progress). It is safe for
+// progress sends progress notifications of a call. Its numbers increase (2025-11-25, Progress). It is safe for
 // concurrent use.
 type progress struct {
 	session *sdk.ServerSession
@@ -30,11 +31,10 @@ type progress struct {
 	mu    sync.Mutex
 	sent  bool
 	last  float64
-	begun bool // there was a piece: repeated notifications are over
+	begun bool // a chunk was sent, so repeated notifications have ended
 }
 
-// piece sends a piece of the answer. What an MCP server sends is a notification itself. It waits for a client that
-// reads slowly.
+// piece sends a chunk of the response. For an MCP server it is a notification itself. It waits for a slow reader.
 func (p *progress) piece(ctx context.Context, data []byte, relayed bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *progress) piece(ctx context.Context, data []byte, relayed bool) error {
 	return p.send(ctx, n)
 }
 
-// send sends a notification. Its progress is more than that of the last one. The caller holds mu.
+// send sends a notification with a greater number than the last one. The caller must hold mu.
 func (p *progress) send(ctx context.Context, n *sdk.ProgressNotificationParams) error {
 	if p.sent && n.Progress <= p.last {
 		n.Progress = p.last + leastProgress
@@ -68,8 +68,7 @@ func (p *progress) send(ctx context.Context, n *sdk.ProgressNotificationParams) 
 	return nil
 }
 
-// repeat tells a text now and after each interval, until there is a piece of the answer. The caller calls stop in the
-// end.
+// repeat sends a text now and after each interval, until there is a chunk of the response. The caller must call stop.
 func (p *progress) repeat(ctx context.Context, every time.Duration, text string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -90,7 +89,7 @@ func (p *progress) repeat(ctx context.Context, every time.Duration, text string)
 	}
 }
 
-// again tells a text. It is false once there was a piece of the answer, or the client has gone.
+// again sends a text. It returns false once there is a chunk of the response, or the client has disconnected.
 func (p *progress) again(ctx context.Context, text string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,32 +23,32 @@ import (
 const (
 	maxMethod = 128 // bytes of a method's name
 	maxID     = 256 // bytes of a request's id
-	copies    = 4   // of a body that are held at once: here, twice in the SDK, and in the call
+	copies    = 4   // copies of a body that exist at once: here, twice in the SDK, and in the call
 )
 
-// message is a JSON-RPC message that has one reading.
+// message is a JSON-RPC message with unambiguous JSON.
 type message struct {
 	body      []byte
-	id        []byte // JSON, of a number the client's own digits; nil means none
+	id        []byte // JSON; a number has the client's digits; nil means none
 	method    string // empty means a response
-	params    []byte // JSON of an object, in body, for the SDK; nil means none
-	version   string // of the protocol, in the header; "" where it has none
-	streams   bool   // it is answered with events
-	mayStream bool   // its client takes events instead of JSON
+	params    []byte // JSON of an object in body, for the SDK; nil means none
+	version   string // protocol version in the header; empty if absent
+	streams   bool   // the response consists of events
+	mayStream bool   // the client also accepts events
 	cancels   string // id of the request that it cancels; empty means none
-	tool      string // that it calls; empty means none, or its name is too long
+	tool      string // called tool; empty means none, or its name is too long
 	meta      meta
-	answer    *answer              // of a response to elicitation/create; nil means it is something else
-	failed    bool                 // it is a response with an error
-	call      *sdk.CallToolRequest // of the tool, where the SDK need not see the message; nil means it has to
-	// messages that were sent together; the other fields are unset; nil means it is one message
+	answer    *answer              // for a response to elicitation/create; nil otherwise
+	failed    bool                 // a response with an error
+	call      *sdk.CallToolRequest // call that needs no SDK; nil otherwise
+	// Messages of a batch, for which the other fields are unset; nil means a single message.
 	batch []json.RawMessage
 }
 
 // isStateless reports whether the request is of a revision without sessions.
 func (m *message) isStateless() bool { return m.version >= statelessVersion }
 
-// read reads the message of a request. With a refusal, the message may have the request's id.
+// read reads the message of a request. Even with an error, the message may have the request's id.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error) {
 	m := &message{version: r.Header.Get("Mcp-Protocol-Version")}
 	if r.Method != http.MethodPost {
@@ -66,7 +66,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) (*message, error)
 	return m, m.checkVersion()
 }
 
-// methodRefused returns the error of a request that is no POST and opens no stream of events.
+// methodRefused returns the error of a request that is not a POST and opens no stream of events.
 func methodRefused(head http.Header, r *http.Request) error {
 	switch {
 	case !hasStreams(r):
@@ -81,11 +81,11 @@ func methodRefused(head http.Header, r *http.Request) error {
 		"MCP messages are sent with POST")
 }
 
-// checkHeader validates what a header says of its message.
+// checkHeader validates the headers of a message.
 func (m *message) checkHeader(header http.Header) error {
 	typ := header.Get("Content-Type")
 	if typ != jsonType[0] {
-		typ, _, _ = mime.ParseMediaType(typ) // "" with an error
+		typ, _, _ = mime.ParseMediaType(typ) // empty on error
 	}
 	if typ != jsonType[0] {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_MEDIA_TYPE",
@@ -98,7 +98,7 @@ func (m *message) checkHeader(header http.Header) error {
 	return checkSingle(header)
 }
 
-// checkSingle rejects a header of the protocol that comes twice: a proxy could read the other one.
+// checkSingle rejects a repeated header of the protocol, because a proxy could read the other one.
 func checkSingle(header http.Header) error {
 	for _, name := range [...]string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", sessionHeader} {
 		if len(header[name]) > 1 {
@@ -118,13 +118,13 @@ func (m *message) checkVersion() error {
 	return nil
 }
 
-// readBody reads the whole body, which counts for its tenant meanwhile.
+// readBody reads the whole body, which is charged to its tenant meanwhile.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, m *message) error {
 	if r.ContentLength > h.cfg.MaxBody {
 		return h.tooLarge()
 	}
 	in := bodybudget.StallTimeout(w, http.MaxBytesReader(w, r.Body, h.cfg.MaxBody), h.cfg.Stall)
-	// One read fills the buffer, and another one finds the end of the body.
+	// One read fills the buffer, and another one detects the end of the body.
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxRetained)+bytes.MinRead))
 	_, err := body.ReadFrom(bodybudget.FromContext(r.Context()).Reader(in, copies*r.ContentLength))
 	if m.body = body.Bytes(); err == nil {
@@ -149,7 +149,7 @@ func (h *Handler) tooLarge() error {
 			h.cfg.MaxBody))
 }
 
-// parse reads the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK reads the same params after that.
+// parse parses the JSON-RPC message in the body (JSON-RPC 2.0 §4). The SDK parses the same params later.
 func (m *message) parse(header http.Header) error {
 	reader := strictjson.Get()
 	defer reader.Release()
@@ -206,7 +206,7 @@ func (m *message) parse(header http.Header) error {
 	return m.readParams(params, header)
 }
 
-// readParams takes what is needed of the params.
+// readParams reads the used fields of the params.
 func (m *message) readParams(params strictjson.Value, header http.Header) error {
 	if meta, ok := params.Get("_meta"); ok && meta.Kind() == strictjson.Object {
 		m.meta.read(meta)
@@ -234,8 +234,9 @@ func (m *message) readParams(params strictjson.Value, header http.Header) error 
 	return nil
 }
 
-// readID takes a request's id. MCP has no null (Base Protocol, "Requests"). An integer may have more digits than a
-// double holds. Numbers with a fraction or an exponent are refused: decoders differ about which of them are integers.
+// readID reads a request's id. MCP does not allow null (Base Protocol, "Requests"). An integer may have more digits
+// than a double represents. Numbers with a fraction or an exponent are rejected, because decoders differ about which
+// of them are integers.
 func (m *message) readID(v strictjson.Value) error {
 	text := v.Bytes()
 	switch {
@@ -243,7 +244,7 @@ func (m *message) readID(v strictjson.Value) error {
 	case v.Kind() == strictjson.Number && !bytes.ContainsAny(text, ".eE"):
 		m.id = bytes.Clone(text)
 	case v.Kind() == strictjson.String:
-		m.id, _ = json.Marshal(string(text)) // texts always have JSON
+		m.id, _ = json.Marshal(string(text)) // strings can always be encoded
 	}
 	if m.id == nil {
 		return invalid("id is a text of at most 256 bytes, or an integer of at most 256 digits")
@@ -251,7 +252,7 @@ func (m *message) readID(v strictjson.Value) error {
 	return nil
 }
 
-// isServed reports whether the method of a request is one of this server's.
+// isServed reports whether this server has the method of a request.
 func (m *message) isServed() bool {
 	switch m.method {
 	case "initialize", "ping", "tools/list", "tools/call", "server/discover":
@@ -262,8 +263,8 @@ func (m *message) isServed() bool {
 	return m.isStateless() && slices.Contains(taskMethods(), m.method)
 }
 
-// checkTask compares the task that a request is about with the one in its header (Tasks, "Routing Headers"). The SDK
-// compares the names of tools.
+// checkTask compares the task of a request with the one in its header (Tasks, "Routing Headers"). The SDK compares the
+// names of tools.
 func (m *message) checkTask(params strictjson.Value, header http.Header) error {
 	name := header.Get("Mcp-Name")
 	if name == "" {
@@ -285,13 +286,13 @@ func (m *message) unknownMethod() error {
 		"this server has tools alone; it does not "+"have this method")
 }
 
-// usualAccept is the header Accept of the SDKs.
+// usualAccept is the Accept header of the SDKs.
 const usualAccept = "application/json, text/event-stream"
 
 // accepted holds the content types that a client accepts.
 type accepted struct {
 	json, events bool
-	named        bool // events by their name: a client that sends a wildcard may read JSON alone
+	named        bool // events are named: a client that sends a wildcard may only support JSON
 }
 
 func acceptedOf(header http.Header) accepted {
@@ -303,7 +304,7 @@ func acceptedOf(header http.Header) accepted {
 		accept.Named(header, stream.Events)}
 }
 
-// readAccept finds out in which form the message is answered.
+// readAccept determines the form of the response.
 func (m *message) readAccept(header http.Header) {
 	takes := acceptedOf(header)
 	m.streams = m.method == "subscriptions/listen" || takes.events && (m.meta.progress || !takes.json)

@@ -9,8 +9,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// relayed returns the answer of an MCP server as the server gave it (docs/systems/mcp.md, "Calls"). rest is JSON of
-// what the reply leaves out.
+// relayed returns the response of an MCP server in its original form (docs/systems/mcp.md, "Calls"). rest is the JSON
+// of the fields that the reply lacks.
 func relayed(reply *docpb.InvokeResponse, rest []byte, stateless bool) *callResult {
 	r := restored(reply, stateless)
 	var of struct {
@@ -36,8 +36,8 @@ func relayed(reply *docpb.InvokeResponse, rest []byte, stateless bool) *callResu
 	return r
 }
 
-// restored returns a reply as it was before it became one of a capability: a string is its text, an object with content
-// is both, and anything else is structured content.
+// restored returns a reply in the form before its conversion to one of a capability: a string is text, an object with
+// content has both, and anything else is structured content.
 func restored(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	data := reply.GetResultJson()
 	if reply.GetError() != "" || len(data) == 0 {
@@ -68,7 +68,7 @@ func restored(reply *docpb.InvokeResponse, stateless bool) *callResult {
 // itemsOf returns the items of a JSON array, with the commas between them.
 func itemsOf(array json.RawMessage) []byte { return bytes.TrimSpace(array[1 : len(array)-1]) }
 
-// isStructured reports whether JSON may be structured content: before 2026-07-28, an object.
+// isStructured reports whether JSON may be structured content: before 2026-07-28, it must be an object.
 func isStructured(text []byte, stateless bool) bool {
 	return len(text) > 0 && (stateless || text[0] == '{')
 }

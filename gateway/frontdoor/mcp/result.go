@@ -18,34 +18,33 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// callResult is the result of tools/call. The SDK's own would decode and encode the structured content again.
+// callResult is the result of tools/call. The SDK's type would decode and encode the structured content again.
 type callResult struct {
 	sdk.ResultBase
-	text       []byte        // the first content; nil means none
-	items      []byte        // JSON of further ones, with commas between; nil means none
-	more       []sdk.Content // further ones
+	text       []byte        // first content; nil means none
+	items      []byte        // JSON of further contents, separated by commas; nil means none
+	more       []sdk.Content // further contents
 	structured []byte        // JSON; nil means none
 	failed     bool          // the content is a tool's own error
-	stateless  bool          // it is for a client of a revision without sessions
+	stateless  bool          // for a client of a revision without sessions
 }
 
-// newResult returns a result of one text; empty means of none.
+// newResult returns a result with one text; empty means none.
 func newResult(text []byte, stateless bool) *callResult {
 	return &callResult{text: text, stateless: stateless}
 }
 
-// failed returns the result of a call with a tool's own error, which a model is to read.
+// failed returns the result of a call with a tool's own error, for a model.
 func failed(text string, stateless bool) *callResult {
 	return &callResult{text: []byte(text), failed: true, stateless: stateless}
 }
 
-// failedWith returns the result of a call whose tool has answered with a status: its code and message, and its
-// details.
+// failedWith returns the result of a call whose tool responded with a status: its code, message and details.
 func failedWith(err error, stateless bool) *callResult {
 	p := problem.Of(err)
 	r := failed(p.Code+": "+cmp.Or(p.Detail, "the tool has not said why"), stateless)
 	if len(p.Details) > 0 {
-		text, _ := plainjson.Marshal(p.Details) // they are JSON
+		text, _ := plainjson.Marshal(p.Details) // the details are JSON
 		r.more = append(r.more, &sdk.TextContent{Text: string(text)})
 	}
 	return r
@@ -54,8 +53,8 @@ func failedWith(err error, stateless bool) *callResult {
 // resultURI identifies a result that is neither JSON nor text.
 const resultURI = "capgate:result"
 
-// resultOf returns the answer of a capability as MCP has it. JSON is structured content, and a text besides; before
-// 2026-07-28, structured content is an object.
+// resultOf returns the response of a capability in the form of MCP. JSON becomes structured content, and also text;
+// before 2026-07-28, structured content must be an object.
 func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	data := reply.GetResultJson()
 	if reply.GetError() != "" {
@@ -76,8 +75,8 @@ func resultOf(reply *docpb.InvokeResponse, stateless bool) *callResult {
 	return r
 }
 
-// isArgumentError reports whether a call was refused for arguments that its tool does not take. It is a tool's error,
-// so that a model can send others (2025-11-25, Tools, "Error Handling").
+// isArgumentError reports whether a call was refused because of invalid arguments. It is returned as a tool's error,
+// so that a model can correct them (2025-11-25, Tools, "Error Handling").
 func isArgumentError(err error) bool {
 	switch status.InfoOf(err).GetReason() {
 	case "ARGUMENTS_INVALID", "AMBIGUOUS_ARGUMENTS":
@@ -86,16 +85,17 @@ func isArgumentError(err error) bool {
 	return false
 }
 
-// argumentError returns the result of such a call. Programs find the reason, and the place in the metadata, in _meta.
+// argumentError returns the result of such a call. The reason, and the position in the metadata, are in _meta for
+// programs.
 func argumentError(err error, stateless bool) *callResult {
 	r, info := failed(grpcstatus.Convert(err).Message(), stateless), status.InfoOf(err)
 	r.Meta = sdk.Meta{metaError: map[string]any{"reason": info.GetReason(), "metadata": info.GetMetadata()}}
 	return r
 }
 
-// conforming returns a result that matches the schema of the tool's results, as far as the client was told of one
-// (2025-06-18, Tools, "Output Schema"). Any other becomes an error with the same content: a client that checks results
-// would not show it to its model, and a repetition would make the call again.
+// conforming returns a result that matches the schema of the tool's results, if the client was sent one (2025-06-18,
+// Tools, "Output Schema"). Any other result becomes an error with the same content: a client that checks results would
+// not show it to its model, and a retry would repeat the call.
 func conforming(i *invocation, r *callResult) *callResult {
 	schema := i.results.Schema
 	if !promises(schema, i.stateless) || r.failed {
@@ -113,7 +113,7 @@ func conforming(i *invocation, r *callResult) *callResult {
 		". The call was made; do not repeat it for this reason.")
 }
 
-// mismatched returns the result as an error. Its content begins with what is wrong with it.
+// mismatched returns the result as an error. Its content starts with the reason.
 func (r *callResult) mismatched(text string) *callResult {
 	if len(r.text) > 0 {
 		r.more = append([]sdk.Content{&sdk.TextContent{Text: string(r.text)}}, r.more...)
@@ -125,8 +125,8 @@ func (r *callResult) mismatched(text string) *callResult {
 // linkVersion is the first revision with links to resources.
 const linkVersion = "2025-06-18"
 
-// links returns the files that a result names, each with a signed URL at which anybody may download it for a while. A
-// file that the caller may not sign has no link. An older client gets a text.
+// links returns the files that a result names, each with a signed URL that lets anyone download it for a limited time.
+// A file that the caller may not sign has no link. An older client gets text.
 func (h *Handler) links(i *invocation, result []byte) (all []sdk.Content) {
 	ctx := i.exchange.r.Context() // without the idempotency key of the call
 	for _, id := range dialect.Named(result) {

@@ -18,18 +18,18 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 )
 
-// The SDK holds ids as 64-bit integers that it has read as doubles, so it gets placeholderID in place of the client's.
-// It has one message at a time. Its responses begin with responseHead, and events with eventHead.
+// The SDK represents ids as 64-bit integers parsed as doubles, so it gets placeholderID instead of the client's id. It
+// serves one message at a time. Its responses start with responseHead, and events with eventHead.
 const (
 	placeholderID = "1"
 	eventHead     = "event: message\ndata: "
 	responseHead  = `{"jsonrpc":"2.0","id":`
 )
 
-// request returns the request as the SDK gets it: the method and the params of the message, with the placeholder for
-// its id. A client that accepts JSON alone gets JSON, where the SDK would insist on both.
+// request returns the request for the SDK: the method and the params of the message, with a placeholder for its id. A
+// client may accept JSON only, although the SDK requires events too.
 func (m *message) request(r *http.Request) *http.Request {
-	method, _ := json.Marshal(m.method) // texts always have JSON
+	method, _ := json.Marshal(m.method) // strings can always be encoded
 	head, end := `{"jsonrpc":"2.0","method":`+string(method), "}"
 	if m.id != nil {
 		head += `,"id":` + placeholderID
@@ -41,12 +41,12 @@ func (m *message) request(r *http.Request) *http.Request {
 	r.ContentLength = int64(len(head) + len(m.params) + len(end))
 	r.Header = r.Header.Clone()
 	r.Header.Set("Accept", usualAccept)
-	r.Header.Del("Last-Event-Id") // no stream is resumed
+	r.Header.Del("Last-Event-Id") // streams cannot be resumed
 	r.Header.Del("Mcp-Session-Id")
 	return r
 }
 
-// withID returns a response of the SDK, or the event with one, with the client's id. Other texts stay as they are.
+// withID returns a response of the SDK, or an event with one, with the client's id. Other texts are unchanged.
 func (m *message) withID(text []byte) []byte {
 	rest, _ := bytes.CutPrefix(text, []byte(eventHead))
 	after, ok := bytes.CutPrefix(rest, []byte(responseHead+placeholderID+","))
@@ -56,19 +56,19 @@ func (m *message) withID(text []byte) []byte {
 	return slices.Concat(text[:len(text)-len(rest)], []byte(responseHead), m.id, []byte(","), after)
 }
 
-// sdkResponse is a response of the SDK on its way to the client, which gets its own id. The SDK writes each message at
-// once. One in JSON becomes an event if the events of the response have begun. Some of the SDK's errors are plain text,
-// where clients expect JSON-RPC. Others quote the message, and none has a reason. It is no response.Writer, as it
-// replaces the response instead of beginning it.
+// sdkResponse passes a response of the SDK to the client, with the client's id. The SDK writes each message at once. A
+// JSON response becomes an event if events were already sent. Some of the SDK's errors are plain text, but clients
+// expect JSON-RPC; others quote the message, and none has a reason. It is not a response.Writer, because it replaces
+// the response.
 type sdkResponse struct {
 	h      *Handler
 	x      *exchange
-	header http.Header // of the SDK, which sets it while heartbeats may begin the response
-	begun  bool        // the response has begun, and is no events
-	text   bool        // it was plain text, which is not sent
+	header http.Header // header of the SDK, which sets it while heartbeats may start the response
+	begun  bool        // the response has started, and has no events
+	text   bool        // the response was plain text, which is not sent
 }
 
-// serveSDK has the SDK answer a message.
+// serveSDK serves a message with the SDK.
 func (h *Handler) serveSDK(ctx context.Context, by http.Handler, x *exchange) {
 	by.ServeHTTP(&sdkResponse{h: h, x: x, header: http.Header{}}, x.read.request(x.r.WithContext(ctx)))
 }
@@ -115,7 +115,7 @@ func (w *sdkResponse) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// isEvent reports whether what is written is an event. A response in JSON ends the heartbeats, as none may follow it.
+// isEvent reports whether the SDK writes an event. A JSON response ends the heartbeats, because none may follow it.
 func (w *sdkResponse) isEvent() bool {
 	if w.header.Get("Content-Type") == stream.Events {
 		return true
@@ -124,14 +124,14 @@ func (w *sdkResponse) isEvent() bool {
 	return w.x.events.Begun()
 }
 
-// FlushError is for http.ResponseController. Events are flushed when they are written.
+// FlushError implements the interface of http.ResponseController. Events are flushed when they are written.
 func (*sdkResponse) FlushError() error { return nil }
 
-// maxBefore bounds what precedes the error in a response of JSON-RPC, in bytes: the id is the longest member.
+// maxBefore is the maximum number of bytes before the error in a JSON-RPC response: the id is the longest member.
 const maxBefore = 8 * maxID
 
-// withReason returns a response of the SDK, or an event with one, with the gateway's error in place of the SDK's; nil:
-// it has none.
+// withReason returns a response of the SDK, or an event with one, with the gateway's error instead of the SDK's; nil
+// means that it has no error.
 func (w *sdkResponse) withReason(text []byte) []byte {
 	if !bytes.Contains(text[:min(len(text), maxBefore)], []byte(`"error":{`)) {
 		return nil
@@ -156,10 +156,10 @@ func (w *sdkResponse) withReason(text []byte) []byte {
 	return slices.Concat(text[:at], own, text[end:])
 }
 
-// constants matches the names in the SDK's errors that are the protocol's own: of headers, and of members of _meta.
+// constants matches the names in the SDK's errors that belong to the protocol: of headers, and of members of _meta.
 var constants = regexp.MustCompile(`\bMcp-[A-Z][A-Za-z-]+|\bio\.modelcontextprotocol/[A-Za-z]+`)
 
-// ownError returns the gateway's error for one of the SDK.
+// ownError returns the gateway's error for an error of the SDK.
 func ownError(e rpcError) error {
 	named := constants.FindString(e.Message)
 	switch e.Code {

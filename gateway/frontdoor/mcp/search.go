@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// The tools that stand for all tools of a caller who has many.
+// Tools that replace the list of all tools for a caller with many.
 const (
 	searchTools = "search_tools"
 	callTool    = "call_tool"
@@ -25,11 +25,11 @@ const (
 
 const (
 	maxQuery     = 1 << 10 // bytes of a query
-	maxFound     = 50      // tools in one answer
+	maxFound     = 50      // tools per result
 	defaultFound = 10
 )
 
-// searches reports whether the caller of a request gets the two tools in place of all.
+// searches reports whether the caller of a request gets the two tools instead of all.
 func (h *Handler) searches(r *http.Request) bool {
 	of := h.settings.Load().Search
 	return len(of) > 0 && (slices.Contains(of, "*") || slices.Contains(of, h.cfg.Tenant(r)))
@@ -50,7 +50,7 @@ func searchList() []*listedTool {
 	}
 }
 
-// inner replaces the params of call_tool by those of the tool that it calls.
+// inner replaces the params of call_tool with those of the called tool.
 func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, error) {
 	q := *p
 	q.Name, q.Arguments = "", nil
@@ -71,7 +71,7 @@ func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, error) {
 	return &q, nil
 }
 
-// eachMember calls take for each member of a JSON object, until it returns false. It reports whether there was an
+// eachMember calls take for each member of a JSON object, until it returns false. It reports whether the text is an
 // object and take has accepted all members.
 func eachMember(text []byte, take func(name string, v strictjson.Value) bool) bool {
 	reader := strictjson.Get()
@@ -87,7 +87,7 @@ func eachMember(text []byte, take func(name string, v strictjson.Value) bool) bo
 	return true
 }
 
-// found is a tool in an answer of search_tools.
+// found is a tool in a result of search_tools.
 type found struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -96,7 +96,7 @@ type found struct {
 	score int
 }
 
-// search answers search_tools with the tools that the caller may use and that have the most words of the query.
+// search serves search_tools with the tools that the caller may use and that match the most words of the query.
 func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParamsRaw) (sdk.Result, error) {
 	query, limit := "", defaultFound
 	ok := eachMember(p.Arguments, func(name string, v strictjson.Value) bool {
@@ -121,7 +121,7 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 			if score := scoreOf(words, name, tools[i].Description); ok && score > 0 {
 				schema := objectSchema(tools[i].InputSchema)
 				one := found{Name: name, Description: tools[i].Description, InputSchema: schema, score: score}
-				if e := tools[i].Extras; e != nil { // a model has no use for the others
+				if e := tools[i].Extras; e != nil { // models do not use the others
 					one.Title, one.Annotations = e.Title, e.Annotations
 				}
 				all = append(all, one)
@@ -149,7 +149,7 @@ func wordsOf(text string) []string {
 	})
 }
 
-// scoreOf counts the words that a tool has. One in its name is worth more than one in its description.
+// scoreOf returns the number of words that match a tool. A match in its name counts more than one in its description.
 func scoreOf(words []string, name, description string) (score int) {
 	name, description = strings.ToLower(name), strings.ToLower(description)
 	for _, w := range words {

@@ -17,13 +17,13 @@ import (
 // sessionHeader is the id of a session, in revisions that have sessions.
 const sessionHeader = "Mcp-Session-Id"
 
-// session is what the id of a session says: what its client has declared when it began. No replica stores it.
+// session is the content of a session's id: what its client declared at initialize. Replicas do not store it.
 type session struct {
 	shows
-	ID string `json:"i"` // random, so that two sessions differ
+	ID string `json:"i"` // random, so that sessions are distinct
 }
 
-// begin gives the client of an initialize a session. Without keys it has none.
+// begin creates a session for the client of an initialize. Without keys there are no sessions.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *message) {
 	seals := h.sealsFor(r.Context(), r)
 	if !seals.on() {
@@ -32,7 +32,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *message) {
 	w.Header().Set(sessionHeader, seals.seal(sealedSession, session{shows: m.meta.shows, ID: rand.Text()}))
 }
 
-// resume reads the session of a request. A session of another caller, or a forged one, does not exist.
+// resume returns the session of a request. A session of another caller, or a forged one, is unknown.
 func (h *Handler) resume(r *http.Request) (s session, f error) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
@@ -46,18 +46,18 @@ func (h *Handler) resume(r *http.Request) (s session, f error) {
 	return s, nil
 }
 
-// sealed are the uses of sealed texts, which cannot be exchanged for each other.
+// Uses of sealed texts, which are not interchangeable.
 const (
 	sealedSession  = "session"
 	sealedState    = "state"
 	sealedQuestion = "question"
 )
 
-// maxSealed is the length of the longest sealed text that is opened, in bytes.
+// maxSealed is the maximum length of a sealed text, in bytes.
 const maxSealed = 2 << 10
 
-// seals encrypts what clients keep for the gateway, so that every replica can read it and no client can change it. It
-// is bound to its use and to the caller.
+// seals encrypts data that clients keep for the gateway, so that every replica can read it and clients cannot modify
+// it. It is bound to its use and to the caller.
 type seals struct {
 	sealer *aead.Sealer
 	caller string
@@ -73,7 +73,7 @@ func (h *Handler) sealsFor(ctx context.Context, r *http.Request) seals {
 	var derived [][]byte
 	for _, key := range h.cfg.Keys(ctx) {
 		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte("capgate mcp 1")) // the keys have other uses
+		mac.Write([]byte("capgate mcp 1")) // separates it from other uses of the keys
 		derived = append(derived, mac.Sum(nil))
 	}
 	if sealer, err := aead.New(derived); err == nil {
@@ -86,13 +86,13 @@ func (s seals) on() bool { return s.sealer.On() }
 
 func (s seals) bond(use string) []byte { return []byte(use + "\n" + s.caller) }
 
-// seal returns v as a text.
+// seal returns v as a sealed text.
 func (s seals) seal(use string, v any) string {
-	text, _ := json.Marshal(v) // structs of texts and numbers always have JSON
+	text, _ := json.Marshal(v) // structs of strings and numbers can always be encoded
 	return base64.RawURLEncoding.EncodeToString(s.sealer.Seal(s.bond(use), text))
 }
 
-// open reads what seal returned for the same caller and use.
+// open decodes the result of seal for the same caller and use.
 func (s seals) open(use, text string, v any) bool {
 	if len(text) > maxSealed {
 		return false

@@ -21,46 +21,46 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// tasksExtension is the id of the extension whose tasks are calls that a person has to approve (2026-07-28, Tasks).
+// tasksExtension is the id of the extension whose tasks are calls that need an approval (2026-07-28, Tasks).
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
 const (
-	taskPatience = 2 * time.Second // that tasks/get waits for a call that runs
-	taskPoll     = 2 * time.Second // how often a client is to ask
-	taskAfter    = time.Hour       // that an approval is known after its end
+	taskPatience = 2 * time.Second // maximum wait of tasks/get for a running call
+	taskPoll     = 2 * time.Second // polling interval of clients
+	taskAfter    = time.Hour       // time for which an approval is known after its end
 )
 
-// Tasks stores the calls of tasks, so that any replica makes them. A task has the id of its approval. It is of the
-// caller of the request that created it, and does not exist for others. Errors are gRPC statuses.
+// Tasks stores the calls of tasks, so that any replica can make them. A task has the id of its approval. It belongs to
+// the caller of the request that created it, and is unknown to others. Errors are gRPC statuses.
 type Tasks interface {
-	// Keep stores a call durably. It is false where that is not possible.
+	// Keep stores a call durably. It returns false if that is not possible.
 	Keep(r *http.Request, task string, call []byte) bool
-	// Kept returns what Keep has stored; nil means nothing.
+	// Kept returns the call stored by Keep; nil means none.
 	Kept(r *http.Request, task string) ([]byte, error)
-	// State returns the state of a task's approval, TaskCancelled, or "" if it is not known, or not any more.
+	// State returns the state of a task's approval, TaskCancelled, or empty if it is unknown or expired.
 	State(r *http.Request, task string) (string, error)
 	// Cancel cancels a task that has not run.
 	Cancel(r *http.Request, task string) error
 }
 
-// States of a task's approval. Others are over, or the call has run.
+// States of a task's approval. In others it has ended, or the call has run.
 const (
 	TaskPending   = "pending"
 	TaskApproved  = "approved"
-	TaskStarts    = "starts" // a request has used the approval just now, and makes the call
+	TaskStarts    = "starts" // a request has just redeemed the approval, and makes the call
 	TaskCancelled = "cancelled"
 )
 
-// keptCall is the call of a task.
+// keptCall is the stored call of a task.
 type keptCall struct {
 	Request []byte    `json:"r"` // an InvokeRequest
 	Keys    []string  `json:"k,omitempty"`
 	Created time.Time `json:"c"`
-	Expires time.Time `json:"e"` // end of the time to answer
+	Expires time.Time `json:"e"` // end of the time for an answer
 	Link    string    `json:"l,omitempty"`
 }
 
-// task is a task as a client gets it.
+// task is a task in the form for clients.
 type task struct {
 	sdk.ResultBase
 	ResultType string     `json:"resultType"`
@@ -75,19 +75,19 @@ type task struct {
 	Error      *rpcError  `json:"error,omitempty"`
 }
 
-// takesTasks reports whether the client of a request takes a task for a result.
+// takesTasks reports whether the client of a request accepts a task as result.
 func (h *Handler) takesTasks(x *exchange) bool {
 	return x.read.meta.tasks && h.cfg.Tasks != nil && x.read.isStateless()
 }
 
-// createTask returns the task of a call that waits for its approval; nil means it cannot be one.
+// createTask returns the task of a call that waits for its approval; nil means that it cannot be a task.
 func (h *Handler) createTask(i *invocation, p pending) sdk.Result {
 	request, err := proto.Marshal(i.req)
 	if err != nil {
 		return nil
 	}
 	keys := i.keys
-	if len(keys) == 0 { // callers of the tenant share keys: this one cannot be guessed
+	if len(keys) == 0 { // callers of a tenant share keys, so this one must not be guessable
 		keys = []string{"mcp-task-" + rand.Text()}
 	}
 	kept := keptCall{Request: request, Keys: keys, Created: time.Now().UTC(), Link: p.link}
@@ -114,7 +114,7 @@ func (k *keptCall) task(id string) *task {
 	return t
 }
 
-// taskParams are the params of requests about a task.
+// taskParams holds the params of requests about a task.
 type taskParams struct {
 	sdk.ParamsBase
 	ID string `json:"taskId"`
@@ -129,10 +129,10 @@ type taskDone struct {
 // taskMethods returns the methods of the extension.
 func taskMethods() []string { return []string{"tasks/get", "tasks/update", "tasks/cancel"} }
 
-// addTasks has a server answer the methods of the extension.
+// addTasks adds the methods of the extension to a server.
 func (h *Handler) addTasks(server *sdk.Server) {
 	for _, method := range taskMethods() {
-		// Its only error is that a method is MCP's own.
+		// Its only error is for a method of MCP itself.
 		_ = sdk.AddReceivingCustomMethod(server, method, func(ctx context.Context, _ *sdk.ServerSession,
 			p *taskParams) (sdk.Result, error) {
 			result, err := h.aboutTask(ctx, method, p)
@@ -141,7 +141,7 @@ func (h *Handler) addTasks(server *sdk.Server) {
 	}
 }
 
-// aboutTask answers a request about a task of its caller.
+// aboutTask serves a request about a task of its caller.
 func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	kept, err := h.keptCall(x, p)
@@ -156,10 +156,10 @@ func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (
 	case "tasks/get":
 		return h.getTask(ctx, x, p.ID, kept)
 	}
-	return &taskDone{ResultType: "complete"}, nil // a task asks for no input
+	return &taskDone{ResultType: "complete"}, nil // tasks request no input
 }
 
-// keptCall returns the call of a task.
+// keptCall returns the stored call of a task.
 func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, error) {
 	if p == nil || !h.takesTasks(x) {
 		return nil, refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
@@ -184,8 +184,8 @@ func unknownTask() error {
 		"there is no such task of this caller, or it has expired")
 }
 
-// getTask returns a task. If its call is approved, it is made: once, as its approval is used once, and as its response
-// is stored under a key of the task. A later tasks/get gets that response.
+// getTask returns a task. If its call is approved, it is made: once, because its approval can be redeemed once, and
+// its response is stored under a key of the task. A later tasks/get returns that response.
 func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *keptCall) (sdk.Result, error) {
 	t := kept.task(id)
 	state, err := h.cfg.Tasks.State(x.r, id)
@@ -212,7 +212,7 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	if mayComeAgain(err) {
 		return nil, err
 	}
-	// another request makes the call, or something else has used it
+	// Another request makes the call, or the approval was redeemed otherwise.
 	used := status.InfoOf(err).GetReason() == "APPROVAL_USED"
 	result, err := h.answerOf(i, reply, err)
 	t.Updated = time.Now().UTC()
@@ -223,12 +223,12 @@ func (h *Handler) getTask(ctx context.Context, x *exchange, id string, kept *kep
 	return h.failedTask(x, t, err, used)
 }
 
-// failedTask returns a task whose call was refused; an error, if it may still run. used says that its approval was
-// used.
+// failedTask returns a task whose call was refused, or an error if it may still run. used is true if its approval was
+// redeemed.
 func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.Result, error) {
 	rpc := rpcOf(x.r, cause)
 	switch state, err := h.cfg.Tasks.State(x.r, t.ID); {
-	case used && (state == TaskStarts || state == TaskApproved): // given back, if the other request has left
+	case used && (state == TaskStarts || state == TaskApproved): // released if the other request has ended
 		return t, nil
 	case err != nil || state == TaskApproved || state == TaskPending:
 		return nil, rpc
@@ -237,13 +237,13 @@ func (h *Handler) failedTask(x *exchange, t *task, cause error, used bool) (sdk.
 	return t, nil
 }
 
-// mayComeAgain reports whether the gateway has refused a call for now. Its approval may still count as used then.
+// mayComeAgain reports whether a call was refused temporarily. Its approval may still count as redeemed then.
 func mayComeAgain(err error) bool {
 	code := grpcstatus.Code(err)
 	return status.InfoOf(err) != nil && (code == codes.Unavailable || code == codes.ResourceExhausted)
 }
 
-// repeat returns the call of a task, for a request about the task.
+// repeat returns the call of a task for a request about the task.
 func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
 	i := &invocation{exchange: x, stateless: true, req: new(docpb.InvokeRequest)}
 	if err := proto.Unmarshal(kept.Request, i.req); err != nil {
@@ -259,12 +259,12 @@ func (h *Handler) repeat(x *exchange, kept *keptCall) (*invocation, error) {
 	return i, err
 }
 
-// patiently makes the call of a task. It returns while the call runs, if that takes long; the call goes on.
+// patiently makes the call of a task. If that takes long, it returns while the call continues.
 func (h *Handler) patiently(ctx context.Context, i *invocation, id string) (reply *docpb.InvokeResponse, running bool,
 	err error) {
 	ctx, cancel := context.WithCancel(request.WithCall(ctx, request.Call{IdempotencyKeys: i.keys}))
 	defer cancel()
-	patience := time.AfterFunc(taskPatience, cancel) // no deadline, which would be the call's
+	patience := time.AfterFunc(taskPatience, cancel) // not a deadline, which would also apply to the call
 	problem.Called(ctx)
 	i.approvedBy(id)
 	reply, err = h.unary(ctx, i)

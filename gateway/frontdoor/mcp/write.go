@@ -11,41 +11,41 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// writer writes a response of JSON-RPC. A long one is sent while it is encoded: control characters make it six times
-// as long as the result.
+// writer writes a JSON-RPC response. A long response is sent while it is encoded, because control characters make it
+// up to six times as long as the result.
 type writer struct {
 	text []byte
 	err  error
-	send func(text []byte) error // sends the next part, which it may change; nil means text is the whole response
-	sent bool                    // a part was sent; text is the rest
-	gone bool                    // the client takes no more
+	send func(text []byte) error // sends the next part, which it may modify; nil means text is the whole response
+	sent bool                    // a part was sent, and text is the rest
+	gone bool                    // the client has disconnected
 }
 
 const (
-	writeChunk = 16 << 10 // bytes that are encoded at once
-	writeFrom  = 32 << 10 // bytes from which on a part is sent
+	writeChunk = 16 << 10 // bytes encoded at once
+	writeFrom  = 32 << 10 // bytes from which a part is sent
 )
 
-// spill sends what there is, if that is enough.
+// spill sends the text if it is long enough.
 func (w *writer) spill() {
 	if w.send != nil && len(w.text) >= writeFrom {
 		w.flush()
 	}
 }
 
-// flush sends what there is.
+// flush sends the text.
 func (w *writer) flush() {
 	w.sent = true
 	w.gone = w.gone || w.send(w.text) != nil
 	w.text = w.text[:0]
 }
 
-// begin begins a response to the request with an id.
+// begin starts the response to the request with an id.
 func (w *writer) begin(id []byte) {
 	w.text = append(append(w.text, `{"jsonrpc":"2.0","id":`...), id...)
 }
 
-// member writes a further member of an object.
+// member appends a further member of an object.
 func (w *writer) member(name string, value any) {
 	w.text = append(append(append(w.text, `,"`...), name...), `":`...)
 	w.value(value)
@@ -58,7 +58,7 @@ func (w *writer) value(value any) {
 	}
 }
 
-// raw writes JSON.
+// raw appends JSON.
 func (w *writer) raw(text []byte) {
 	for ; len(text) > writeChunk && w.send != nil; text = text[writeChunk:] {
 		w.text = append(w.text, text[:writeChunk]...)
@@ -67,7 +67,7 @@ func (w *writer) raw(text []byte) {
 	w.text = append(w.text, text...)
 }
 
-// textContent writes a text as a content.
+// textContent appends a text content.
 func (w *writer) textContent(text []byte) {
 	w.text = append(w.text, `{"type":"text","text":"`...)
 	for len(text) > writeChunk && w.send != nil {
@@ -82,7 +82,7 @@ func (w *writer) textContent(text []byte) {
 	w.text = append(strictjson.AppendEscaped(w.text, text), `"}`...)
 }
 
-// result writes a result. about is the JSON of its _meta, unless it has another one.
+// result appends a result. about is the JSON of its _meta, unless it has its own.
 func (w *writer) result(r *callResult, about []byte) {
 	w.text = append(w.text, `{"content":`...)
 	w.content(r)
@@ -105,7 +105,7 @@ func (w *writer) result(r *callResult, about []byte) {
 	w.text = append(w.text, '}')
 }
 
-// content writes the content of a result.
+// content appends the content of a result.
 func (w *writer) content(r *callResult) {
 	w.text = append(w.text, '[')
 	first := true
@@ -134,7 +134,7 @@ func (w *writer) content(r *callResult) {
 	w.text = append(w.text, ']')
 }
 
-// size returns the length of the result as it is written, or a little more.
+// size returns an upper bound of the result's encoded length, which is close to it.
 func (r *callResult) size() int {
 	n := escapedSize(r.text) + len(r.items) + len(r.structured) + writeChunk
 	for _, value := range r.Meta {

@@ -8,6 +8,4 @@
 //	plain.go     problems in place of errors in plain text
 //	value.go     the errors of libraries that quote a request, without what they quote
 //	mux.go       problems for requests without a pattern in an http.ServeMux
-//
-// It decides nothing, except that an id of a request is too long.
 package problem

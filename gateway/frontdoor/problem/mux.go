@@ -8,8 +8,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Mux serves mux, and responds with a problem to requests without a pattern, instead of a line of text. methods returns
-// the methods of a path for Allow, where mux knows fewer paths than there are; nil, and an empty result: those of mux.
+// Mux serves mux, and responds with a problem to requests without a pattern, instead of a line of text. methods
+// returns the methods of a path for the Allow header, if mux does not know all of them; nil, or an empty result, means
+// those of mux.
 func Mux(mux *http.ServeMux, methods func(path string) []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -39,7 +40,7 @@ func NoSuchPath() Problem {
 	return Own(http.StatusNotFound, codes.NotFound, "NO_SUCH_PATH", "there is nothing at this path")
 }
 
-// MethodNotAllowed returns the problem of an unsupported method. The caller sets the header Allow.
+// MethodNotAllowed returns the problem of an unsupported method. The caller must set the Allow header.
 func MethodNotAllowed() Problem {
 	return Own(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
 		"the path does not support this method; see the Allow header")

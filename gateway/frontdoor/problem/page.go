@@ -15,8 +15,8 @@ import (
 // Path is the path of the page with all reasons, at both ports. A reason is a fragment of it.
 const Path = "/docs/errors"
 
-// Page serves docs/errors.md to browsers. It needs no credential, because it has no secrets. The page is made
-// at the first request.
+// Page serves docs/errors.md to browsers. It needs no credential, because it has no secrets. It is rendered at the
+// first request.
 func Page() http.Handler {
 	page := sync.OnceValues(func() (text []byte, tag string) {
 		text = []byte(pageOf(docs.Errors))
@@ -31,11 +31,11 @@ func Page() http.Handler {
 		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("Cache-Control", "public, max-age=300")
 		head.Set("ETag", tag)
-		_, _ = w.Write(text) // an error means that the client has left
+		_, _ = w.Write(text) // an error means that the client has disconnected
 	})
 }
 
-// pageStyle has one row of a table per block on a phone, and the colors of the reader's device.
+// pageStyle renders a row of a table as a block on phones, and uses the color scheme of the device.
 const pageStyle = `:root{color-scheme:light dark;background:Canvas;color:CanvasText}
 body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}
 table{border-collapse:collapse}td,th{border:1px solid #8886;padding:.3rem .6rem;text-align:left;vertical-align:top}
@@ -50,7 +50,7 @@ const pageHead = `<!doctype html>
 <p><a href="/docs">API and tools</a></p>
 `
 
-// pagePolicy permits the page's own style alone, and no script.
+// pagePolicy only allows the page's own style, and no script.
 var pagePolicy = func() string { //nolint:gochecknoglobals // a constant
 	sum := sha256.Sum256([]byte(pageStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +

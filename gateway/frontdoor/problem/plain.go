@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/response"
 )
 
-// Plain serves next, and responds with a problem where a library would with an error in plain text.
+// Plain serves next, and replaces errors in plain text, which libraries write, with problems.
 func Plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := &response.Replaced{ResponseWriter: w, Withhold: func(status int) bool {

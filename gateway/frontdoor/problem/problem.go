@@ -20,40 +20,40 @@ import (
 // ContentType is the media type of problem documents.
 const ContentType = "application/problem+json"
 
-// blank is the type of a problem with no other information than its status (RFC 9457 §4.2.1).
+// blank is the type of a problem without more information than its status (RFC 9457 §4.2.1).
 const blank = "about:blank"
 
-// Problem is an error of RFC 9457. Write fills in the fields that follow from others and from the request.
+// Problem is an error of RFC 9457. Write completes the fields that follow from others and from the request.
 type Problem struct {
 	Type       string            `json:"type"`  // a path of this gateway, or about:blank
 	Title      string            `json:"title"` // of the status
 	Status     int               `json:"status"`
 	Detail     string            `json:"detail,omitempty"`
-	Code       string            `json:"code"`                  // the gRPC code, like INVALID_ARGUMENT
+	Code       string            `json:"code"`                  // gRPC code, such as INVALID_ARGUMENT
 	Reason     string            `json:"reason,omitempty"`      // google.rpc.ErrorInfo.reason
 	Metadata   map[string]string `json:"metadata,omitempty"`    // google.rpc.ErrorInfo.metadata
 	RetryAfter float64           `json:"retry_after,omitempty"` // seconds, from google.rpc.RetryInfo
-	// of a backend's status, as status.DetailsJSON has them
+	// Details of a backend's status, from status.DetailsJSON.
 	Details   []json.RawMessage `json:"details,omitempty"`
 	RequestID string            `json:"request_id,omitempty"`
-	// 32 hexadecimal digits of the request's trace
+	// TraceID is the trace of the request: 32 hexadecimal digits.
 	TraceID    string          `json:"trace_id,omitempty"`
-	Result     json.RawMessage `json:"result,omitempty"`      // of a failed tool, as in InvokeResponse
+	Result     json.RawMessage `json:"result,omitempty"`      // result of a failed tool, as in InvokeResponse
 	ResultJSON []byte          `json:"result_json,omitempty"` // the same, if it is not JSON
 
-	JSONRPC int64 `json:"-"` // the code of JSON-RPC, in MCP
+	JSONRPC int64 `json:"-"` // JSON-RPC code, for MCP
 }
 
 // Error implements error.
 func (p *Problem) Error() string { return p.Detail }
 
-// Own returns an error of the gateway. The reason is one of docs/errors.md.
+// Own returns an error of the gateway. reason must be in docs/errors.md.
 func Own(httpStatus int, c codes.Code, reason, detail string) Problem {
 	return Problem{Type: typeOf(reason), Status: httpStatus, Detail: detail, Code: code.Code(c).String(),
 		Reason: reason}
 }
 
-// NotStarted returns p with the metadata of a call that no backend got.
+// NotStarted returns p with the metadata of a call that no backend received.
 func (p Problem) NotStarted() Problem {
 	said := map[string]string{call.NotStarted: "true"}
 	maps.Copy(said, p.Metadata)
@@ -61,8 +61,8 @@ func (p Problem) NotStarted() Problem {
 	return p
 }
 
-// Of returns the problem for an error: a call.Refusal of a call that was not sent, or the error of a gRPC call, the
-// gateway's or a capability's.
+// Of returns the problem for an error: a call.Refusal of a call that was not sent, or the error of a gRPC call, of the
+// gateway or a capability.
 func Of(err error) Problem {
 	var own *call.Refusal
 	if errors.As(err, &own) {
@@ -82,7 +82,7 @@ func Of(err error) Problem {
 
 // Challenge returns the WWW-Authenticate header of a response with p; empty means none.
 func (p Problem) Challenge() string {
-	if p.Type == "" || p.Type == blank { // the reason is a backend's
+	if p.Type == "" || p.Type == blank { // the reason is that of a backend
 		p.Reason = ""
 	}
 	return status.Challenge(codes.Code(code.Code_value[p.Code]), p.Reason, p.Metadata)
@@ -105,14 +105,14 @@ func (p Problem) In(r *http.Request) Problem {
 		p.Type = blank
 	}
 	if p.Title = http.StatusText(p.Status); p.Title == "" {
-		p.Title = "Client Closed Request" // 499, which net/http does not know
+		p.Title = "Client Closed Request" // 499 is unknown to net/http
 	}
 	p.RequestID = r.Header.Get(RequestID)
 	p.TraceID = traceOf(r)
 	return p
 }
 
-// Write responds with a problem, and records that the request is rejected. The caller has set further headers.
+// Write responds with a problem, and records the rejection of the request. The caller may set further headers before.
 func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	p = p.In(r)
 	request.Rejected(r.Context(), codes.Code(code.Code_value[p.Code]), p.Reason)
@@ -135,7 +135,7 @@ func Write(w http.ResponseWriter, r *http.Request, p Problem) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(out) // an error means that the client has left
+	_, _ = w.Write(out) // an error means that the client has disconnected
 }
 
 // HeaderTooLarge returns the document for a request whose header was not read to its end. It has no request id.
@@ -143,7 +143,7 @@ func HeaderTooLarge() []byte {
 	p := Own(http.StatusRequestHeaderFieldsTooLarge, codes.ResourceExhausted, "HEADER_TOO_LARGE",
 		"the header of the request is too large")
 	p.Title = http.StatusText(p.Status)
-	out, _ := plainjson.Marshal(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // constant
 	return append(out, '\n')
 }
 
@@ -152,7 +152,7 @@ func TLSRequired() []byte {
 	p := Own(http.StatusBadRequest, codes.FailedPrecondition, "TLS_REQUIRED",
 		"this port speaks TLS: use https, or gRPC with TLS (capgate: --tls)")
 	p.Title = http.StatusText(p.Status)
-	out, _ := plainjson.Marshal(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // constant
 	return append(out, '\n')
 }
 
@@ -160,6 +160,6 @@ func TLSRequired() []byte {
 func TooMuch(reason, detail string) []byte {
 	p := Own(http.StatusTooManyRequests, codes.ResourceExhausted, reason, detail)
 	p.Title = http.StatusText(p.Status)
-	out, _ := plainjson.Marshal(p) // it is always the same
+	out, _ := plainjson.Marshal(p) // constant
 	return append(out, '\n')
 }

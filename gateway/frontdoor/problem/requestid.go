@@ -16,8 +16,8 @@ const RequestID = "X-Request-Id"
 // maxRequestID is the maximum length of a request's id, in bytes.
 const maxRequestID = 128
 
-// WithRequestID gives each request without an id a new one, and sets it in the response header. Check rejects an
-// invalid one. gRPC over HTTP/2 passes unchanged.
+// WithRequestID adds a new id to each request without one, and sets the id in the response header. Check rejects
+// invalid ids. gRPC over HTTP/2 passes unchanged.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 1 && isGRPC(r.Header.Get("Content-Type")) {
@@ -41,8 +41,8 @@ func WithRequestID(next http.Handler) http.Handler {
 
 type badIDKey struct{}
 
-// Check rejects requests with an invalid id, which WithRequestID has replaced: their sender would search for it. It
-// also rejects gRPC over HTTP/1.1, which cannot carry it.
+// Check rejects requests with an invalid id, which WithRequestID has replaced: the client would search for it in vain.
+// It also rejects gRPC over HTTP/1.1, which is not supported.
 func Check(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -59,12 +59,13 @@ func Check(next http.Handler) http.Handler {
 	})
 }
 
-// drain reads the unread rest of a short body. Over HTTP/2, a response may end before its request does, and then
-// the stream is reset. curl loses the response if the reset arrives early, contrary to RFC 9113 §8.1.
+// drain reads the unread rest of a short body. Over HTTP/2, a response may end before its request does, and then the
+// stream is reset. curl loses the response if the reset arrives early, contrary to RFC 9113 §8.1.
 func drain(r *http.Request, body io.Reader) {
 	const short = 64 << 10
 	if r.ProtoMajor == 2 && r.ContentLength > 0 && r.ContentLength <= short && r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, body, r.ContentLength+1) // up to its end; an error means that the client has left
+		// up to its end; an error means that the client has disconnected
+		_, _ = io.CopyN(io.Discard, body, r.ContentLength+1)
 	}
 }
 
@@ -77,7 +78,7 @@ func isRequestID(id string) bool {
 	return len(id) <= maxRequestID
 }
 
-// isGRPC reports whether a request is of gRPC's own protocol, whose responses are not problem documents.
+// isGRPC reports whether a request uses the gRPC protocol, whose responses are not problem documents.
 func isGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(contentType), "application/grpc")
 	return ok && !strings.HasPrefix(rest, "-web")

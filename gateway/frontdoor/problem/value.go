@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The errors of protojson and of grpc-gateway quote the request. What follows are the only readers of their texts.
+// Errors of protojson and grpc-gateway quote the request. Only the following patterns parse their texts.
 var (
-	// value matches the part of an error of protojson that quotes the body.
+	// value matches the part of a protojson error that quotes the body.
 	value = regexp.MustCompile(`(?s)(unexpected token|invalid value(?: for \S+ (?:field \S+|key):)?|invalid \S+ value|` +
 		`invalid google\.protobuf\.Value:|unable to resolve|value out of range:) .*`)
-	// placed matches an error of protojson, without the name of the library.
+	// placed matches a protojson error, without the name of the library.
 	placed = regexp.MustCompile(`^(?:proto:[ \x{a0}])?((?:syntax error )?\(line \d+:\d+\): .*|(?:invalid (?:value|google\.|JSON:|\S+ value)|unknown|missing|duplicate) .*)$`)
 	// long matches the part of a name in an error that is not shown.
 	long = regexp.MustCompile(`("[^"]{100})[^"]+"`)
-	// parameter matches an error of grpc-gateway about a parameter of the query or the path, which it names.
+	// parameter matches a grpc-gateway error about a parameter of the query or the path, which it names.
 	parameter = regexp.MustCompile(
 		`^(?:parsing (?:field|list|map key|map value)|too many values for field|duplicate field|` +
 			`field already set for oneof|enum|more than one value provided for key "[^"]*" in map|type mismatch, parameter:) ?"?([a-z_]*)`)
 )
 
-// WithoutValue returns an error of protojson without the quoted part of the body, which may be a secret, and without
-// the name of the library; empty means it is an error of another library.
+// WithoutValue returns a protojson error without the quoted part of the body, which may be secret, and without the
+// name of the library; empty means that the error is from another library.
 func WithoutValue(text string) string {
 	found := placed.FindStringSubmatch(strings.ReplaceAll(text, "\n", " "))
 	if found == nil {
@@ -31,7 +31,7 @@ func WithoutValue(text string) string {
 	return long.ReplaceAllString(value.ReplaceAllString(found[1], "$1 …"), `$1…"`)
 }
 
-// WrongBody returns what is wrong with a body, for the error of a library that cannot decode it.
+// WrongBody returns the error of a body for the error of a library that cannot decode it.
 func WrongBody(text string) string {
 	if strings.HasSuffix(text, "EOF") {
 		return "the body is invalid: it ends within a value"
@@ -39,8 +39,8 @@ func WrongBody(text string) string {
 	return "the body is invalid: " + cmp.Or(WithoutValue(text), "it is not the JSON of this request")
 }
 
-// Parameter returns the parameter of the query that an error of grpc-gateway is about. ok: there is one, which may
-// have no name.
+// Parameter returns the query parameter that a grpc-gateway error is about. ok is true if there is one, which may be
+// unnamed.
 func Parameter(text string) (name string, ok bool) {
 	found := parameter.FindStringSubmatch(text)
 	if found == nil {
@@ -49,7 +49,7 @@ func Parameter(text string) (name string, ok bool) {
 	return found[1], true
 }
 
-// WrongQuery returns what is wrong with a query, for an error of grpc-gateway.
+// WrongQuery returns the error of a query for an error of grpc-gateway.
 func WrongQuery(text string) string {
 	switch name, _ := Parameter(text); {
 	case name == "":

@@ -1,5 +1,5 @@
-// Package request has the data that front doors attach to the calls of their requests, besides metadata. Clients
-// cannot set them by headers.
+// Package request holds the data that front doors attach to the calls of their requests, besides metadata. Clients
+// cannot set it by headers.
 package request
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Call is a front door's data about the calls of a request.
+// Call is a front door's data for the calls of a request.
 type Call struct {
-	// IdempotencyKeys are the values of the request's Idempotency-Key header; there may be one at most.
+	// IdempotencyKeys are the values of the request's Idempotency-Key header. At most one is allowed.
 	IdempotencyKeys []string
-	// Signature is the signature of a signed URL, in place of a credential; empty means none.
+	// Signature is the signature of a signed URL, instead of a credential; empty means none.
 	Signature string
-	// Asked is called if the call needs an approval, once and beside the relay. It returns how long the call waits for
-	// the answer, and may block until the call ends. nil means the metadata of the call says how long it waits.
+	// Asked is called once, beside the relay, if the call needs an approval. It returns how long the call waits for
+	// the answer, and may block until the call ends. If nil, the metadata of the call sets the wait.
 	Asked func(call.Approval) (wait time.Duration)
 }
 
@@ -27,7 +27,7 @@ func WithCall(ctx context.Context, c Call) context.Context {
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// CallOf returns the data that is attached to the calls of ctx.
+// CallOf returns the data attached to the calls of ctx.
 func CallOf(ctx context.Context) Call {
 	c, _ := ctx.Value(callKey{}).(Call)
 	return c

@@ -2,13 +2,13 @@ package request
 
 import "context"
 
-// Results is the memory of the responses that a request holds until it ends. It is safe for concurrent use.
+// Results accounts for the memory of the responses that a request holds until it ends. It is safe for concurrent use.
 type Results interface {
-	// Reserve takes n bytes more for the owner of the request, or nothing.
+	// Reserve reserves n more bytes for the owner of the request, or returns false.
 	Reserve(n int64) bool
 	// Release returns n bytes before the request ends.
 	Release(n int64)
-	// Exceeded returns the error of a response for which there is no room, as a gRPC status.
+	// Exceeded returns the error of a response without room, as a gRPC status.
 	Exceeded() error
 }
 
@@ -17,17 +17,17 @@ type resultsKey struct{}
 // ResultsKey returns the key of a context's Results, for With.
 func ResultsKey() any { return resultsKey{} }
 
-// ResultsOf returns the Results of the request of ctx; nil means nothing is bounded.
+// ResultsOf returns the Results of the request of ctx; nil means no limit.
 func ResultsOf(ctx context.Context) Results {
 	r, _ := ctx.Value(resultsKey{}).(Results)
 	return r
 }
 
-// SmallResult is the size up to which a response is not charged: the fixed cost of a request covers it.
+// SmallResult is the maximum size of a response that is not charged: the fixed cost of a request covers it.
 const SmallResult = 16 << 10
 
 // HoldResult charges n bytes of a response before the request of ctx holds them. The error is a gRPC status: the owner
-// of the request holds as much as its share allows.
+// of the request has reached its share of the memory.
 func HoldResult(ctx context.Context, n int) error {
 	if n <= SmallResult {
 		return nil
@@ -38,7 +38,7 @@ func HoldResult(ctx context.Context, n int) error {
 	return nil
 }
 
-// HoldFor is HoldResult for as long as the response is written: the caller calls release after that.
+// HoldFor is HoldResult for the time in which the response is written. The caller must call release afterwards.
 func HoldFor(ctx context.Context, n int) (release func(), err error) {
 	r := ResultsOf(ctx)
 	if n <= SmallResult || r == nil {

@@ -6,15 +6,14 @@ import (
 )
 
 // Scope is a context of a request to which the handlers of the request add values in place, by With. A copy of the
-// request for each value would cost more than the value. Values are added before the context is handed to other
-// goroutines.
+// request for each value would cost more. Values must be added before the context is passed to other goroutines.
 type Scope struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context // a Scope is a context
 	n               int
 	values          [scopeSize]scopeValue
 }
 
-// scopeSize is how many values a Scope holds; there is a handler for each.
+// scopeSize is the maximum number of values of a Scope: one for each handler.
 const scopeSize = 6
 
 type scopeValue struct{ key, value any }
@@ -27,7 +26,7 @@ func (s *Scope) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// find returns the index of a key; -1 if it is not there.
+// find returns the index of a key; -1 means absent.
 func (s *Scope) find(key any) int {
 	for i := range s.values[:s.n] {
 		if s.values[i].key == key {
@@ -37,8 +36,8 @@ func (s *Scope) find(key any) int {
 	return -1
 }
 
-// With returns a request whose context has a value. It is r itself if its context is a Scope that has room, and does
-// not have the key yet.
+// With returns a request whose context has a value. It is r itself if its context is a Scope with room that does not
+// have the key yet.
 func With(r *http.Request, key, value any) *http.Request {
 	s, ok := r.Context().(*Scope)
 	if !ok || s.n == scopeSize || s.find(key) >= 0 {

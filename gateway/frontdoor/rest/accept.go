@@ -9,9 +9,10 @@ import (
 	"github.com/capgate/capgate/internal/lib/accept"
 )
 
-// formWanted negotiates the form of a response (RFC 9110 §12.5.1). Those that a * may stand for come in the order of
-// preference; whole has to be among them, streams may be named. Among equal weights the first range wins, and ranges
-// with a * come last. Without an Accept header the form is the first one; false: no form is acceptable.
+// formWanted negotiates the form of a response (RFC 9110 §12.5.1). The forms that * may match are in the order of
+// preference; whole must be among them, while streams must be named or matched. Among equal weights the first range
+// wins, and ranges with * come last. Without an Accept header the form is the first one. It returns false if no form
+// is acceptable.
 func formWanted(h http.Header, any ...form) (form, bool) {
 	ranges := accept.Ranges(h, "Accept")
 	best, most := any[0], 0.0

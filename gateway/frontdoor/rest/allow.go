@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// probe marks a request that only asks whether a route takes it.
+// probe marks a request that only checks whether a route matches.
 type probe struct {
 	hit    bool
-	stream bool // it has nothing but a stream
-	fixed  int  // parts of its pattern that are no variable
+	stream bool // the route only streams
+	fixed  int  // number of fixed segments of its pattern
 }
 
 type probeKey struct{}
@@ -20,9 +20,9 @@ func probeOf(r *http.Request) *probe {
 	return p
 }
 
-// allowed returns the methods of r's path, as the value of an Allow header; "" for an unknown path. The mux does not
-// list its routes, so it is probed with each method: prepare and noRoute stop at a probe. Methods of a pattern whose
-// variable takes more than another one do not count: /approvals/{approval_id} matches /approvals/ID:approve, too.
+// allowed returns the methods of r's path for the Allow header; nil for an unknown path. The mux does not list its
+// routes, so it is probed with each method: prepare and noRoute stop at a probe. The most specific pattern counts:
+// /approvals/{approval_id} also matches /approvals/ID:approve.
 func (h *Handler) allowed(r *http.Request) []string {
 	var methods []string
 	most := 0
@@ -48,7 +48,7 @@ func (h *Handler) allowed(r *http.Request) []string {
 	return methods
 }
 
-// fixedParts counts the segments of a pattern that are no variable, and its verb.
+// fixedParts returns the number of fixed segments of a pattern, including its verb.
 func fixedParts(pattern string) (n int) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if !strings.HasSuffix(segment, "}") && segment != "**" {
@@ -67,13 +67,13 @@ func (nowhere) WriteHeader(int)             {}
 
 type headKey struct{}
 
-// isHead is whether r is a HEAD that is served as the GET which it asks about.
+// isHead reports whether r is a HEAD that is served as GET.
 func isHead(r *http.Request) bool { return r.Context().Value(headKey{}) != nil }
 
-// onlyStreamed is whether a GET of a path has nothing but a stream: to begin it for a HEAD would make a call.
+// onlyStreamed reports whether a GET of a path only streams. Starting it for a HEAD would make a call.
 func onlyStreamed(pattern string) bool { return pattern == toolStream || pattern == EventsPath }
 
-// asGET converts a HEAD to its GET. The server sends no body. Routes with a HEAD of their own do not use it.
+// asGET converts a HEAD to its GET. The server sends no body. Routes with their own HEAD do not use it.
 func (h *Handler) asGET(r *http.Request) *http.Request {
 	p := new(probe)
 	h.mux.ServeHTTP(nowhere{}, r.WithContext(context.WithValue(r.Context(), probeKey{}, p)))

@@ -13,25 +13,25 @@ import (
 
 const approvalWait = "X-Approval-Wait" // header and metadata: seconds
 
-// awaiting is the answer to a call that a person has to approve first.
+// awaiting is the response to a call that needs an approval.
 type awaiting struct {
 	Status string `json:"status"`
-	// only this response of a call has the field, so that typed clients know it by it
+	// Approval is only in this response of a call, so that typed clients recognize it.
 	Approval awaited `json:"approval"`
 	ID       string  `json:"approval_id"`
-	Expires  string  `json:"expire_time"` // RFC 3339; without an answer until then it is denied
+	Expires  string  `json:"expire_time"` // RFC 3339; the call is denied if there is no answer by then
 	Detail   string  `json:"detail"`
 }
 
 type awaited struct {
 	ID      string `json:"id"`
 	Path    string `json:"path"`
-	Link    string `json:"link,omitempty"` // address of the page that answers it
+	Link    string `json:"link,omitempty"` // URL of the page that answers it
 	Expires string `json:"expire_time"`
 }
 
-// awaitApproval answers a request whose call waits for a person: 202, and where to look.
-// It is false for any other error.
+// awaitApproval responds to a request whose call waits for an approval: 202, with where to look. It returns false for
+// any other error.
 func awaitApproval(w http.ResponseWriter, err error) bool {
 	details := status.DetailsOf(err)
 	of := details.Own.GetMetadata()
@@ -53,6 +53,6 @@ func awaitApproval(w http.ResponseWriter, err error) bool {
 		head.Set("Retry-After", strconv.Itoa(seconds))
 	}
 	w.WriteHeader(http.StatusAccepted)
-	_, _ = w.Write(append(out, '\n')) // the client may be gone; there is no way to report it
+	_, _ = w.Write(append(out, '\n')) // the client may have disconnected
 	return true
 }

@@ -27,10 +27,11 @@ const (
 
 const threadID = "X-Thread-Id" // thread_id in messages
 
-// MaxReply is the largest answer taken from a capability, in bytes.
+// MaxReply is the maximum size of a capability's response, in bytes.
 const MaxReply = 16 << 20
 
-// routeCalls adds the routes of capgate.v1.Gateway, whose messages no code needs: a call has those of capabilities.
+// routeCalls adds the routes of capgate.v1.Gateway. No code uses the messages of that service: calls have those of
+// capabilities.
 func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
 	h.capabilities = docpb.NewCapabilityClient(conn)
 	for _, route := range []struct {
@@ -51,7 +52,7 @@ func (h *Handler) routeCalls(conn grpc.ClientConnInterface) error {
 	return nil
 }
 
-// invoked serves the paths whose calls are answered whole or as a stream, as the client prefers.
+// invoked serves the paths whose responses are whole or streamed, as the client prefers.
 func (h *Handler) invoked(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	w.Header().Add("Vary", "Accept")
 	if f, _ := formWanted(r.Header, whole); f != whole {
@@ -68,7 +69,7 @@ func (h *Handler) invoked(w http.ResponseWriter, r *http.Request, params map[str
 	}
 }
 
-// serveWhole makes one call of a tool and answers with its result.
+// serveWhole makes one tool call and responds with its result.
 func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, req *docpb.InvokeRequest, d *directCall,
 	asHTTP bool) error {
 	var trailer metadata.MD
@@ -85,7 +86,7 @@ func (h *Handler) serveWhole(w http.ResponseWriter, r *http.Request, req *docpb.
 	return d.answer(r.Context(), w, reply.GetResultJson(), reply.GetError())
 }
 
-// streamed serves the paths that have nothing but streams.
+// streamed serves the paths that only stream.
 func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[string]string,
 	form)) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
@@ -99,7 +100,7 @@ func (h *Handler) streamed(serve func(http.ResponseWriter, *http.Request, map[st
 	}
 }
 
-// stream reads the request and answers it as a stream.
+// stream parses the request and streams the response.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[string]string, f form) {
 	if again(w, r) {
 		return
@@ -112,7 +113,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, params map[stri
 	h.serveStream(w, r, f, req)
 }
 
-// again answers a request that wants to resume a broken stream: the call is not repeated. 204 makes an EventSource
+// again responds to a request that wants to resume a broken stream: the call is not repeated. 204 makes an EventSource
 // stop reconnecting (WHATWG HTML §9.2.3).
 func again(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get(lastEventID) == "" && r.URL.Query().Get("last_event_id") == "" {
@@ -125,7 +126,7 @@ func again(w http.ResponseWriter, r *http.Request) bool {
 // bodyOfCall names the body of a request in errors.
 const bodyOfCall = "the body"
 
-// requestOf reads the call of a tool out of a request by the rules of its path.
+// requestOf returns the tool call of a request, by the rules of its path.
 func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest, error) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -149,7 +150,7 @@ func requestOf(r *http.Request, params map[string]string) (*docpb.InvokeRequest,
 	return req, err
 }
 
-// health answers with the health of a capability.
+// health responds with the health of a capability.
 func (h *Handler) health(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	reply, err := h.healthOf(r, params["capability_id"])
 	var text []byte
@@ -162,12 +163,12 @@ func (h *Handler) health(w http.ResponseWriter, r *http.Request, params map[stri
 	}
 	w.Header()["Content-Type"] = jsonType
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) // the client may be gone; there is no way to report it
+	_, _ = w.Write(text) // the client may have disconnected
 }
 
-// healthOf requests the health of a capability, which the gateway itself knows.
+// healthOf requests the health of a capability, which the gateway itself returns.
 func (h *Handler) healthOf(r *http.Request, capability string) (*docpb.HealthResponse, error) {
-	if !header.IsASCII(capability) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(capability) { // no such capability; the name is invalid in metadata
 		return nil, noSuchPath()
 	}
 	return h.capabilities.Healthcheck(metadata.AppendToOutgoingContext(outgoing(r), "x-capability-id", capability),

@@ -14,11 +14,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/accept"
 )
 
-// leastCompressed is the shortest answer that is worth compressing, in bytes.
+// leastCompressed is the minimum size of compressed responses, in bytes.
 const leastCompressed = 1 << 10
 
-// compressed compresses a JSON response for clients that accept it. It is no response.Writer, as the first bytes of
-// the body decide about the header.
+// compressed compresses a JSON response for clients that accept it. It is not a response.Writer, because the first
+// bytes of the body determine the header.
 //
 // The length of a compressed response reveals something about its content (BREACH). An attack needs a secret and
 // the attacker's text in the same response, and a victim that repeats requests with its credentials. Apart from
@@ -26,14 +26,14 @@ const leastCompressed = 1 << 10
 // sites are rejected. Responses with no-store, such as those with a new API key, are never compressed.
 type compressed struct {
 	http.ResponseWriter
-	coding string // that the client would rather have: gzip, zstd or ""
+	coding string // preferred coding: gzip, zstd or empty
 	head   bool   // the response has no body
-	code   int    // of WriteHeader; 0 means not called
-	begun  bool   // the header is sent
+	code   int    // from WriteHeader; 0 means not called
+	begun  bool   // the header was sent
 	to     coder  // nil means not compressed
 }
 
-// coder is an encoder that can be used again.
+// coder is a reusable encoder.
 type coder interface {
 	io.WriteCloser
 	Flush() error
@@ -43,7 +43,7 @@ type coder interface {
 var coders = map[string]*sync.Pool{ //nolint:gochecknoglobals // memory, shared by all answers
 	"gzip": {New: func() any { return gzip.NewWriter(io.Discard) }},
 	"zstd": {New: func() any {
-		// these options are good
+		// These options are valid.
 		z, _ := zstd.NewWriter(io.Discard, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10))
 		return z
 	}},
@@ -58,7 +58,7 @@ func (c *compressed) WriteHeader(code int) {
 	}
 }
 
-// begin decides, and sends the header. first is how much is written first, in bytes.
+// begin decides whether to compress, and sends the header. first is the number of bytes of the first write.
 func (c *compressed) begin(first int) {
 	if c.begun {
 		return
@@ -88,13 +88,13 @@ func (c *compressed) choose(first int) {
 	head.Del("Content-Length")
 	head.Del("Accept-Ranges")
 	if tag := head.Get("ETag"); strings.HasPrefix(tag, `"`) {
-		head.Set("ETag", "W/"+tag) // the same text in other bytes
+		head.Set("ETag", "W/"+tag) // the same text in another encoding
 	}
 	c.to = coders[c.coding].Get().(coder)
 	c.to.Reset(c.ResponseWriter)
 }
 
-// isCompressible is whether an answer is text, and none that comes bit by bit or must not be kept.
+// isCompressible reports whether a response is text that is neither streamed nor excluded from storage.
 func isCompressible(head http.Header) bool {
 	typ, cache := head.Get("Content-Type"), head.Get("Cache-Control")
 	if typ != "application/json" {
@@ -125,7 +125,7 @@ func (c *compressed) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (c *compressed) FlushError() error {
 	c.begin(0)
 	if c.to != nil {
@@ -136,7 +136,7 @@ func (c *compressed) FlushError() error {
 	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (c *compressed) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // end writes the rest of the response.
@@ -148,7 +148,7 @@ func (c *compressed) end() {
 		return
 	}
 	if !c.head {
-		_ = c.to.Close() // the client may be gone; there is no way to report it
+		_ = c.to.Close() // the client may have disconnected
 	}
 	c.to.Reset(io.Discard)
 	coders[c.coding].Put(c.to)
@@ -156,12 +156,12 @@ func (c *compressed) end() {
 }
 
 // codingWanted negotiates the content coding (RFC 9110 §12.5.3); empty means none. Among equal weights it is zstd,
-// which is cheaper.
+// which costs less.
 func codingWanted(h http.Header) string {
 	ranges := accept.Ranges(h, "Accept-Encoding")
 	best, most := "", 0.0
 	for _, r := range ranges {
-		if r.Name == "identity" { // a * does not stand for it
+		if r.Name == "identity" { // * does not match it
 			most = r.Weight
 		}
 	}

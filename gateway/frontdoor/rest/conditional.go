@@ -15,7 +15,7 @@ import (
 // tagged is a response message with an etag.
 type tagged interface{ GetEtag() string }
 
-// label writes the etag of a response, as private, because it depends on the caller.
+// label sets the etag of a response as private, because it depends on the caller.
 func label(_ context.Context, w http.ResponseWriter, m proto.Message) error {
 	if t, ok := m.(tagged); ok && t.GetEtag() != "" {
 		w.Header().Set("ETag", t.GetEtag())
@@ -24,7 +24,7 @@ func label(_ context.Context, w http.ResponseWriter, m proto.Message) error {
 	return nil
 }
 
-// Conditional adds an ETag to JSON responses to GET, unless next has set one, and answers 304 to a matching
+// Conditional adds an ETag to JSON responses to GET, unless next has set one, and responds with 304 to a matching
 // If-None-Match.
 func Conditional(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,14 +35,14 @@ func Conditional(next http.Handler) http.Handler {
 	})
 }
 
-// conditional answers a request whose sender has the answer already by 304 (RFC 9110 §13.1.2). It is no
-// response.Writer, as the first bytes of the body decide about the status.
+// conditional responds with 304 if the client already has the response (RFC 9110 §13.1.2). It is not a
+// response.Writer, because the first bytes of the body determine the status.
 type conditional struct {
 	http.ResponseWriter
 	get   bool
 	known []string // If-None-Match
-	code  int      // of WriteHeader; 0 means not called
-	begun bool     // the header is sent
+	code  int      // from WriteHeader; 0 means not called
+	begun bool     // the header was sent
 	same  bool
 }
 
@@ -51,14 +51,14 @@ func conditionally(w http.ResponseWriter, r *http.Request) *conditional {
 		known: r.Header.Values("If-None-Match")}
 }
 
-// WriteHeader waits for the first Write where the ETag depends on it.
+// WriteHeader is delayed until the first Write if the ETag depends on it.
 func (c *conditional) WriteHeader(code int) {
 	if c.code = code; code != http.StatusOK || !c.wantsTag() {
 		c.begin(code)
 	}
 }
 
-// wantsTag reports whether a response gets an ETag: 200 with JSON, a known length, and without no-store.
+// wantsTag reports whether a response gets an ETag: it has status 200, JSON, a known length, and no Cache-Control.
 func (c *conditional) wantsTag() bool {
 	head := c.Header()
 	return c.get && !c.begun && head.Get("ETag") == "" && head.Get("Cache-Control") == "" &&
@@ -102,7 +102,7 @@ func (c *conditional) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError implements the interface of http.ResponseController.
 func (c *conditional) FlushError() error {
 	if !c.begun && c.code != 0 {
 		c.begin(c.code)
@@ -110,10 +110,10 @@ func (c *conditional) FlushError() error {
 	return http.NewResponseController(c.ResponseWriter).Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface of http.ResponseController.
 func (c *conditional) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// has compares weakly: the same text is the same answer.
+// has compares weakly: equal text is the same response.
 func (c *conditional) has(etag string) bool {
 	if etag == "" {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/request"
 )
 
-// markingConn is the connection to our own relay. It marks requests that have become calls, because only these have a
-// trace in problem documents.
+// markingConn is the connection to the gateway's relay. It marks requests that have become calls, because only these
+// have a trace in problem documents.
 type markingConn struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -35,7 +35,7 @@ func markCalled(ctx context.Context, method string) {
 	}
 }
 
-// strippingConn is the connection to our own relay as grpc-gateway's generated clients use it: it drops metadata that
+// strippingConn is the connection to the gateway's relay for grpc-gateway's generated clients. It drops metadata that
 // they add automatically.
 type strippingConn struct{ grpc.ClientConnInterface }
 
@@ -57,7 +57,7 @@ func outgoing(r *http.Request) context.Context {
 	return metadata.NewOutgoingContext(withKeys(r.Context(), r.Header.Values(idempotencyKey)), metadataOf(r.Header))
 }
 
-// withMetadata forwards the metadata that grpc-gateway made from the request's headers, without its own additions.
+// withMetadata forwards the metadata that grpc-gateway derived from the request's headers, without its own additions.
 func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	out := metadata.MD{}
 	for i := range forwarded {
@@ -69,7 +69,7 @@ func withMetadata(ctx context.Context, made metadata.MD) context.Context {
 	return metadata.NewOutgoingContext(withKeys(ctx, made.Get(keyedMetadata)), out)
 }
 
-// withKeys passes on idempotency keys, which as metadata would be the caller's.
+// withKeys attaches idempotency keys to the calls. As metadata they would be the caller's own.
 func withKeys(ctx context.Context, keys []string) context.Context {
 	if len(keys) == 0 {
 		return ctx

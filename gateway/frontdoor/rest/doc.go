@@ -1,6 +1,6 @@
 // Package rest is the JSON front door: the RPCs of the gateway as JSON over HTTP. It is an http.Handler on
-// grpc-gateway's mux, with the routes of proto/capgate/v1, and a gRPC client of the gateway. It makes no
-// decisions: the gateway authenticates, authorizes and routes by the headers passed on.
+// grpc-gateway's mux, with the routes of proto/capgate/v1, and a gRPC client of the gateway. The gateway
+// authenticates, authorizes and routes by the forwarded headers.
 //
 //	rest.go      New, and a request's way: route, prepare, decode, call, encode
 //	prepare.go   what a request must be before its body is read; headers and deadline
@@ -19,7 +19,7 @@
 //	compress.go  which answers are compressed; inflate.go requests that are
 //	allow.go     which methods a path has
 //
-// The JSON text of arguments, configuration and results passes unchanged, with its digits, its order and its
-// spelling. Therefore the messages' own JSON mapping (google.protobuf.Struct) is not used. The configuration holds
-// secrets, so errors never quote values of the body.
+// The JSON text of arguments, configuration and results is forwarded unchanged, byte for byte. Therefore the messages'
+// own JSON mapping (google.protobuf.Struct) is not used. The configuration contains secrets, so errors never quote
+// values of the body.
 package rest

@@ -28,7 +28,7 @@ const listed = 200 // page size of capabilities: the maximum
 type documents struct {
 	catalog capgatepb.CatalogClient
 	write   *openapi.Documents
-	open    *openapi.Documents // for callers who need no credential
+	open    *openapi.Documents // for callers that need no credential
 	kept    kept
 	pace    *pace
 	owner   func(*http.Request) string // Config.Owner
@@ -75,12 +75,12 @@ func (d *documents) answer(ctx context.Context, w http.ResponseWriter, r *http.R
 	head.Set("Content-Type", form)
 	head.Set("ETag", tag)
 	head.Set("Cache-Control", "private, no-cache")
-	_, _ = w.Write(text) // the client may be gone; there is no way to report it
+	_, _ = w.Write(text) // the client may have disconnected
 	return nil
 }
 
-// document returns the document of the caller of ctx, its ETag, and the number of tools that were listed for it. A
-// caller who needs no credential gets a document that asks for none.
+// document returns the document of the caller of ctx, its ETag, and the number of listed tools. The document for a
+// caller without a required credential does not require one either.
 func (d *documents) document(ctx context.Context, only, form string, keyed bool) (text []byte, tag string, tools int,
 	err error) {
 	g := &gathering{catalog: d.catalog, room: openapi.MaxBytes}
@@ -109,16 +109,16 @@ func (d *documents) document(ctx context.Context, only, form string, keyed bool)
 // nobody reports whether a caller was rejected because it sent no credential. The fixed routes are public.
 func nobody(err error) bool { return status.InfoOf(err).GetReason() == "CREDENTIAL_MISSING" }
 
-// gathering collects the tools that one caller may use.
+// gathering collects the tools that a caller may use.
 type gathering struct {
 	catalog capgatepb.CatalogClient
 	lists   []listOf
-	tags    []string // of the lists
-	room    int      // bytes
-	more    bool     // there was no room for all
+	tags    []string // etags of the lists
+	room    int      // remaining bytes
+	more    bool     // some tools had no room
 }
 
-// listOf are the tools of a capability.
+// listOf is the list of a capability's tools.
 type listOf struct {
 	capability string
 	tools      []*capgatepb.Tool
@@ -138,7 +138,7 @@ func (g *gathering) gather(ctx context.Context, only string) error {
 			if !c.GetToolsKnown() {
 				continue
 			}
-			// it may be gone since
+			// It may have been removed since.
 			if err := g.add(ctx, c.GetId()); err != nil && grpcstatus.Code(err) != codes.NotFound {
 				return err
 			}

@@ -15,12 +15,12 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// EventsPath is where the events of approvals are.
+// EventsPath is the path of the events of approvals.
 const EventsPath = "/v1/approvals/events"
 
 const (
 	lastEventID = "Last-Event-ID"
-	eventBegan  = "began" // marks where the following events begin
+	eventBegan  = "began" // marks the start of the following events
 	reconnect   = 2 * time.Second
 )
 
@@ -28,9 +28,9 @@ const (
 type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 	tell func(*capgatepb.WatchApprovalsResponse) error) error
 
-// EventsConfig is what Events are made of.
+// EventsConfig configures Events.
 type EventsConfig struct {
-	Beat time.Duration // how often something is sent, for those in between to see that it lives; default 15 s
+	Beat time.Duration // interval of heartbeats, which show intermediaries that the stream is alive; default 15 s
 	Slow time.Duration // timeout of a write to a client; default 10 s
 }
 
@@ -40,14 +40,14 @@ type Events struct {
 	cfg  EventsConfig
 }
 
-// NewEvents makes them.
+// NewEvents returns Events for a feed.
 func NewEvents(feed Feed, cfg EventsConfig) *Events { return &Events{feed, cfg} }
 
 func (c *EventsConfig) setDefaults() {
 	c.Beat, c.Slow = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Slow, 10*time.Second)
 }
 
-// Serve answers a request, as a route of grpc-gateway's mux.
+// Serve serves a request, as a route of grpc-gateway's mux.
 func (e *Events) Serve(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &capgatepb.WatchApprovalsRequest{Tenant: r.URL.Query().Get("tenant"), LastEventId: LastEventID(r)}
 	ServeEvents(w, r, e.cfg, func(ctx context.Context, tell func(*capgatepb.WatchApprovalsResponse) error) error {
@@ -55,7 +55,7 @@ func (e *Events) Serve(w http.ResponseWriter, r *http.Request, _ map[string]stri
 	}, textOf)
 }
 
-// LastEventID returns the last event that the client of a request has.
+// LastEventID returns the id of the last event that the client of a request has received.
 func LastEventID(r *http.Request) string {
 	if id := r.Header.Get(lastEventID); id != "" {
 		return id
@@ -63,7 +63,7 @@ func LastEventID(r *http.Request) string {
 	return r.URL.Query().Get("last_event_id")
 }
 
-// ServeEvents answers a request with the events of a feed. text returns the text of an event.
+// ServeEvents responds to a request with the events of a feed. text returns the text of an event.
 func ServeEvents[T any](w http.ResponseWriter, r *http.Request, cfg EventsConfig,
 	feed func(ctx context.Context, tell func(T) error) error, text func(T) ([]byte, error)) {
 	cfg.setDefaults()
@@ -93,8 +93,8 @@ func textOf(e *capgatepb.WatchApprovalsResponse) ([]byte, error) {
 	return EventText(e.GetId(), e.GetEvent(), a)
 }
 
-// EventText returns the text of an event. Of the one that marks the beginning it is an id alone, which a client keeps
-// without dispatching anything.
+// EventText returns the text of an event. The event that marks the start only has an id, which a client stores without
+// dispatching an event.
 func EventText(id, event string, data proto.Message) ([]byte, error) {
 	if event == eventBegan {
 		return stream.Event(id, "", nil), nil

@@ -13,9 +13,9 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// streamGot answers the GET of an EventSource, which can send neither a body nor headers. Browsers, proxies and
-// crawlers send GET requests unasked, and pages of other sites can make a browser send them. Therefore it calls
-// only tools with event_source in the configuration, and rejects pages of other sites.
+// streamGot serves the GET of an EventSource, which can send neither a body nor headers. Browsers, proxies and
+// crawlers send GET requests on their own, and pages of other sites can make a browser send them. Therefore it only
+// calls tools with event_source in the configuration, and rejects pages of other sites.
 func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	if again(w, r) {
 		return
@@ -43,8 +43,8 @@ func (h *Handler) streamGot(w http.ResponseWriter, r *http.Request, params map[s
 	h.serveStream(w, r, f, req)
 }
 
-// notGot answers the GET of a tool without event_source: 405 to callers that may call the capability, and to
-// others the same error as any call of it, so that they do not learn whether it exists.
+// notGot responds to the GET of a tool without event_source: with 405 to callers that may call the capability, and to
+// others with the same error as for any call of it, which does not reveal whether it exists.
 func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability string) {
 	if _, err := h.healthOf(r, capability); err != nil {
 		h.fail(w, r, err)
@@ -56,7 +56,7 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 		Message: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
 }
 
-// ofAnotherSite rejects requests that a browser sends for a page of another site. Otherwise a visit of such a page
+// ofAnotherSite rejects requests that a page of another site makes a browser send. Otherwise a visit of such a page
 // could make calls with the visitor's client certificate, or at a gateway without tenants.
 func ofAnotherSite(r *http.Request) *call.Refusal {
 	if !cors.CrossSite(r) {
@@ -66,8 +66,8 @@ func ofAnotherSite(r *http.Request) *call.Refusal {
 		Message: "a page of another site may not call tools by GET"}
 }
 
-// readQuery reads the fields of a call that are in the query of its request: with GET, its arguments too. Only with
-// GET, an unknown parameter is an error.
+// readQuery parses the fields of a call in the query of its request, with GET also its arguments. Unknown parameters
+// are an error only with GET.
 func readQuery(r *http.Request, req *docpb.InvokeRequest) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

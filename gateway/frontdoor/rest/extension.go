@@ -20,7 +20,7 @@ import (
 // Extension adds routes to the JSON API.
 type Extension func(*Routes) error
 
-// Routes accepts the routes of an Extension. They share the handling of all other routes: limits of bodies, metadata
+// Routes registers the routes of an Extension. They have the common handling of all routes: limits of bodies, metadata
 // from headers, request ids, ETags.
 type Routes struct {
 	Mux  *runtime.ServeMux
@@ -28,10 +28,11 @@ type Routes struct {
 	h    *Handler
 }
 
-// Needed names parameters of paths that are never empty: there is nothing at such a path.
+// Needed declares path parameters that must not be empty. Otherwise the path is unknown.
 func (r *Routes) Needed(params ...string) { r.h.needed = append(r.h.needed, params...) }
 
-// Stream adds a path whose POST is answered as a stream. An error of serve before that is a problem.
+// Stream adds a path whose POST streams its response. If serve returns an error before that, the response is a
+// problem.
 func (r *Routes) Stream(pattern string, serve func(*Exchange) error) error {
 	return r.Mux.HandlePath(http.MethodPost, pattern,
 		r.h.streamed(func(w http.ResponseWriter, req *http.Request, params map[string]string, f form) {
@@ -44,16 +45,16 @@ func (r *Routes) Stream(pattern string, serve func(*Exchange) error) error {
 		}))
 }
 
-// Exchange is a request that is answered as a stream.
+// Exchange is a request with a streamed response.
 type Exchange struct {
-	Params map[string]string // of the path
+	Params map[string]string // path parameters
 	h      *Handler
 	w      http.ResponseWriter
 	r      *http.Request
 	form   form
 }
 
-// Decode reads the body.
+// Decode decodes the body.
 func (e *Exchange) Decode(m proto.Message) error {
 	return new(marshaler).NewDecoder(e.r.Body).Decode(m)
 }
@@ -63,14 +64,14 @@ func (e *Exchange) Outgoing(capability string) (context.Context, error) {
 	return toCapability(outgoing(e.r), capability)
 }
 
-// Outgoing sends on the metadata that grpc-gateway made, to the capability that a path names.
+// Outgoing forwards the metadata that grpc-gateway derived, and adds the capability of the path.
 func Outgoing(ctx context.Context, made metadata.MD, capability string) (context.Context, error) {
 	return toCapability(withMetadata(ctx, made), capability)
 }
 
-// toCapability adds the capability that a path names to the metadata.
+// toCapability adds the capability of the path to the metadata.
 func toCapability(ctx context.Context, capability string) (context.Context, error) {
-	if !header.IsASCII(capability) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(capability) { // no such capability; the name is invalid in metadata
 		return nil, noSuchPath()
 	}
 	out, _ := metadata.FromOutgoingContext(ctx)
@@ -78,20 +79,20 @@ func toCapability(ctx context.Context, capability string) (context.Context, erro
 	return metadata.NewOutgoingContext(ctx, out), nil
 }
 
-// Pieces are how the messages of a stream become records.
+// Pieces converts the messages of a stream to records.
 type Pieces[T any] struct {
 	Call func(context.Context) (grpc.ServerStreamingClient[T], error)
-	// members are those of a JSON object, without its braces
+	// Record returns a message as the members of a JSON object, without its braces.
 	Record func(*T) (event string, members []byte, err error)
-	// of a stream that ended well: nil, or why it was not all
+	// Verdict returns an error if a stream with status OK was incomplete.
 	Verdict func() error
-	Failed  string // event of the last record of a call that failed
-	// metadata of the stream that is a header of the response; empty means none
+	Failed  string // event of the last record of a failed call
+	// Header is metadata of the stream that becomes a header of the response; empty means none.
 	Header string
 }
 
-// ServeStream makes a call and answers with its messages, each a record. The response begins with the first of them;
-// an error before that is an HTTP status.
+// ServeStream makes a call and responds with a record for each of its messages. The response starts with the first
+// message; an earlier error is an HTTP status.
 func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
 	to := e.h.recordsTo(e.w, e.form)
 	var header atomic.Pointer[string]
@@ -103,7 +104,7 @@ func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
 	serveAnswer(ctx, e.h, e.w, e.r, to, func(ctx context.Context, tell func(*T) error) error {
 		stream, err := p.Call(ctx)
 		if err == nil && p.Header != "" {
-			md, _ := stream.Header() // Recv has the error
+			md, _ := stream.Header() // Recv returns the error
 			if values := md.Get(p.Header); len(values) == 1 {
 				header.Store(&values[0])
 			}
@@ -112,7 +113,7 @@ func ServeStream[T any](ctx context.Context, e *Exchange, p Pieces[T]) {
 	}, &pieces[T]{records: to, of: p})
 }
 
-// pieces are Pieces as an answer.
+// pieces implements answer with Pieces.
 type pieces[T any] struct {
 	*records
 	of Pieces[T]
@@ -150,5 +151,5 @@ func Unprocessable(reason, detail string, of map[string]string) error {
 		Metadata: of, Progress: call.Sent}
 }
 
-// CutOff returns the error of a stream that ended well, as far as gRPC knows, without its last piece.
+// CutOff returns the error of a stream with status OK whose last piece is missing.
 func CutOff(detail string) error { return cutOff(detail) }

@@ -11,7 +11,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// routeApprovals adds what callers may ask of approvals.
+// routeApprovals adds the routes of approvals.
 func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 	client := capgatepb.NewApprovalsClient(strippingConn{conn})
 	if err := capgatepb.RegisterApprovalsHandlerClient(context.Background(), h.mux, client); err != nil {
@@ -25,7 +25,7 @@ func (h *Handler) routeApprovals(conn grpc.ClientConnInterface) error {
 		})
 }
 
-// feedOf returns the events for a client.
+// feedOf returns the events that a client receives.
 func feedOf(client capgatepb.ApprovalsClient) Feed {
 	return func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 		tell func(*capgatepb.WatchApprovalsResponse) error) error {

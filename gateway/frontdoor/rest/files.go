@@ -21,22 +21,22 @@ import (
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
-// Patterns of the routes of files. A file's id may contain slashes.
+// Patterns of the file routes. A file's id may contain slashes.
 const (
 	filesPattern = "/v1/capabilities/{capability_id=*}/artifacts"
 	filePattern  = filesPattern + "/{artifact_id=**}"
 )
 
-// tooLargeReason is of a file that is larger than its tenant's may be.
+// tooLargeReason is the reason of a file that exceeds its tenant's limit.
 const tooLargeReason = "ARTIFACT_TOO_LARGE"
 
-// isFile is whether a request's body or answer is a file, and no JSON.
+// isFile reports whether a request's body or response is a file, and not JSON.
 func isFile(r *http.Request) bool {
 	pattern, _ := runtime.HTTPPattern(r.Context())
 	return pattern.String() == filesPattern || pattern.String() == filePattern
 }
 
-// routeFiles adds the routes of files.
+// routeFiles adds the file routes.
 func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 	h.files = files.New(conn, h.cfg.Files)
 	for _, route := range []struct {
@@ -54,10 +54,10 @@ func (h *Handler) routeFiles(conn grpc.ClientConnInterface) error {
 	return nil
 }
 
-// prepareFile is prepare for requests that have to do with files.
+// prepareFile is prepare for file routes.
 func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r *http.Request,
 	params map[string]string) {
-	if !header.IsASCII(params["capability_id"]) { // no such capability; metadata cannot carry the name
+	if !header.IsASCII(params["capability_id"]) { // no such capability; the name is invalid in metadata
 		WriteProblem(w, r, noSuchPath())
 		return
 	}
@@ -88,14 +88,13 @@ func (h *Handler) prepareFile(next runtime.HandlerFunc, w http.ResponseWriter, r
 	next(w, r.WithContext(metadata.NewOutgoingContext(ctx, md)), params)
 }
 
-// signature is that of a URL, in its query.
+// signature is the query parameter of a signed URL.
 const signature = "signature"
 
-// ofSigned are the headers that are passed on with a signed URL; the signature covers everything else.
+// ofSigned lists the headers that are forwarded with a signed URL. The signature fixes everything else.
 var ofSigned = header.With(header.ToSigned) //nolint:gochecknoglobals // a table
 
-// signedMetadata is metadataOf for a signed URL: the signature is the only credential, whatever else a browser
-// sends.
+// signedMetadata is metadataOf for a signed URL: the signature is the only credential, whatever else a browser sends.
 func signedMetadata(all http.Header) metadata.MD {
 	md := metadata.MD{}
 	for _, f := range ofSigned {
@@ -106,7 +105,7 @@ func signedMetadata(all http.Header) metadata.MD {
 	return md
 }
 
-// noFile answers a request for a file without an id, as if its route did not have the path.
+// noFile responds to a request for a file without an id, as if no route had the path.
 func (h *Handler) noFile(w http.ResponseWriter, r *http.Request) {
 	code := http.StatusNotFound
 	if probeOf(r) == nil && len(h.allowed(r)) > 0 {
@@ -127,23 +126,23 @@ func metadataOf(all http.Header) metadata.MD {
 	return md
 }
 
-// uploadedFile is an uploaded file in the response to an upload, or the problem with it.
+// uploadedFile is an uploaded file in the response to an upload, or its problem.
 type uploadedFile struct {
 	ID string `json:"id,omitempty"`
-	// of the resource (AIP-122): capabilities/{capability}/artifacts/{id}
+	// Name is the resource name (AIP-122): capabilities/{capability}/artifacts/{id}.
 	Name        string           `json:"name,omitempty"`
 	Filename    string           `json:"filename,omitempty"`
 	ContentType string           `json:"content_type,omitempty"`
 	Size        *int64           `json:"size,omitempty"`   // bytes
-	SHA256      string           `json:"sha256,omitempty"` // in hexadecimal digits
-	Path        string           `json:"path,omitempty"`   // where it may be had
+	SHA256      string           `json:"sha256,omitempty"` // hexadecimal
+	Path        string           `json:"path,omitempty"`   // path of its download
 	Problem     *problem.Problem `json:"problem,omitempty"`
 }
 
 // uploadedFiles is the response to a form.
 type uploadedFiles struct {
 	Artifacts []uploadedFile `json:"artifacts"`
-	Ignored   []string       `json:"ignored,omitempty"` // names of parts that are no files
+	Ignored   []string       `json:"ignored,omitempty"` // names of parts without a file
 }
 
 func (h *Handler) upload(w http.ResponseWriter, r *http.Request, params map[string]string) {
@@ -200,8 +199,7 @@ func (h *Handler) failFile(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, r, p)
 }
 
-// problemOfFile is what went wrong with a file. One that is too large for its tenant does not become
-// smaller later.
+// problemOfFile returns the problem of a file. A file that is too large for its tenant must not be retried.
 func (h *Handler) problemOfFile(r *http.Request, err error) problem.Problem {
 	p := h.problemIn(r, err)
 	if p.Reason == tooLargeReason && status.InfoOf(err) != nil && r.Method == http.MethodPost {
@@ -220,5 +218,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	w.WriteHeader(code)
-	_, _ = w.Write(out) // the client may be gone; there is no way to report it
+	_, _ = w.Write(out) // the client may have disconnected
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictgzip"
 )
 
-// inflated is a compressed body as it was before. Its reader is made with the first Read: that takes memory.
+// inflated is a decompressed body. Its decoder is created at the first Read, because it takes memory.
 type inflated struct {
 	from io.Reader
 	open func(io.Reader) (io.Reader, error)
@@ -19,10 +19,10 @@ type inflated struct {
 	done func()
 }
 
-// maxWindow is the maximum window of a zstd body in bytes; RFC 8878 §3.1.1.1.2 requires no more of a decoder.
+// maxWindow is the maximum window of a zstd body in bytes. RFC 8878 §3.1.1.1.2 requires no more of a decoder.
 const maxWindow = 8 << 20
 
-// inflate lets r's body be read as it was before it was compressed. How long it is then, its reader has to limit.
+// inflate decompresses r's body while it is read. The reader must limit its length.
 func inflate(r *http.Request) *call.Refusal {
 	coding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ","))
 	in := &inflated{from: r.Body, done: func() {}}
@@ -59,7 +59,7 @@ func (in *inflated) Read(p []byte) (n int, err error) {
 	return in.to.Read(p)
 }
 
-// Close ends what reads the body. The body's own end is net/http's, after the answer: it would read on first.
+// Close closes the decoder. net/http closes the body after the response; otherwise it would continue to read first.
 func (in *inflated) Close() error {
 	in.done()
 	return nil

@@ -27,12 +27,12 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Unary makes a call of one message each way, for the caller that ctx is of. msg has relay.Headroom before the message.
+// Unary makes a unary call for the caller of ctx. msg has relay.Headroom before the message.
 type Unary func(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response)
 
 // The two routes that invoke a tool bypass the mux and the generated code, which together cost more than the call.
 // Less common requests (with a stream, a query, an encoding, a key, …) are left to the mux: direct then returns false
-// and has neither read nor sent anything.
+// and has neither read nor written anything.
 
 const (
 	capabilitiesPath = "/v1/capabilities/"
@@ -40,12 +40,12 @@ const (
 	toolsPath        = "/tools/"
 )
 
-// maxDirect is the largest body that is read for a direct call, in bytes.
+// maxDirect is the maximum size of a body for a direct call, in bytes.
 const maxDirect = 64 << 10
 
-// directCall is a call of a tool that bypasses the mux. Its memory is used again.
+// directCall is a tool call that bypasses the mux. Its memory is reused.
 type directCall struct {
-	capability, tool string // tool: of the path; "" where the body names it
+	capability, tool string // tool is from the path; empty means the body names it
 	body, msg        []byte
 	header           []relay.Field
 	request          relay.Request
@@ -55,7 +55,7 @@ type directCall struct {
 //nolint:gochecknoglobals // memory, shared by all calls
 var directCalls = sync.Pool{New: func() any { return new(directCall) }}
 
-// direct serves a request, if it is an ordinary one of the two routes.
+// direct serves a common request of the two routes. It returns false for others.
 func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	if h.cfg.Unary == nil || r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, capabilitiesPath) {
 		return false
@@ -78,7 +78,7 @@ func (h *Handler) direct(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// release returns the call's memory to the pool, without data of the call.
+// release clears the call and returns its memory to the pool.
 func (d *directCall) release() {
 	clear(d.body)
 	clear(d.msg)
@@ -91,7 +91,7 @@ func (d *directCall) release() {
 	directCalls.Put(d)
 }
 
-// route reads the path. Names with an escape are left to the mux.
+// route parses the path. Names with an escape are left to the mux.
 func (d *directCall) route(r *http.Request) bool {
 	if r.URL.RawPath != "" || r.URL.RawQuery != "" || r.ContentLength <= 0 || r.ContentLength > maxDirect {
 		return false
@@ -110,7 +110,7 @@ func (d *directCall) route(r *http.Request) bool {
 	return found && d.tool != "" && !strings.Contains(d.tool, "/") && header.IsASCII(d.tool)
 }
 
-// readHeader collects the metadata of a request whose headers are all ordinary.
+// readHeader collects the metadata of a request with common headers only.
 func (d *directCall) readHeader(all http.Header) bool {
 	d.header = d.header[:0]
 	for name, values := range all {
@@ -150,7 +150,7 @@ func (d *directCall) add(name, value string) {
 	d.header = append(d.header, relay.Field{Name: name, Value: value})
 }
 
-// readBody reads the whole body, which counts for its tenant meanwhile.
+// readBody reads the whole body, which is charged to its tenant meanwhile.
 func (d *directCall) readBody(w http.ResponseWriter, r *http.Request, h *Handler) error {
 	if r.ContentLength > h.cfg.MaxBody {
 		return tooLarge(h.cfg.MaxBody)
@@ -169,7 +169,7 @@ func (d *directCall) readBody(w http.ResponseWriter, r *http.Request, h *Handler
 	return nil
 }
 
-// encode makes the message of the JSON in body, behind relay.Headroom. An error is a *call.Refusal.
+// encode encodes the JSON in body as a message, after relay.Headroom. The error is a *call.Refusal.
 func (d *directCall) encode(header http.Header) (err error) {
 	reader := strictjson.Get()
 	defer reader.Release()
@@ -202,14 +202,14 @@ func appendField(msg []byte, number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(msg, number, protowire.BytesType), value)
 }
 
-// invoke makes the call and answers the request.
+// invoke makes the call and writes the response.
 func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) {
 	problem.Called(r.Context())
 	d.request = relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
 		Header: d.header, MaxMessage: MaxReply}
 	h.cfg.Unary(r.Context(), &d.request, d.msg, &d.response)
 	if r.Context().Err() != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
 	result, toolError, err := localgrpc.Result(&d.response)
 	if err == nil && toolError != "" && h.cfg.ToolErrors == HTTPErrors {
@@ -223,7 +223,7 @@ func (h *Handler) invoke(w http.ResponseWriter, r *http.Request, d *directCall) 
 	}
 }
 
-// Values of headers that many answers have.
+// Common header values.
 //
 //nolint:gochecknoglobals // constants
 var (
@@ -233,7 +233,7 @@ var (
 	wasSuccess   = []string{"success"}
 )
 
-// addVary says that the answer depends on what the request accepts.
+// addVary declares that the response depends on the Accept headers.
 func addVary(head http.Header) {
 	if len(head["Vary"]) == 0 {
 		head["Vary"] = varyAccept
@@ -242,11 +242,11 @@ func addVary(head http.Header) {
 	head.Add("Vary", varyAccept[0])
 }
 
-// answer writes the result as the route has it.
+// answer writes the result in the form of the route.
 func (d *directCall) answer(ctx context.Context, w http.ResponseWriter, result []byte, toolError string) error {
 	typ, text := jsonType, result
 	if d.tool == "" || toolError != "" {
-		clear(d.body) // it is read
+		clear(d.body) // no longer needed
 		err := request.HoldResult(ctx, len(result)/2*3)
 		if err != nil {
 			return err
@@ -283,7 +283,7 @@ func typeOf(result []byte) string {
 	return "application/octet-stream"
 }
 
-// appendInvoke appends a result and an error as a capgate.v1.InvokeResponse in JSON, to an empty slice. The result is
+// appendInvoke appends a result and an error as a capgate.v1.InvokeResponse in JSON to an empty slice. The result is
 // written as JSON, or as base64 if it is not JSON.
 func appendInvoke(out, result []byte, toolError string) ([]byte, error) {
 	out = append(out, '{')

@@ -9,11 +9,11 @@ import (
 const maxKept = 32 << 20
 
 // kept is a cache of documents by ETag, which identifies their whole content. Callers with the same tools share an
-// entry. The zero value works.
+// entry. The zero value is valid.
 type kept struct {
 	mu    sync.Mutex
 	texts map[string]*list.Element
-	order list.List // of *keptText, the most recently used first
+	order list.List // of *keptText, most recently used first
 	size  int
 }
 

@@ -22,12 +22,12 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// marshaler is the JSON of all messages other than those of calls. It reads strictly, and writes the same text each
-// time.
+// marshaler is the JSON codec of all messages except those of calls. It parses strictly, and encodes
+// deterministically.
 type marshaler struct{ runtime.JSONPb }
 
-// NewDecoder returns the decoder of a request. r is the *body of prepare, or a copy of it if the generated code
-// reads it twice.
+// NewDecoder returns the decoder of a request. r is the *body of prepare, or a copy of it if the generated code reads
+// it twice.
 func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		data, err := io.ReadAll(r)
@@ -43,7 +43,7 @@ func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// Unmarshal decodes a message. A blank text is an empty one.
+// Unmarshal decodes a message. A blank text is an empty message.
 func (m *marshaler) Unmarshal(data []byte, v any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		data = []byte("{}")
@@ -57,13 +57,13 @@ func (m *marshaler) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// unread is why a body could not be read.
+// unread returns the refusal for an error of reading a body.
 func unread(err error) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return tooLarge(over.Limit)
-	case isStatus(err): // of the gateway, which reads no more
+	case isStatus(err): // an error of the gateway, which stopped reading
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "BODY_STALLED",
@@ -89,8 +89,7 @@ func (m *marshaler) Marshal(v any) ([]byte, error) {
 	return m.JSONPb.Marshal(v)
 }
 
-// encodeMessage writes a message so that it is the same text each time: protojson itself
-// puts in blanks at random.
+// encodeMessage encodes a message deterministically; protojson itself adds random whitespace.
 func encodeMessage(m proto.Message) ([]byte, error) {
 	text, err := (protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}).Marshal(m)
 	if err != nil {

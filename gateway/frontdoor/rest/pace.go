@@ -12,26 +12,26 @@ import (
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
-// Bounds of the work for documents.
+// Limits of the work for documents.
 const (
-	gatheredAtOnce = 2    // of all owners; one of an owner
-	maxGathers     = 32   // of one owner that wait
-	toolsBurst     = 5000 // tools that an owner may have listed at once
+	gatheredAtOnce = 2    // for all owners; one per owner
+	maxGathers     = 32   // waiting requests of one owner
+	toolsBurst     = 5000 // tools that an owner may list at once
 	toolsEvery     = time.Second / 200
-	maxPaced       = 4096 // owners; the one that has not been seen for the longest time is forgotten
+	maxPaced       = 4096 // owners; the least recent one is dropped
 )
 
-// pace bounds how many tools are listed for the documents of each owner. A list costs some 25 µs of CPU a tool. It is
-// safe for concurrent use.
+// pace limits the number of tools that are listed for the documents of each owner. Listing a tool costs about 25 µs of
+// CPU. It is safe for concurrent use.
 type pace struct {
 	slots *semaphore.Semaphore
 
 	mu     sync.Mutex
-	owners *simplelru.LRU[string, time.Time] // when each has all of toolsBurst again
+	owners *simplelru.LRU[string, time.Time] // time at which each owner has all of toolsBurst again
 }
 
 func newPace() *pace {
-	owners, _ := simplelru.NewLRU[string, time.Time](maxPaced, nil) // fails only without a size
+	owners, _ := simplelru.NewLRU[string, time.Time](maxPaced, nil) // fails only for a size of 0
 	return &pace{slots: semaphore.New(gatheredAtOnce, maxGathers), owners: owners}
 }
 
@@ -53,7 +53,7 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	}, nil
 }
 
-// wait returns how long an owner has to wait; 0 means not at all.
+// wait returns how long an owner must wait.
 func (p *pace) wait(owner string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 )
 
-// bounds has the page sizes of lists.
+// bounds sets the page sizes of lists.
 var bounds = paging.Bounds{Standard: 50, Most: 200, Reason: "LIST_INVALID"}
 
-// Page returns the requested page of a list, and its next_page_token. A token has the offset of the page and the
-// id of the previous page's last entry: if that entry has moved, the page begins after it.
+// Page returns the requested page of a list, and its next_page_token. A token has the offset of the page and the id of
+// the previous page's last entry: if that entry has moved, the page starts after it.
 func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T, next string, err error) {
 	asked, refusal := bounds.Read(req)
 	if refusal != nil {

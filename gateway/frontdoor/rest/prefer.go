@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// preferred returns the value of a preference of a request (RFC 7240), "" where it has none.
+// preferred returns the value of a preference of a request (RFC 7240); empty means none.
 func preferred(header http.Header, name string) string {
 	for _, line := range header.Values("Prefer") {
 		for preference := range strings.SplitSeq(line, ",") {
@@ -29,14 +29,13 @@ func preferWait(header http.Header) string {
 	return strconv.FormatUint(seconds, 10)
 }
 
-// How a tool's own error is answered, as the preference errors says.
+// How a tool's own error is returned, as in the preference errors.
 const (
-	errorsHTTP   = "http"   // by an HTTP status
-	errorsResult = "result" // in the result, with 200
+	errorsHTTP   = "http"   // as an HTTP status
+	errorsResult = "result" // in the result, with status 200
 )
 
-// errorsAs reports whether tools' errors become HTTP errors. It confirms a preference of the request in the
-// response.
+// errorsAs reports whether tools' errors become HTTP errors. It confirms a preference of the request in the response.
 func (h *Handler) errorsAs(head, request http.Header) (asHTTP bool) {
 	switch p := preferred(request, "errors"); strings.ToLower(p) {
 	case errorsHTTP, errorsResult:

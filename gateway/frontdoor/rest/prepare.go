@@ -19,20 +19,20 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// forwarded are the request headers that go to the gateway as metadata.
+// forwarded lists the request headers that are forwarded as metadata.
 var forwarded = append(header.With(header.ToCall), header.Lookup(authorization)) //nolint:gochecknoglobals // a table
 
 const (
 	authorization  = "authorization"
 	sessionID      = "x-session-id"
-	idempotencyKey = "Idempotency-Key"      // a call that is made again with it is not carried out again
+	idempotencyKey = "Idempotency-Key"      // a repeated call with the same key is not carried out again
 	keyedMetadata  = "idempotency-key"      // grpc-gateway's name for it; see withMetadata
-	replayed       = "idempotency-replayed" // metadata of an answer that the first such call got
-	apiKey         = "x-api-key"            // a credential of the gateway's own; keys of others go nowhere
+	replayed       = "idempotency-replayed" // metadata of a stored response
+	apiKey         = "x-api-key"            // a credential of the gateway; keys of other services are not forwarded
 )
 
-// forwardHeader is grpc-gateway's question which header becomes which metadata. The thread's id is not metadata, but a
-// field of the message.
+// forwardHeader tells grpc-gateway which headers become which metadata. The thread's id is not metadata, but a field
+// of the message.
 func forwardHeader(name string) (string, bool) {
 	f := header.Lookup(name)
 	switch f.Name {
@@ -44,16 +44,16 @@ func forwardHeader(name string) (string, bool) {
 	return f.Metadata, f.Has(header.ToCall)
 }
 
-// body is a request's body. It passes on the decoder's error, which the generated code would reduce to a text.
+// body is a request's body. It keeps the decoder's error, which the generated code would reduce to a text.
 type body struct {
 	io.ReadCloser
 	failed error
 }
 
-// prepare stands between the mux and the generated code of every route.
+// prepare wraps the generated code of every route.
 func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		// the pattern takes the list of files, which there is not, for one
+		// The pattern also matches the list of files, which does not exist.
 		if id, ok := params["artifact_id"]; ok && id == "" {
 			h.noFile(w, r)
 			return
@@ -85,11 +85,11 @@ func (h *Handler) prepare(next runtime.HandlerFunc) runtime.HandlerFunc {
 			defer cancel()
 		}
 		r.Header = r.Header.Clone()
-		r.Header.Del(header.GRPCTimeout) // it is in ctx
+		r.Header.Del(header.GRPCTimeout) // applied to ctx
 		if !call.IsCredential(r.Header.Get(apiKey)) {
 			r.Header.Del(apiKey)
 		}
-		r.Header.Del("Te")                               // or grpc-gateway would send trailers
+		r.Header.Del("Te")                               // otherwise grpc-gateway would send trailers
 		r.Header.Set("Content-Type", "application/json") // default type; grpc-gateway rejects a missing one
 		if seconds := preferWait(r.Header); seconds != "" && r.Header.Get(approvalWait) == "" {
 			r.Header.Set(approvalWait, seconds)
@@ -150,8 +150,8 @@ func checkHeader(h http.Header) (time.Duration, *call.Refusal) {
 	return timeout, nil
 }
 
-// isJSON is whether a body of that type is read as JSON. A form is what curl -d calls
-// any body, and no type at all is what many scripts send.
+// isJSON reports whether a body of a type is read as JSON. curl -d sends any body as a form, and many scripts send no
+// type.
 func isJSON(contentType string) bool {
 	if contentType == "" {
 		return true

@@ -22,7 +22,7 @@ func noSuchPath() *call.Refusal {
 		Message: "there is nothing at this path; GET /openapi.json lists the paths, and /docs shows them"}
 }
 
-// misplacedPaths describes paths of another port or another server, and misspelt ones.
+// misplacedPaths explains paths of another port or another server, and common mistakes.
 var misplacedPaths = []struct{ prefix, text string }{ //nolint:gochecknoglobals // a table
 	{"/metrics", adminPath}, {"/readyz", adminPath}, {"/livez", adminPath}, {"/debug/", adminPath},
 	{"/v1/fleets", adminPath}, {"/v1/backends", adminPath}, {"/v1/limits", adminPath},
@@ -36,7 +36,7 @@ const (
 	mcpNoSSE  = "MCP is served at /mcp, as Streamable HTTP; its older transport, HTTP with SSE, is not served"
 )
 
-// noRoute answers a request that no route takes.
+// noRoute responds to a request without a route.
 func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 	r *http.Request, httpStatus int) {
 	if probeOf(r) != nil {
@@ -62,7 +62,7 @@ func (h *Handler) noRoute(_ context.Context, _ *runtime.ServeMux, _ runtime.Mars
 	}
 }
 
-// callFailed answers a request whose call failed, or whose body the decoder refused.
+// callFailed responds to a request whose call failed, or whose body the decoder rejected.
 func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 	r *http.Request, err error) {
 	if probeOf(r) != nil {
@@ -79,8 +79,8 @@ func (h *Handler) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	h.fail(w, r, err)
 }
 
-// unreadable returns the refusal of a request that grpc-gateway cannot read. It has the text alone of the decoder's
-// refusal of a body that it has read twice.
+// unreadable returns the refusal of a request that grpc-gateway cannot parse. For a body that it has read twice, only
+// the text of the decoder's refusal is left.
 func unreadable(why string) error {
 	if body, is := strings.CutPrefix(why, invocation.InvalidBody+": "); is {
 		return invocation.Invalid(body)
@@ -88,7 +88,7 @@ func unreadable(why string) error {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY", Message: problem.WrongQuery(why)}
 }
 
-// fail answers a request whose call failed.
+// fail responds to a request whose call failed.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var failed toolFailure
 	switch {
@@ -99,7 +99,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// toolFailure is a tool's own error that is to be an HTTP status.
+// toolFailure is a tool's own error that becomes an HTTP status.
 type toolFailure struct {
 	result []byte
 	text   string
@@ -117,19 +117,19 @@ func (t toolFailure) problem() problem.Problem {
 	return p
 }
 
-// problemIn returns the problem of a stream that has begun, as a record holds it.
+// problemIn returns the problem for a record of a started stream.
 func (h *Handler) problemIn(r *http.Request, err error) problem.Problem {
 	return problem.Of(err).In(r)
 }
 
-// WriteProblem answers a request with the error of a call, or of its own.
+// WriteProblem responds to a request with an error of a call or of the gateway.
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	tellQuota(w.Header(), err, &p)
 	problem.Write(w, r, p)
 }
 
-// tellQuota writes the headers of the limit that rejected a call, if any.
+// tellQuota sets the headers of the limit that rejected a call, if any.
 func tellQuota(head http.Header, err error, p *problem.Problem) {
 	if status.DetailsOf(err).Quota {
 		tellLimit(head, p)

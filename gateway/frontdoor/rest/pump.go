@@ -8,9 +8,9 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// pump writes the items of feed one after the other, so that feed waits for the reader, and calls beat
-// periodically in between. When feed has ended, it returns feed's error and over is true. If write or beat fails,
-// it returns that error with feed's. In both cases feed has ended.
+// pump writes the items of feed one after the other, so that feed waits for the reader, and calls beat periodically in
+// between. When feed has ended, pump returns its error, and over is true. If write or beat fails, pump cancels feed,
+// waits for its end, and returns both errors.
 func pump[T any](ctx context.Context, every time.Duration, feed func(context.Context, func(T) error) error,
 	write func(T) error, beat func() error) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)

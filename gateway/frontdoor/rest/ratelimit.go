@@ -8,13 +8,13 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// windows are the times that limits are for, in seconds, where they are always the same.
+// windows holds the fixed windows of limits, in seconds.
 //
 //nolint:gochecknoglobals // a table
 var windows = map[string]string{"calls_per_second": "1", "bytes_per_second": "1", "per_day": "86400"}
 
-// tellLimit writes the headers of the limit that rejected a call: those of
-// draft-ietf-httpapi-ratelimit-headers-10, and the three older X-RateLimit headers.
+// tellLimit sets the headers of the limit that rejected a call: those of draft-ietf-httpapi-ratelimit-headers-10, and
+// the three older X-RateLimit headers.
 func tellLimit(head http.Header, p *problem.Problem) {
 	limit, most := p.Metadata["limit"], p.Metadata["max"]
 	if limit == "" || most == "" {

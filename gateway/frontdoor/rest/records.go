@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// The records of a stream.
+// Events of a stream's records.
 const (
 	recordChunk = "chunk"
 	recordDone  = "done"
@@ -26,7 +26,7 @@ const (
 type records struct {
 	form form
 	out  *stream.Writer
-	id   int // of the last
+	id   int // of the last record
 }
 
 func (h *Handler) recordsTo(w http.ResponseWriter, f form) *records {
@@ -52,11 +52,11 @@ func (r *records) beat() error { return r.out.Send(r.form.beat(r.out.Begun())) }
 // form is the encoding of a response.
 type form uint8
 
-// The forms.
+// Forms.
 const (
-	whole  form = iota // not as a stream
+	whole  form = iota // not streamed
 	events             // server-sent events (WHATWG HTML §9.2)
-	lines              // JSON, one record a line
+	lines              // one JSON record per line
 )
 
 func (f form) contentType() string {
@@ -69,8 +69,8 @@ func (f form) contentType() string {
 	return "application/json"
 }
 
-// record is one record: members are those of its JSON object besides event and id, without the braces, and
-// have no line breaks.
+// record returns one record. members are those of its JSON object besides event and id, without the braces and without
+// line breaks.
 func (f form) record(event string, id int, members []byte) []byte {
 	number := strconv.Itoa(id)
 	b := make([]byte, 0, len(members)+64)
@@ -96,7 +96,7 @@ func (f form) beat(begun bool) []byte {
 	return []byte("id: 0\n" + stream.Beat)
 }
 
-// piece is data as a member: JSON as the text that it is, on one line, and anything else in base64.
+// piece returns data as a member: JSON on one line, and anything else as base64.
 func piece(data []byte) []byte {
 	if !isText(data) {
 		b := append(make([]byte, 0, base64.StdEncoding.EncodedLen(len(data))+20), `"data_base64":"`...)
@@ -106,15 +106,15 @@ func piece(data []byte) []byte {
 	from := len(b)
 	b = append(b, bytes.Trim(data, " \t\r\n")...)
 	for i, c := range b[from:] {
-		if c == '\n' || c == '\r' { // between tokens: strings contain none
+		if c == '\n' || c == '\r' { // between tokens, because strings contain none
 			b[from+i] = ' '
 		}
 	}
 	return b
 }
 
-// isText is whether data is one JSON text.
+// isText reports whether data is a JSON text.
 func isText(data []byte) bool {
-	// the first is the faster, and stricter
+	// The first check is faster and stricter.
 	return strictjson.Check(data) == nil || utf8.Valid(data) && json.Valid(data)
 }

@@ -21,37 +21,37 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Config is how the front door is set up. The zero value works.
+// Config configures the front door. The zero value is valid.
 type Config struct {
-	// MaxBody is the largest request body in bytes; 0 means 16 MiB. More is 413.
+	// MaxBody is the maximum size of a request's body in bytes; default 16 MiB. Larger ones are rejected with 413.
 	MaxBody int64
 	// ToolErrors is the default for tools' errors in requests without Prefer: errors=….
 	ToolErrors ToolErrors
-	// EventSource reports whether a tool may be called with GET. It must not block. nil means no tool may.
+	// EventSource reports whether a tool may be called with GET. It must not block. If nil, no tool may.
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s
-	// how long a client may send nothing of a body, or read nothing of a stream; default 1 min
+	// Stall is the time for which a client may send nothing of a body, or read nothing of a stream; default 1 min.
 	Stall time.Duration
-	// Owner returns the tenant, or the network of a client without one, that pays for the document of a request. nil:
-	// all pay together.
+	// Owner returns the tenant, or the network of a client without one, to which the document of a request is charged.
+	// If nil, all share one account.
 	Owner func(*http.Request) string
-	// Unary makes the calls of tools that bypass the mux; nil means none do.
+	// Unary makes the tool calls that bypass the mux; nil means none do.
 	Unary Unary
-	// Files bounds files.
+	// Files limits files.
 	Files      files.Config
-	Extensions []Extension // that add routes of their own
+	Extensions []Extension // additional routes
 }
 
-// ToolErrors is how a tool's own error is answered.
+// ToolErrors is how a tool's own error is returned.
 type ToolErrors uint8
 
-// The ways.
+// Values of ToolErrors.
 const (
 	ResultErrors ToolErrors = iota // 200, with the error in the body
 	HTTPErrors                     // 422 and problem+json
 )
 
-// defaultMaxBody is 16 MiB, like the largest message of Selu's orchestrator.
+// defaultMaxBody is the maximum message size of Selu's orchestrator.
 const defaultMaxBody = 16 << 20
 
 func (c Config) withDefaults() Config {
@@ -68,16 +68,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Handler serves the JSON API. It is safe for concurrent use and has nothing to close.
+// Handler serves the JSON API. It is safe for concurrent use and need not be closed.
 type Handler struct {
 	mux          *runtime.ServeMux
 	cfg          Config
 	capabilities docpb.CapabilityClient
-	needed       []string // parameters of paths that are never empty
+	needed       []string // path parameters that must not be empty
 	files        *files.Files
 }
 
-// New returns the JSON API of the gateway that conn leads to.
+// New returns a Handler that makes its calls over conn.
 func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	conn = markingConn{conn}
 	h := &Handler{cfg: cfg.withDefaults(), needed: []string{"capability_id", "tool_name"}}
@@ -90,7 +90,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithForwardResponseOption(label),
 		runtime.WithDisableHTTPMethodOverride(),
-		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A does not begin a custom verb
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters), // %3A does not start a custom verb
 		runtime.WithDisablePathLengthFallback(),                         // curl -d sends JSON with this type
 		runtime.WithWriteContentLength(),
 	)
@@ -130,7 +130,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	return h, h.routeApprovals(conn)
 }
 
-// Match implements web.Door: requests that no other door takes are of the JSON API.
+// Match implements web.Door. Requests that match no other door belong to the JSON API.
 func (*Handler) Match(*http.Request) bool { return true }
 
 // Protocol implements web.Door.
@@ -147,7 +147,7 @@ func (*Handler) Timeout(r *http.Request) (time.Duration, bool) {
 
 var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // a constant, of many answers
 
-// ServeHTTP answers a request that has an id (problem.WithRequestID).
+// ServeHTTP serves a request, which must have an id (problem.WithRequestID).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["X-Content-Type-Options"] = nosniff
 	c := &compressed{ResponseWriter: w, coding: codingWanted(r.Header), head: r.Method == http.MethodHead}
@@ -167,7 +167,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// leadsBrowser leads a browser from the root to the page of its tools. Programs get the problem of an unknown path.
+// leadsBrowser redirects a browser from the root to the page of its tools. Other clients get the problem of an unknown
+// path.
 func leadsBrowser(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Add("Vary", "Accept")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead ||
@@ -179,7 +180,7 @@ func leadsBrowser(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// options answers with the methods of a path.
+// options responds with the methods of a path.
 func (h *Handler) options(w http.ResponseWriter, r *http.Request) {
 	methods := h.allowed(r)
 	if len(methods) == 0 {

@@ -16,18 +16,18 @@ import (
 // answer converts the messages of a call to records.
 type answer[T any] interface {
 	tell(T) error
-	verdict() error               // of a call whose stream ended well: nil, or why that was not all, or not good
-	done() error                  // the last record of a call that ended well
-	failed(problem.Problem) error // that of any other
+	verdict() error               // for a call with status OK: an error if it was incomplete or has failed
+	done() error                  // writes the last record of a successful call
+	failed(problem.Problem) error // writes the last record of any other call
 }
 
-// serveAnswer makes a call and streams its records. The response begins with the first record or heartbeat; an
-// earlier error is an HTTP status.
+// serveAnswer makes a call and streams its records. The response starts with the first record or heartbeat; an earlier
+// error is an HTTP status.
 func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, r *http.Request, to *records,
 	call func(context.Context, func(T) error) error, a answer[T]) {
 	over, err := pump(ctx, h.cfg.Beat, call, a.tell, to.beat)
 	if !over {
-		return // the client is gone, or reads nothing
+		return // the client has disconnected, or reads nothing
 	}
 	if err == nil {
 		err = a.verdict()
@@ -46,7 +46,7 @@ func serveAnswer[T any](ctx context.Context, h *Handler, w http.ResponseWriter, 
 	}
 }
 
-// received passes the messages of a stream on, until its end.
+// received forwards the messages of a stream until its end.
 func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(*T) error) error {
 	for err == nil {
 		var m *T
@@ -60,7 +60,7 @@ func received[T any](stream grpc.ServerStreamingClient[T], err error, tell func(
 	return err
 }
 
-// serveStream makes one call of a tool and answers with its stream.
+// serveStream makes one tool call and streams its result.
 func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, req *docpb.InvokeRequest) {
 	to := h.recordsTo(w, f)
 	serveAnswer(outgoing(r), h, w, r, to, func(ctx context.Context, tell func(*docpb.InvokeChunk) error) error {
@@ -69,14 +69,14 @@ func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, f form, re
 	}, &streaming{records: to})
 }
 
-// streaming is a call of a tool on its way to a client.
+// streaming is the state of a streamed tool call.
 type streaming struct {
 	*records
 	ended bool
 	fault string // the tool's own error
 }
 
-// tell writes a chunk of the result. The done record follows when the call has ended well.
+// tell writes a chunk of the result. The done record follows when the call has succeeded.
 func (s *streaming) tell(c *docpb.InvokeChunk) error {
 	if c.GetDone() || c.GetError() != "" {
 		s.ended, s.fault = true, c.GetError()
@@ -107,7 +107,7 @@ func (s *streaming) done() error {
 
 func (s *streaming) failed(p problem.Problem) error { return s.problem(recordError, p) }
 
-// cutOff returns the error of a stream that ended well, as far as gRPC knows, without its last piece.
+// cutOff returns the error of a stream with status OK whose last piece is missing.
 func cutOff(detail string) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Message: detail,
 		Progress: call.Sent}

@@ -15,7 +15,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// WriteMe responds with the person of a request, and with its session if it has one.
+// WriteMe responds with the person of a request, and with its session if there is one.
 func (h *Handler) WriteMe(w http.ResponseWriter, r *http.Request, me *capgatepb.GetMeResponse, s *session.Session) {
 	if s != nil {
 		me.ExpireTime, me.CsrfToken, me.Session = restjson.Time(s.Expires), s.CSRF, s.ID
@@ -44,7 +44,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, body any) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(append(text, '\n')) // an error means that the client has left
+		_, _ = w.Write(append(text, '\n')) // an error means that the client has disconnected
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// outside is how a browser reaches the port.
+// outside describes how a browser reaches the port.
 type outside struct {
 	base   string // scheme://host, and the path of the configured URL
 	path   string // of the configured URL; empty means none
-	secure bool   // over TLS, perhaps that of a proxy
+	secure bool   // over TLS, which a proxy may terminate
 }
 
-// at returns how the browser of a request reaches the port. The host of the request was checked before.
+// at returns how the browser of a request reaches the port. The host of the request must have been checked.
 func (h *Handler) at(r *http.Request) outside {
 	if configured := h.cfg.URL(); configured != "" {
 		u, err := url.Parse(configured)
@@ -33,7 +33,7 @@ func (h *Handler) at(r *http.Request) outside {
 	return outside{base: "http://" + r.Host}
 }
 
-// sameHost reports whether a request is for the host and the port of a URL.
+// sameHost reports whether a request is for the host and port of a URL.
 func sameHost(u *url.URL, r *http.Request) bool {
 	host := strings.ToLower(r.Host)
 	if _, _, err := net.SplitHostPort(host); err != nil && u.Port() != "" {
@@ -43,7 +43,7 @@ func sameHost(u *url.URL, r *http.Request) bool {
 	return host == own || u.Port() == "" && host == own+map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
 }
 
-// moved returns the configured URL of a path, for a browser that has come by another name; empty means it has not.
+// moved returns the configured URL of a path, for a browser that used another name; empty means it did not.
 func (h *Handler) moved(r *http.Request, path string) string {
 	u, err := url.Parse(h.cfg.URL())
 	if err != nil || u.Host == "" || sameHost(u, r) || isLoopback(r.Host) {
@@ -52,7 +52,7 @@ func (h *Handler) moved(r *http.Request, path string) string {
 	return strings.TrimRight(u.String(), "/") + path
 }
 
-// safe returns a refusal if a session would go over a network in cleartext, and nobody has said that it may.
+// safe returns a refusal if a session would be sent over a network in cleartext, unless that is configured as safe.
 func (h *Handler) safe(r *http.Request) *call.Refusal {
 	at := h.at(r)
 	if at.secure || isLoopback(r.Host) {
@@ -68,7 +68,7 @@ var refusedCleartext = &call.Refusal{Kind: call.FailedPrecondition, Reason: "SIG
 	Message: "a session would be sent in cleartext over the network: reach the gateway by https or as localhost, or " +
 		"set public_url or admin_url to the URL of the proxy that ends TLS"}
 
-// isLoopback reports whether a browser takes a host for this machine.
+// isLoopback reports whether browsers treat a host as this machine.
 func isLoopback(authority string) bool {
 	host, _, err := net.SplitHostPort(authority)
 	if err != nil {
@@ -83,7 +83,7 @@ func isLoopback(authority string) bool {
 // name.
 func (h *Handler) sessionCookie(r *http.Request) string { return h.cookieName(r, "") }
 
-// loginCookie returns the name of the cookie with a sign-in that has begun.
+// loginCookie returns the name of the cookie of a started sign-in.
 func (h *Handler) loginCookie(r *http.Request) string { return h.cookieName(r, "-login") }
 
 func (h *Handler) cookieName(r *http.Request, of string) string {
@@ -94,7 +94,7 @@ func (h *Handler) cookieName(r *http.Request, of string) string {
 	return name
 }
 
-// setCookie sets a cookie, or deletes it if it is "".
+// setCookie sets a cookie, or deletes it if the value is empty.
 func (h *Handler) setCookie(w http.ResponseWriter, r *http.Request, name, value string, end time.Time) {
 	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: h.at(r).secure,
 		SameSite: http.SameSiteLaxMode, MaxAge: max(int(time.Until(end).Seconds()), 1)}
@@ -104,7 +104,7 @@ func (h *Handler) setCookie(w http.ResponseWriter, r *http.Request, name, value 
 	http.SetCookie(w, c)
 }
 
-// cookie returns the one cookie of a name; empty means none, or there are several.
+// cookie returns the value of a cookie; empty means there is none, or several.
 func cookie(r *http.Request, name string) string {
 	all := r.CookiesNamed(name)
 	if len(all) != 1 {

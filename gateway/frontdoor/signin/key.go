@@ -10,17 +10,17 @@ import (
 	"github.com/capgate/capgate/internal/session"
 )
 
-// maxForm bounds a form, in bytes.
+// maxForm is the maximum size of a form, in bytes.
 const maxForm = 8 << 10
 
-// signInWithKey begins the session of the holder of a key.
+// signInWithKey starts the session of the holder of a key.
 func (h *Handler) signInWithKey(w http.ResponseWriter, r *http.Request) {
 	next, refusal := h.cfg.Home, h.safe(r)
 	if refusal == nil {
 		refusal = h.attempt(r) // before the form is read, which may take long
 	}
 	if refusal != nil {
-		w.Header().Set("Connection", "close") // else the response would wait for the form
+		w.Header().Set("Connection", "close") // otherwise the response would wait for the form
 	} else {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if r.ParseForm() != nil {
@@ -42,7 +42,7 @@ func (h *Handler) signInWithKey(w http.ResponseWriter, r *http.Request) {
 	h.redirect(w, r, h.at(r).path+next)
 }
 
-// Issue begins a session for a request in another way than by the form, as for the start token in a link.
+// Issue starts a session for a request without the form, such as for a start token in a link.
 func (h *Handler) Issue(w http.ResponseWriter, r *http.Request, s *session.Session) *call.Refusal {
 	if refusal := h.safe(r); refusal != nil {
 		return refusal
@@ -50,7 +50,7 @@ func (h *Handler) Issue(w http.ResponseWriter, r *http.Request, s *session.Sessi
 	return h.start(w, r, s)
 }
 
-// signOut ends the session of a request. The secret of the session may be in the form, too.
+// signOut ends the session of a request. The secret of the session may also be in the form.
 func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	s, refusal := h.open(r)
@@ -63,7 +63,7 @@ func (h *Handler) signOut(w http.ResponseWriter, r *http.Request) {
 	if refusal == nil {
 		refusal = h.end(r.Context(), s)
 	} else {
-		refusal = nil // there was none
+		refusal = nil // there was no session
 	}
 	switch {
 	case refusal != nil:

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// maxNext bounds the path to which a sign-in leads, in bytes.
+// maxNext is the maximum length of the path after a sign-in, in bytes.
 const maxNext = 1024
 
-// next returns the path to which a sign-in leads: one of this port, below its mount, or else Home. Browsers take "//"
-// and "/\" for the beginning of another host, and drop control characters.
+// next returns the path after a sign-in: the requested one if it is on this port and below its mount, otherwise Home.
+// Browsers interpret "//" and "/\" as the start of another host, and drop control characters.
 func (h *Handler) next(asked string) string {
 	if !strings.HasPrefix(asked, "/") || len(asked) > maxNext || strings.ContainsFunc(asked, func(c rune) bool {
 		return c <= ' ' || c == '\\' || c == 0x7f || c == 0xfffd

@@ -15,19 +15,19 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// patience is the time between the way to the issuer and the way back.
+// patience is the maximum time between the redirect to the issuer and the callback.
 const patience = 10 * time.Minute
 
-// begun is a sign-in that has begun, in the browser's cookie.
+// begun is a started sign-in, in the browser's cookie.
 type begun struct {
 	token.Login
 	Issuer string
-	Client string // id, in case the configuration changes meanwhile
+	Client string // client id, in case the configuration changes meanwhile
 	Next   string
 	At     time.Time
 }
 
-// begin sends the browser to an issuer.
+// begin redirects the browser to an issuer.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 	name, next := r.PathValue("issuer"), h.next(r.URL.Query().Get("next"))
 	of := h.issuer(name)
@@ -36,7 +36,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 			Message: "people do not sign in at an issuer of this name here"})
 		return
 	}
-	if to := h.moved(r, r.URL.RequestURI()); to != "" { // the issuer sends the browser back to that name
+	if to := h.moved(r, r.URL.RequestURI()); to != "" { // the issuer redirects the browser back to that name
 		h.redirect(w, r, to)
 		return
 	}
@@ -67,7 +67,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) purpose() string { return "login " + string(h.cfg.Kind) }
 
-// issuer returns an issuer by its name; nil means none.
+// issuer returns an issuer by its name; nil means unknown.
 func (h *Handler) issuer(name string) *Issuer {
 	all := h.cfg.Issuers()
 	if n := slices.IndexFunc(all, func(i Issuer) bool { return i.Issuer == name }); n >= 0 {
@@ -76,8 +76,8 @@ func (h *Handler) issuer(name string) *Issuer {
 	return nil
 }
 
-// callback begins the session of a person whom the issuer has sent back. It counts as no attempt: begin has counted
-// it, and its cookie is good once.
+// callback starts the session of a person after the redirect from the issuer. It does not count as an attempt: begin
+// has counted it, and its cookie is valid once.
 func (h *Handler) callback(w http.ResponseWriter, r *http.Request) {
 	var l begun
 	err := h.cfg.Sessions.Unseal(r.Context(), h.purpose(), cookie(r, h.loginCookie(r)), &l)
@@ -107,7 +107,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) {
 	h.redirect(w, r, h.at(r).path+h.next(l.Next))
 }
 
-// person returns the session of the person whom an issuer vouches for.
+// person returns the session of the person authenticated by an issuer.
 func (h *Handler) person(r *http.Request, l *begun, a token.Answer) (*session.Session, *call.Refusal) {
 	of := h.issuer(l.Issuer)
 	if of == nil || of.ID != l.Client {
@@ -132,8 +132,8 @@ func (h *Handler) sessionOf(who *tenant.Identity) *session.Session {
 		Scopes: who.Scopes.Names(), Groups: session.KeepGroups(who.Groups(), h.cfg.Groups)}
 }
 
-// errorCode returns an error of an issuer, if it is one of the known ones (RFC 6749 §4.1.2.1, OpenID Connect Core
-// §3.1.2.6): the query may be anybody's.
+// errorCode returns an error of an issuer if it is one of the known codes (RFC 6749 §4.1.2.1, OpenID Connect Core
+// §3.1.2.6): the query is not authenticated.
 func errorCode(code string) string {
 	switch code {
 	case "access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope",
@@ -161,10 +161,11 @@ var (
 		Message: "too many people sign in at this moment; try again"}
 )
 
-// maxUsed bounds the states that are remembered because they were used.
+// maxUsed is the maximum number of remembered states.
 const maxUsed = 10_000
 
-// usedStates are the states of sign-ins that have come back to this replica. The issuer's code is good once anyway.
+// usedStates remembers the states of sign-ins that returned to this replica. The issuer's code is valid only once
+// anyway.
 type usedStates struct {
 	mu  sync.Mutex
 	all *simplelru.LRU[string, struct{}]
@@ -175,7 +176,7 @@ func newUsedStates() *usedStates {
 	return &usedStates{all: all}
 }
 
-// first reports whether a state comes back for the first time.
+// first reports whether a state is used for the first time.
 func (u *usedStates) first(state string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

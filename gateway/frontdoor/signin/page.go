@@ -27,27 +27,27 @@ var (
 	pageTemplate = template.Must(template.New("signin").Parse(pageText))
 )
 
-// securityPolicy lets a page load its own style sheet and send its own form, and nothing else.
+// securityPolicy only lets a page load its own style sheet and send its own form.
 const securityPolicy = "default-src 'none'; style-src 'self'; img-src 'none'; base-uri 'none'; form-action 'self'; " +
 	"frame-ancestors 'none'"
 
-// content is what a page shows.
+// content is the content of a page.
 type content struct {
-	Path    string // before the routes
+	Path    string // prefix of the routes
 	Next    string
 	Inbox   bool
 	Keys    string
-	Problem *call.Refusal // why a sign-in has failed; nil means it has not
+	Problem *call.Refusal // why a sign-in has failed; nil means none
 	Out     bool          // the person has signed out
-	Ended   bool          // the session has ended while a page was open
+	Ended   bool          // the session ended while a page was open
 	Session *session.Session
 	Buttons []button
 }
 
-// button leads to an issuer.
+// button links to an issuer.
 type button struct{ Title, Href string }
 
-// page shows how to sign in.
+// page shows the ways to sign in.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 	if to := h.moved(r, r.URL.RequestURI()); to != "" {
 		h.redirect(w, r, to)
@@ -76,14 +76,14 @@ func (h *Handler) content(r *http.Request, next string) content {
 	return c
 }
 
-// get returns a request without effects that has the cookies of another.
+// get returns a GET request with the cookies of another request.
 func get(r *http.Request) *http.Request {
 	one := *r
 	one.Method = http.MethodGet
 	return &one
 }
 
-// fail shows why a sign-in has failed, and how to sign in: a page for browsers, else a problem.
+// fail shows why a sign-in has failed, and the ways to sign in: as a page for browsers, otherwise as a problem.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refusal *call.Refusal) {
 	if !wantsPage(r) {
 		h.problem(w, r, refusal)
@@ -105,7 +105,7 @@ func (h *Handler) problem(w http.ResponseWriter, r *http.Request, refusal *call.
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, c content) {
 	var b strings.Builder
-	if err := pageTemplate.Execute(&b, c); err != nil { // every content can be shown
+	if err := pageTemplate.Execute(&b, c); err != nil { // every content can be rendered
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -113,11 +113,11 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, status int, c co
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(b.String())) // an error means that the client has left
+		_, _ = w.Write([]byte(b.String())) // an error means that the client has disconnected
 	}
 }
 
-// secure sets the headers of all pages. The policy of referrers lets a form name its origin, which is checked.
+// secure sets the headers of all pages. The referrer policy lets a form send its origin, which is checked.
 func secure(head http.Header) {
 	head.Set("Content-Security-Policy", securityPolicy)
 	head.Set("X-Content-Type-Options", "nosniff")
@@ -132,10 +132,10 @@ func (h *Handler) style(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	_, _ = w.Write(styleText) // an error means that the client has left
+	_, _ = w.Write(styleText) // an error means that the client has disconnected
 }
 
-// redirect sends the browser on. The next request is a GET without a body.
+// redirect redirects the browser. The next request is a GET without a body.
 func (h *Handler) redirect(w http.ResponseWriter, _ *http.Request, to string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -143,11 +143,11 @@ func (h *Handler) redirect(w http.ResponseWriter, _ *http.Request, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// ToSignIn sends a browser that wants a page to the page that signs it in, and then back.
+// ToSignIn redirects a browser that requests a page to the sign-in, and then back.
 func (h *Handler) ToSignIn(w http.ResponseWriter, r *http.Request) {
 	next := h.next(r.URL.RequestURI())
 	h.redirect(w, r, h.at(r).path+h.cfg.Mount+"/signin?"+url.Values{"next": {next}}.Encode())
 }
 
-// wantsPage reports whether a browser asks for a page, or has sent a form.
+// wantsPage reports whether a request is for a page, or from a form.
 func wantsPage(r *http.Request) bool { return accept.Named(r.Header, "text/html") }

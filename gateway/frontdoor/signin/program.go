@@ -15,18 +15,19 @@ import (
 	"github.com/capgate/capgate/internal/session"
 )
 
-// A person who has signed in with a browser lets a program of the same machine in, as capgate login asks (RFC 8252):
+// A person who has signed in with a browser gives a program on the same machine a session, as for capgate login (RFC
+// 8252):
 //
 //	program: GET /cli?port=P&challenge=C&state=S in the browser; it listens at 127.0.0.1:P
 //	person:  POST /cli, with the session and its secret; the response redirects to 127.0.0.1:P with a code
 //	program: POST /cli/token with the code and the verifier of C (RFC 7636); the response has a session of its own
 //
-// Without a port, the page shows the code. A code is worth nothing without the verifier, which the program keeps.
+// Without a port, the page shows the code. A code is useless without the verifier, which the program keeps.
 
-// codeLife is how long a code is valid.
+// codeLife is the validity of a code.
 const codeLife = time.Minute
 
-// wanted is what a program asks for.
+// wanted is the request of a program.
 type wanted struct{ Port, Challenge, State string }
 
 // grant is the sealed content of a code.
@@ -37,18 +38,18 @@ type grant struct {
 	Until     time.Time       `json:"until"`
 }
 
-// programContent is what the page for a program shows.
+// programContent is the content of the page for a program.
 type programContent struct {
 	wanted
 	Path    string
 	Session *session.Session
-	Code    string // empty means not yet
+	Code    string // empty means not yet issued
 }
 
-// maxState bounds the state of a program's request, in bytes.
+// maxState is the maximum length of the state of a program's request, in bytes.
 const maxState = 64
 
-// parseWanted reads the parameters of a program; false: they are invalid.
+// parseWanted parses the parameters of a program. It returns false if they are invalid.
 func parseWanted(v url.Values) (w wanted, ok bool) {
 	w = wanted{v.Get("port"), v.Get("challenge"), v.Get("state")}
 	port, err := strconv.ParseUint(w.Port, 10, 16)
@@ -60,7 +61,7 @@ func parseWanted(v url.Values) (w wanted, ok bool) {
 		named
 }
 
-// program asks a person whether a program may act as that person.
+// program shows the page on which a person allows a program to act on the person's behalf.
 func (h *Handler) program(w http.ResponseWriter, r *http.Request) {
 	if to := h.moved(r, r.URL.RequestURI()); to != "" {
 		h.redirect(w, r, to)
@@ -85,19 +86,19 @@ func (h *Handler) program(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) writeProgram(w http.ResponseWriter, c programContent) {
 	var b strings.Builder
-	if err := programTemplate.Execute(&b, c); err != nil { // every content can be shown
+	if err := programTemplate.Execute(&b, c); err != nil { // every content can be rendered
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
 	secure(w.Header())
-	// the form's response redirects to the program
+	// The form's response redirects to the program.
 	w.Header().Set("Content-Security-Policy", strings.Replace(securityPolicy, "form-action 'self'",
 		"form-action 'self' http://127.0.0.1:"+c.Port, 1))
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte(b.String())) // an error means that the client has left
+	_, _ = w.Write([]byte(b.String())) // an error means that the client has disconnected
 }
 
-// letIn gives the program a code. The secret of the session is in the form.
+// letIn issues a code for the program. The secret of the session is in the form.
 func (h *Handler) letIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if r.ParseForm() != nil {
@@ -166,7 +167,7 @@ func (h *Handler) programToken(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, r, issued{operator.SessionPrefix + text, s.Expires})
 }
 
-// redeem returns the session for which a code stands.
+// redeem returns the session of a code.
 func (h *Handler) redeem(ctx context.Context, code, verifier string) (session.Session, *call.Refusal) {
 	var g grant
 	if h.cfg.Sessions.Unseal(ctx, "program", code, &g) != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/capgate/capgate/internal/session"
 )
 
-// csrfHeader repeats the secret of a session in requests with effects. Pages of other sites cannot know it, and cannot
-// send the header without a permission that no response of this gateway gives.
+// csrfHeader repeats the secret of a session in unsafe requests. Pages of other sites cannot know it, and cannot send
+// the header without a permission that no response of this gateway gives.
 const csrfHeader = "X-CSRF-Token"
 
-// Has reports whether a request has a cookie of this port, whatever it is worth.
+// Has reports whether a request has a cookie of this port, valid or not.
 func (h *Handler) Has(r *http.Request) bool { return cookie(r, h.sessionCookie(r)) != "" }
 
 // open returns the session of a request's cookie.
@@ -20,7 +20,7 @@ func (h *Handler) open(r *http.Request) (*session.Session, *call.Refusal) {
 	return h.cfg.Sessions.Open(r.Context(), h.cfg.Kind, cookie(r, h.sessionCookie(r)))
 }
 
-// Session returns the session of a request whose person may still use the port. A request with effects needs the
+// Session returns the session of a request whose person may still use the port. An unsafe request must have the
 // session's secret as well.
 func (h *Handler) Session(r *http.Request) (*session.Session, *call.Refusal) {
 	s, refusal := h.open(r)
@@ -39,7 +39,7 @@ func (h *Handler) Session(r *http.Request) (*session.Session, *call.Refusal) {
 var refusedCSRF = &call.Refusal{Kind: call.PermissionDenied, Reason: "CSRF_TOKEN_MISSING",
 	Message: "a request with a session and with effects needs the header X-CSRF-Token: GET /v1/me has its value"}
 
-// hasEffects reports whether a method may have effects (RFC 9110 §9.2.1).
+// hasEffects reports whether a method is unsafe (RFC 9110 §9.2.1).
 func hasEffects(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -48,7 +48,7 @@ func hasEffects(r *http.Request) bool {
 	return true
 }
 
-// Follow ends the streams of next with the sessions of their requests, and when their people get other rights.
+// Follow ends the streams of next when the sessions of their requests end, or the rights of their people change.
 func (h *Handler) Follow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !session.Lasts(r) || !h.Has(r) {
@@ -61,7 +61,7 @@ func (h *Handler) Follow(next http.Handler) http.Handler {
 			rights, refusal = h.cfg.People.Check(r.Context(), s)
 		}
 		if refusal != nil {
-			next.ServeHTTP(w, r) // which refuses it
+			next.ServeHTTP(w, r) // next refuses the request
 			return
 		}
 		ctx, cancel := h.cfg.Sessions.Follow(r.Context(), func(ctx context.Context) bool {

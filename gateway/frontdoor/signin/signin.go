@@ -17,12 +17,12 @@ import (
 type People interface {
 	// Key returns the session of the holder of a key. It may wait until ctx ends.
 	Key(ctx context.Context, key string) (*session.Session, *call.Refusal)
-	// Check returns a refusal if the person or key of a session may not use the port, or may no longer use it.
-	// Otherwise it returns a text that identifies its rights, and that changes with them.
+	// Check returns a refusal if the person or key of a session may not, or no longer, use the port. Otherwise it
+	// returns a text that identifies its rights, and changes with them.
 	Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal)
 }
 
-// Logins are the issuers of tokens, as of people who sign in. It is a *token.Verifier.
+// Logins authenticates people at issuers. *token.Verifier implements it.
 type Logins interface {
 	Authorize(ctx context.Context, c token.Client, l token.Login) (string, error)
 	Exchange(ctx context.Context, c token.Client, l token.Login, a token.Answer) (tenant.Identity, error)
@@ -34,32 +34,32 @@ type Issuer struct {
 	Title string // on its button; empty means its name
 }
 
-// Config has the dependencies of a Handler. All but Home, Groups and Audit are required.
+// Config configures a Handler. All fields but Home, Groups and Audit are required.
 type Config struct {
 	Kind     session.Kind
-	Mount    string                     // path before the routes; empty means none
-	Home     string                     // path after a sign-in without one; default /
-	Keys     string                     // the keys that the form accepts, in words
-	Sessions *session.Manager           // whoever made it runs it
-	People   People                     // of this port
-	Logins   Logins                     // of all issuers
-	Issuers  func() []Issuer            // that are configured; it must not block
-	URL      func() string              // at which people reach the port; empty means at the name of each request
-	Network  func(*http.Request) string // the network of a client, for its number of attempts
-	Limiter  *session.Limiter           // of attempts
-	Groups   func(group string) bool    // groups that the configuration names; nil means none
-	Audit    *audit.Log                 // nil means none
+	Mount    string                     // prefix of the routes; empty means none
+	Home     string                     // path after a sign-in without a requested one; default /
+	Keys     string                     // description of the keys that the form accepts
+	Sessions *session.Manager           // the caller must run it
+	People   People                     // people of this port
+	Logins   Logins                     // all issuers
+	Issuers  func() []Issuer            // configured issuers; must not block
+	URL      func() string              // URL of the port for people; empty means the host of each request
+	Network  func(*http.Request) string // returns the network of a client, by which attempts are counted
+	Limiter  *session.Limiter           // limits attempts
+	Groups   func(group string) bool    // reports whether the configuration names a group; nil means none
+	Audit    *audit.Log                 // optional
 	Log      *slog.Logger
 }
 
-// Handler serves the pages of a port. It is safe for concurrent use and has nothing to close.
+// Handler serves the pages of a port. It is safe for concurrent use and need not be closed.
 type Handler struct {
 	cfg       Config
-	exchanges chan struct{} // bounds requests to issuers
+	exchanges chan struct{} // limits requests to issuers
 	used      *usedStates
 }
 
-// maxExchanges bounds concurrent requests to issuers.
+// maxExchanges is the maximum number of concurrent requests to issuers.
 const maxExchanges = 32
 
 // New returns a Handler.
@@ -73,7 +73,7 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg, exchanges: make(chan struct{}, maxExchanges), used: newUsedStates()}
 }
 
-// Routes returns the routes by their patterns, as of http.ServeMux. None needs a session.
+// Routes returns the handlers by pattern of http.ServeMux. None requires a session.
 func (h *Handler) Routes() map[string]http.HandlerFunc {
 	of := map[string]http.HandlerFunc{
 		"GET /signin":               h.page,
@@ -95,8 +95,8 @@ func (h *Handler) Routes() map[string]http.HandlerFunc {
 	return all
 }
 
-// start begins the session of a person or key who may use the port. A session that the browser had before ends, so
-// that nobody who has set or known its cookie keeps it.
+// start starts the session of a person or key that may use the port. A previous session of the browser ends, so that
+// another client that set or knows its cookie cannot use it.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Session) *call.Refusal {
 	if _, refusal := h.cfg.People.Check(r.Context(), s); refusal != nil {
 		return refusal
@@ -115,7 +115,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Sessi
 	return nil
 }
 
-// record takes a sign-in or a sign-out down in the log and in the audit log.
+// record writes a sign-in or sign-out to the log and the audit log.
 func (h *Handler) record(s *session.Session, what string) {
 	h.cfg.Log.Info("a person's session", "what", what, "name", s.Title(), "at", string(h.cfg.Kind), "session", s.ID)
 	h.cfg.Audit.RecordChange(&audit.Change{Actor: s.Title(), What: what, Tenant: s.Tenant,

@@ -1,4 +1,4 @@
-// Package stream writes responses that come piece by piece: server-sent events (WHATWG HTML §9.2) and lines of JSON.
+// Package stream writes responses in pieces: server-sent events (WHATWG HTML §9.2) and lines of JSON.
 package stream
 
 import (
@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// The content types of streams.
+// Content types of streams.
 const (
 	Events = "text/event-stream"
 	Lines  = "application/x-ndjson"
 )
 
-// Beat is a comment in a stream of events. It shows the client, and those in between, that the stream is alive.
+// Beat is a comment in a stream of events. It shows the client and intermediaries that the stream is alive.
 const Beat = ":\n\n"
 
 // Writer sends each piece of a response at once. It is safe for concurrent use.
 type Writer struct {
 	Out     http.ResponseWriter // must fail if the client reads nothing for too long (bodybudget.WriteTimeout)
-	Type    string              // Content-Type; empty means the headers are set already
+	Type    string              // Content-Type; empty means the headers are already set
 	Cache   string              // Cache-Control, with Type
 	Prelude string              // precedes the first piece
-	Late    func()              // sets further headers when the response begins; may be nil
+	Late    func()              // sets further headers when the response starts; optional
 
 	mu     sync.Mutex
 	begun  bool
 	failed error // of the first piece that could not be sent; later ones are not tried
 }
 
-// Begun reports whether the response has begun.
+// Begun reports whether the response has started.
 func (s *Writer) Begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.begun
 }
 
-// Send writes a piece and flushes it. It waits for a client that reads slowly. After an error it returns that error.
+// Send writes a piece and flushes it. It waits for a slow reader. After an error it always returns that error.
 func (s *Writer) Send(piece []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.send(piece)
 }
 
-// Beat sends a heartbeat in a stream of events. While a piece is being sent, it does nothing.
+// Beat sends a heartbeat in a stream of events. It does nothing while a piece is being sent.
 func (s *Writer) Beat() error {
 	if !s.mu.TryLock() {
 		return nil
@@ -52,7 +52,7 @@ func (s *Writer) Beat() error {
 	return s.send([]byte(Beat))
 }
 
-// send is Send. The caller holds mu.
+// send is Send. The caller must hold mu.
 func (s *Writer) send(piece []byte) error {
 	if s.failed == nil {
 		s.failed = s.write(piece)
@@ -84,15 +84,15 @@ func (s *Writer) head() {
 	}
 }
 
-// Unbuffered has proxies send each piece of a response at once. nginx, and proxies that read its header, would
+// Unbuffered makes proxies forward each piece of a response at once. nginx, and proxies that read its header, would
 // otherwise wait for a full buffer.
 func Unbuffered(head http.Header) { head.Set("X-Accel-Buffering", "no") }
 
-// End makes the connection ready for another request.
+// End resets the connection for another request.
 func (s *Writer) End() { _ = http.NewResponseController(s.Out).SetWriteDeadline(time.Time{}) }
 
-// Event returns an event. Without an id or a name it has none. The text data has one line; if it is nil, a client
-// keeps the id and dispatches nothing.
+// Event returns an event. An empty id or name is omitted. data must be a single line; if it is nil, a client stores
+// the id and dispatches no event.
 func Event(id, name string, data []byte) []byte {
 	b := make([]byte, 0, len(id)+len(name)+len(data)+32)
 	if id != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// early is the result of Headers for a request over HTTP/2. It is the Value of the request's stream.
+// early is the result of Headers for an HTTP/2 request. It is the Value of the request's stream.
 type early struct {
 	client filter.Client
 	lookup lookup
@@ -22,14 +22,15 @@ type early struct {
 
 // lookup is the result of a lookup of a credential in memory.
 type lookup struct {
-	done    bool // there was one, or the headers have no credential that could be looked up
-	known   bool // who or refusal is the result; else the store has to be asked
+	done    bool // the lookup is complete, or impossible with the credential of the headers
+	known   bool // who or refusal is the result; otherwise the store must be used
 	who     tenant.Identity
 	refusal *call.Refusal
 }
 
-// Headers resolves the client of a request over HTTP/2, and looks its caller up. The memory that the relay holds for
-// the request is charged to its tenant, if that is known. It is relay.Config.Web, and runs on the connection's reader.
+// Headers resolves the client of an HTTP/2 request, and looks up its caller in memory. The memory that the relay holds
+// for the request is charged to its tenant, if known. Headers implements relay.Config.Web, and runs on the
+// connection's reader.
 func (s *Server) Headers(st *relay.Stream) {
 	e := &early{client: client.Resolve(s.cfg.ClientAddr, st.Peer(), st)}
 	e.client.Drawn = s.cfg.Trace.Draw(st)
@@ -38,13 +39,13 @@ func (s *Server) Headers(st *relay.Stream) {
 		l := s.lookUp(stream{st}, &e.client, strings.Clone)
 		if l.known && l.refusal == nil {
 			s.cfg.Gateway.Authenticated(st.Peer())
-			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // without room the relay refuses it
+			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // if there is no room, the relay refuses it
 		}
 		e.lookup = l
 	})
 }
 
-// lookUp looks the caller of a request up in memory. The function keep copies strings that may be parts of the headers.
+// lookUp looks up the caller of a request in memory. keep copies strings that may be parts of the headers.
 func (s *Server) lookUp(h authenticate.Headers, from *filter.Client, keep func(string) string) (l lookup) {
 	l.done = true
 	claim, refusal := s.cfg.Callers.Credentials(h, from)
@@ -57,8 +58,8 @@ func (s *Server) lookUp(h authenticate.Headers, from *filter.Client, keep func(s
 	return l
 }
 
-// Authenticate finds the principal of each request, or why it is rejected. It waits for the store if a credential is
-// not known from memory; the number of requests of an address that wait is bounded.
+// Authenticate determines the principal of each request, or its rejection. It waits for the store if a credential is
+// not in memory; the number of waiting requests of an address is limited.
 func (s *Server) Authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
@@ -67,13 +68,13 @@ func (s *Server) Authenticate(next http.Handler) http.Handler {
 		} else {
 			v.authenticate()
 		}
-		if r.Context().Err() == nil { // else the client has left meanwhile
+		if r.Context().Err() == nil { // otherwise the client has disconnected meanwhile
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// authenticate sets the principal of a request, or why it is rejected. Over HTTP/2 Headers has looked it up.
+// authenticate sets the principal of a request, or its rejection. Over HTTP/2, Headers has already looked it up.
 func (v *Request) authenticate() {
 	var l lookup
 	if e, ok := relay.ValueOf(v.r.Context()).(*early); ok {
@@ -90,7 +91,7 @@ func (v *Request) authenticate() {
 	}
 }
 
-// Authenticated sets the principal of a request, whose credential or session is valid.
+// Authenticated sets the principal of a request with a valid credential or session.
 func (v *Request) Authenticated(who tenant.Identity) {
 	v.setIdentity(who)
 	v.s.cfg.Gateway.Authenticated(relay.PeerOf(v.r.Context()))
@@ -106,8 +107,8 @@ func (v *Request) setIdentity(who tenant.Identity) {
 	}
 }
 
-// wait waits for the identity of a credential that is not known from memory. Meanwhile the memory of a request over
-// HTTP/1.1, besides its body, is charged to its address; Memory charges it to its tenant.
+// wait waits for the identity of a credential that is not in memory. Meanwhile the memory of an HTTP/1.1 request,
+// besides its body, is charged to its address; Memory later charges it to its tenant.
 func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 	if p := relay.PeerOf(v.r.Context()); p != nil {
 		account, cost := v.s.cfg.Unauthenticated.Of(client.Of(p).Prefix), relay.RequestCost(v.r)

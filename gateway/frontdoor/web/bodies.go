@@ -16,10 +16,10 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// requestWork is the work of a request besides its body and its call, in bytes of a body.
+// requestWork is the cost of a request without its body and call, in bytes of a body.
 const requestWork = 4 << 10
 
-// Bodies bounds the memory of bodies, and charges what requests hold of responses to their tenants.
+// Bodies limits the memory of bodies, and charges responses that requests hold to their tenants.
 func (s *Server) Bodies(next http.Handler) http.Handler {
 	next = s.cfg.Bodies.Handler(func(r *http.Request) bodybudget.Owner { return Of(r) }, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func (s *Server) Bodies(next http.Handler) http.Handler {
 	})
 }
 
-// Account implements bodybudget.Owner. Requests share by tenant, and by client address if they have none.
+// Account implements bodybudget.Owner. Shares are by tenant, and by client address for requests without one.
 func (v *Request) Account() (share, from string) {
 	if v.share == unauthenticated || v.share == "" {
 		return v.share, v.Network
@@ -39,12 +39,12 @@ func (v *Request) Account() (share, from string) {
 	return v.share, ""
 }
 
-// Owner returns the UID of the tenant, or the network of a client without one. The names differ.
+// Owner returns the UID of the tenant, or the network of a client without one. The names are distinct.
 func (v *Request) Owner() string {
 	if v.share == unauthenticated || v.share == "" {
 		return "network " + v.Network
 	}
-	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // there is none of a tenant of the file
+	return "tenant " + v.share + "/" + v.Identity.Settings.UID() // the UID of a tenant of the file is empty
 }
 
 // Authenticate implements bodybudget.Owner.
@@ -81,18 +81,18 @@ func (v *Request) Exceeded(read int64) error {
 	if err := v.shed(refusal, filter.ByBodies, read); read == 0 {
 		return err
 	}
-	return status.Answer(refusal).Err() // of an upload, a backend may have got what was read
+	return status.Answer(refusal).Err() // a backend may have received a part of an upload
 }
 
-// results is what a request holds of responses. It implements request.Results and relay.Account.
+// results accounts for the responses that a request holds. It implements request.Results and relay.Account.
 type results struct {
 	mu      sync.Mutex
-	account *fairshare.Account // nil means the request has ended, or not begun
+	account *fairshare.Account // nil means the request has ended, or not started
 	owner   *Request
 	held    int64
 }
 
-// begin selects the account: of the tenant, or of the network of a client that has none yet.
+// begin selects the account: of the tenant, or of the network of an unauthenticated client.
 func (r *results) begin(v *Request, pool *fairshare.Pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,8 @@ func (r *results) Release(n int64) {
 	}
 }
 
-// refusedResult is the error of a call whose response there is no room for. It may have run: it is not to be repeated.
+// refusedResult is the error of a call without room for its response. The call may have run, so it must not be
+// repeated.
 var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS_FULL", Progress: call.Sent,
 	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses " +
 		"faster, or make fewer calls at once; the call may have run"}
@@ -135,7 +136,7 @@ func (*results) Exceeded() error {
 	return status.Of(refusedResult, call.Sent).Err()
 }
 
-// end releases all that the request holds.
+// end releases everything that the request holds.
 func (r *results) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// stream is a stream of a request over HTTP/2. It implements authenticate.Headers.
+// stream is the stream of an HTTP/2 request. It implements authenticate.Headers.
 type stream struct{ *relay.Stream }
 
 // Header returns a header. Only signed URLs have a signature.
@@ -20,13 +20,13 @@ func (s stream) Header(name string) (string, bool) {
 	return s.Stream.Header(name)
 }
 
-// DropHeader drops nothing: the front doors get the whole request.
+// DropHeader does nothing: the front doors receive all headers.
 func (stream) DropHeader(string) {}
 
-// credentials are the headers of a request that tell its caller. It implements authenticate.Headers.
+// credentials gives access to the headers of a request that identify its caller. It implements authenticate.Headers.
 type credentials Request
 
-// Header returns a header as the calls of the request have it. Only signed URLs have a signature.
+// Header returns a header as in the calls of the request. Only signed URLs have a signature.
 func (c *credentials) Header(name string) (string, bool) {
 	if name == authenticate.SignatureHeader {
 		return "", false
@@ -34,16 +34,16 @@ func (c *credentials) Header(name string) (string, bool) {
 	return fields(c.r.Header).Header(name)
 }
 
-// Contradicts reports whether a header that the call has has different values.
+// Contradicts reports whether a header of the call has different values.
 func (c *credentials) Contradicts(name string) bool {
 	_, present := c.Header(name)
 	return present && fields(c.r.Header).Contradicts(name)
 }
 
-// DropHeader drops nothing: the call that the request becomes has its own headers.
+// DropHeader does nothing: the call has its own headers.
 func (*credentials) DropHeader(string) {}
 
-// fields are the headers of a request, by names in lower case.
+// fields gives access to the headers of a request, by names in lower case.
 type fields http.Header
 
 // Header returns the first value of a header.

@@ -13,28 +13,28 @@ import (
 	"github.com/capgate/capgate/internal/lib/hosts"
 )
 
-// Names are the host names that the ports accept. A browser that DNS rebinding has fooled sends others.
+// Names holds the host names that the ports accept. Browsers affected by DNS rebinding send other names.
 type Names struct {
-	// of the public port, where callers need no credential; nil means those of loopback and all addresses
+	// Public is for the public port, if callers need no credential; nil means loopback and all addresses.
 	Public *hosts.Names
-	// of the operators' port; nil means those of loopback, and the address that a connection came in on
+	// Admin is for the admin API; nil means loopback, and the local address of the connection.
 	Admin *hosts.Names
 }
 
-// Hosts checks the host names of requests. Set changes them.
+// Hosts checks the host names of requests. Set changes the accepted names.
 type Hosts struct {
 	callers       *authenticate.Callers
 	public, admin atomic.Pointer[hosts.Names]
 }
 
-// NewHosts returns the Hosts of ports at which the callers need a credential or not.
+// NewHosts returns Hosts. callers reports whether callers need a credential.
 func NewHosts(callers *authenticate.Callers, n Names) *Hosts {
 	h := &Hosts{callers: callers}
 	h.Set(n)
 	return h
 }
 
-// Set changes the names, from the next request on.
+// Set replaces the names.
 func (h *Hosts) Set(n Names) {
 	if n.Public == nil {
 		n.Public = hosts.New(nil).WithAddresses()
@@ -50,7 +50,7 @@ func (h *Hosts) Set(n Names) {
 func (h *Hosts) allows(host string) bool { return h.public.Load().Allows(host, nil) }
 
 // CheckCall implements Server.Host for gRPC. Clients that send te: trailers (gRPC over HTTP/2, "Requests") may use any
-// name: a page cannot make a browser send it, as TE is a forbidden request-header (Fetch §2.2.2).
+// name: a page cannot make a browser send it, because TE is a forbidden request-header (Fetch §2.2.2).
 func (h *Hosts) CheckCall(t *filter.Call) *call.Refusal {
 	s := t.Stream
 	if h.callers.NeedsAt(t.Client.At) || s.Peer().Internal {
@@ -74,7 +74,7 @@ func (h *Hosts) Admin(next http.Handler) http.Handler {
 	})
 }
 
-// nativeGRPC tells a call that no page can have a browser make.
+// nativeGRPC reports whether a request cannot come from a page in a browser.
 func nativeGRPC(r *http.Request) bool { return r.ProtoMajor == 2 && r.Header.Get("Te") == "trailers" }
 
 func hostRefusal(host, setting string) *call.Refusal {

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Inherited is what a call inherits from the request that a front door makes it for: the Value of its relay.Request.
-// The call must not change it.
+// Inherited is the data that a call inherits from the HTTP request of its front door. It is the Value of its
+// relay.Request, and must not be changed by the call.
 type Inherited struct {
 	authenticate.Inherited
 	Client          filter.Client
@@ -21,7 +21,7 @@ type Inherited struct {
 	Asked           func(call.Approval) (wait time.Duration)
 }
 
-// Inherit gives a call what it inherits from the request of ctx.
+// Inherit adds the data of the request of ctx to a call.
 func Inherit(ctx context.Context, q *relay.Request) {
 	fairqueue.CallStarted(ctx)
 	v, ok := ctx.Value(requestKey{}).(*Request)

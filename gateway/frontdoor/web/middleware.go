@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Recover returns a middleware that answers requests whose handler has panicked.
+// Recover returns middleware that responds to requests whose handler has panicked.
 func Recover(where string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return recovery.Handler(where, next, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -23,7 +23,7 @@ func Recover(where string) func(http.Handler) http.Handler {
 	}
 }
 
-// full returns the handler of requests beyond a limit of overload.
+// full returns the handler for requests above a limit of overload.
 func full(limit string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
@@ -31,7 +31,7 @@ func full(limit string) http.Handler {
 	})
 }
 
-// Memory charges the memory of requests over HTTP/1.1, besides their bodies. The relay charges others.
+// Memory charges the memory of HTTP/1.1 requests, without their bodies. The relay charges others.
 func (s *Server) Memory(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := relay.PeerOf(r.Context())
@@ -53,8 +53,8 @@ func (s *Server) Memory(next http.Handler) http.Handler {
 	})
 }
 
-// Host rejects requests for a host name that is not the port's, unless callers need a credential there. Browsers send
-// cookies by themselves, so requests to a door with cookies are always checked.
+// Host rejects requests for a host name that the port does not accept, unless callers need a credential there.
+// Browsers send cookies automatically, so requests to a door with cookies are always checked.
 func (s *Server) Host(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := Of(r)
@@ -66,7 +66,7 @@ func (s *Server) Host(next http.Handler) http.Handler {
 	})
 }
 
-// Queue has requests wait in the fair queue.
+// Queue makes requests wait in the fair queue.
 func (s *Server) Queue(next http.Handler) http.Handler {
 	return s.cfg.Queue.Handler(func(r *http.Request) (tenant, from string) { return Of(r).Account() },
 		full(filter.ByQueue), next)

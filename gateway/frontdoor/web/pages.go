@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 )
 
-// Trace adds the id of the trace that was drawn for a request to its problems.
+// Trace adds the id of a request's new trace to its problems.
 func (s *Server) Trace(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if id := Of(r).Client.Drawn; id != nil && !id.IsZero() {
@@ -18,8 +18,8 @@ func (s *Server) Trace(next http.Handler) http.Handler {
 	})
 }
 
-// Pages returns a middleware that lets pages of other sites call as cfg says: not by a door with cookies, and not at
-// listeners whose callers are a tenant's without a credential, as every page would be that tenant.
+// Pages returns middleware that lets pages of other sites call as configured: not at a door with cookies, and not at
+// listeners whose callers belong to a tenant without a credential, because every page would act as that tenant.
 func (s *Server) Pages(cfg cors.Config) func(http.Handler) http.Handler {
 	for _, d := range s.doors {
 		cfg.Headers = slices.Concat(d.headers.Request, cfg.Headers)

@@ -20,25 +20,25 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Request is a request to a front door. Its caller is authenticated once: the calls that the front door makes for the
-// request inherit the result. It implements bodybudget.Owner and request.Rejections.
+// Request is a request to a front door. Its caller is authenticated once, and its calls inherit the result. It
+// implements bodybudget.Owner and request.Rejections.
 type Request struct {
-	request.Scope // of the request that the next handler gets
+	request.Scope // context of the request for the next handler
 	Inherited
 
-	Network string // of the client, for fair shares of requests without a tenant
+	Network string // network of the client, for fair shares of requests without a tenant
 	Person  any    // session of a request to a SignIn door; nil means none
 
 	s        *Server
 	door     *door
 	r        *http.Request
 	came     time.Time
-	share    string      // its tenant, for fair shares; "" if there is only one
-	results  results     // that it holds
-	recorded atomic.Bool // it is recorded, or a call of it, which records itself
+	share    string      // tenant, for fair shares; empty if there is only one
+	results  results     // held responses
+	recorded atomic.Bool // the request or its call is recorded
 }
 
-// unauthenticated is the share of all requests without a valid credential. It is no valid id of a tenant.
+// unauthenticated is the share of all requests without a valid credential. No tenant has this id.
 const unauthenticated = bodybudget.Unknown
 
 type requestKey struct{}
@@ -49,7 +49,7 @@ func Of(r *http.Request) *Request { return From(r.Context()) }
 // From returns the Request that ctx belongs to.
 func From(ctx context.Context) *Request { return ctx.Value(requestKey{}).(*Request) }
 
-// Client begins a Request: it resolves the client of each request, and finds the door.
+// Client creates a Request: it resolves the client and the door of each request.
 func (s *Server) Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c filter.Client
@@ -66,7 +66,7 @@ func (s *Server) Client(next http.Handler) http.Handler {
 	})
 }
 
-// begin returns the Request of r, and r with it in its context.
+// begin returns the Request of r, and r with the Request in its context.
 func (s *Server) begin(r *http.Request, client filter.Client, network string) (*Request, *http.Request) {
 	v := &Request{s: s, r: r, came: time.Now(), share: unauthenticated, Network: network}
 	v.Client, v.Context = client, r.Context()
@@ -87,7 +87,7 @@ func (s *Server) match(r *http.Request) *door {
 	return s.doors[last]
 }
 
-// Assume returns r as a request of the console, whose caller is known. The address is the client's, for the logs.
+// Assume returns r as a request of the console, on behalf of who. address is the client's address, for the logs.
 func (s *Server) Assume(r *http.Request, who tenant.Identity, address string) *http.Request {
 	v, r := s.begin(r, filter.Client{Address: address, Drawn: s.cfg.Trace.Draw(fields(r.Header))}, address)
 	v.Client.Protocol = call.Console
@@ -95,10 +95,10 @@ func (s *Server) Assume(r *http.Request, who tenant.Identity, address string) *h
 	return r
 }
 
-// Refuse records a rejected request, and returns the status of its answer.
+// Refuse records a rejected request, and returns the status of its response.
 func (v *Request) Refuse(refusal *call.Refusal) error { return v.shed(refusal, "", 0) }
 
-// shed is Refuse for a limit of overload, after a number of bytes. An empty limit is another reason.
+// shed is Refuse for a limit of overload, after a number of bytes. An empty limit means another reason.
 func (v *Request) shed(refusal *call.Refusal, limit string, bytesIn int64) error {
 	st := status.Of(refusal, call.NotSent)
 	v.record(telemetry.Record{Code: uint32(st.Code()), Reason: refusal.Reason, BytesIn: bytesIn, Shed: limit != "",
@@ -113,7 +113,7 @@ func (v *Request) Rejected(code codes.Code, reason string) {
 	}
 }
 
-// record records a request that became no call.
+// record records a request without a call.
 func (v *Request) record(rec telemetry.Record) {
 	v.recorded.Store(true)
 	rec.Call = &call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,

@@ -1,5 +1,5 @@
-// Package web has the middleware of the front doors, and the Request that a request over HTTP is for them. Package
-// frontdoor has the order of the middleware.
+// Package web contains the middleware of the front doors, and the Request, their view of an HTTP request. Package
+// frontdoor defines the order of the middleware.
 //
 //	request.go       a request: its client, its door, and its record where it becomes no call
 //	authenticate.go  the caller, found once; headers.go reads the credential
@@ -28,42 +28,42 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Gateway is the part of the gateway that requests need.
+// Gateway is the part of the gateway that requests use.
 type Gateway interface {
-	// Authenticated records that a client with a valid credential uses a connection; nil means over HTTP/2, which
-	// Headers tells.
+	// Authenticated records that a client with a valid credential uses a connection; nil for HTTP/2 requests, which
+	// Headers reports.
 	Authenticated(*relay.Peer)
-	// SetTenant charges what a connection holds to a tenant.
+	// SetTenant charges a connection to a tenant.
 	SetTenant(*relay.Peer, *tenant.Settings)
 	// Group returns the account of a tenant's streams.
 	Group(*tenant.Settings) *relay.Group
-	// Record writes the access log of a request that became no call.
+	// Record writes the access log line of a request without a call.
 	Record(*telemetry.Record)
 }
 
-// Config is for a Server. All but Overload are required.
+// Config configures a Server. All fields but Overload are required.
 type Config struct {
 	Gateway         Gateway
 	ClientAddr      *clientaddr.Resolver
 	Callers         *authenticate.Callers
 	Trace           trace.Filter
 	Hosts           *Hosts
-	Overload        *overload.Shedder // nil means no request is turned away
+	Overload        *overload.Shedder // nil means no request is rejected
 	Queue           *fairqueue.Queue
 	Bodies          *bodybudget.Budget
-	Calls           *fairshare.Pool // of requests, by tenant
-	Unauthenticated *fairshare.Pool // of requests without a valid credential, by network
-	Results         *fairshare.Pool // of responses
-	Stall           time.Duration   // how long a client without a credential may send or read nothing
+	Calls           *fairshare.Pool // for requests, by tenant
+	Unauthenticated *fairshare.Pool // for requests without a valid credential, by network
+	Results         *fairshare.Pool // for responses
+	Stall           time.Duration   // maximum time for which a client without a credential may send or read nothing
 }
 
-// Server has the middleware. SetDoors must be called before it serves.
+// Server provides the middleware. SetDoors must be called before it serves.
 type Server struct {
 	cfg   Config
 	doors []*door
 }
 
-// door is a Door with what its Headers returns.
+// door is a Door with the result of its Headers.
 type door struct {
 	Door
 	headers header.Door
@@ -72,12 +72,12 @@ type door struct {
 // New returns a Server.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
-// SetDoors sets the doors, in the order in which they are asked. The last one takes all requests.
+// SetDoors sets the doors, in matching order. The last one must match all requests.
 func (s *Server) SetDoors(all ...Door) {
 	for _, d := range all {
 		s.doors = append(s.doors, &door{d, d.Headers()})
 	}
 }
 
-// ServeHTTP serves a request by its door.
+// ServeHTTP passes a request to its door.
 func (*Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { Of(r).door.ServeHTTP(w, r) }

@@ -7,7 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 )
 
-// Stall bounds how long clients may stall, except callers: the front doors do that for them.
+// Stall limits the stalls of clients other than authenticated callers, for which the front doors do it.
 func (s *Server) Stall(next http.Handler) http.Handler {
 	return Stall(s.cfg.Stall, func(r *http.Request) bool {
 		v := Of(r)
@@ -15,12 +15,12 @@ func (s *Server) Stall(next http.Handler) http.Handler {
 	}, next)
 }
 
-// Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for a
-// while. The argument exempt reports requests whose handlers bound that themselves.
+// Stall returns a handler that ends requests whose clients send nothing of a body, or read nothing of a response, for
+// the duration stall. exempt reports requests whose handlers do that themselves.
 func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exempt(r) {
-			if r.ProtoMajor == 1 { // the request before it on the connection may have left a deadline
+			if r.ProtoMajor == 1 { // the previous request on the connection may have left a deadline
 				_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 			}
 			next.ServeHTTP(w, r)
@@ -31,11 +31,11 @@ func Stall(stall time.Duration, exempt func(*http.Request) bool, next http.Handl
 		bodied := r.ContentLength != 0 && r.Body != nil && r.Body != http.NoBody
 		if bodied {
 			r.Body = bodybudget.StallTimeout(w, r.Body, stall)
-			// also where the handler reads nothing
+			// The deadline also applies if the handler reads nothing.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(stall))
 		}
 		next.ServeHTTP(out, r)
-		// The server reads the rest of a body that the handler has not read, and then writes the end of the response.
+		// The server reads the unread rest of a body, and then writes the end of the response.
 		control, by := http.NewResponseController(w), time.Now().Add(stall)
 		if bodied {
 			_ = control.SetReadDeadline(by)

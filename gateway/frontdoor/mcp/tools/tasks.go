@@ -14,14 +14,14 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TaskApprovals are the approvals that calls over MCP wait for. They are those of approvals.Service.
+// TaskApprovals gives access to the approvals that MCP calls wait for. approvals.Service implements it.
 type TaskApprovals interface {
 	Get(ctx context.Context, tenant, id string) (approvals.Approval, error)
 	// Withdraw ends a pending approval.
 	Withdraw(ctx context.Context, tenant, id string) error
 }
 
-// tasks stores the calls of tasks with the responses of calls that have idempotency keys. It implements mcp.Tasks.
+// tasks stores the calls of tasks in the store of responses for idempotency keys. It implements mcp.Tasks.
 type tasks struct {
 	approvals TaskApprovals
 	stored    *idempotency.Service
@@ -35,16 +35,17 @@ func newTasks(approvals TaskApprovals, stored *idempotency.Service) mcp.Tasks {
 	return &tasks{approvals, stored}
 }
 
-// The keys under which tasks are stored begin with a character that no client's key has.
+// Prefixes of the keys of tasks. They start with a character that clients' keys cannot contain.
 const (
 	taskCallKey      = "\x00mcp task "
 	taskCancelledKey = "\x00mcp task cancelled "
 )
 
-// taskStart is the time between the use of an approval and the claim of the call's key: that of a wait in the queue.
+// taskStart is the maximum time between the redemption of an approval and the claim of the call's key: that of a wait
+// in the queue.
 const taskStart = time.Minute
 
-// request names what is stored of a task of the caller: the same credential, for the same user and agent.
+// request returns the key of a task's stored call, for the caller: the same credential, user and agent.
 func (t *tasks) request(r *http.Request, key, task string) *idempotency.Request {
 	caller := &web.Of(r).Identity
 	of := &idempotency.Request{Tenant: caller.Tenant, User: caller.User, Agent: caller.Agent,
@@ -92,8 +93,7 @@ func (t *tasks) State(r *http.Request, task string) (string, error) {
 	return a.State.String(), nil
 }
 
-// Cancel implements mcp.Tasks. It first records that the task is cancelled: a call that was approved does not run
-// then.
+// Cancel implements mcp.Tasks. It first records the cancellation, so that an approved call does not run.
 func (t *tasks) Cancel(r *http.Request, task string) error {
 	tenant := web.Of(r).Identity.Tenant
 	a, err := t.approvals.Get(r.Context(), tenant, task)

@@ -1,4 +1,4 @@
-// Package tools connects the front door of MCP with the tools of callers, their tasks, and changes of both.
+// Package tools connects the MCP front door with the tools and tasks of callers, and with changes of both.
 package tools
 
 import (
@@ -27,35 +27,34 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// Config is the front door of the Model Context Protocol as a gateway has it.
+// Config configures the MCP front door of a gateway.
 type Config struct {
-	Usable Usable // the tools of callers; nil means no MCP
-	// Describe returns what is known of a tool, from memory. It is Catalog.Describe; nil means no tool is known.
+	Usable Usable // lists the tools of callers; nil disables MCP
+	// Describe returns a tool, from memory; optional. It is Catalog.Describe.
 	Describe func(capability, tool string) (catalog.Tool, bool)
-	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it.
-	// It is listing.Server's; nil means the capability finds out.
+	// Absent reports whether a tool is not among the known ones of its capability, and no rule of the caller names it;
+	// optional. It is listing.Server.Absent.
 	Absent  func(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
 	Version string // of the program
-	// Keys returns the keys that replicas share, for what clients keep for the gateway; nil means clients keep
-	// nothing.
+	// Keys returns the keys shared by the replicas, for data that clients keep for the gateway; optional.
 	Keys func(ctx context.Context) [][]byte
-	// Cancel has the other replicas call CancelMCP; nil means no other one. It may wait until ctx ends.
+	// Cancel makes the other replicas call CancelMCP; nil means there are none. It may wait until ctx ends.
 	Cancel   func(ctx context.Context, request string)
 	Settings mcp.Settings
-	Beat     time.Duration // how often a client hears of a request that takes longer; default 10 s
-	Stall    time.Duration // how long a client may send or read nothing while it should; default 1 min
-	// Approvals are what tasks wait for; nil, or without a key for stored responses: there are no tasks.
+	Beat     time.Duration // interval of heartbeats of slow requests; default 10 s
+	Stall    time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	// Approvals withdraws approvals of tasks. If nil, or without a store of responses, there are no tasks.
 	Approvals TaskApprovals
-	Changes   *ViewChanges // of the tools of callers; nil means they do not change
-	// Scopes returns the scopes for MCP that clients may ask each of the issuers for; nil means none are known.
+	Changes   *ViewChanges // changes of callers' tools; nil means they do not change
+	// Scopes returns the scopes for MCP that clients may request from each of the issuers; optional.
 	Scopes func(issuers []string) []string
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
-	// checks a caller's credential; nil means streams of changes outlast their credentials.
+	// checks a caller's credential. If nil, streams of changes outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
 	StillValid func(context.Context, *tenant.Identity) bool
 }
 
-// Usable lists the tools that callers may use. It is listing.Server's.
+// Usable lists the tools that callers may use. *listing.Server implements it.
 type Usable interface {
 	Usable(ctx context.Context, caller tenant.Identity, from string,
 		visit func(capability string, tools []listing.UsableTool) bool) error
@@ -65,7 +64,7 @@ type Usable interface {
 		error)
 }
 
-// Door is the front door. It implements web.Door.
+// Door is the MCP front door. It implements web.Door.
 type Door struct {
 	*mcp.Handler // nil means no MCP
 	tools        toolsOf
@@ -73,7 +72,7 @@ type Door struct {
 	names        atomic.Pointer[mcp.Names]
 }
 
-// Set changes the settings, from the next request on. Other names of tools are another list.
+// Set changes the settings for new requests. Changed names of tools count as a changed list.
 func (d *Door) Set(s mcp.Settings) {
 	if d.Handler == nil {
 		return
@@ -91,7 +90,7 @@ func (d *Door) Cancel(request string) {
 	}
 }
 
-// Leave ends the streams of changes, and refuses others. A nil Door has none.
+// Leave ends the streams of changes, and rejects new ones. d may be nil.
 func (d *Door) Leave() {
 	if d != nil && d.Handler != nil {
 		d.stop()
@@ -104,11 +103,11 @@ func (d *Door) Match(r *http.Request) bool { return d.Handler != nil && d.Handle
 // Protocol implements web.Door.
 func (*Door) Protocol(*http.Request) call.Protocol { return call.MCP }
 
-// Deps are the parts of the gateway that a Door uses. All but Stored are required.
+// Deps holds the parts of the gateway that a Door uses. All fields but Stored are required.
 type Deps struct {
 	Conn    *localgrpc.Conn
 	Router  *router.Router
-	Stored  *idempotency.Service // responses of calls with idempotency keys; nil means there are no tasks
+	Stored  *idempotency.Service // responses for idempotency keys; nil means there are no tasks
 	Metrics *telemetry.Metrics
 }
 
@@ -142,7 +141,7 @@ func New(cfg Config, deps Deps) (*Door, error) {
 	return d, nil
 }
 
-// toolsOf is the tools of callers as the front door asks for them.
+// toolsOf implements mcp.Catalog and mcp.View.
 type toolsOf struct {
 	Config
 	router   *router.Router
@@ -150,7 +149,7 @@ type toolsOf struct {
 	views    *views
 }
 
-// listable returns why a caller may list no tools; nil means it may.
+// listable returns the refusal of a caller that may not list tools, or nil.
 func listable(caller *tenant.Identity) *call.Refusal {
 	switch {
 	case caller.Only != nil:
@@ -161,7 +160,7 @@ func listable(caller *tenant.Identity) *call.Refusal {
 	return nil
 }
 
-// callable returns why a caller may call no tools; nil means it may.
+// callable returns the refusal of a caller that may not call tools, or nil.
 func callable(caller *tenant.Identity) *call.Refusal {
 	switch {
 	case caller.Only != nil:
@@ -180,7 +179,7 @@ func errorOf(refusal *call.Refusal) error {
 	return status.Of(refusal, call.NotSent).Err()
 }
 
-// fingerprint identifies the tools of a caller, as clients get them.
+// fingerprint returns a digest of the tools of a caller, in the form for clients.
 func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum [sha256.Size]byte, err error) {
 	table := t.router.Table()
 	return t.Usable.Fingerprint(ctx, caller, func(capability, tool string) (hints byte) {
@@ -195,7 +194,7 @@ func (t toolsOf) fingerprint(ctx context.Context, caller *tenant.Identity) (sum 
 	})
 }
 
-// maxWatchers bounds the concurrent streams of changes, of all tenants.
+// maxWatchers is the maximum number of concurrent streams of changes, of all tenants.
 const maxWatchers = 2048
 
 // Tools implements mcp.Catalog.
@@ -293,7 +292,7 @@ func (t toolsOf) Results(capability, tool string) (r mcp.Results) {
 	}
 	traits := fleet.Protocol().Traits()
 	r.Relayed, r.Listed, r.Statuses = traits.Relayed, traits.Listed, traits.Statuses
-	if !r.Listed && t.Describe != nil { // lists are made as the schema says
+	if !r.Listed && t.Describe != nil { // lists are built according to the schema
 		of, _ := t.Describe(capability, tool)
 		r.Schema = of.Output
 	}

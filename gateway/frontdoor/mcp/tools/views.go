@@ -14,20 +14,20 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// ViewChange is a change after which the tools of callers may be others.
+// ViewChange is a change that may affect the tools of callers.
 type ViewChange struct {
-	Tenant     string // its callers; empty means those of all tenants
-	Capability string // that has the tools; empty means any
+	Tenant     string // tenant of the callers; empty means all tenants
+	Capability string // capability of the tools; empty means any
 }
 
-// ViewChanges passes changes on to the streams that they concern. The zero value is usable. It is safe for concurrent
+// ViewChanges forwards changes to the streams that they affect. The zero value is valid. It is safe for concurrent
 // use.
 type ViewChanges struct {
 	mu    sync.Mutex
-	views map[*view]struct{} // of callers with open streams; no more than streams
+	views map[*view]struct{} // views of callers with open streams; bounded by the number of streams
 }
 
-// Send passes a change on. It does not block.
+// Send forwards a change. It does not block.
 func (c *ViewChanges) Send(change ViewChange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,24 +40,24 @@ func (c *ViewChanges) Send(change ViewChange) {
 }
 
 const (
-	viewLooks  = 2           // at once, of all tenants; one tenant has one
-	viewPause  = time.Second // between two looks at a view: changes often come together
-	viewRecent = time.Minute // after which a view is looked at without a change, as rules expire
+	viewLooks  = 2           // at once, of all tenants; at most one per tenant
+	viewPause  = time.Second // minimum time between two checks of a view, because changes often come together
+	viewRecent = time.Minute // interval of checks without a change, because rules expire
 )
 
-// views look at the tools of callers for streams of changes: once for all streams of callers with the same view,
-// beside the calls, and of few tenants at once.
+// views checks the tools of callers for streams of changes: once for all streams of callers with the same view,
+// independently of calls, and for few tenants at once.
 type views struct {
 	changes *ViewChanges
 	looks   *semaphore.Semaphore // of tenants
 	look    func(context.Context, *tenant.Identity) ([sha256.Size]byte, error)
 
 	mu    sync.Mutex
-	all   map[viewKey]*view // those with streams; no more than streams
-	names byte              // is another one after each change of the names of tools
+	all   map[viewKey]*view // views with streams; bounded by the number of streams
+	names byte              // changes with each change of tools' names
 }
 
-// renamed notifies all streams: their tools have other names.
+// renamed notifies all streams that the names of tools have changed.
 func (s *views) renamed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *views) renamed() {
 	s.changes.Send(ViewChange{})
 }
 
-// named adds the names of tools to what identifies them.
+// named adds the names of tools to their digest.
 func (s *views) named(sum [sha256.Size]byte) [sha256.Size]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,20 +88,20 @@ func viewKeyOf(caller *tenant.Identity) viewKey {
 	return key
 }
 
-// view is the tools of callers.
+// view is the state of the tools of callers with the same view.
 type view struct {
 	key     viewKey
-	caller  tenant.Identity // one of them
-	streams int             // under views.mu
-	due     chan struct{}   // a look is
+	caller  tenant.Identity // any of these callers
+	streams int             // guarded by views.mu
+	due     chan struct{}   // signals that a check is due
 	stop    context.CancelFunc
 	ended   chan struct{}
 
-	changed broadcast.Signal // sent after first, and when the tools have changed
+	changed broadcast.Signal // sent after the first check, and when the tools have changed
 	mu      sync.Mutex
 	looked  bool
 	sum     [sha256.Size]byte
-	err     error // of the first look
+	err     error // error of the first check
 }
 
 func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity) ([sha256.Size]byte, error)) *views {
@@ -111,8 +111,8 @@ func newViews(changes *ViewChanges, look func(context.Context, *tenant.Identity)
 	return &views{changes: changes, looks: semaphore.New(viewLooks, maxWatchers), look: look, all: map[viewKey]*view{}}
 }
 
-// watch calls changed when the caller's tools were looked at first, and each time that they have changed, until ctx
-// ends. An error is changed's, or that of the first look.
+// watch calls changed after the first check of the caller's tools, and each time they have changed, until ctx ends.
+// The error is that of changed, or of the first check.
 func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func() error) error {
 	v := s.join(caller)
 	defer s.leave(v)
@@ -136,7 +136,7 @@ func (s *views) watch(ctx context.Context, caller *tenant.Identity, changed func
 	}
 }
 
-// join returns the view of a caller, with one stream more.
+// join returns the view of a caller, and adds a stream to it.
 func (s *views) join(caller *tenant.Identity) *view {
 	key := viewKeyOf(caller)
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *views) join(caller *tenant.Identity) *view {
 	return v
 }
 
-// leave takes a stream from a view. The last one ends it.
+// leave removes a stream from a view. The last one ends it.
 func (s *views) leave(v *view) {
 	s.mu.Lock()
 	if v.streams--; v.streams > 0 {
@@ -186,7 +186,7 @@ func (c *ViewChanges) remove(v *view) {
 	delete(c.views, v)
 }
 
-// follow looks at a view after changes, until ctx ends.
+// follow checks a view after changes until ctx ends.
 func (s *views) follow(ctx context.Context, v *view) {
 	recent := time.NewTicker(viewRecent)
 	defer recent.Stop()
@@ -207,7 +207,7 @@ func (s *views) follow(ctx context.Context, v *view) {
 	}
 }
 
-// lookAt looks at a view once. The tools of a caller that cannot be read now have not changed.
+// lookAt checks a view once. If the tools of a caller cannot be read, they count as unchanged.
 func (s *views) lookAt(ctx context.Context, v *view) {
 	release, err := s.looks.Acquire(ctx, v.key.tenant)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *views) lookAt(ctx context.Context, v *view) {
 	}
 }
 
-// last returns what the last look has found. An error is that of the first one.
+// last returns the result of the last check. The error is that of the first one.
 func (v *view) last() (sum [sha256.Size]byte, looked bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
