@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
@@ -238,9 +238,4 @@ func (c *client) close() {
 }
 
 // clip bounds the text that a backend can put into logs and snapshots.
-func clip(s string) string {
-	if len(s) > maxReason {
-		s = s[:maxReason] + "…"
-	}
-	return strings.ToValidUTF8(s, "")
-}
+func clip(s string) string { return untrusted.Clip(s, maxReason) }

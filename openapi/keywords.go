@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // kind is the kind of a keyword's value.
@@ -89,9 +91,6 @@ var markup = regexp.MustCompile(`<([A-Za-z/!?])`)
 
 // plainText escapes an author's text for a CommonMark field: no HTML, and no images, which a viewer would fetch.
 func plainText(s string) string {
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	s = markup.ReplaceAllString(s, "&lt;$1")
+	s = markup.ReplaceAllString(untrusted.Clip(s, maxText), "&lt;$1")
 	return strings.ReplaceAll(s, "![", `!\[`)
 }

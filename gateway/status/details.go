@@ -3,7 +3,6 @@ package status
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Domain is the google.rpc.ErrorInfo.domain of the gateway's rejections. Backends use others.
@@ -74,13 +74,10 @@ func ProgressOf(err error) call.Progress {
 func newInfo(reason string, metadata map[string]string, p call.Progress) *errdetails.ErrorInfo {
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: make(map[string]string, len(metadata)+1)}
 	for k, v := range metadata {
-		info.Metadata[validUTF8(k)] = validUTF8(v)
+		info.Metadata[untrusted.UTF8(k)] = untrusted.UTF8(v) // protobuf requires UTF-8
 	}
 	if p == call.NotSent {
 		info.Metadata[call.NotStarted] = "true"
 	}
 	return info
 }
-
-// validUTF8 returns s as valid UTF-8, which protobuf requires. Refusals quote names that clients sent.
-func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Of returns the status of a refused call, for grpc-go.
@@ -41,7 +42,8 @@ func protoOf(r *call.Refusal, p call.Progress) *spb.Status {
 	}
 	details := []proto.Message{newInfo(r.Reason, r.Metadata, p)}
 	if r.Quota != "" {
-		violation := &errdetails.QuotaFailure_Violation{Subject: validUTF8(r.Quota), Description: validUTF8(r.Message)}
+		violation := &errdetails.QuotaFailure_Violation{Subject: untrusted.UTF8(r.Quota),
+			Description: untrusted.UTF8(r.Message)}
 		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{violation}})
 	}
 	if r.RetryAfter > 0 && p != call.Sent {
@@ -51,7 +53,7 @@ func protoOf(r *call.Refusal, p call.Progress) *spb.Status {
 }
 
 func newStatus(code codes.Code, message string, details ...proto.Message) *spb.Status {
-	s := &spb.Status{Code: int32(code), Message: validUTF8(message)}
+	s := &spb.Status{Code: int32(code), Message: untrusted.UTF8(message)}
 	for _, d := range details {
 		packed := new(anypb.Any)
 		// deterministic, so that equal details have equal bytes

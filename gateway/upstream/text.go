@@ -5,25 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/localgrpc"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
-
-// Clip bounds a text of a backend to some bytes, and an ellipsis.
-func Clip(text string, most int) string {
-	if len(text) <= most {
-		return strings.ToValidUTF8(text, "�")
-	}
-	text = text[:most]
-	for i := 0; i < utf8.UTFMax && !utf8.ValidString(text); i++ {
-		text = text[:len(text)-1]
-	}
-	return strings.ToValidUTF8(text, "�") + "…"
-}
 
 const (
 	minLeak = 8  // bytes of the shortest secret that is searched for
@@ -70,11 +57,11 @@ const searched = 4 << 10
 // have a credential is withheld as a whole. Text far beyond the line is not searched: the search takes about half a
 // second per MiB.
 func Said(text string, most int) string {
-	text = Clip(text, most+searched)
+	text = untrusted.Clip(text, most+searched)
 	if credentials.MatchString(text) {
 		return "(its text may have a credential, and is not shown)"
 	}
-	return Clip(untrusted.Line(text), most)
+	return untrusted.Clip(untrusted.Line(text), most)
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/auditlog"
 	"github.com/capgate/capgate/gateway/admin/calls"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/recent"
 )
 
@@ -78,5 +79,5 @@ func replicaTrouble(r *gateway.Readiness) (all []recent.Trouble) {
 // shortLine returns the first line of a text, cut after 500 bytes.
 func shortLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
-	return strings.ToValidUTF8(line[:min(len(line), 500)], "")
+	return untrusted.Cut(line, 500)
 }

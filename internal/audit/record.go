@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -103,13 +104,7 @@ func (c *Change) append(b []byte, at time.Time) []byte {
 
 // appendEscaped appends the inside of a JSON string of at most maxValue bytes of s. Invalid UTF-8 becomes U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
-	if len(s) > maxValue {
-		end := maxValue
-		for end > maxValue-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end]
-	}
+	s = untrusted.Truncate(s, maxValue)
 	const digits = "0123456789abcdef"
 	for i := 0; i < len(s); {
 		c := s[i]

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Kind is the kind of a refusal. gateway/status alone converts it into a gRPC code and an HTTP status.
@@ -83,8 +85,5 @@ func UnknownCapability(name, near string) *Refusal {
 
 // Quote copies a name out of a caller's buffer, in a form fit for an error.
 func Quote(name string) string {
-	if len(name) > maxLabel {
-		name = name[:maxLabel] + "…"
-	}
-	return strings.Clone(strings.ToValidUTF8(name, "\uFFFD"))
+	return strings.Clone(untrusted.Clip(name, maxLabel))
 }

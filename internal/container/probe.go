@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"time"
-	"unicode"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // NoSuchTool is a tool that no capability has, so that a call of it has no effect.
@@ -134,14 +134,4 @@ func Explain(err error) string {
 const maxClean = 300
 
 // Clean returns a container's text as one short printable line.
-func Clean(s string) string {
-	if len(s) > maxClean {
-		s = s[:maxClean] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
-}
+func Clean(s string) string { return untrusted.Line(untrusted.Clip(s, maxClean)) }

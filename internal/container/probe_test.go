@@ -13,9 +13,9 @@ func TestClean(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
 		"ready":                              "ready",
-		"\x1b[2Jready\r\nnow\x07":            " [2Jready  now ",
-		"\u202etxt.exe\u200b":                " txt.exe ",
-		"not \xff UTF-8":                     "not  UTF-8",
+		"\x1b[2Jready\r\nnow\x07":            "[2Jready  now",
+		"\u202etxt.exe\u200b":                "txt.exe",
+		"not \xff UTF-8":                     "not \ufffd UTF-8",
 		strings.Repeat("a", 300):             strings.Repeat("a", 300),
 		strings.Repeat("a", 301):             strings.Repeat("a", 300) + "…",
 		strings.Repeat("a", 299) + "ä after": strings.Repeat("a", 299) + "…",

@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Fleets is the router. Its methods may be called from any goroutine.
@@ -103,9 +103,7 @@ func (k *Manager) pause() time.Duration {
 // Set begins or ends drains for an operator, here at once. It reports whether the other replicas know them already;
 // if not, they will when the store is back.
 func (k *Manager) Set(ctx context.Context, keys []Key, drained bool, by string) (shared bool, err error) {
-	if len(by) > maxName {
-		by = strings.ToValidUTF8(by[:maxName], "")
-	}
+	by = untrusted.Cut(by, maxName)
 	k.mu.Lock()
 	if drained && len(k.active)+len(keys) > MaxDrains {
 		k.mu.Unlock()

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -70,12 +72,7 @@ func (c *Change) bounded() Change {
 	return d
 }
 
-func short(s string) string {
-	if len(s) > maxValue {
-		s = s[:maxValue]
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+func short(s string) string { return untrusted.Cut(s, maxValue) }
 
 // ChangeFilter selects changes; empty fields select all.
 type ChangeFilter struct {

@@ -1,8 +1,9 @@
 package recent
 
 import (
-	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // fresh is how long a replica counts that says nothing.
@@ -29,7 +30,7 @@ func (r *Replica) Bound() bool {
 	r.ID, r.Version, r.Redis = short(r.ID), short(r.Version), short(r.Redis)
 	r.Trouble = r.Trouble[:min(len(r.Trouble), maxTrouble)]
 	for i := range r.Trouble {
-		r.Trouble[i].Kind, r.Trouble[i].Text = short(r.Trouble[i].Kind), strings.ToValidUTF8(r.Trouble[i].Text, "")
+		r.Trouble[i].Kind, r.Trouble[i].Text = short(r.Trouble[i].Kind), untrusted.UTF8(r.Trouble[i].Text)
 	}
 	return r.ID != "" && !r.Seen.IsZero()
 }

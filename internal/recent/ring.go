@@ -3,10 +3,9 @@ package recent
 import (
 	"encoding/hex"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
@@ -48,17 +47,8 @@ func (s *slot) set(rec *telemetry.Record) {
 	}
 }
 
-// cut returns at most maxWord bytes of a text, up to the end of a character.
-func cut(s string) string {
-	if len(s) <= maxWord {
-		return s
-	}
-	end := maxWord
-	for end > maxWord-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
-}
+// cut returns a text as calls have it, of at most maxWord bytes.
+func cut(s string) string { return untrusted.Truncate(s, maxWord) }
 
 // call returns the call of a slot.
 func (s *slot) call(replica, process string) Call {
@@ -68,7 +58,7 @@ func (s *slot) call(replica, process string) Call {
 	}
 	from := uint16(0)
 	for i, text := range texts(&c.Summary) {
-		*text = strings.ToValidUTF8(string(s.texts[from:s.ends[i]]), "\uFFFD")
+		*text = untrusted.UTF8(string(s.texts[from:s.ends[i]]))
 		from = s.ends[i]
 	}
 	if !s.trace.IsZero() {

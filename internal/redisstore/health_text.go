@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // The encoding of health in Redis; times are ms since 1970:
@@ -103,10 +104,9 @@ func decodeObservation(s string) (*health.Observation, bool) {
 	if state != health.Up && state != health.Down || dialect > call.Legacy {
 		return nil, false
 	}
-	reason := strings.ToValidUTF8(f[7][:min(len(f[7]), maxText)], "")
 	return &health.Observation{
 		Since: int64(n[0]), Written: int64(n[1]), State: state, Refused: n[3] == 1, Dialect: uint8(n[4]),
-		Episode: uint32(n[5]), By: strings.Clone(f[6]), Reason: strings.Clone(reason),
+		Episode: uint32(n[5]), By: strings.Clone(f[6]), Reason: strings.Clone(untrusted.Cut(f[7], maxText)),
 	}, true
 }
 

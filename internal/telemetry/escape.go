@@ -4,22 +4,15 @@ import (
 	"strconv"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxString bounds the bytes of each string in a line. Tool names, paths and request ids come from clients.
 const maxString = 128
 
-// truncate cuts s to at most maxString bytes, at the end of a character.
-func truncate(s string) string {
-	if len(s) <= maxString {
-		return s
-	}
-	end := maxString
-	for end > maxString-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
-}
+// truncate bounds a string as lines have it.
+func truncate(s string) string { return untrusted.Truncate(s, maxString) }
 
 // plainJSON marks the bytes that need no escape in a JSON string: ASCII without controls, quote and backslash.
 var plainJSON = func() (plain [256]bool) {

@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxCells bounds the cells of a row: 512 bytes each for every capability, method
@@ -83,7 +84,7 @@ func (m *Metrics) Capability(name string) *CapabilityMetrics {
 	if name == "" {
 		return m.unknown
 	}
-	name = strings.ToValidUTF8(name, "\uFFFD")
+	name = untrusted.UTF8(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.byName[name]
@@ -99,7 +100,7 @@ func (m *Metrics) Capability(name string) *CapabilityMetrics {
 func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.byName, strings.ToValidUTF8(name, "\uFFFD"))
+	delete(m.byName, untrusted.UTF8(name))
 }
 
 // Handler serves the registry in the format that the client requests: Prometheus' protobuf, which alone has

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxReasons bounds the label values of one reasonCounter. Reasons are some dozens of constants. The bound is a
@@ -38,7 +40,7 @@ func (c *reasonCounter) counter(reason string) *atomic.Int64 {
 	if n, ok := known[reason]; ok {
 		return n
 	}
-	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	reason = untrusted.UTF8(reason)
 	if len(known) >= maxReasons-1 {
 		reason = otherReason
 	}

@@ -2,12 +2,12 @@ package telemetry
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capgate/capgate/internal/lib/metric"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Add serves the metrics of sources.
@@ -67,7 +67,7 @@ func (s scrape) Histogram(d *metric.Desc, n uint64, sum float64, atMost map[floa
 // valid makes labels valid UTF-8, which Prometheus requires.
 func valid(labels []string) []string {
 	for i := range labels {
-		labels[i] = strings.ToValidUTF8(labels[i], "\uFFFD")
+		labels[i] = untrusted.UTF8(labels[i])
 	}
 	return labels
 }

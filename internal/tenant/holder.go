@@ -2,10 +2,9 @@ package tenant
 
 import (
 	"context"
-	"strings"
-	"unicode"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // KeyLabel names an API key for people: "CI of Acme, key abcd". Characters of the name that cannot be seen, or that
@@ -14,12 +13,7 @@ func KeyLabel(id, name string) string {
 	if name == "" {
 		return "key " + id
 	}
-	return strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return unicode.ReplacementChar
-		}
-		return c
-	}, name) + ", key " + id
+	return untrusted.Word(name) + ", key " + id
 }
 
 // KeyName returns the name of an API key, by its id. It reads only memory; "": the key has none, or is not

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // All is the name that operators use for all tenants (AIP-159). No tenant has this id.
@@ -125,4 +125,4 @@ func (r *Roster) some(ctx context.Context) string {
 		" and more; capgate tenants list, or GET /v1/tenants, has all"
 }
 
-func clip(name string) string { return strings.ToValidUTF8(name[:min(len(name), 64)], "") }
+func clip(name string) string { return untrusted.Cut(name, 64) }

@@ -3,13 +3,13 @@ package toolschema
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // members checks the rules for an object.
@@ -64,10 +64,7 @@ func (c *checker) undeclared(s *jsonschema.Schema, name []byte) bool {
 	if c.quiet > 0 || c.done() {
 		return false
 	}
-	text := string(name)
-	if len(text) > maxNamed {
-		text = strings.ToValidUTF8(text[:maxNamed], "") + "…"
-	}
+	text := untrusted.Clip(string(name), maxNamed)
 	c.path = append(c.path, segment{name: []byte(text)})
 	c.found = append(c.found, Violation{Pointer: c.pointer(),
 		Reason: short("is not a property that is allowed" +

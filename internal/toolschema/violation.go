@@ -10,6 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Violation is a rule of a schema that arguments violate. More has others, MaxViolations in all.
@@ -43,12 +45,7 @@ func violation(e *jsonschema.ValidationError) *Violation {
 	return &Violation{Pointer: pointer(e.InstanceLocation), Reason: short(reason(e.ErrorKind))}
 }
 
-func short(text string) string {
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
-}
+func short(text string) string { return untrusted.Clip(text, maxReason) }
 
 // reason returns the text of a rule, without the value.
 func reason(k jsonschema.ErrorKind) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Approver is the authenticated person or key that answers. The zero value is an unauthenticated approver: it is in no
@@ -178,7 +179,7 @@ func refusedGroup(id string, groups []string, who *Approver) *call.Refusal {
 		text += "; an API key is in no group"
 	}
 	r := refused("APPROVER_GROUP", text, id)
-	r.Metadata["groups"] = clip(strings.Join(groups, ","), maxName)
+	r.Metadata["groups"] = untrusted.Truncate(strings.Join(groups, ","), maxName)
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -224,7 +225,7 @@ func (b bounds) clip(s string) string {
 	if !b.shortens(len(s)) {
 		return s
 	}
-	return clip(s, b.string)
+	return untrusted.Truncate(s, b.string)
 }
 
 // window returns the part of a text that is searched: whole words, so that no secret is cut in two and
@@ -234,7 +235,7 @@ func (b bounds) window(s string) string {
 	if most == 0 || len(s) <= most {
 		return s
 	}
-	s = clip(s, most)
+	s = untrusted.Truncate(s, most)
 	if end := strings.LastIndexFunc(s, unicode.IsSpace); end >= 0 {
 		return s[:end]
 	}
@@ -262,17 +263,6 @@ func writeRune(b *strings.Builder, r rune) {
 	}
 }
 
-// clip truncates a text at a character boundary.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
-}
-
 // readable makes a foreign text safe to show: truncated, and without unprintable characters.
 func readable(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
@@ -280,6 +270,6 @@ func readable(s string, most int) string {
 			return r
 		}
 		return utf8.RuneError
-	}, clip(strings.ToValidUTF8(s, string(utf8.RuneError)), most))
-	return clip(s, most) // U+FFFD may have more bytes than what it replaces
+	}, untrusted.Cut(s, most))
+	return untrusted.Truncate(s, most) // U+FFFD may have more bytes than what it replaces
 }

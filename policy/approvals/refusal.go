@@ -7,6 +7,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // The refusals without parameters.
@@ -69,7 +70,7 @@ var oneLine = strings.NewReplacer("\n", " ", "\t", " ") //nolint:gochecknoglobal
 func refusedElsewhere(a *Approval) *call.Refusal {
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_ELSEWHERE",
 		Message:  "the gateway cannot answer this question: " + a.Why,
-		Metadata: map[string]string{"approval": clip(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
+		Metadata: map[string]string{"approval": untrusted.Truncate(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
 }
 
 // RefusedUnseen returns the refusal of a call that cannot be approved because its arguments cannot be shown in full.
@@ -80,13 +81,13 @@ func RefusedUnseen(a *Approval) *call.Refusal {
 	}
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_NOT_SHOWN",
 		Message:  "the call can be denied, but not approved: " + why,
-		Metadata: map[string]string{"approval": clip(a.ID, maxName)}}
+		Metadata: map[string]string{"approval": untrusted.Truncate(a.ID, maxName)}}
 }
 
 // refused refuses a call because of its approval.
 func refused(reason, message, id string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: reason, Message: message,
-		Metadata: map[string]string{"approval": clip(id, maxName)}}
+		Metadata: map[string]string{"approval": untrusted.Truncate(id, maxName)}}
 }
 
 // refusedState explains why an approval in a state cannot be redeemed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/cache"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
 )
@@ -316,7 +317,7 @@ func (a *Approval) shorten(b bounds) {
 	if b.all == 0 || len(a.Preview) <= b.all {
 		return
 	}
-	text := clip(a.Preview, b.all)
+	text := untrusted.Truncate(a.Preview, b.all)
 	a.Preview, a.Value, a.Excerpt = text[:strings.LastIndexByte(text, '\n')+1]+moreText, "", true
 }
 

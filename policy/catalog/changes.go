@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -128,7 +129,7 @@ func shortLine(line string) string {
 	if len(line) <= maxLineBytes {
 		return line
 	}
-	return strings.ToValidUTF8(line[:maxLineBytes], "") + " " + moreChanges
+	return untrusted.Cut(line, maxLineBytes) + " " + moreChanges
 }
 
 // pretty formats JSON with a line for each value and sorted names.

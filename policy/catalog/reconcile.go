@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // unreconciled returns the capabilities to reconcile.
@@ -103,11 +104,4 @@ func (c *Catalog) logRemoved(id string, removed []string) {
 }
 
 // bounded returns an error's text, for people and of bounded length.
-func bounded(err error) string {
-	const most = 500
-	text := err.Error()
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
+func bounded(err error) string { return untrusted.Clip(err.Error(), 500) }

@@ -1,7 +1,6 @@
 package extauthz
 
 import (
-	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -48,13 +47,7 @@ func verdictOf(r *Reply, now time.Time) verdict {
 }
 
 // clean makes a text safe for screens and logs: printable, and no longer than most bytes.
-func clean(text string, most int) string {
-	text = untrusted.Line(text)
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
+func clean(text string, most int) string { return untrusted.Cut(untrusted.Line(text), most) }
 
 // failure is a request without a verdict. It contains nothing that was sent or received.
 type failure struct {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/approvals"
@@ -157,7 +158,7 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 		v.keyID = who.Key
 	}
 	if v.by = tenant.KeyLabel(who.Key, keyName); who.User != "" {
-		v.by = shown(who.User) + ", by " + v.by
+		v.by = untrusted.UTF8(who.User) + ", by " + v.by
 	}
 	if who.Person != nil {
 		v.who.Issuer = who.Person.Issuer

@@ -1,13 +1,12 @@
 package approval
 
 import (
-	"strings"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/policy/approvals"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -19,10 +18,10 @@ func JSON(a *approvals.Approval) ([]byte, error) {
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{
-		Name: paging.Name("tenants", shown(a.Tenant), "approvals", a.ID), UpdateTime: restjson.Time(a.Updated()),
-		Id: a.ID, Tenant: shown(a.Tenant), User: shown(a.User), Agent: shown(a.Agent),
-		Capability: shown(a.Capability), Tool: shown(a.Tool),
-		Description: a.Description, Arguments: a.Preview, Session: shown(a.Session), Level: a.Level, Why: a.Why,
+		Name: paging.Name("tenants", untrusted.UTF8(a.Tenant), "approvals", a.ID), UpdateTime: restjson.Time(a.Updated()),
+		Id: a.ID, Tenant: untrusted.UTF8(a.Tenant), User: untrusted.UTF8(a.User), Agent: untrusted.UTF8(a.Agent),
+		Capability: untrusted.UTF8(a.Capability), Tool: untrusted.UTF8(a.Tool),
+		Description: a.Description, Arguments: a.Preview, Session: untrusted.UTF8(a.Session), Level: a.Level, Why: a.Why,
 		ToolChange: a.Change,
 		RequestId:  a.RequestID,
 		CreateTime: restjson.Time(a.Created), ExpireTime: restjson.Time(a.Expires),
@@ -41,7 +40,7 @@ func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	}
 	for i := range a.Answers {
 		g := &a.Answers[i]
-		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: shown(g.By), User: shown(g.User),
+		p.Answers = append(p.Answers, &capgatepb.ApprovalAnswer{By: untrusted.UTF8(g.By), User: untrusted.UTF8(g.User),
 			Answer: g.State.String(), Comment: g.Comment, Time: restjson.Time(g.Time), Remember: g.Remember.String()})
 	}
 	if t := a.Terms; t != nil && a.ID != "" && a.State != 0 {
@@ -99,9 +98,6 @@ func policyOf(a *approvals.Approval) string {
 	}
 	return text + " (" + a.Level + ")"
 }
-
-// shown returns a name of a caller, which may be any bytes, as UTF-8.
-func shown(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 func (s *server) eventOf(e *approvals.Event, v *caller) *capgatepb.WatchApprovalsResponse {
 	resp := &capgatepb.WatchApprovalsResponse{Id: e.ID, Event: string(e.Kind)}

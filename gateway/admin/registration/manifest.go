@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 )
 
@@ -28,27 +29,20 @@ func ReadManifest(text string) (capability string, refusal *call.Refusal) {
 		Metadata: map[string]string{"file": manifestName}}
 	var all strictyaml.Errors
 	if !errors.As(err, &all) {
-		refusal.Message = short(err.Error())
+		refusal.Message = untrusted.Clip(err.Error(), maxProblem)
 		return "", refusal
 	}
 	first := all[0]
 	refusal.Metadata["line"], refusal.Metadata["field"], refusal.Metadata["reason"] = strconv.Itoa(first.Line),
-		short(first.Path), short(first.Text)
+		untrusted.Clip(first.Path, maxProblem), untrusted.Clip(first.Text, maxProblem)
 	var lines []string
 	for i, problem := range all {
 		if i == maxProblems {
 			lines = append(lines, fmt.Sprintf("and %d more", len(all)-i))
 			break
 		}
-		lines = append(lines, short(problem.Error()))
+		lines = append(lines, untrusted.Clip(problem.Error(), maxProblem))
 	}
 	refusal.Message = strings.Join(lines, "; ")
 	return "", refusal
-}
-
-func short(text string) string {
-	if len(text) <= maxProblem {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // boundaryOf returns the boundary of a multipart form.
@@ -59,7 +60,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 			continue
 		}
 		if p.kind == fieldPart {
-			all.Fields = append(all.Fields, shorten(strings.ToValidUTF8(part.FormName(), "\uFFFD")))
+			all.Fields = append(all.Fields, shorten(untrusted.UTF8(part.FormName())))
 			continue
 		}
 		var r Result

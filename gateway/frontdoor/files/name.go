@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxName is the maximum length of a file name in bytes, as in file systems.
@@ -22,7 +22,7 @@ const maxName = 255
 // characters and characters that reverse the text direction, and not longer than file systems allow. Empty means no
 // name.
 func cleanName(name string) string {
-	name = strings.ToValidUTF8(name, "\uFFFD")
+	name = untrusted.UTF8(name)
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r == '\uFEFF' {
@@ -44,11 +44,7 @@ func shorten(name string) string {
 	if len(ext) > 20 {
 		ext = ""
 	}
-	end := maxName - len(ext)
-	for !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return strings.TrimRight(name[:end], " ") + ext
+	return strings.TrimRight(untrusted.Truncate(name, maxName-len(ext)), " ") + ext
 }
 
 // nameIn returns the name of a file in a request, from the query or from Content-Disposition.

@@ -3,12 +3,12 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // writer writes a JSON-RPC response. A long response is sent while it is encoded, because control characters make it
@@ -71,12 +71,9 @@ func (w *writer) raw(text []byte) {
 func (w *writer) textContent(text []byte) {
 	w.text = append(w.text, `{"type":"text","text":"`...)
 	for len(text) > writeChunk && w.send != nil {
-		n := writeChunk
-		for n > writeChunk-utf8.UTFMax && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		w.text = strictjson.AppendEscaped(w.text, text[:n])
-		text = text[n:]
+		chunk := untrusted.Truncate(text, writeChunk)
+		w.text = strictjson.AppendEscaped(w.text, chunk)
+		text = text[len(chunk):]
 		w.spill()
 	}
 	w.text = append(strictjson.AppendEscaped(w.text, text), `"}`...)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -184,7 +185,7 @@ func (b *backend) compile(ctx context.Context, found *descriptors) (*Definitions
 	b.logLeftOut(all)
 	if definitions == nil {
 		return nil, status.Errorf(codes.Internal, "the backend has no method that can be a tool: %s",
-			upstream.Clip(all[0].Error(), maxText))
+			untrusted.Clip(all[0].Error(), maxText))
 	}
 	return definitions, nil
 }

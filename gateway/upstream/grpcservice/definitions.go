@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -332,7 +333,7 @@ func commentOf(d protoreflect.Descriptor) string {
 	if text == "" {
 		text = strings.TrimSpace(at.TrailingComments)
 	}
-	lines := strings.Split(upstream.Clip(text, maxComment), "\n")
+	lines := strings.Split(untrusted.Clip(text, maxComment), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // descriptors are the files that a backend or a descriptor file has, and those that could not be read.
@@ -202,7 +202,7 @@ func (g *group) register(name string, source *descriptorpb.FileDescriptorProto, 
 	switch {
 	case err != nil:
 		text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
-		return g.breaks(name, &flaw{name, errors.New(unfit + upstream.Clip(text, maxText))})
+		return g.breaks(name, &flaw{name, errors.New(unfit + untrusted.Clip(text, maxText))})
 	case !slices.Contains(g.all.own, name) && imitates(file.Messages(), file.Enums()):
 		return g.breaks(name, &flaw{name, errors.New("has types of " + wellKnownPackage +
 			", and is not a file of protobuf")})

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // pointerOf returns the JSON pointer to the value, or the member, at which protojson has found an error; empty means
@@ -81,9 +83,5 @@ func pointerTo(open []level) string {
 
 // escape returns a name as a JSON pointer has it (RFC 6901 §3). A long one is cut.
 func escape(name string) string {
-	const most = 100
-	if len(name) > most {
-		name = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(untrusted.Clip(name, 100))
 }

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // reflectionPaths are the methods of server reflection, the newest first. Their messages are the same.
@@ -151,7 +151,7 @@ func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) (file st
 	}
 	if failed := response.GetErrorResponse(); failed != nil {
 		code := codes.Code(failed.GetErrorCode()) //nolint:gosec // an unknown code is one that is not NotFound
-		return "", &refused{code, ": " + upstream.Clip(failed.GetErrorMessage(), maxText)}
+		return "", &refused{code, ": " + untrusted.Clip(failed.GetErrorMessage(), maxText)}
 	}
 	for i, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		name := nameIn(text)
@@ -234,7 +234,7 @@ func inWords(err error) string {
 	if errors.As(err, &no) {
 		return no.Error()
 	}
-	return ours + ": " + upstream.Clip(grpcerror.Explain(err), maxText)
+	return ours + ": " + untrusted.Clip(grpcerror.Explain(err), maxText)
 }
 
 // exchange sends one request and returns its response. Where the backend has ended the stream, there is another one

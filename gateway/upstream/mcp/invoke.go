@@ -21,6 +21,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -244,7 +245,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Unlock()
 	if failure != nil {
 		return status.Error(codeOf(failure.Code), fmt.Sprintf("MCP error %d: %s", failure.Code,
-			upstream.Clip(failure.Message, maxError)))
+			untrusted.Clip(failure.Message, maxError)))
 	}
 	words := seen.words(code)
 	switch {

@@ -142,7 +142,7 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 		note.hint = "the server wants a credential; mcp_server.headers_file has one"
 	}
 	if !page && !upstream.Repeats(string(start), t.header) {
-		note.text, note.said = upstream.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
+		note.text, note.said = untrusted.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)
 	}
 	w.note.Store(note)
 }
@@ -161,5 +161,5 @@ func saidOf(text []byte) string {
 	if json.Unmarshal(m.Error.Data, &data) == nil && len(data.Supported) > 0 {
 		said += " (supported: " + strings.Join(data.Supported, ", ") + ")"
 	}
-	return upstream.Clip(untrusted.Line(said), maxSaid)
+	return untrusted.Clip(untrusted.Line(said), maxSaid)
 }

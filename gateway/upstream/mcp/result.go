@@ -8,8 +8,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxError is how many bytes of a tool's own error are passed on.
@@ -168,5 +168,5 @@ func failureOf(texts []string, structured json.RawMessage) string {
 	if text == "" {
 		return "the tool failed, and does not say why"
 	}
-	return upstream.Clip(text, maxError)
+	return untrusted.Clip(text, maxError)
 }

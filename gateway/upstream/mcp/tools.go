@@ -16,6 +16,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/lib/plainjson"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -184,7 +185,7 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream
 
 // leaveOut logs why a tool is left out, and returns that for the catalog.
 func (v *server) leaveOut(name string, err error) error {
-	name = upstream.Clip(name, maxName)
+	name = untrusted.Clip(name, maxName)
 	v.all.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
 		"tool", name, "error", err)
 	return fmt.Errorf("the tool %q: %w", name, err)

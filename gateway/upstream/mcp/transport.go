@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -130,7 +131,7 @@ func redirected(resp *http.Response) error {
 	}
 	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
 	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its "+
-		"final "+"URL", upstream.Clip(plain.String(), maxURL), resp.StatusCode)
+		"final "+"URL", untrusted.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
 // maxURL is how many bytes of a URL to which a server redirects are told.
@@ -176,7 +177,7 @@ func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	case kind != asJSON:
 		ex.refuse(violates("the MCP server's response has the content type %q, and not application/json or "+
 			"text/event-stream",
-			upstream.Clip(kind, maxName)))
+			untrusted.Clip(kind, maxName)))
 		b.left = 0
 	}
 	resp.StatusCode, resp.ContentLength, resp.Body = http.StatusOK, -1, b

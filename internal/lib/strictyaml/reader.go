@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/capgate/capgate/internal/lib/nearest"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // maxNodes bounds the size that a file may expand to. With aliases, a few lines of YAML can expand to more
@@ -46,10 +47,7 @@ func (r *Reader) Fail(at Place, format string, args ...any) {
 	if len(r.Errors) == maxErrors {
 		return
 	}
-	text := fmt.Sprintf(format, args...)
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(strings.Clone(text[:maxText]), "") + "…"
-	}
+	text := untrusted.Clip(fmt.Sprintf(format, args...), maxText)
 	r.Errors = append(r.Errors, Error{File: r.File, Line: max(at.Node.Line, 1), Path: at.Path, Text: text})
 }
 

@@ -2,9 +2,10 @@ package strictyaml
 
 import (
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // The bounds of paths in errors, in bytes: of a whole path, and of one name. A tree of a small file can have very long
@@ -19,9 +20,7 @@ const maxDepth = 1000
 
 // join returns the path of a field below path.
 func join(path, name string) string {
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "") + "…"
-	}
+	name = untrusted.Clip(name, maxName)
 	switch {
 	case path == "":
 		return name

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// TestTexts: texts of others move no cursor, and those of one line begin no other one.
+// TestTexts: texts of others move no cursor, those of one line begin no other one, and cut ones end with a character.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	const s = " red \x1b[31m\u202e\nsecond\tline\xff "
@@ -18,6 +18,15 @@ func TestTexts(t *testing.T) {
 		"short":          {untrusted.Beginning("red\nsecond", 40), "red second"},
 		"line":           {untrusted.Line(s), "red [31m second line�"},
 		"spaces of line": {untrusted.Line("\r\na\vb\n"), "a b"},
+		"clipped":        {untrusted.Clip("größe", 3), "gr…"},
+		"not clipped":    {untrusted.Clip("größe", 7), "größe"},
+		"repaired":       {untrusted.Clip("a\xff\xffb", 9), "a�b"},
+		"cut":            {untrusted.Cut("größe", 4), "grö"},
+		"long repair":    {untrusted.Cut("a\xffb\xff", 4), "a�"},
+		"cut emoji":      {untrusted.Cut("ab😀", 5), "ab"},
+		"no characters":  {untrusted.Truncate("\x80\x80\x80\x80\x80\x80", 5), "\x80"},
+		"none":           {untrusted.Truncate("\x80\x80\x80\x80", 2), ""},
+		"bytes":          {string(untrusted.Truncate([]byte("größe"), 3)), "gr"},
 		"visible":        {untrusted.Visible("a\rb\n"), "a�b\n"},
 	} {
 		if test.got != test.want {

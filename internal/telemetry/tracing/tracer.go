@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Config configures the collector and the sampling. Endpoint is required.
@@ -125,7 +126,7 @@ func rpc(path string) (name string, attrs []attribute.KeyValue) {
 
 // plain returns a text for a span: a bounded copy in valid UTF-8.
 func plain(s string) string {
-	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), maxText)], "?"))
+	return strings.Clone(untrusted.Cut(s, maxText))
 }
 
 // Close sends the waiting spans until ctx ends, and stops.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -145,10 +147,5 @@ func why(err error) string {
 	if of := (*url.Error)(nil); errors.As(err, &of) {
 		err = of.Err
 	}
-	const most = 300
-	text := err.Error()
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return text
+	return untrusted.Clip(err.Error(), 300)
 }

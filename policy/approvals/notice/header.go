@@ -5,7 +5,8 @@ import (
 	"net/mail"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // Envelope has the fields of a message's header that are not of its event.
@@ -71,12 +72,9 @@ func words(s string) string {
 	}
 	var all []string
 	for len(s) > 0 {
-		end := min(len(s), maxWord)
-		for end < len(s) && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		all = append(all, "=?utf-8?B?"+base64.StdEncoding.EncodeToString([]byte(s[:end]))+"?=")
-		s = s[end:]
+		word := untrusted.Truncate(s, maxWord)
+		all = append(all, "=?utf-8?B?"+base64.StdEncoding.EncodeToString([]byte(word))+"?=")
+		s = s[len(word):]
 	}
 	return strings.Join(all, "\r\n ")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/capgate/capgate/internal/lib/mailer"
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 // sendMail hands in a message. A message that its server rejects for good is not sent again.
@@ -19,7 +20,7 @@ func (p *endpoint) sendMail(ctx context.Context, text []byte) reply {
 	if err == nil {
 		return reply{delivered: true, rejected: rejected}
 	}
-	r := reply{reason: clip(err.Error())}
+	r := reply{reason: untrusted.Cut(err.Error(), maxReason)}
 	var failure *mailer.Error
 	r.gone = errors.As(err, &failure) && failure.Permanent
 	return r

@@ -11,8 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
@@ -132,16 +133,9 @@ func reason(err error) string {
 	case errors.As(err, new(tls.RecordHeaderError)), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS"
 	case errors.As(err, &network):
-		return clip(network.Op + ": " + network.Err.Error())
+		return untrusted.Cut(network.Op+": "+network.Err.Error(), maxReason)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was lost"
 	}
 	return "the answer is not HTTP"
-}
-
-func clip(text string) string {
-	if len(text) > maxReason {
-		text = text[:maxReason]
-	}
-	return strings.ToValidUTF8(text, "")
 }
