@@ -69,8 +69,9 @@ var oneLine = strings.NewReplacer("\n", " ", "\t", " ") //nolint:gochecknoglobal
 // refusedElsewhere rejects an answer to a question that only the backend's own user interface can answer.
 func refusedElsewhere(a *Approval) *call.Refusal {
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_ELSEWHERE",
-		Message:  "the gateway cannot answer this question: " + a.Why,
-		Metadata: map[string]string{"approval": untrusted.Truncate(a.ID, maxName), "capability": a.Capability, "session": a.Session}}
+		Message: "the gateway cannot answer this question: " + a.Why,
+		Metadata: map[string]string{"approval": untrusted.Truncate(a.ID, maxName), "capability": a.Capability,
+			"session": a.Session}}
 }
 
 // RefusedUnseen returns the refusal of a call that cannot be approved because its arguments cannot be shown in full.

@@ -18,10 +18,12 @@ func JSON(a *approvals.Approval) ([]byte, error) {
 
 func approvalOf(a *approvals.Approval) *capgatepb.Approval {
 	p := &capgatepb.Approval{
-		Name: paging.Name("tenants", untrusted.UTF8(a.Tenant), "approvals", a.ID), UpdateTime: restjson.Time(a.Updated()),
-		Id: a.ID, Tenant: untrusted.UTF8(a.Tenant), User: untrusted.UTF8(a.User), Agent: untrusted.UTF8(a.Agent),
+		Name:       paging.Name("tenants", untrusted.UTF8(a.Tenant), "approvals", a.ID),
+		UpdateTime: restjson.Time(a.Updated()), Id: a.ID,
+		Tenant: untrusted.UTF8(a.Tenant), User: untrusted.UTF8(a.User), Agent: untrusted.UTF8(a.Agent),
 		Capability: untrusted.UTF8(a.Capability), Tool: untrusted.UTF8(a.Tool),
-		Description: a.Description, Arguments: a.Preview, Session: untrusted.UTF8(a.Session), Level: a.Level, Why: a.Why,
+		Description: a.Description, Arguments: a.Preview, Session: untrusted.UTF8(a.Session),
+		Level: a.Level, Why: a.Why,
 		ToolChange: a.Change,
 		RequestId:  a.RequestID,
 		CreateTime: restjson.Time(a.Created), ExpireTime: restjson.Time(a.Expires),
