@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 
+	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
@@ -10,26 +11,26 @@ import (
 // and invalidates everything. If the store has lost its rules, cached entries stay valid for MaxStale, and all other
 // calls are rejected until the rules are restored, or an operator accepts the loss.
 func (d *Decider) Watch(ctx context.Context, feed Feed) {
-	changefeed.Run(ctx, &lossDetector{Feed: feed, d: d}, feedAdapter{d},
+	changefeed.Run(ctx, &lossDetector{Feed: feed, d: d}, feedAdapter{d.freshness, d},
 		changefeed.Options{Patience: d.opts.Timeout, MaxStale: d.opts.MaxStale})
 }
 
-// feedAdapter adapts a Decider to package changefeed.
-type feedAdapter struct{ *Decider }
+// feedAdapter is a Decider as a changefeed.Cache.
+type feedAdapter struct {
+	*cache.Freshness
+	d *Decider
+}
 
-// Now implements changefeed.Cache, as the other methods do.
-func (c feedAdapter) Now() int64 { return c.now() }
+func (c feedAdapter) Invalidate(change Change) { c.d.Invalidate(change) }
 
-func (c feedAdapter) InvalidateAll() { c.Decider.Invalidate(Change{Everything: true}) }
+func (c feedAdapter) InvalidateAll() { c.d.Invalidate(Change{Everything: true}) }
 
-// Invalidate handles a change of the feed.
-func (c feedAdapter) Invalidate(change Change) { c.Decider.Invalidate(change) }
+func (c feedAdapter) Synced(at int64) { c.d.synced(at) }
 
-func (c feedAdapter) Synced(at int64) { c.synced(at) }
-
-// StoreLost takes the feed's view of a loss. It reports only the end of one: the lossDetector finds a loss first.
-func (c feedAdapter) StoreLost(lost bool) {
-	if c.freshness.StoreLost(lost) && !lost {
-		c.opts.Lost(false)
+// StoreLost records a loss in the view of the feed. It calls Lost only at its end: the lossDetector finds a loss first.
+func (c feedAdapter) StoreLost(lost bool) (before bool) {
+	if before = c.Freshness.StoreLost(lost); before && !lost {
+		c.d.opts.Lost(false)
 	}
+	return before
 }

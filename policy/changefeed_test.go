@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 )
@@ -46,6 +47,12 @@ func (f *feed) MarkLost(_ context.Context, epoch string) error {
 	return nil
 }
 
+// at returns the revision of a store.
+func at(epoch string, version uint64, lost string, accepted ...string) policy.Revision {
+	at := changefeed.Position{Epoch: epoch, Version: version}
+	return policy.Revision{Position: at, Lost: lost, Accepted: accepted}
+}
+
 // change sets a rule, and publishes it unless the message is to be lost.
 func (f *feed) change(tell bool, c policy.Change) {
 	f.mu.Lock()
@@ -74,7 +81,7 @@ func (f *feed) become(r policy.Revision) {
 func following(t *testing.T, test func(*testing.T, *policy.Decider, *memory, *feed), from ...policy.Revision) {
 	t.Helper()
 	check.Bubble(t, func(t *testing.T) {
-		store, news := &memory{}, &feed{revision: policy.Revision{Version: 7, Epoch: "first"}}
+		store, news := &memory{}, &feed{revision: at("first", 7, "")}
 		if len(from) > 0 {
 			news.revision = from[0]
 		}
@@ -114,78 +121,6 @@ func TestAChangeIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-func TestALostChangeIsNoticed(t *testing.T) {
-	t.Parallel()
-	for name, notice := range map[string]func(*feed){
-		"by the version": func(*feed) { elapse(1001 * time.Millisecond) },
-		"although others are told": func(f *feed) {
-			for range 10 {
-				f.change(true, policy.Change{Tenant: "other", Name: tenantAllows})
-				elapse(100 * time.Millisecond)
-			}
-			elapse(time.Millisecond)
-		},
-		"by reconnecting": func(f *feed) { f.connected(); synctest.Wait() },
-		"after an absence": func(f *feed) {
-			f.set(8, true)
-			elapse(time.Minute)
-			f.set(8, false)
-			elapse(1001 * time.Millisecond)
-		},
-		"after one that is told early": func(f *feed) {
-			f.told(9, policy.Change{Tenant: "other", Name: tenantAllows})
-			elapse(1001 * time.Millisecond)
-		},
-	} {
-		following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
-			news.change(false, policy.Change{Tenant: "acme", Name: tenantAllows})
-			if !known(d) {
-				t.Errorf("%s: unknown although nobody told", name)
-			}
-			notice(news)
-			if known(d) {
-				t.Errorf("%s: not noticed", name)
-			}
-		})
-	}
-}
-
-// TestChangesInAnyOrder: concurrent changes arrive in any order, and some are in transit while the version is read.
-// No other caller's decisions are dropped.
-func TestChangesInAnyOrder(t *testing.T) {
-	t.Parallel()
-	following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
-		elapse(time.Millisecond)
-		for version := uint64(9); version < 400; version += 2 {
-			news.set(version, false)
-			news.told(version, policy.Change{Tenant: "other", Name: tenantAllows})
-			elapse(20 * time.Millisecond)
-			news.told(version-1, policy.Change{Tenant: "other", Name: tenantAllows})
-			if !known(d) {
-				t.Fatalf("version %d is taken for lost", version-1)
-			}
-		}
-		elapse(2 * time.Second)
-		if age := d.Stats().Age; !known(d) || age > time.Second {
-			t.Errorf("known %v, stale by %v", known(d), age)
-		}
-	})
-}
-
-func TestSteadyStateKeepsTheCache(t *testing.T) {
-	t.Parallel()
-	following(t, func(t *testing.T, d *policy.Decider, store *memory, _ *feed) {
-		before := store.questions()
-		elapse(30 * time.Minute)
-		if !known(d) || store.questions() != before {
-			t.Errorf("known %v, %d questions", known(d), store.questions()-before)
-		}
-		if age := d.Stats().Age; age > 2*time.Second {
-			t.Errorf("stale by %v", age)
-		}
-	})
-}
-
 // TestLostRules: Redis restarted without data. For a time cached decisions are used, and all other calls are rejected.
 // The rules do not count as deleted, neither later nor after a change, until an operator accepts the loss.
 func TestLostRules(t *testing.T) {
@@ -207,13 +142,13 @@ func TestLostRules(t *testing.T) {
 		if _, refusal := d.Fetch(t.Context(), &other); !known(d) || refusal == nil {
 			t.Errorf("lost: known %v, unknown %v", known(d), refusal)
 		}
-		news.become(policy.Revision{Version: 1, Epoch: "second", Lost: "first"}) // somebody sets a rule
+		news.become(at("second", 1, "first")) // somebody sets a rule
 		elapse(24 * time.Hour)
 		if _, refusal := d.Fetch(t.Context(), &aCall); known(d) || refusal == nil ||
 			refusal.Reason != "POLICY_UNKNOWN" || !d.Stats().Lost {
 			t.Errorf("a day later: known %v, %v, %+v", known(d), refusal, d.Stats())
 		}
-		news.become(policy.Revision{Version: 2, Epoch: "second", Accepted: []string{"first"}})
+		news.become(at("second", 2, "", "first"))
 		elapse(time.Second)
 		if got, refusal := both(t, d, &aCall); refusal != nil || got.Verdict != call.Block || d.Stats().Lost {
 			t.Errorf("accepted: %+v, %v, %+v", got, refusal, d.Stats())
@@ -228,9 +163,9 @@ func TestLostRules(t *testing.T) {
 func TestAReplicaThatStartsAfterALoss(t *testing.T) {
 	t.Parallel()
 	for name, now := range map[string]policy.Revision{
-		"empty":         {Lost: "before"},
-		"another rule":  {Version: 3, Epoch: "after", Lost: "before"},
-		"of an old one": {Lost: "-"},
+		"empty":         at("", 0, "before"),
+		"another rule":  at("after", 3, "before"),
+		"of an old one": at("", 0, "-"),
 	} {
 		check.Bubble(t, func(t *testing.T) {
 			var told []bool
@@ -244,7 +179,7 @@ func TestAReplicaThatStartsAfterALoss(t *testing.T) {
 			if _, refusal := d.Fetch(t.Context(), &aCall); refusal == nil || d.Stats().Read {
 				t.Errorf("%s: %v, read %v", name, refusal, d.Stats().Read)
 			}
-			restored := policy.Revision{Version: 9, Epoch: now.Lost, Lost: now.Lost}
+			restored := at(now.Lost, 9, now.Lost)
 			if now.Lost == "-" {
 				restored.Epoch = ""
 			}
@@ -270,9 +205,9 @@ func TestFirstEpoch(t *testing.T) {
 		then policy.Revision
 		lost bool
 	}{
-		"next change":            {policy.Revision{Version: 8, Epoch: "first"}, false},
+		"next change":            {at("first", 8, ""), false},
 		"emptied":                {policy.Revision{}, true},
-		"emptied, then a change": {policy.Revision{Version: 1, Epoch: "other"}, true},
+		"emptied, then a change": {at("other", 1, ""), true},
 	} {
 		following(t, func(t *testing.T, d *policy.Decider, _ *memory, news *feed) {
 			news.become(test.then)
@@ -280,7 +215,7 @@ func TestFirstEpoch(t *testing.T) {
 			if d.Stats().Lost != test.lost {
 				t.Errorf("%s: lost %v", name, d.Stats().Lost)
 			}
-		}, policy.Revision{Version: 7})
+		}, at("", 7, ""))
 	}
 }
 
@@ -323,7 +258,7 @@ func TestRestoredRules(t *testing.T) {
 		elapse(time.Second)
 		news.become(policy.Revision{})
 		elapse(2 * time.Second)
-		news.become(policy.Revision{Version: 7, Epoch: "first"})
+		news.become(at("first", 7, ""))
 		elapse(2 * time.Second)
 		other := aCall
 		other.User = "bob"

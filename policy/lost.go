@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
 // Feed delivers changes of the rules.
@@ -19,9 +21,8 @@ type Feed interface {
 
 // Revision is the state of the stored rules.
 type Revision struct {
-	Version uint64 // of the last change; 0: there never was one
-	// of the rules: a store that was emptied begins another; "": there are none, or of an older gateway
-	Epoch    string
+	// Position is that of the last change. An empty epoch means no rules, or rules of an older gateway.
+	changefeed.Position
 	Lost     string   // epoch that a replica found lost; "": none
 	Accepted []string // lost epochs that an operator has accepted
 }
@@ -51,9 +52,8 @@ var errLost = errors.New("the store has lost rules")
 // them. Lost rules stay lost until they are restored, or an operator accepts the loss.
 type lossDetector struct {
 	Feed
-	d       *Decider
-	epoch   string // that was seen last; "": none
-	version uint64
+	d  *Decider
+	at changefeed.Position // that was seen last
 }
 
 // Version implements changefeed.Feed.
@@ -69,16 +69,16 @@ func (l *lossDetector) Version(ctx context.Context) (uint64, error) {
 		}
 		return 0, errors.Join(errLost, err)
 	}
-	l.epoch, l.version = now.current(), now.Version
+	l.at = changefeed.Position{Epoch: now.current(), Version: now.Version}
 	return now.Version, nil
 }
 
 // lost returns the epoch of lost rules; "": none.
 func (l *lossDetector) lost(now *Revision) string {
 	current := now.current()
-	begun := l.epoch == noEpoch && now.Version > l.version // the first change that has an epoch
-	if l.epoch != "" && l.epoch != current && !begun {
-		if lost := now.unlessAccepted(l.epoch); lost != "" {
+	begun := l.at.Epoch == noEpoch && now.Version > l.at.Version // the first change that has an epoch
+	if l.at.Epoch != "" && l.at.Epoch != current && !begun {
+		if lost := now.unlessAccepted(l.at.Epoch); lost != "" {
 			return lost
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -59,22 +59,11 @@ func New(replica string, board Store, fleets Fleets, log *slog.Logger) *Manager 
 
 // Run synchronizes drains until ctx ends, and then reports that no calls are left here.
 func (k *Manager) Run(ctx context.Context) {
-	var watching sync.WaitGroup
-	watching.Go(recovery.Loop(ctx, "drains feed", func() { k.store.Watch(ctx, func() { signal.Wake(k.wake) }) }))
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			k.leave(context.WithoutCancel(ctx))
-			watching.Wait()
-			return
-		case <-k.wake:
-		case <-timer.C:
-		}
-		recovery.Round("drains", func() { _ = k.exchange(ctx) }) // exchange logs its errors
-		timer.Reset(k.pause())
-	}
+	changefeed.Poll(ctx, "drains", k.wake, k.store.Watch, func(ctx context.Context) time.Duration {
+		_ = k.exchange(ctx) // exchange logs its errors
+		return k.pause()
+	})
+	k.leave(context.WithoutCancel(ctx))
 }
 
 // leave sends the pending changes, and reports that no calls are left here.

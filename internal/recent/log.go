@@ -172,12 +172,12 @@ func (l *Log) publish(ctx context.Context, said time.Time) (time.Time, int) {
 		return said, 0
 	}
 	if l.cfg.Store == nil {
-		l.hub.tell(b.Calls)
+		l.hub.pass(b.Calls)
 		return said, len(b.Calls)
 	}
 	if err := l.cfg.Store.Publish(ctx, b, l.cfg.Keep); err != nil {
 		l.restore(b, sent)
-		l.hub.tell(b.Calls) // the watchers at this replica at least
+		l.hub.pass(b.Calls) // the watchers at this replica at least
 		return time.Time{}, len(b.Calls)
 	}
 	return said, len(b.Calls)

@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/broadcast"
 )
 
 const (
-	// maxUnread bounds the calls that wait for a watcher. One that reads too slowly misses others, and is told so.
+	// maxUnread bounds the calls that a watcher has not read. A slower one misses others, and receives Missed.
 	maxUnread = 256
-	// maxTold is how many calls are remembered as told.
-	maxTold = 2048
+	// maxPassed bounds the ids of calls that were passed on.
+	maxPassed = 2048
 	// patience is how long a watch waits for the store before it begins without.
 	patience = time.Second
 )
@@ -24,7 +24,7 @@ const (
 	Missed = "missed" // calls may be missing
 )
 
-// Event is what a watcher is told.
+// Event is an event of a watch.
 type Event struct {
 	Kind string
 	Call Call // of Ended
@@ -35,19 +35,12 @@ type hub struct {
 	store Store
 
 	mu       sync.Mutex
-	watchers map[*watcher]bool
+	watchers broadcast.Feed[*Call]
 	stop     context.CancelFunc // ends the watch of the store
 	ended    chan struct{}      // closed when that has ended
 	ready    chan struct{}      // closed once the store has connected
-	told     map[string]bool    // ids
-	order    []string           // of told, the oldest first
-}
-
-// watcher has what one watch has not read. Watchers share the calls, which are not changed.
-type watcher struct {
-	filter *Filter // nil: all calls
-	calls  chan *Call
-	missed chan struct{} // capacity 1
+	passed   map[string]bool    // ids of calls that were passed on
+	order    []string           // of passed, the oldest first
 }
 
 // Watch passes all calls on as they end, until ctx ends or f fails. With the id of a call, those that are kept and came
@@ -77,9 +70,9 @@ func (l *Log) WatchMatching(ctx context.Context, filter *Filter, after string, f
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-w.missed:
+		case <-w.Missed:
 			err = f(Event{Kind: Missed})
-		case c := <-w.calls:
+		case c := <-w.Values:
 			if !seen[c.ID] {
 				err = f(Event{Kind: Ended, Call: *c})
 			}
@@ -115,16 +108,11 @@ func (l *Log) resume(ctx context.Context, filter *Filter, after string, f func(E
 	return seen, err
 }
 
-// join adds a watcher. ready is closed when it gets all calls.
-func (h *hub) join(filter *Filter) (w *watcher, ready <-chan struct{}) {
-	w = &watcher{filter: filter, calls: make(chan *Call, maxUnread), missed: make(chan struct{}, 1)}
+// join adds a watcher. ready is closed when it receives all calls.
+func (h *hub) join(filter *Filter) (w *broadcast.Reader[*Call], ready <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.watchers == nil {
-		h.watchers, h.told = map[*watcher]bool{}, map[string]bool{}
-	}
-	h.watchers[w] = true
-	if len(h.watchers) == 1 {
+	if w = h.watchers.Join(maxUnread, filter.selects); h.watchers.Readers() == 1 {
 		h.begin()
 	}
 	return w, h.ready
@@ -146,9 +134,9 @@ func (h *hub) begin() {
 		if before != nil {
 			<-before
 		}
-		h.store.Watch(ctx, h.tell, func() {
+		h.store.Watch(ctx, h.pass, func() {
 			if connected {
-				h.miss()
+				h.watchers.Miss()
 			} else {
 				connected = true
 				close(ready)
@@ -158,11 +146,11 @@ func (h *hub) begin() {
 }
 
 // leave removes a watcher. The last one ends the watch of the store.
-func (h *hub) leave(w *watcher) {
+func (h *hub) leave(w *broadcast.Reader[*Call]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.watchers, w)
-	if len(h.watchers) == 0 && h.stop != nil {
+	h.watchers.Leave(w)
+	if h.watchers.Readers() == 0 && h.stop != nil {
 		h.stop()
 		h.stop = nil
 	}
@@ -178,55 +166,25 @@ func (l *Log) Close() {
 	}
 }
 
-// tell passes calls on, each once.
-func (h *hub) tell(calls []Call) {
+// pass passes calls on, each once.
+func (h *hub) pass(calls []Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.watchers) == 0 {
+	if h.watchers.Readers() == 0 {
 		return
 	}
-	for i := range calls {
-		c := &calls[i]
-		if h.told[c.ID] {
+	if h.passed == nil {
+		h.passed = map[string]bool{}
+	}
+	for _, c := range calls { // copied: one that waits for a reader does not keep the others
+		if h.passed[c.ID] {
 			continue
 		}
-		h.told[c.ID] = true
-		if h.order = append(h.order, c.ID); len(h.order) > maxTold {
-			delete(h.told, h.order[0])
+		h.passed[c.ID] = true
+		if h.order = append(h.order, c.ID); len(h.order) > maxPassed {
+			delete(h.passed, h.order[0])
 			h.order = h.order[1:]
 		}
-		h.pass(c)
+		h.watchers.Send(&c)
 	}
-}
-
-// pass passes a copy of a call on to the watchers that it concerns. The caller holds mu.
-func (h *hub) pass(c *Call) {
-	var shared *Call
-	for w := range h.watchers {
-		if !w.filter.selects(c) {
-			continue
-		}
-		if shared == nil {
-			one := *c
-			shared = &one
-		}
-		select {
-		case w.calls <- shared:
-		default:
-			w.miss()
-		}
-	}
-}
-
-// miss tells all watchers that calls may be missing.
-func (h *hub) miss() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for w := range h.watchers {
-		w.miss()
-	}
-}
-
-func (w *watcher) miss() {
-	signal.Wake(w.missed)
 }

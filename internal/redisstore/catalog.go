@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 )
@@ -41,7 +42,7 @@ func (c *Catalog) Watch(ctx context.Context, changed func()) {
 }
 
 // Changed implements catalog.Store.
-func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news catalog.Changes, err error) {
+func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news catalog.Changes, err error) {
 	var state []any
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		state, err = r.HMGet(ctx, c.catalogKey("state"), "epoch", "version").Result()
@@ -53,20 +54,20 @@ func (c *Catalog) Changed(ctx context.Context, since catalog.Revision) (news cat
 	if len(state) == 2 {
 		news.Now.Epoch, _ = state[0].(string)
 		version, _ := state[1].(string)
-		if news.Now.Version, err = strconv.ParseInt(version, 10, 64); err != nil && news.Now.Epoch != "" {
+		if news.Now.Version, err = strconv.ParseUint(version, 10, 64); err != nil && news.Now.Epoch != "" {
 			c.malformed(c.catalogKey("state"))
 		}
 	}
 	if news.Now == since {
 		return news, nil
 	}
-	if news.Now.Epoch != since.Epoch || news.Now.Version < since.Version { // or a failover undid changes
+	if !news.Now.Continues(since) {
 		news.Everything = true
 		return news, nil
 	}
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatInt(since.Version, 10),
+			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatUint(since.Version, 10),
 			Stop: "+inf",
 		}).Result()
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -28,10 +29,10 @@ func TestCatalogAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
 		c, p := store.Catalog(), store.Probe()
-		change := func(capability string) catalog.Revision {
+		change := func(capability string) changefeed.Position {
 			t.Helper()
 			storetest.Write(t, c, catalog.Change{Capability: capability, Tools: map[string]toolschema.Hash{"x": hashA}})
-			return storetest.Changed(t, c, catalog.Revision{}).Now
+			return storetest.Changed(t, c, changefeed.Position{}).Now
 		}
 		before := change("weather")
 		known := change("mail")

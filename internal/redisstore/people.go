@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/session"
 )
 
@@ -62,7 +63,8 @@ func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {
 }
 
 // Revoked implements session.Store.
-func (p *People) Revoked(ctx context.Context, after session.Position) (session.Position, []session.Revocation, error) {
+func (p *People) Revoked(ctx context.Context, after changefeed.Position) (changefeed.Position, []session.Revocation,
+	error) {
 	t := tag{"people"}
 	keys := []string{p.key(t, "state"), p.key(t, "revoked")}
 	answer, err := p.run(ctx, revokedScript, keys, rand.Text(), after.Epoch,
@@ -73,7 +75,7 @@ func (p *People) Revoked(ctx context.Context, after session.Position) (session.P
 	if len(answer) < 2 {
 		return after, nil, errors.New("read revocations: the script returned an unexpected answer")
 	}
-	at := session.Position{Epoch: answer[0]}
+	at := changefeed.Position{Epoch: answer[0]}
 	at.Version, _ = strconv.ParseUint(answer[1], 10, 64) // 0 if malformed
 	all := make([]session.Revocation, 0, len(answer)-2)
 	for _, text := range answer[2:] {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/session/storetest"
@@ -77,7 +78,7 @@ func TestPeopleLearn(t *testing.T) {
 			t.Fatal(err)
 		}
 		check.Until(t, "the revocations to be back", func() (bool, string) {
-			_, all, err := open().People().Revoked(ctx, session.Position{})
+			_, all, err := open().People().Revoked(ctx, changefeed.Position{})
 			return err == nil && len(all) == 2, fmt.Sprint(all, err)
 		})
 
@@ -89,7 +90,7 @@ func TestPeopleLearn(t *testing.T) {
 func TestPeopleAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, store := t.Context(), open()
-		m, until, at := session.New(store.People(), session.Options{}), time.Now().Add(time.Hour), session.Position{}
+		m, until, at := session.New(store.People(), session.Options{}), time.Now().Add(time.Hour), changefeed.Position{}
 		end := func(m *session.Manager, id string) {
 			t.Helper()
 			if refusal := m.End(ctx, id, until); refusal != nil {
@@ -112,7 +113,7 @@ func TestPeopleAfterAFailover(t *testing.T) {
 		m.Read(ctx)
 		failOver()
 		m.Read(ctx)
-		_, all, err := open().People().Revoked(ctx, session.Position{})
+		_, all, err := open().People().Revoked(ctx, changefeed.Position{})
 		if err != nil || len(all) != 2 {
 			t.Errorf("%+v, %v", all, err)
 		}
@@ -160,7 +161,7 @@ func TestNoOwnerFillsTheRevocations(t *testing.T) {
 			t.Errorf("all sessions of a person: %v", err)
 		}
 	}
-	if _, all, err := p.Revoked(ctx, session.Position{}); err != nil || len(all) != held+1000+1 {
+	if _, all, err := p.Revoked(ctx, changefeed.Position{}); err != nil || len(all) != held+1000+1 {
 		t.Errorf("%d revocations, want %d; %v", len(all), held+1001, err)
 	}
 }

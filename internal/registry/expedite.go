@@ -66,14 +66,8 @@ func (s *schedule) pause(ctx context.Context, interval time.Duration, absent boo
 	if !backoff.Sleep(ctx, min(wait, least)) {
 		return false
 	}
-	timer := time.NewTimer(wait - least)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-s.sooner:
+	if signal.Wait(ctx, s.sooner, wait-least) {
 		s.wanted = time.Now().Add(wantedFor)
-	case <-timer.C:
 	}
-	return true
+	return ctx.Err() == nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/backoff"
-	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
@@ -137,8 +136,7 @@ func (r *Registry) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { r.resolve(ctx) })
 	all.Go(func() { r.expedite(ctx) })
-	all.Go(recovery.Loop(ctx, "registry", func() { r.syncLeases(ctx) }))
-	all.Go(recovery.Loop(ctx, "registry feed", func() { r.leases.Watch(ctx, func() { signal.Wake(r.notified) }) }))
+	all.Go(func() { r.syncLeases(ctx) })
 	all.Go(func() {
 		if r.Await(ctx) != nil {
 			return

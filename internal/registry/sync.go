@@ -3,9 +3,11 @@ package registry
 import (
 	"context"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
 
@@ -26,38 +28,13 @@ type entry struct {
 
 // syncLeases reads the leases periodically and after notifications, until ctx ends.
 func (r *Registry) syncLeases(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	first := true
-	for {
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-r.notified:
-			if !backoff.Sleep(ctx, minReadInterval) {
-				break
-			}
-			drain(r.notified)
-		}
-		if ctx.Err() == nil {
-			r.read(ctx)
-		}
-		if first {
-			close(r.firstRead)
-			first = false
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		timer.Reset(backoff.Jitter(r.poll, jitter))
-	}
-}
-
-func drain(c chan struct{}) {
-	select {
-	case <-c:
-	default:
-	}
+	read := sync.OnceFunc(func() { close(r.firstRead) })
+	changefeed.Poll(ctx, "registry", r.notified, r.leases.Watch, func(ctx context.Context) time.Duration {
+		r.read(ctx)
+		read()
+		backoff.Sleep(ctx, minReadInterval)
+		return backoff.Jitter(r.poll, jitter)
+	})
 }
 
 // read updates the registrations.

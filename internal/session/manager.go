@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
 // DefaultTTL is the lifetime of a session.
@@ -37,8 +36,8 @@ type Manager struct {
 	keys    keys
 	ttl     atomic.Int64
 	revoked *revocations
-	reading sync.Mutex // held while revocations are read
-	at      Position   // of the last revocation that was read
+	reading sync.Mutex          // held while revocations are read
+	at      changefeed.Position // of the last revocation that was read
 }
 
 // New returns a Manager. The caller runs Run.
@@ -66,23 +65,10 @@ func (m *Manager) Configure(ttl time.Duration, keys [][]byte) error {
 
 // Run learns of revocations until ctx ends.
 func (m *Manager) Run(ctx context.Context) {
-	nudge := make(chan struct{}, 1)
-	var watching sync.WaitGroup
-	watching.Go(recovery.Loop(ctx, "sessions", func() {
-		m.store.Watch(ctx, func() { signal.Wake(nudge) })
-	}))
-	defer watching.Wait()
-	tick := time.NewTicker(round)
-	defer tick.Stop()
-	for {
-		recovery.Round("sessions", func() { m.Read(ctx) })
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-nudge:
-		}
-	}
+	changefeed.Poll(ctx, "sessions", make(chan struct{}, 1), m.store.Watch, func(ctx context.Context) time.Duration {
+		m.Read(ctx)
+		return round
+	})
 }
 
 // Read reads the revocations that are new. A store that has lost them gets the known ones back.
@@ -94,7 +80,7 @@ func (m *Manager) Read(ctx context.Context) {
 		return // what is known stays in force
 	}
 	now := m.now()
-	if lost := m.at.Epoch != "" && (at.Epoch != m.at.Epoch || at.Version < m.at.Version); lost {
+	if lost := m.at.Epoch != "" && !at.Continues(m.at); lost {
 		if err = m.store.Revoke(ctx, m.revoked.all(now)); err != nil {
 			m.log.Warn("revoked sessions are not back in redis, which has lost them", "error", err)
 			return

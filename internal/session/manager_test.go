@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/session/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -53,10 +54,10 @@ func (s *store) Revoke(_ context.Context, all []session.Revocation) error {
 	return nil
 }
 
-func (s *store) Revoked(_ context.Context, at session.Position) (session.Position, []session.Revocation, error) {
+func (s *store) Revoked(_ context.Context, at changefeed.Position) (changefeed.Position, []session.Revocation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := session.Position{Epoch: "1" + s.epoch, Version: uint64(len(s.revoked))}
+	now := changefeed.Position{Epoch: "1" + s.epoch, Version: uint64(len(s.revoked))}
 	if at.Epoch != now.Epoch || at.Version > now.Version {
 		at.Version = 0
 	}

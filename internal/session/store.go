@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
 // Store has what replicas share about sessions. Its methods must end with ctx.
@@ -14,19 +16,13 @@ type Store interface {
 	Revoke(ctx context.Context, all []Revocation) error
 	// Revoked returns the revocations after a position, and the position of the last one. A position of another epoch
 	// is that of nothing: the store was emptied meanwhile. So is one beyond the last: a failover has undone some.
-	Revoked(ctx context.Context, after Position) (Position, []Revocation, error)
+	Revoked(ctx context.Context, after changefeed.Position) (changefeed.Position, []Revocation, error)
 	// Watch calls changed for each revocation, until ctx ends. It may lose some.
 	Watch(ctx context.Context, changed func())
 	// Add adds an issued session to the list. A list that is too long loses the sessions that end first.
 	Add(ctx context.Context, r Record) error
 	// List returns the sessions that were issued and have not ended, the newest first: MaxRecords at most.
 	List(ctx context.Context) ([]Record, error)
-}
-
-// Position is a position in the revocations of a store.
-type Position struct {
-	Epoch   string // of the store's content; "": nothing was read yet
-	Version uint64
 }
 
 // Bounds of a Store.

@@ -177,7 +177,8 @@ func (s *Stored) Authenticate(ctx context.Context, c Credentials) (Identity, *ca
 
 // Watch keeps the cache consistent with the store until ctx ends.
 func (s *Stored) Watch(ctx context.Context) {
-	changefeed.Run(ctx, s.store, copied{s}, changefeed.Options{Patience: patience, MaxStale: s.maxStale})
+	changefeed.Run(ctx, s.store, feedCache{s.freshness, s},
+		changefeed.Options{Patience: patience, MaxStale: s.maxStale})
 }
 
 // Changed invalidates entries before the store's feed reports the change.
@@ -207,22 +208,18 @@ func (s *Stored) Stats() StoredStats {
 	}
 }
 
-// copied is a Stored as package changefeed sees it.
-type copied struct{ *Stored }
-
-// Now implements changefeed.Cache, as the other methods do.
-func (c copied) Now() int64 { return c.freshness.Now() }
-
-func (c copied) Invalidate(change Change) { c.Changed(change) }
-
-func (c copied) InvalidateAll() {
-	c.keys.invalidate()
-	c.tenants.invalidate()
+// feedCache is a Stored as a changefeed.Cache.
+type feedCache struct {
+	*cache.Freshness
+	of *Stored
 }
 
-func (c copied) Synced(at int64) { c.freshness.Synced(at) }
+func (c feedCache) Invalidate(change Change) { c.of.Changed(change) }
 
-func (c copied) StoreLost(lost bool) { c.freshness.StoreLost(lost) }
+func (c feedCache) InvalidateAll() {
+	c.of.keys.invalidate()
+	c.of.tenants.invalidate()
+}
 
 // Refusals of callers that cannot be authenticated at the moment.
 var (

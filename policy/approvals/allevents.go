@@ -3,9 +3,6 @@ package approvals
 import (
 	"context"
 	"errors"
-	"sync"
-
-	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 const (
@@ -15,63 +12,12 @@ const (
 	noEventID = "0-0"
 )
 
-// listeners are the readers of all tenants' events.
-type listeners struct {
-	mu  sync.Mutex
-	all map[*listener]struct{}
-}
-
-type listener struct {
-	notifications chan *sharedNotification
-	lost          chan struct{} // capacity 1: notifications were lost
-}
-
-func (l *listeners) add() *listener {
-	one := &listener{notifications: make(chan *sharedNotification, listenerBuffer), lost: make(chan struct{}, 1)}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all == nil {
-		l.all = map[*listener]struct{}{}
-	}
-	l.all[one] = struct{}{}
-	return one
-}
-
-func (l *listeners) remove(one *listener) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.all, one)
-}
-
-// notify sends a notification to all listeners. It does not block.
-func (l *listeners) notify(n Notification) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	shared := &sharedNotification{Notification: n}
-	for one := range l.all {
-		select {
-		case one.notifications <- shared:
-		default:
-			signal.Wake(one.lost)
-		}
-	}
-}
-
-// notifyLost records that notifications may have been lost.
-func (l *listeners) notifyLost() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for one := range l.all {
-		signal.Wake(one.lost)
-	}
-}
-
 // AllEvents calls f for the events of all tenants' approvals from now on, like Events. They have no
 // positions: a reader that reconnects, and any loss of notifications, gets EventsLost. Run must be
 // running.
 func (k *Service) AllEvents(ctx context.Context, before bool, f func(Event) error) error {
-	l := k.listeners.add()
-	defer k.listeners.remove(l)
+	l := k.listeners.Join(listenerBuffer, nil)
+	defer k.listeners.Leave(l)
 	err := f(Event{ID: noEventID, Kind: EventsStart})
 	if err == nil && before {
 		err = f(Event{ID: noEventID, Kind: EventsLost})
@@ -80,9 +26,9 @@ func (k *Service) AllEvents(ctx context.Context, before bool, f func(Event) erro
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-l.lost:
+		case <-l.Missed:
 			err = f(Event{ID: noEventID, Kind: EventsLost})
-		case n := <-l.notifications:
+		case n := <-l.Values:
 			err = f(n.load(func(n *Notification) (Event, bool) { return k.eventFor(ctx, n) }))
 		}
 	}

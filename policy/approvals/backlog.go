@@ -38,8 +38,8 @@ func (p *Backlogs) Snapshot() map[string]Backlog {
 
 // Run counts until ctx ends. It listens to events of k, which must be running.
 func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
-	l := k.listeners.add()
-	defer k.listeners.remove(l)
+	l := k.listeners.Join(listenerBuffer, nil)
+	defer k.listeners.Leave(l)
 	tick := time.NewTicker(backlogInterval)
 	defer tick.Stop()
 	heard, all := map[string]struct{}{}, true // all: every tenant may have had events
@@ -52,9 +52,9 @@ func (p *Backlogs) Run(ctx context.Context, k *Service, source PendingSource) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-l.lost:
+			case <-l.Missed:
 				all = true
-			case n := <-l.notifications:
+			case n := <-l.Values:
 				heard[n.Tenant] = struct{}{}
 			case <-tick.C:
 				waiting = false

@@ -28,17 +28,17 @@ func NewEscalations(k *Service, tenants Tenants) *Escalations {
 
 // Run looks for due approvals until ctx ends. The Service must be running.
 func (e *Escalations) Run(ctx context.Context) {
-	l := e.service.listeners.add()
-	defer e.service.listeners.remove(l)
+	l := e.service.listeners.Join(listenerBuffer, nil)
+	defer e.service.listeners.Leave(l)
 	tick := time.NewTicker(escalateInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.lost:
+		case <-l.Missed:
 			e.all = true
-		case n := <-l.notifications:
+		case n := <-l.Values:
 			if n.Kind == EventCreated {
 				e.due[n.Tenant] = time.Time{}
 			}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // eventsPage bounds the events of one read.
@@ -54,13 +54,8 @@ func (k *Service) Events(ctx context.Context, tenant, after string, f func(Event
 		if len(events) > 0 {
 			continue
 		}
-		t := time.NewTimer(poll*3/4 + k.opts.Jitter(poll/4))
-		select {
-		case <-ctx.Done():
-		case <-wake:
-		case <-t.C:
-		}
-		if t.Stop(); ctx.Err() != nil {
+		signal.Wait(ctx, wake, poll*3/4+k.opts.Jitter(poll/4))
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

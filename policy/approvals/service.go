@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -83,7 +84,7 @@ type Service struct {
 	waiters      *waiters
 	watches      watches
 	feeds        feeds
-	listeners    listeners
+	listeners    broadcast.Feed[*sharedNotification] // all tenants' events
 	counters     counters
 	waiting      atomic.Int64
 	settingsKeys settingsKeys
@@ -111,14 +112,14 @@ func (k *Service) Run(ctx context.Context) {
 			k.sessions.invalidate(n.Tenant, n.Session)
 		}
 		k.waiters.notify(waitKey{n.Tenant, ""})
-		k.listeners.notify(n)
+		k.listeners.Send(&sharedNotification{Notification: n})
 		if n.Kind != EventCreated {
 			k.waiters.notify(waitKey{n.Tenant, n.ID})
 		}
 	}, func() {
 		k.sessions.invalidateAll()
 		k.waiters.notifyAll()
-		k.listeners.notifyLost()
+		k.listeners.Miss()
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // poll is the interval at which watched approvals are queried, in case a notification is lost.
@@ -107,7 +108,7 @@ func (k *Service) stopWatch(w *watch) {
 
 // watch queries the state until it is not pending, or ctx ends.
 func (k *Service) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
-	for {
+	for ctx.Err() == nil {
 		state, left, err := k.store.State(ctx, w.key.tenant, w.key.id)
 		if err == nil && state != Pending || errors.Is(err, ErrUnknown) {
 			close(w.done)
@@ -117,14 +118,6 @@ func (k *Service) watch(ctx context.Context, w *watch, wake <-chan struct{}) {
 		if err == nil {
 			again = min(again, max(left, time.Millisecond))
 		}
-		t := time.NewTimer(again)
-		select {
-		case <-ctx.Done():
-		case <-wake:
-		case <-t.C:
-		}
-		if t.Stop(); ctx.Err() != nil {
-			return
-		}
+		signal.Wait(ctx, wake, again)
 	}
 }

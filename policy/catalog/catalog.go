@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -55,7 +56,7 @@ type Catalog struct {
 	snapshot         atomic.Pointer[map[string]*capability]
 	ids              atomic.Pointer[[]string] // its ids, sorted
 	wake             chan struct{}            // Run has work
-	revision         Revision                 // the known revision of the store; used by Run, and by Read before it
+	position         changefeed.Position      // up to which the store was read; used by Run, and by Read before it
 	storeUnavailable bool                     // the last poll failed; used likewise
 
 	changes   atomic.Pointer[map[string]map[string]change] // of drifted tools, by capability and tool; see KeepVersions

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -25,9 +26,9 @@ type memory struct {
 	mu          sync.Mutex
 	unavailable bool
 	stuck       bool // rules cannot be deleted
-	now         catalog.Revision
+	now         changefeed.Position
 	shared      map[string]*catalog.Record
-	changed     map[string]int64 // by capability, the version of its last change
+	changed     map[string]uint64 // by capability, the version of its last change
 	turns       map[string]*turn
 	forgotten   []string // "capability tool"
 	followers   []func()
@@ -64,7 +65,7 @@ func (m *memory) note(capability string) {
 	}
 	m.now.Version++
 	if m.changed == nil {
-		m.changed = map[string]int64{}
+		m.changed = map[string]uint64{}
 	}
 	m.changed[capability] = m.now.Version
 	for _, f := range m.followers {
@@ -78,7 +79,7 @@ func (m *memory) Watch(ctx context.Context, changed func()) {
 	<-ctx.Done()
 }
 
-func (m *memory) Changed(_ context.Context, since catalog.Revision) (catalog.Changes, error) {
+func (m *memory) Changed(_ context.Context, since changefeed.Position) (catalog.Changes, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unavailable {
@@ -210,7 +211,7 @@ func (m *memory) set(change func()) {
 
 // lose empties the store, as a Redis that restarted without data.
 func (m *memory) lose() {
-	m.set(func() { m.now, m.shared, m.changed, m.turns = catalog.Revision{}, nil, nil, nil })
+	m.set(func() { m.now, m.shared, m.changed, m.turns = changefeed.Position{}, nil, nil, nil })
 }
 
 func (m *memory) lost() []string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -12,8 +13,8 @@ import (
 type Store interface {
 	// Watch calls changed whenever something may have changed, until ctx ends. It may lose changes.
 	Watch(ctx context.Context, changed func())
-	// Changed returns the changes since a revision; the zero one is before everything.
-	Changed(ctx context.Context, since Revision) (Changes, error)
+	// Changed returns the changes since a position; the zero one is before everything.
+	Changed(ctx context.Context, since changefeed.Position) (Changes, error)
 	// Read returns the record of each request, in order.
 	Read(ctx context.Context, wants []ReadRequest) ([]Record, error)
 	// Write changes the record of a capability. It returns ErrLeaseLost, and changes nothing, if the
@@ -34,15 +35,9 @@ type Rules interface {
 	DeleteTool(ctx context.Context, capability, tool string) error
 }
 
-// Revision is a revision of the store.
-type Revision struct {
-	Epoch   string // changes when all content was lost; "": no content
-	Version int64  // greater after each change
-}
-
-// Changes are the changes since a revision.
+// Changes are the changes since a position.
 type Changes struct {
-	Now          Revision
+	Now          changefeed.Position
 	Everything   bool     // any capability may have changed
 	Capabilities []string // that have changed
 }

@@ -3,11 +3,9 @@ package catalog
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -25,20 +23,10 @@ func (c *Catalog) Run(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
-	var following sync.WaitGroup
-	following.Go(recovery.Loop(ctx, "catalog feed", func() { c.opts.Store.Watch(ctx, func() { signal.Wake(c.wake) }) }))
-	defer following.Wait()
-	tick := time.NewTicker(c.opts.Round)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.wake:
-		case <-tick.C:
-		}
-		recovery.Round("catalog", func() { c.sync(ctx) })
-	}
+	changefeed.Poll(ctx, "catalog", c.wake, c.opts.Store.Watch, func(ctx context.Context) time.Duration {
+		c.sync(ctx)
+		return c.opts.Round
+	})
 }
 
 // sync reads the changes of the store, and writes what it lacks.
@@ -74,11 +62,11 @@ func (c *Catalog) hasTools() bool {
 
 // read reads the changes of the store.
 func (c *Catalog) read(ctx context.Context) error {
-	changes, err := c.opts.Store.Changed(ctx, c.revision)
+	changes, err := c.opts.Store.Changed(ctx, c.position)
 	if err != nil {
 		return err
 	}
-	lost := c.revision.Epoch != "" && changes.Now.Epoch != c.revision.Epoch
+	lost := c.position.Epoch != "" && changes.Now.Epoch != c.position.Epoch
 	requests := c.requests(&changes)
 	for len(requests) > 0 {
 		batch := requests[:min(readBatch, len(requests))]
@@ -89,7 +77,7 @@ func (c *Catalog) read(ctx context.Context) error {
 		c.apply(batch, all, lost)
 		requests = requests[len(batch):]
 	}
-	c.revision = changes.Now
+	c.position = changes.Now
 	return nil
 }
 

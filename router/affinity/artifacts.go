@@ -177,20 +177,13 @@ func (r *Resolver) cacheLocation(f *router.Fleet, a Artifact, addr string, last 
 // storeLoop stores artifacts as soon as they are learned, until ctx ends. What waits then is still stored: the callers
 // have the ids, and ask other replicas next.
 func (r *Resolver) storeLoop(ctx context.Context) {
-	again := time.NewTicker(r.cfg.Every)
-	defer again.Stop()
-	for {
-		select {
-		case <-r.pendingReady:
-		case <-again.C:
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTimeout)
-			defer cancel()
-			r.storeAll(last)
-			return
-		}
+	for ctx.Err() == nil {
 		r.storeAll(ctx)
+		signal.Wait(ctx, r.pendingReady, r.cfg.Every)
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchTimeout)
+	defer cancel()
+	r.storeAll(last)
 }
 
 // storeAll stores what waits, until ctx ends or the store fails.

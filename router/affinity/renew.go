@@ -55,28 +55,20 @@ func (r *Resolver) onMove(s Session, pin Pin) {
 // gateways may have moved them.
 func (r *Resolver) onGap() { r.recheck.Store(true) }
 
-// renewLoop renews pins in the store until ctx ends.
-func (r *Resolver) renewLoop(ctx context.Context) {
-	tick := time.NewTicker(r.cfg.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		if r.store.Unavailable() {
-			continue
-		}
-		if r.recheck.Swap(false) {
-			r.enqueueAll()
-		}
-		for left := r.queued(); left > 0 && ctx.Err() == nil; left -= batch {
-			if !r.renewBatch(ctx) {
-				break
-			}
-		}
+// watch receives the events of other gateways until ctx ends.
+func (r *Resolver) watch(ctx context.Context, _ func()) { r.store.Watch(ctx, r.onMove, r.onGap) }
+
+// renew renews pins in the store. It returns the time until the next renewal.
+func (r *Resolver) renew(ctx context.Context) time.Duration {
+	if r.store.Unavailable() {
+		return r.cfg.Every
 	}
+	if r.recheck.Swap(false) {
+		r.enqueueAll()
+	}
+	for left := r.queued(); left > 0 && ctx.Err() == nil && r.renewBatch(ctx); left -= batch {
+	}
+	return r.cfg.Every
 }
 
 // enqueueAll schedules the renewal of all pins in memory.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/lib/fairshare"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
@@ -85,9 +86,8 @@ func New(cfg Config, store Store) *Resolver {
 func (r *Resolver) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	if r.store != nil {
-		work.Go(recovery.Loop(ctx, "affinity", func() { r.renewLoop(ctx) }))
 		work.Go(recovery.Loop(ctx, "affinity", func() { r.storeLoop(ctx) }))
-		work.Go(recovery.Loop(ctx, "affinity feed", func() { r.store.Watch(ctx, r.onMove, r.onGap) }))
+		work.Go(func() { changefeed.Poll(ctx, "affinity", nil, r.watch, r.renew) })
 	}
 	<-ctx.Done()
 	r.mu.Lock()

@@ -3,10 +3,8 @@ package changefeed
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/capgate/capgate/internal/lib/recovery"
-	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Feed delivers changes, each of which is a C. Every change has a version, one more than the last.
@@ -18,7 +16,8 @@ type Feed[C any] interface {
 	Version(ctx context.Context) (uint64, error)
 }
 
-// Cache is a replica's copy in memory. Times are nanoseconds of its own clock.
+// Cache is a replica's copy in memory. Times are nanoseconds of its own clock. A cache.Freshness has all methods but
+// Invalidate and InvalidateAll.
 type Cache[C any] interface {
 	Now() int64
 	// Invalidate and InvalidateAll mark values that have changed, or may have.
@@ -26,8 +25,9 @@ type Cache[C any] interface {
 	InvalidateAll()
 	// Synced records that by then the cache knew of every change.
 	Synced(at int64)
-	// StoreLost records whether the shared store has lost data, so that its answers cannot be trusted.
-	StoreLost(lost bool)
+	// StoreLost records whether the shared store has lost data, so that its answers cannot be trusted. It reports
+	// whether it had before.
+	StoreLost(lost bool) (before bool)
 }
 
 // Options bound the time that a watcher waits. Both fields are required.
@@ -47,25 +47,11 @@ const maxAhead = 10_000
 // feed has lost a change.
 func Run[C any](ctx context.Context, feed Feed[C], cache Cache[C], o Options) {
 	f := &watcher[C]{Options: o, cache: cache, feed: feed}
-	connected := make(chan struct{}, 1)
-	var watching sync.WaitGroup
-	watching.Go(recovery.Loop(ctx, "change feed", func() {
-		feed.Watch(ctx, f.changed, func() { signal.Wake(connected) })
-	}))
-	defer watching.Wait()
-	tick := time.NewTicker(round)
-	defer tick.Stop()
-	for patient := false; ; {
-		recovery.Round("change feed", func() { f.look(ctx, patient) })
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			patient = true
-		case <-connected: // missing changes will not be delivered any more
-			patient = false
-		}
-	}
+	f.connected.Store(true)
+	Poll(ctx, "change", make(chan struct{}, 1), f.watch, func(ctx context.Context) time.Duration {
+		f.look(ctx, !f.connected.Swap(false))
+		return round
+	})
 }
 
 // watcher compares the changes that it received with the store's version.
@@ -73,6 +59,8 @@ type watcher[C any] struct {
 	Options
 	cache Cache[C]
 	feed  Feed[C]
+	// the feed has connected since the last look: missing changes will not be delivered any more
+	connected atomic.Bool
 
 	mu      sync.Mutex
 	known   bool
@@ -81,6 +69,14 @@ type watcher[C any] struct {
 	due     uint64              // version up to which changes should have been received by now
 	asked   int64               // when due was the store's version
 	since   int64               // when the store's loss was noticed; 0: it has lost nothing
+}
+
+// watch receives the changes of the feed until ctx ends. It calls look when the feed has connected.
+func (f *watcher[C]) watch(ctx context.Context, look func()) {
+	f.feed.Watch(ctx, f.changed, func() {
+		f.connected.Store(true)
+		look()
+	})
 }
 
 func (f *watcher[C]) changed(version uint64, c C) {

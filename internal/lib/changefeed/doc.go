@@ -1,8 +1,12 @@
-// Package changefeed keeps a replica's cache consistent with a store that all replicas share.
+// Package changefeed keeps what a replica knows in memory consistent with a store that all replicas share. A store
+// publishes its changes on a channel that may lose messages, so no promise rests on their delivery.
 //
-// A writer gives each change a version, one more than the last, and publishes the change on a
-// channel that may lose messages. A replica subscribes to the channel, and asks each half second
-// for the version of the last change. A change that has not arrived before the second version
+//	Poll      reads the store after each notification, and when an interval has passed
+//	Run       applies each delivered change to a cache, and notices by the store's version what was not delivered
+//	Position  is how far a replica has read, and shows that a store has lost its content
+//
+// For Run, a writer gives each change a version, one more than the last. A replica subscribes to the channel, and
+// requests each half second the version of the last change. A change that has not arrived before the second version
 // that includes it counts as lost: the replica then invalidates its whole cache.
 //
 //	Feed ──changes──► watcher ──► Cache

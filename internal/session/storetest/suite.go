@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/testkit/contract"
 )
@@ -45,7 +46,7 @@ func testShared(t *testing.T, open func() session.Store) {
 		!list[2].Issued.Equal(now) || list[2].Kind != session.Admin {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	start, none, err := b.Revoked(ctx, session.Position{})
+	start, none, err := b.Revoked(ctx, changefeed.Position{})
 	if err != nil || len(none) != 0 || start.Epoch == "" {
 		t.Fatalf("%+v, %v, %v", start, none, err)
 	}
@@ -63,7 +64,7 @@ func testShared(t *testing.T, open func() session.Store) {
 	if again, more, err := b.Revoked(ctx, at); err != nil || len(more) != 0 || again != at {
 		t.Errorf("%+v, %+v, %v", again, more, err)
 	}
-	if _, all, err := b.Revoked(ctx, session.Position{Epoch: "another", Version: 7}); err != nil || len(all) != 2 {
+	if _, all, err := b.Revoked(ctx, changefeed.Position{Epoch: "another", Version: 7}); err != nil || len(all) != 2 {
 		t.Errorf("of another epoch: %+v, %v", all, err)
 	}
 	if list, err = b.List(ctx); err != nil || len(list) != 2 {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/contract"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -53,7 +54,7 @@ func Read(t *testing.T, s catalog.Store, capability, sum string) catalog.Record 
 }
 
 // Changed returns the changes since a revision.
-func Changed(t *testing.T, s catalog.Store, since catalog.Revision) catalog.Changes {
+func Changed(t *testing.T, s catalog.Store, since changefeed.Position) catalog.Changes {
 	t.Helper()
 	news, err := s.Changed(t.Context(), since)
 	check.Must(t, err)
@@ -62,11 +63,11 @@ func Changed(t *testing.T, s catalog.Store, since catalog.Revision) catalog.Chan
 
 func testShared(t *testing.T, open func() catalog.Store) {
 	a, b := open(), open()
-	if news := Changed(t, b, catalog.Revision{}); news.Now != (catalog.Revision{}) || news.Everything {
+	if news := Changed(t, b, changefeed.Position{}); news.Now != (changefeed.Position{}) || news.Everything {
 		t.Errorf("there is nothing: %+v", news)
 	}
 	Write(t, a, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
-	news := Changed(t, b, catalog.Revision{})
+	news := Changed(t, b, changefeed.Position{})
 	if news.Now.Epoch == "" || !news.Everything {
 		t.Errorf("a first change: %+v", news)
 	}
@@ -108,7 +109,7 @@ func testShared(t *testing.T, open func() catalog.Store) {
 	if got := Read(t, b, "weather", ""); !reflect.DeepEqual(got.Accepted, both) || len(got.Removed) != 0 {
 		t.Errorf("back again: %+v", got)
 	}
-	for _, mark := range []catalog.Revision{{Epoch: "another", Version: 1},
+	for _, mark := range []changefeed.Position{{Epoch: "another", Version: 1},
 		{Epoch: news.Now.Epoch, Version: 1 << 60}} {
 		if news := Changed(t, b, mark); !news.Everything {
 			t.Errorf("%+v leads to %+v", mark, news)

@@ -1,4 +1,7 @@
-// Package broadcast wakes all goroutines that wait for the next change of something.
+// Package broadcast passes changes on to all goroutines that follow them.
+//
+//	Signal  wakes the goroutines that wait for the next change
+//	Feed    delivers each change, and says where a slow reader has missed some
 package broadcast
 
 import "sync"
