@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -16,20 +17,23 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("gone", "u1")))
 		a.Record(ended("gone", "one", 0))
 		b.Record(ended("gone", "two", 8))
-		a.Record(ended("gone2", "three", 0))
+		failed := ended("gone", "three", 0)
+		failed.Outcome = telemetry.ToolError
+		b.Record(failed)
+		a.Record(ended("gone2", "four", 0))
 		count := func(tenants ...string) (n int64) {
 			minutes, partial := b.Minutes(ctx, tenants)
 			for _, m := range minutes {
-				n += m.Calls
+				n += m.Calls + m.Refusals + m.Errors + m.Asked + m.ToolErrors
 			}
 			if partial {
 				return -1
 			}
 			return n
 		}
-		check.Until(t, "three calls", func() (bool, string) {
+		check.Until(t, "four calls", func() (bool, string) {
 			calls, partial := b.Calls(ctx)
-			return len(calls) == 3 && !partial && count("gone") == 2 && count("gone2") == 1, fmt.Sprint(calls, partial)
+			return len(calls) == 4 && !partial && count("gone") == 5 && count("gone2") == 1, fmt.Sprint(calls, partial)
 		})
 
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "gone", 0, false))
@@ -39,7 +43,7 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 		if of, others := count("gone"), count("gone2"); of != 0 || others != 1 {
 			t.Errorf("counts: %d, of others %d", of, others)
 		}
-		a.Record(ended("gone2", "four", 0))
+		a.Record(ended("gone2", "five", 0))
 		check.Until(t, "a further call", func() (bool, string) {
 			calls, partial := b.Calls(ctx)
 			return len(calls) == 2 && !partial, fmt.Sprint(calls, partial)

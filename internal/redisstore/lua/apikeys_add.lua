@@ -1,5 +1,5 @@
--- Adds a key to its tenant's list. It returns 1, -1 if that tenant does not exist or is another one, or
--- -2 if it has too many keys.
+-- Adds a key to its tenant's list. It returns 1, -1 if that tenant does not exist or is another one, or -2 if it has
+-- too many keys.
 --
 -- KEYS: record, keys. ARGV: id, the tenant's uid ("": a tenant of the file), maximum.
 

@@ -1,5 +1,5 @@
--- Records an answer to a pending approval, and if it is the final one, answers the approval. It is
--- idempotent for one token.
+-- Records an answer to a pending approval, and if it is the final one, answers the approval. It is idempotent for one
+-- token.
 --
 -- ARGV: id, token, state, TTL, TTL of an answer for the session or "", its signature or "", the signature that the
 -- record must have or "", end of the answer or "", "1" for the final answer or "", person, the person's answer or "",
@@ -27,15 +27,15 @@ if before >= 0 then
   if not same then return answer('stale', whole(r)) end
 end
 if given ~= '' then
-  redis.call('HSET', answers, person, token .. ' ' .. text(now) .. ' ' .. given)
+  redis.call('HSET', answers, person, token .. ' ' .. decimal(now) .. ' ' .. given)
   redis.call('PEXPIRE', answers, math.max(ttl, r.expires - now) + keep)
 end
 if final == '' then
   tell('answered', id)
   return answer('recorded', whole(r))
 end
-redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or text(now + ttl),
-  'answered', text(now), 'answer', token, unpack(ARGV, 17 + math.max(before, 0)))
+redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or decimal(now + ttl),
+  'answered', decimal(now), 'answer', token, unpack(ARGV, 17 + math.max(before, 0)))
 redis.call('PEXPIRE', record, ttl + keep)
 redis.pcall('PEXPIRE', answers, ttl + keep)
 redis.pcall('ZREM', base .. 'pending', id)

@@ -6,10 +6,7 @@
 -- include approvals
 
 local id, call, session, ttl, most = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
-for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
-  local r = find(each)
-  if not r or r.state ~= 'pending' and r.state ~= 'approved' then redis.pcall('ZREM', open, each) end
-end
+sweep()
 if session ~= '' then
   local held = redis.pcall('GET', named('session', session))
   if type(held) == 'string' then
@@ -38,7 +35,7 @@ if redis.call('ZCARD', index) >= 5 * most then
   end
 end
 local record = named('record', id)
-redis.call('HSET', record, 'state', 'pending', 'created', text(now), 'expires', text(now + ttl),
+redis.call('HSET', record, 'state', 'pending', 'created', decimal(now), 'expires', decimal(now + ttl),
   'call', call, 'grant', session, unpack(ARGV, 11))
 redis.call('PEXPIRE', record, ttl + keep)
 local escalates = tonumber(ARGV[10])

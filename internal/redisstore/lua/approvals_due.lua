@@ -1,4 +1,4 @@
--- Returns pending approvals that are due, and the ms until there may be more; -1: there are none.
+-- Returns pending approvals that are due, and the ms until there may be more, or -1 if there are no others.
 
 -- include approvals
 

@@ -1,5 +1,5 @@
--- Reads part of the index, the newest entries first. It returns the cursor of the next part, and the
--- approvals that match. It ends at about 1 MiB.
+-- Reads part of the index, the newest entries first. It returns the cursor of the next part, and the approvals that
+-- match. It ends at about 1 MiB.
 --
 -- ARGV: cursor, maximum, entries to visit, state or "", fields and values to match.
 

@@ -20,7 +20,7 @@ if r.state == 'used' and redis.call('HGET', record, 'token') == token then
 end
 age(r)
 if r.state ~= 'approved' then return answer(r.state) end
-redis.call('HSET', record, 'state', 'used', 'token', token, 'changed', text(now))
+redis.call('HSET', record, 'state', 'used', 'token', token, 'changed', decimal(now))
 close(r)
 tell('used', id)
 return answer('approved', trace, whole(r))

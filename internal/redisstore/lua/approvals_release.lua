@@ -13,7 +13,7 @@ if r.state ~= 'used' then
   return answer('no')
 end
 if redis.call('HGET', record, 'token') ~= token then return answer('no') end
-redis.call('HSET', record, 'state', 'approved', 'released', token, 'changed', text(now))
+redis.call('HSET', record, 'state', 'approved', 'released', token, 'changed', decimal(now))
 redis.call('HDEL', record, 'token')
 r.state = 'approved'
 if now >= r.expires then

@@ -4,7 +4,7 @@
 
 local r = find(ARGV[5])
 if r and r.state == 'pending' then
-  redis.call('HSET', named('record', r.id), 'state', 'expired', 'expires', text(now))
+  redis.call('HSET', named('record', r.id), 'state', 'expired', 'expires', decimal(now))
   close(r)
   tell('expired', r.id)
 end

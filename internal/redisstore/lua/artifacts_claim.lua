@@ -1,5 +1,4 @@
--- Makes a tenant the owner of an artifact that has none. It returns 1 if the tenant is the owner,
--- else 0.
+-- Makes a tenant the owner of an artifact that has none. It returns 1 if the tenant is the owner, else 0.
 --
 -- ARGV: tenant, TTL in ms.
 

@@ -13,7 +13,7 @@ if turn ~= '' then
   if id ~= turn then return -1 end
   redis.call('HSET', KEYS[6], ARGV[3], id .. ' 0 ' .. began)
   local what = ARGV[7] == '' and 'ok' or 'failed'
-  redis.call('HSET', KEYS[4], what, string.format('%.0f', now), 'error', ARGV[7])
+  redis.call('HSET', KEYS[4], what, decimal(now), 'error', ARGV[7])
   if what == 'ok' then redis.call('HSET', KEYS[4], 'left', ARGV[8]) end
   changed = true
 end

@@ -1,10 +1,10 @@
--- Grants the lease of a discovery. It returns 0; or the remaining ms of another lease, and 1; or
--- the remaining ms until the next discovery, and 2.
+-- Grants the lease of a discovery. It returns 0 and 0; or the remaining ms of another lease, and 1; or the remaining ms
+-- until the next discovery, and 2.
 --
 -- KEYS: turns. ARGV: capability, lease, duration of the lease, interval of discoveries (ms).
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include now
+
 local held = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local id, ends, began = string.match(held, '^(%S+) (%d+) (%d+)$')
 if id and id ~= ARGV[2] then

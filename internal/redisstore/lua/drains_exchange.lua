@@ -1,10 +1,11 @@
--- Writes with pcall: a Redis without free memory can still be read.
+-- Exchanges the drains and the open calls of replicas. It writes with pcall, since a Redis without free memory can
+-- still be read.
+
+-- include now
 
 local backends, calls, state, ended, by = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local channel, new, replica, known_epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most = tonumber(ARGV[11])
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local written, full, changed = 1, 0, false
 local function write(...)
   local r = redis.pcall(...)

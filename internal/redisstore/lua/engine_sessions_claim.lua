@@ -1,5 +1,4 @@
--- Makes a tenant the owner of a session that has none, and returns the owner. ARGV: tenant, TTL in
--- ms.
+-- Makes a tenant the owner of a session that has none, and returns the owner. ARGV: tenant, TTL in ms.
 
 local owner = redis.call('GET', KEYS[1])
 if not owner then redis.call('SET', KEYS[1], ARGV[1]) end

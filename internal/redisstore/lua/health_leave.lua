@@ -1,4 +1,4 @@
--- Takes members, digests; replica, channel, message.
+-- Removes a replica. KEYS: members, digests. ARGV: replica, channel, message.
 
 redis.call('ZREM', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[2], ARGV[1])

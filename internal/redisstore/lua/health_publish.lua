@@ -1,5 +1,7 @@
--- Takes a shard; channel, the beginning of the event, TTL in ms, and for each observation its field,
--- the age of its state in ms, and the rest, or nothing to delete it.
+-- Writes and publishes observations.
+--
+-- KEYS: shard. ARGV: channel, the beginning of the event, TTL in ms, and for each observation its field, the age of its
+-- state in ms, and the rest, or nothing to delete it.
 
 -- include health
 -- include version
@@ -11,13 +13,13 @@ if not previous then
   previous = 0
 end
 local version = nextVersion(previous)
-local notice = {ARGV[2] .. ' ' .. version .. ' ' .. whole(previous)}
+local notice = {ARGV[2] .. ' ' .. version .. ' ' .. decimal(previous)}
 for i = 4, #ARGV, 3 do
   local observation = ''
   if ARGV[i + 2] == '' then
     redis.call('HDEL', KEYS[1], ARGV[i])
   else
-    observation = whole(now - ARGV[i + 1]) .. ' ' .. whole(now) .. ' ' .. ARGV[i + 2]
+    observation = decimal(now - ARGV[i + 1]) .. ' ' .. decimal(now) .. ' ' .. ARGV[i + 2]
     redis.call('HSET', KEYS[1], ARGV[i], observation)
   end
   notice[#notice + 1] = ARGV[i]

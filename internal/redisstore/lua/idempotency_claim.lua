@@ -15,8 +15,8 @@ if r[1] == 'running' then
 end
 if r[1] then return {r[1], r[2] or '', r[5] or '', 0} end
 if most == 0 then return {'none', '', '', 0} end
-redis.call('ZREMRANGEBYSCORE', index, '-inf', text(now))
+redis.call('ZREMRANGEBYSCORE', index, '-inf', decimal(now))
 if redis.call('ZCARD', index) >= most then return {'full', '', '', 0} end
-redis.call('HSET', record, 'state', 'running', 'print', print, 'token', token, 'until', text(now + lease))
+redis.call('HSET', record, 'state', 'running', 'print', print, 'token', token, 'until', decimal(now + lease))
 keep(math.max(ttl, lease))
 return {'mine', print, '', 0}

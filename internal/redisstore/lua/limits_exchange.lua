@@ -1,9 +1,9 @@
--- Exchanges the demands of one tenant. The first key has the replica's last sequence number. Each demand
--- has five keys, and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the
--- number of values with budgets of their own, the offset of the clock (ms), the sequence number, the time for which it
--- is remembered (ms), and the longest debt of a rate (ms). The answer has twelve numbers for each demand, and then the
--- remaining time of the day and of the month (ms). It is empty, and nothing counts, if the message is not newer than
--- the last one of the replica.
+-- Exchanges the demands of one tenant. The first key has the replica's last sequence number. Each demand has five keys,
+-- and the arguments of limitArgs. Before them come the replica, the lifetime of its permits (ms), the number of values
+-- with budgets of their own, the offset of the clock (ms), the sequence number, the time for which it is remembered
+-- (ms), and the longest debt of a rate (ms). The answer has twelve numbers for each demand, and then the remaining time
+-- of the day and of the month (ms). It is empty, and nothing counts, if the message is not newer than the last one of
+-- the replica.
 --
 -- The rate is a token bucket. With a debt it has no token, and a time in the future, when the debt is paid. Calls
 -- without a lease are charged to it, less the tokens that did not fit into it since the replica's last message. If
@@ -13,13 +13,14 @@
 -- its demand for more, and end of the report (ms). While a replica demands more, no other one gets more than its fair
 -- share.
 
+-- include now
+
 local me, ttl, room, ahead = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if (tonumber(redis.call('GET', KEYS[1]) or '') or 0) >= tonumber(ARGV[5]) then return {} end
 redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[6])
 
 local debt = tonumber(ARGV[7])
-local t = redis.call('TIME')
-local now = tonumber(t[1]) * 1000 + tonumber(t[2]) / 1000 + ahead
+now = micros / 1000 + ahead -- with fractions
 local DAY = 86400000
 
 local function month(days) -- the month, and its remaining days; after Howard Hinnant's civil_from_days
@@ -56,7 +57,7 @@ local function used(key, period, field, known, calls)
 end
 
 local function keep(key, period, current, field, calls, ends)
-  redis.call('HSET', key, 'period', string.format('%.0f', period), field, string.format('%.0f', math.max(calls, 0)))
+  redis.call('HSET', key, 'period', decimal(period), field, decimal(math.max(calls, 0)))
   if period == current then redis.call('PEXPIRE', key, math.ceil(ends) + 1000) end
 end
 

@@ -1,9 +1,9 @@
--- Adds a session to the list, and removes those that have ended, or are too many.
+-- Adds a session to the list, and removes sessions that have ended or are too many.
 --
--- ARGV: id, text, end in ms, the bound.
+-- KEYS: sessions, the same by their end. ARGV: id, text, end in ms, the bound.
 
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+-- include now
+
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
 local gone = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)

@@ -1,15 +1,13 @@
--- Stores revocations by their versions, and removes those whose sessions have ended by themselves. One of
--- all sessions of a person replaces an earlier one. It returns 1, or 0 if there are too many, or too many of one owner.
+-- Stores revocations by their versions, and removes those whose sessions have ended by themselves. One of all sessions
+-- of a person replaces an earlier one. It returns 1, or 0 if there are too many, or too many of one owner.
 --
 -- KEYS: state, revocations by version, the same by their end, issued sessions, the same by their end, revocations by
 -- the name of the person, owners by revocation, numbers of revocations by owner. ARGV: a new epoch, the channel, the
 -- bound; then for each revocation its end in ms, its text, the id of its session or "", the name or "", and the owner
 -- or "".
 
--- include version
+-- include journal
 
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local names, owners, shares, most = KEYS[6], KEYS[7], KEYS[8], tonumber(ARGV[3])
 local function remove(old)
   redis.call('ZREM', KEYS[2], old)
@@ -39,11 +37,9 @@ for i = 4, #ARGV, 5 do
   end
 end
 if room < 0 or roomForNames < 0 then return 0 end
-redis.call('HSETNX', KEYS[1], 'epoch', ARGV[1])
 for i = 4, #ARGV, 5 do
   local text, session, name, owner = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local version = nextVersion(redis.call('HGET', KEYS[1], 'version'))
-  redis.call('HSET', KEYS[1], 'version', version)
+  local version = record(KEYS[1], ARGV[1])
   if name ~= '' then
     local old = redis.call('HGET', names, name)
     local before = old and string.match(old, '^name %d+ (%d+) ')

@@ -1,6 +1,6 @@
--- Returns the epoch, the version, and the revocations after a version; of another epoch all.
+-- Returns the epoch, the version, and the revocations after a version. If the epoch is another one, it returns all.
 --
--- ARGV: a new epoch, the known epoch, the known version.
+-- KEYS: state, revocations by version. ARGV: a new epoch, the known epoch, the known version.
 
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then

@@ -1,15 +1,14 @@
--- Exchanges one Demand. A field of the hash is a replica's last report: its permits, its waiting calls,
--- the start of their wait (µs), the time and the end of the report (ms), and the sequence number of the Demand.
+-- Exchanges one Demand. A field of the hash is a replica's last report: its permits, its waiting calls, the start of
+-- their wait (µs), the time and the end of the report (ms), and the sequence number of the Demand.
 --
--- Replicas that want more get it in the order in which they began to wait; a replica that gets some moves to the end
--- of that order. Spare permits are granted only while no replica waits. Redis reduces the permits that a replica
--- keeps without using them to those in its report: after a long silence others may have got them.
+-- Replicas that want more get it in the order in which they began to wait; a replica that gets some moves to the end of
+-- that order. Spare permits are granted only while no replica waits. Redis reduces the permits that a replica keeps
+-- without using them to those in its report: after a long silence others may have got them.
+
+-- include now
 
 local me, seq, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local used, keep, need, spare = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local t = redis.call('TIME')
-local micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
-local now = math.floor(micros / 1000)
 
 local had, waited, since, others, bad = 0, 0, 0, {}, 0
 local all = redis.call('HGETALL', KEYS[1])

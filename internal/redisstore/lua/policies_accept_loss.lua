@@ -1,5 +1,5 @@
--- Accepts the loss of the marked epoch, and returns whether there was one. What is stored counts as
--- changed, so that all replicas read it again.
+-- Accepts the loss of the marked epoch, and returns whether there was one. What is stored counts as changed, so that
+-- all replicas read it again.
 --
 -- KEYS: version, epoch, lost, accepted. ARGV: an epoch, maximum of accepted ones.
 

@@ -2,8 +2,8 @@
 --
 -- KEYS: recent. ARGV: maximum, TTL in ms, keys.
 
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+-- include now
+
 for i = 3, #ARGV do redis.call('ZADD', KEYS[1], now - (i - 3) / #ARGV, ARGV[i]) end
 redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])

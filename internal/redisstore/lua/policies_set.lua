@@ -1,7 +1,8 @@
 -- Sets or, without a verdict, deletes a rule, and reports whether it existed.
 --
--- KEYS: rules, names, about. ARGV: field, verdict, by, maximum of rules, signature or "", end in ms or
--- "0".
+-- KEYS: rules, names, about. ARGV: field, verdict, by, maximum of rules, signature or "", end in ms or "0".
+
+-- include now
 
 local rules, names, about, field = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local old = redis.call('HGET', rules, field)
@@ -13,8 +14,7 @@ if ARGV[2] == '' then
   return was
 end
 if was == 0 and redis.call('HLEN', rules) >= tonumber(ARGV[4]) then return -1 end
-local t = redis.call('TIME')
-local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+local at = decimal(now)
 local by = ''
 if ARGV[3] ~= '' then by = ',"by":' .. cjson.encode(ARGV[3]) end
 if ARGV[5] ~= '' then by = by .. ',"seal":"' .. ARGV[5] .. '"' end

@@ -2,9 +2,11 @@
 --
 -- KEYS: the minutes. ARGV: "some" or "all", the tenants of "some".
 
+-- include minutes
+
 local sums = {}
 for _, key in ipairs(KEYS) do
-  for _, kind in ipairs({'c', 'r', 'e', 'a', 't'}) do
+  for _, kind in ipairs(kinds) do
     local sum = 0
     if ARGV[1] == 'all' then sum = tonumber(redis.call('HGET', key, kind .. '-') or 0) end
     for first = 2, #ARGV, 1000 do

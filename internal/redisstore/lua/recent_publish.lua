@@ -1,12 +1,15 @@
--- Adds calls, changes, counts, and what a replica says of itself. A call that is there already is
--- not added again. While there are too many calls, the oldest one of the flow with the most is dropped.
+-- Adds calls, changes, counts, and what a replica says of itself. A call that is there already is not added again.
+-- While there are too many calls, the oldest one of the flow with the most is dropped.
 --
--- KEYS: order, flows, calls, changes, replicas, and a key for each minute.
--- ARGV: calls to keep, TTL in ms, channel, message for it, changes to keep, number of calls, flow, member of order, id
--- and text of each; number of changes, text of each; replica, or "", what it says; TTL of minutes in ms, maximum of
--- fields of a minute; and any number of: number of a key, kind, tenant, number to add.
+-- KEYS: order, flows, calls, changes, replicas, and a key for each minute. ARGV: calls to keep, TTL in ms, channel,
+-- message for it, changes to keep, number of calls, flow, member of order, id and text of each; number of changes, text
+-- of each; replica, or "", what it says; TTL of minutes in ms, maximum of fields of a minute; and any number of: number
+-- of a key, kind, tenant, number to add.
 
-local order, flows, calls, changes, replicas = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- include now
+-- include recent
+
+local changes, replicas = KEYS[4], KEYS[5]
 local keep, ttl, at = tonumber(ARGV[1]), ARGV[2], 6
 local n = tonumber(ARGV[at])
 for from = 1, n, 1000 do -- a few commands for many calls
@@ -39,16 +42,11 @@ if n > 0 then
     local flow = top[1]
     if not flow then break end
     local drop = math.min(over, math.max(1, tonumber(top[2]) - tonumber(top[4] or 0)), 1000)
-    local oldest = redis.call('ZRANGEBYLEX', order, '[' .. flow .. ':', '(' .. flow .. ';', 'LIMIT', 0, drop)
-    if #oldest > 0 then
-      local ids = {}
-      for i, member in ipairs(oldest) do ids[i] = string.match(member, '([^:]*)$') end
-      redis.call('ZREM', order, unpack(oldest))
-      redis.call('HDEL', calls, unpack(ids))
-    end
-    local left = tonumber(redis.call('ZINCRBY', flows, -#oldest, flow))
-    if #oldest < drop or left <= 0 then redis.call('ZREM', flows, flow) end
-    over = over - #oldest
+    local some = oldest(flow, drop)
+    if #some > 0 then forget(some) end
+    local left = tonumber(redis.call('ZINCRBY', flows, -#some, flow))
+    if #some < drop or left <= 0 then redis.call('ZREM', flows, flow) end
+    over = over - #some
   end
   for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ttl) end
   redis.call('PUBLISH', ARGV[3], ARGV[4])
@@ -61,8 +59,6 @@ at = at + tonumber(ARGV[at])
 local id, said, mttl, most = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 4])
 at = at + 4
 if id ~= '' then
-  local t = redis.call('TIME')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
   redis.call('HSET', replicas, id, string.format('%d %s', now, said))
   redis.call('PEXPIRE', replicas, 120000)
   local all = redis.call('HGETALL', replicas)

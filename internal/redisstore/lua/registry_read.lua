@@ -1,6 +1,10 @@
--- First ends leases that are over, at most twice a second. It records the time of that, and ends none if
--- it cannot write: then backends could not have renewed theirs either. If the last record is old or missing, leases
--- get their full time again.
+-- Returns the version, and unless that is the known one, all leases and the fields that have ended lately.
+--
+-- It first ends leases that are over, at most twice a second. It records the time of that, and ends none if it cannot
+-- write: then backends could not have renewed theirs either. If the last record is old or missing, leases get their
+-- full time again.
+--
+-- ARGV: channel, epoch, known version, silence after which renewals were impossible, ms.
 
 -- include manifests
 
@@ -23,9 +27,7 @@ local function sweep()
     if unavailable and ttl then
       redis.call('ZADD', ends, now + ttl, field)
     else
-      redis.call('ZADD', ended, now, field)
-      redis.call('HDEL', leases, field)
-      redis.call('ZREM', ends, field)
+      close(field)
       over = true
     end
   end

@@ -1,12 +1,11 @@
+-- Ends a lease. ARGV: channel, epoch, field, lease or "" for any.
+
 -- include registry
 
 local field, lease = ARGV[3], ARGV[4]
 local old = redis.call('HGET', leases, field)
 if not old then return 'unknown' end
-local holder = string.match(old, '^([^\n]*)\n')
-if lease ~= '' and holder and holder ~= lease then return 'superseded' end
-redis.call('ZADD', ended, now, field)
-redis.call('HDEL', leases, field)
-redis.call('ZREM', ends, field)
+if lease ~= '' and holder(old) and holder(old) ~= lease then return 'superseded' end
+close(field)
 changed()
 return 'ended'

@@ -1,17 +1,17 @@
--- Sets a pin if there is none, or only the one that is to be replaced. It returns the pin in force: moves,
--- address, age in ms, whether this replica set it now, and whether it replaced a malformed value. The last word names
--- the replicas that may have used the pin in force, or the one that was replaced: "none", "this" or "others".
+-- Sets a pin if there is none, or only the one that is to be replaced. It returns the pin in force: moves, address, age
+-- in ms, whether this replica set it now, and whether it replaced a malformed value. The last word names the replicas
+-- that may have used the pin in force, or the one that was replaced: "none", "this" or "others".
 --
--- A pin is "moves since addr maker,user". The user is the only replica that may have used it: "" if none may have,
--- "+" if several may. A replica is recorded by the read that returns the pin to it, so before it can use it, even if
--- it dies later. Without a comma the user is the maker. A "~" before the maker means that others may have used the
--- pin before.
+-- A pin is "moves since addr maker,user". The user is the only replica that may have used it: "" if none may have, "+"
+-- if several may. A replica is recorded by the read that returns the pin to it, so before it can use it, even if it
+-- dies later. Without a comma the user is the maker. A "~" before the maker means that others may have used the pin
+-- before.
 --
 -- ARGV: moves, addr, replica, TTL in ms, "1" if no call uses the new pin, the "moves addr" to be replaced or "",
 -- channel and message of the event or "".
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include now
+
 local pin, me, ttl, idle, from = ARGV[1] .. ' ' .. ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6]
 local function put(moves, since, addr, maker, user)
   redis.call('SET', KEYS[1], moves .. ' ' .. since .. ' ' .. addr .. ' ' .. maker .. ',' .. user, 'PX', ttl)
@@ -37,11 +37,11 @@ if held then
         put(moves, since, addr, after .. maker, by == 'none' and me or '+')
       end
       if mine then by = after == '' and 'none' or 'others' end
-      return {moves, addr, string.format('%.0f', now - since), mine and '1' or '0', '0', by}
+      return {moves, addr, decimal(now - since), mine and '1' or '0', '0', by}
     end
   end
 end
-put(ARGV[1], string.format('%.0f', now), ARGV[2], (by == 'others' and '~' or '') .. me, idle and '' or me)
+put(ARGV[1], decimal(now), ARGV[2], (by == 'others' and '~' or '') .. me, idle and '' or me)
 if ARGV[7] ~= '' then
   redis.pcall('PUBLISH', ARGV[7], ARGV[8])
 end

@@ -1,6 +1,5 @@
--- Switches off a tenant that is to be deleted. It returns the uid, the errors of
--- tenants_update.lua, or -3 if the tenant has keys. The version stays, so that a failed deletion can be repeated with
--- it.
+-- Switches off a tenant that is to be deleted. It returns the uid, the errors of tenants_update.lua, or -3 if the
+-- tenant has keys. The version stays, so that a failed deletion can be repeated with it.
 --
 -- KEYS: record, keys. ARGV: version or "", 1 to accept keys.
 

@@ -1,9 +1,9 @@
--- Returns the time, or 0 if the tenant exists.
+-- Creates a tenant. It returns the time, or 0 if the tenant exists.
 --
 -- KEYS: record. ARGV: fields and values.
 
--- include tenants
+-- include now
 
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'created', text(now), 'updated', text(now), 'version', 1, unpack(ARGV))
+redis.call('HSET', KEYS[1], 'created', decimal(now), 'updated', decimal(now), 'version', 1, unpack(ARGV))
 return now

@@ -1,5 +1,4 @@
--- Deletes a tenant that tenants_close.lua has switched off. It returns the uid, or the errors of
--- tenants_update.lua.
+-- Deletes a tenant that tenants_close.lua has switched off. It returns the uid, or the errors of tenants_update.lua.
 --
 -- KEYS: record, keys. ARGV: version or "", uid.
 

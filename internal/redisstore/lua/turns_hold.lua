@@ -4,7 +4,7 @@
 
 sweep()
 drop(ticket)
-redis.call('ZADD', held, text(now + lease), ticket)
+redis.call('ZADD', held, decimal(now + lease), ticket)
 redis.call('ZREM', held, 'lost')
 last()
 return 1

@@ -1,5 +1,4 @@
--- Acquires or renews the lease of an engine. KEYS: agent. ARGV: channel, id, who, lease in ms, 1 to take
--- it over.
+-- Acquires or renews the lease of an engine. KEYS: agent. ARGV: channel, id, who, lease in ms, 1 to take it over.
 
 local has = redis.call('GET', KEYS[1])
 local other = has and string.match(has, '^%S+')

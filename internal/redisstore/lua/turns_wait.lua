@@ -18,25 +18,25 @@ if not known and not redis.call('ZSCORE', held, ticket) then
       return {'full', 0, 0}
     end
     seq = math.max(micros, tonumber(redis.call('HGET', state, 'seq') or '0') + 1)
-    redis.call('HSET', state, 'seq', text(seq))
+    redis.call('HSET', state, 'seq', decimal(seq))
   end
   known = tenant .. string.format(':%016.0f:', seq) .. ticket
   redis.call('HSET', state, 'of:' .. ticket, known)
   redis.call('ZADD', line, 0, known)
   if not score then
     local v = tonumber(redis.call('HGET', state, 'v') or '0')
-    redis.call('ZADD', tenants, text(math.max(v, tonumber(redis.call('ZSCORE', served, tenant) or '0'))), tenant)
+    redis.call('ZADD', tenants, decimal(math.max(v, tonumber(redis.call('ZSCORE', served, tenant) or '0'))), tenant)
     redis.call('ZREM', served, tenant)
   end
 end
 if known then
   seq = tonumber(string.match(known, ':(%d+):'))
-  redis.call('ZADD', alive, text(now + lease), ticket)
+  redis.call('ZADD', alive, decimal(now + lease), ticket)
   grant()
 end
 local mine = redis.call('ZSCORE', held, ticket)
-if mine then redis.call('ZADD', held, text(now + lease), ticket) end
+if mine then redis.call('ZADD', held, decimal(now + lease), ticket) end
 last()
 if mine then return {'mine', seq, 0} end
 local ends = redis.call('ZRANGE', held, -1, -1, 'WITHSCORES')[2]
-return {'waits', seq, tonumber(ends or text(now)) - now}
+return {'waits', seq, tonumber(ends or decimal(now)) - now}

@@ -2,11 +2,10 @@
 --
 -- KEYS: events. ARGV: cursor or "", maximum, age in ms of the oldest event without a cursor.
 
+-- include now
+
 local after = ARGV[1]
-if after == '' then
-  local t = redis.call('TIME')
-  after = string.format('%.0f-0', t[1] * 1000 + math.floor(t[2] / 1000) - tonumber(ARGV[3]))
-end
+if after == '' then after = decimal(now - tonumber(ARGV[3])) .. '-0' end
 local found = {}
 for _, e in ipairs(redis.call('XRANGE', KEYS[1], '(' .. after, '+', 'COUNT', ARGV[2])) do
   after = e[1]

@@ -1,7 +1,7 @@
--- Leases entries that are due. Where more are due than it may lease, tenants take turns: the next entry
--- is the oldest one of a tenant of which the fewest are leased, among the first 2,000 that are due. It returns the
--- number of entries, of dead letters and of malformed entries, ms until the next entry is due or -1, and for each
--- leased entry its id, text and attempts, which are negative for one that was a dead letter.
+-- Leases entries that are due. Where more are due than it may lease, tenants take turns: the next entry is the oldest
+-- one of a tenant of which the fewest are leased, among the first 2,000 that are due. It returns the number of entries,
+-- of dead letters and of malformed entries, ms until the next entry is due or -1, and for each leased entry its id,
+-- text and attempts, which are negative for one that was a dead letter.
 --
 -- ARGV: lease, maximum, duration of the lease in ms.
 
@@ -19,7 +19,7 @@ local function fair(ids)
     end
     table.insert(of[tenant], ids[i])
   end
-  local later = redis.call('ZRANGEBYSCORE', due, string.format('(%.0f', now), '+inf', 'LIMIT', 0, 2000)
+  local later = redis.call('ZRANGEBYSCORE', due, '(' .. decimal(now), '+inf', 'LIMIT', 0, 2000)
   if #later > 0 and #order > 1 then
     local texts, held = redis.call('HMGET', entries, unpack(later)), redis.call('HMGET', claims, unpack(later))
     for i, text in ipairs(texts) do

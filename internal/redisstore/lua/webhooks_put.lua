@@ -1,6 +1,6 @@
--- Advances a tenant's cursor and adds events, unless the cursor has changed. It returns the number of
--- events that were dropped because the outbox is full, or -1. A tenant has at most four times as many as there is room
--- for, so that one leaves room for others; its events are counted when the outbox is half full.
+-- Advances a tenant's cursor and adds events, unless the cursor has changed. It returns the number of events that were
+-- dropped because the outbox is full, or -1. A tenant has at most four times as many as there is room for, so that one
+-- leaves room for others; its events are counted when the outbox is half full.
 --
 -- ARGV: tenant, expected cursor or "", new cursor, maximum, ids and texts.
 

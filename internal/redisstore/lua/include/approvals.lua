@@ -1,5 +1,5 @@
--- Begins all scripts of approvals. All keys of a tenant have one hash tag, so the scripts compose the
--- names of further keys.
+-- What all scripts of approvals share. All keys of a tenant have one hash tag, so the scripts compose the names of
+-- further keys.
 --
 -- KEYS: index, open, events. ARGV: prefix of the tenant's keys, channel, tenant as in messages, ms for which an
 -- approval can be read after its end. All times are in ms. Every answer begins with the number of approvals that were
@@ -7,13 +7,12 @@
 --
 -- Commands that only tidy up or publish use pcall: their failure must not prevent the answer.
 
+-- include now
+
 local index, open, events = KEYS[1], KEYS[2], KEYS[3]
 local base, channel, tenant, keep = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local expired, bad = 0, 0
 local states = {pending = true, approved = true, denied = true, expired = true, used = true}
-local function text(n) return string.format('%.0f', n) end
 local function named(kind, name) return base .. kind .. ':' .. name end
 local function ok(answer) return type(answer) ~= 'table' or not answer.err end
 local function tell(kind, id, session)
@@ -49,6 +48,12 @@ end
 local function find(id)
   local r = load(id)
   return r and age(r)
+end
+local function sweep()
+  for _, each in ipairs(redis.call('ZRANGEBYSCORE', open, '-inf', now, 'LIMIT', 0, 100)) do
+    local r = find(each)
+    if not r or r.state ~= 'pending' and r.state ~= 'approved' then redis.pcall('ZREM', open, each) end
+  end
 end
 local function whole(r)
   local fields = redis.call('HGETALL', named('record', r.id))

@@ -1,5 +1,5 @@
--- Stores manifests, which leases name by their sum in their JSON. tidy deletes those that no lease
--- names; it visits all leases, so it runs only once in a while.
+-- Leases name manifests by their sum in their JSON. tidy deletes manifests that no lease names. It visits all leases,
+-- so it runs only once in a while. size returns the bytes of all manifests.
 
 -- include registry
 

@@ -1,12 +1,17 @@
--- Begins all scripts. now is in milliseconds.
+-- What all scripts of leases share. holder returns the lease of a value, close ends one, changed publishes that.
+--
+-- KEYS: leases, ends, ended, state, manifests. ARGV: channel, a new epoch.
 
--- include version
+-- include journal
 
 local leases, ends, ended, state, manifests = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local function holder(value) return string.match(value, '^([^\n]*)\n') end
+local function close(field)
+  redis.call('ZADD', ended, now, field)
+  redis.call('HDEL', leases, field)
+  redis.call('ZREM', ends, field)
+end
 local function changed()
-  redis.call('HSETNX', state, 'epoch', ARGV[2])
-  redis.call('HSET', state, 'version', nextVersion(redis.call('HGET', state, 'version')))
+  record(state, ARGV[2])
   redis.call('PUBLISH', ARGV[1], '')
 end

@@ -1,24 +1,22 @@
--- Begins the scripts of turns at one engine.
+-- What all scripts of turns at one engine share.
 --
--- The queue is start-time fair. The next tenant is the waiting one with the least score; its score then grows by one.
--- A tenant that begins to wait gets the score of the last turn, or its own if that is greater. Among equal scores,
--- and within a tenant, tickets are served in the order of arrival. seq grows with the clock, so that it also grows
--- across a loss of Redis' data.
+-- The queue is start-time fair. The next tenant is the waiting one with the least score; its score then grows by one. A
+-- tenant that begins to wait gets the score of the last turn, or its own if that is greater. Among equal scores, and
+-- within a tenant, tickets are served in the order of arrival. seq grows with the clock, so that it also grows across a
+-- loss of Redis' data.
 --
--- state has v, the score of the last turn; seq, the last sequence number; said, the time of the last step, ms; and
--- for each waiting ticket "of:ID", its member of the queue, "TENANT:SEQ:ID". held may also have "lost": then no
--- ticket gets a turn until the holder from before the loss has had time to report.
+-- state has v, the score of the last turn; seq, the last sequence number; said, the time of the last step, ms; and for
+-- each waiting ticket "of:ID", its member of the queue, "TENANT:SEQ:ID". held may also have "lost": then no ticket gets
+-- a turn until the holder from before the loss has had time to report.
 --
--- KEYS: state, held, line, alive, tenants, served. ARGV: channel, ticket, lease in ms, and whether Redis may have
--- lost data. In that case no ticket is dropped for being silent while Redis was unavailable.
+-- KEYS: state, held, line, alive, tenants, served. ARGV: channel, ticket, lease in ms, and whether Redis may have lost
+-- data. In that case no ticket is dropped for being silent while Redis was unavailable.
+
+-- include now
 
 local state, held, line, alive, tenants, served = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local channel, ticket, lease, wary = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-local t = redis.call('TIME')
-local micros = tonumber(t[1]) * 1000000 + tonumber(t[2])
-local now = math.floor(micros / 1000)
 local half = math.ceil(lease / 2)
-local function text(n) return string.format('%.0f', n) end
 local function head(tenant)
   return redis.call('ZRANGEBYLEX', line, '[' .. tenant .. ':', '(' .. tenant .. ';', 'LIMIT', 0, 1)[1]
 end
@@ -36,21 +34,21 @@ local function drop(id)
   end
 end
 local function extend(key)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', text(now + half))) do
-    redis.call('ZADD', key, text(now + half), id)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', decimal(now + half))) do
+    redis.call('ZADD', key, decimal(now + half), id)
   end
 end
 local function sweep()
   local said = tonumber(redis.call('HGET', state, 'said') or '')
   if wary and not said then
-    redis.call('ZADD', held, text(now + half), 'lost')
+    redis.call('ZADD', held, decimal(now + half), 'lost')
   elseif wary and now - said > half then
     extend(held)
     extend(alive)
   end
-  redis.call('HSET', state, 'said', text(now))
-  redis.call('ZREMRANGEBYSCORE', held, '-inf', text(now))
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', text(now), 'LIMIT', 0, 1000)) do drop(id) end
+  redis.call('HSET', state, 'said', decimal(now))
+  redis.call('ZREMRANGEBYSCORE', held, '-inf', decimal(now))
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', alive, '-inf', decimal(now), 'LIMIT', 0, 1000)) do drop(id) end
 end
 local function grant()
   if redis.call('ZCARD', held) > 0 then return end
@@ -66,12 +64,12 @@ local function grant()
   local tenant, id = string.match(first, '^([^:]*):%d+:(.*)$')
   redis.call('HSET', state, 'v', least)
   redis.call('ZINCRBY', tenants, 1, tenant)
-  redis.call('ZADD', held, redis.call('ZSCORE', alive, id) or text(now + lease), id)
+  redis.call('ZADD', held, redis.call('ZSCORE', alive, id) or decimal(now + lease), id)
   drop(id)
   redis.call('ZREMRANGEBYSCORE', served, '-inf', least)
   redis.call('ZREMRANGEBYRANK', served, 0, -1001)
   if id ~= ticket then redis.pcall('PUBLISH', channel, id) end
 end
 local function last()
-  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, text(2 * lease + 3600000)) end
+  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, decimal(2 * lease + 3600000)) end
 end

@@ -1,11 +1,11 @@
--- Begins all scripts of the outbox of webhooks. An entry is in due, entries and claims; a dead letter is
--- in dead and letters. The text of an entry never changes.
+-- What all scripts of the outbox of webhooks share. An entry is in due, entries and claims; a dead letter is in dead
+-- and letters. The text of an entry never changes.
 --
 -- KEYS: cursors, due, entries, claims, dead, letters. Times are in ms.
 
+-- include now
+
 local cursors, due, entries, claims, dead, letters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local function remove(id)
   redis.call('ZREM', due, id)
   redis.call('HDEL', entries, id)
