@@ -15,27 +15,6 @@ const (
 	maxWanted       = 1024 // fleets at one time
 )
 
-// budget bounds the events of each second.
-type budget struct {
-	perSecond float64
-	left      float64
-	at        time.Time
-}
-
-func newBudget(perSecond float64) budget { return budget{perSecond: perSecond, left: perSecond} }
-
-// take reports whether one more event may happen.
-func (b *budget) take(now time.Time) bool {
-	if d := now.Sub(b.at); d > 0 {
-		b.left, b.at = min(b.left+b.perSecond*min(d.Seconds(), 1), b.perSecond), now
-	}
-	if b.left < 1 {
-		return false
-	}
-	b.left--
-	return true
-}
-
 // Expedite makes the probes of a fleet due early, because calls wait for one of its backends. It includes backends of
 // other replicas until their owner finds them Up or no call waits; an isolated replica takes them over. Backends that
 // are Up are left out.
@@ -73,7 +52,7 @@ func (r *Replica) expedite(now time.Time, ep *endpoint) {
 	if due.Before(now) {
 		due = now
 	}
-	if due.Before(p.due) && r.wantedProbes.take(now) {
+	if due.Before(p.due) && r.wantedProbes.Take(now) == 0 {
 		r.probeAt(p, due)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // ReplicaOptions configure a Replica. The zero value works: a replica that shares nothing.
@@ -64,7 +65,7 @@ type Replica struct {
 	released []*Probe // no longer needed, and not in flight
 	changed  []*fleet // with transitions
 
-	earlyProbes, wantedProbes budget // of probes before their interval is over
+	earlyProbes, wantedProbes *tokenbucket.Bucket // of probes before their interval is over
 
 	changes []Change
 	silent  []Key // did not answer
@@ -123,7 +124,8 @@ type Work struct {
 func NewReplica(options ReplicaOptions) *Replica {
 	r := &Replica{
 		options: options.withDefaults(), fleets: map[string]*fleet{}, peers: map[string]*peer{},
-		earlyProbes: newBudget(maxEarly), wantedProbes: newBudget(maxWantedProbes),
+		earlyProbes:  tokenbucket.New(maxEarly, time.Second/maxEarly),
+		wantedProbes: tokenbucket.New(maxWantedProbes, time.Second/maxWantedProbes),
 	}
 	r.self = &peer{id: options.ID, hash: hash(options.ID)}
 	return r

@@ -136,10 +136,10 @@ func (r *Replica) interval(now time.Time, p *Probe, result Result) time.Duration
 	case result.OK:
 		p.backoff = 0
 	case now.Before(p.endpoint.fleet.wantedUntil):
-		if soon < d && r.wantedProbes.take(now) {
+		if soon < d && r.wantedProbes.Take(now) == 0 {
 			d = soon
 		}
-	case (result.Refused || result.Unresolved) && p.backoff < d && r.earlyProbes.take(now):
+	case (result.Refused || result.Unresolved) && p.backoff < d && r.earlyProbes.Take(now) == 0:
 		d = p.backoff
 	}
 	return r.jitter(d, c.Jitter)

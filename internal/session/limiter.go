@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // Bounds of attempts to sign in.
@@ -29,9 +30,9 @@ type Limiter struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	first   bucket // of the first attempts of all networks
-	all     bucket // of all others
-	clients *simplelru.LRU[string, *bucket]
+	first   *tokenbucket.Bucket // of the first attempts of all networks
+	all     *tokenbucket.Bucket // of all others
+	clients *simplelru.LRU[string, *tokenbucket.Bucket]
 }
 
 // NewLimiter returns a Limiter. now is the clock; nil: the system's.
@@ -39,27 +40,9 @@ func NewLimiter(now func() time.Time) *Limiter {
 	if now == nil {
 		now = time.Now
 	}
-	clients, _ := simplelru.NewLRU[string, *bucket](maxClients, nil) // the size is positive
-	return &Limiter{now: now, first: bucket{tokens: firstBurst}, all: bucket{tokens: allBurst}, clients: clients}
-}
-
-// bucket is a token bucket.
-type bucket struct {
-	tokens float64
-	at     time.Time
-}
-
-// take takes a token, or returns the time until there is one.
-func (b *bucket) take(now time.Time, burst int, every time.Duration) (wait time.Duration) {
-	if passed := now.Sub(b.at); passed > 0 {
-		b.tokens = min(float64(burst), b.tokens+float64(passed)/float64(every))
-		b.at = now
-	}
-	if b.tokens < 1 {
-		return max(time.Duration((1-b.tokens)*float64(every)), time.Second)
-	}
-	b.tokens--
-	return 0
+	clients, _ := simplelru.NewLRU[string, *tokenbucket.Bucket](maxClients, nil) // the size is positive
+	return &Limiter{now: now, clients: clients, first: tokenbucket.New(firstBurst, firstEvery),
+		all: tokenbucket.New(allBurst, allEvery)}
 }
 
 // Attempt counts an attempt of a client's network. It returns a refusal if there were too many.
@@ -68,19 +51,19 @@ func (l *Limiter) Attempt(network string) *call.Refusal {
 	defer l.mu.Unlock()
 	own, known := l.clients.Get(network)
 	if !known {
-		own = &bucket{tokens: clientBurst}
+		own = tokenbucket.New(clientBurst, clientEvery)
 		l.clients.Add(network, own)
 	}
 	now := l.now()
-	wait := own.take(now, clientBurst, clientEvery)
+	wait := own.Take(now)
 	switch {
 	case wait > 0:
-	case own.tokens < clientBurst-firstAttempts || l.first.take(now, firstBurst, firstEvery) > 0:
-		wait = l.all.take(now, allBurst, allEvery)
+	case own.FullIn(now) > firstAttempts*clientEvery || l.first.Take(now) > 0:
+		wait = l.all.Take(now)
 	}
 	if wait == 0 {
 		return nil
 	}
-	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: max(wait, time.Second),
 		Message: "too many attempts to sign in; try again later"}
 }

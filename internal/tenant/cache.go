@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/cache"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // readCache answers from memory with earlier results of the store. Present and absent entries are kept apart, so
@@ -21,7 +22,7 @@ type readCache[V any] struct {
 	absent    *cache.Cache[found[V]] // negative entries
 	epoch     atomic.Uint64          // increases when all entries may have changed
 	flights   cache.Flights[request, *V]
-	bucket    *TokenBucket // limits requests for unknown ids
+	bucket    *tokenbucket.Bucket // limits requests for unknown ids
 	requests  atomic.Int64
 }
 
@@ -89,7 +90,7 @@ func (l *readCache[V]) load(r request) (*V, error) {
 	if l.freshness.Lost() {
 		return nil, errStoreLost
 	}
-	if l.present.Get(r.id) == nil && !l.bucket.Allow(time.Now()) {
+	if l.present.Get(r.id) == nil && l.bucket.Take(time.Now()) > 0 {
 		return nil, refusedTooMany
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // Store has tenants and API keys that all replicas share. Records that cannot be decoded count as absent.
@@ -75,7 +76,7 @@ func NewStored(store Store, o Options) *Stored {
 	s.pepper.Store(new([]byte))
 	s.standard.Store(new(Limits))
 	s.directory = NewDirectory(s)
-	strangers := NewTokenBucket(o.Unknown, time.Second/time.Duration(o.Unknown))
+	strangers := tokenbucket.New(o.Unknown, time.Second/time.Duration(o.Unknown))
 	prepare(&s.keys, s.freshness, strangers, o.Entries)
 	prepare(&s.tenants, s.freshness, strangers, o.Entries)
 	s.keys.find, s.keys.owner = s.findKey, func(k *cachedKey) string { return k.Tenant + "/" + k.UID }
@@ -83,7 +84,7 @@ func NewStored(store Store, o Options) *Stored {
 	return s
 }
 
-func prepare[V any](l *readCache[V], f *cache.Freshness, strangers *TokenBucket, entries int) {
+func prepare[V any](l *readCache[V], f *cache.Freshness, strangers *tokenbucket.Bucket, entries int) {
 	l.freshness, l.bucket = f, strangers
 	l.present, l.absent = cache.New[found[V]](entries), cache.New[found[V]](max(entries/10, 1000))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
 	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 const (
@@ -60,8 +61,8 @@ type fleet struct {
 	slack   time.Duration // before since, in which another replica's discovery counts, too
 	first   bool          // no discovery was made or found since this replica first saw it healthy
 	due     time.Time
-	changed time.Time // when a change is or was looked at
-	spent   time.Time // until when the discoveries because of changes count, changeGap each
+	changed time.Time           // when a change is or was looked at
+	changes *tokenbucket.Bucket // discoveries because of changes
 	busy    bool
 	failed  int // consecutive discoveries
 }
@@ -103,25 +104,17 @@ func (d *Discoverer) Changed(capability string) {
 	defer d.mu.Unlock()
 	f := d.fleet(capability)
 	if f.changed.Before(now) { // else that discovery is still to come
-		f.spent = latest(f.spent, now.Add(-changeBurst*changeGap)).Add(changeGap)
-		f.changed = latest(f.spent, now)
+		f.changed = now.Add(f.changes.Spend(now, 1))
 	}
 	f.since, f.slack, f.due, f.failed = now, 0, f.changed, 0
 	signal.Wake(d.wake)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // fleet returns the schedule of a capability. The caller holds mu.
 func (d *Discoverer) fleet(capability string) *fleet {
 	f := d.fleets[capability]
 	if f == nil {
-		f = &fleet{}
+		f = &fleet{changes: tokenbucket.New(changeBurst, changeGap)}
 		d.fleets[capability] = f
 	}
 	return f

@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/semaphore"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // Limits of the work for documents.
@@ -27,17 +28,17 @@ type pace struct {
 	slots *semaphore.Semaphore
 
 	mu     sync.Mutex
-	owners *simplelru.LRU[string, time.Time] // time at which each owner has all of toolsBurst again
+	owners *simplelru.LRU[string, *tokenbucket.Bucket] // the tools that each may have listed
 }
 
 func newPace() *pace {
-	owners, _ := simplelru.NewLRU[string, time.Time](maxPaced, nil) // fails only for a size of 0
+	owners, _ := simplelru.NewLRU[string, *tokenbucket.Bucket](maxPaced, nil) // fails only for a size of 0
 	return &pace{slots: semaphore.New(gatheredAtOnce, maxGathers), owners: owners}
 }
 
 // begin waits for the owner's turn. The caller must call end with the number of listed tools.
 func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), err error) {
-	if wait := p.wait(owner, time.Now()); wait > 0 {
+	if wait := p.of(owner).FullIn(time.Now()) - toolsBurst*toolsEvery; wait > 0 {
 		return nil, tooManyDocuments(wait)
 	}
 	release, err := p.slots.Acquire(ctx, owner)
@@ -49,29 +50,20 @@ func (p *pace) begin(ctx context.Context, owner string) (end func(tools int), er
 	}
 	return func(tools int) {
 		release()
-		p.pay(owner, tools, time.Now())
+		p.of(owner).Spend(time.Now(), tools+1)
 	}, nil
 }
 
-// wait returns how long an owner must wait.
-func (p *pace) wait(owner string, now time.Time) time.Duration {
+// of returns the tools that an owner may have listed.
+func (p *pace) of(owner string) *tokenbucket.Bucket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	full, known := p.owners.Get(owner)
+	tools, known := p.owners.Get(owner)
 	if !known {
-		return 0
+		tools = tokenbucket.New(toolsBurst, toolsEvery)
+		p.owners.Add(owner, tools)
 	}
-	return max(full.Sub(now)-toolsBurst*toolsEvery, 0)
-}
-
-func (p *pace) pay(owner string, tools int, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	full, known := p.owners.Get(owner)
-	if !known || full.Before(now) {
-		full = now
-	}
-	p.owners.Add(owner, full.Add(time.Duration(tools+1)*toolsEvery))
+	return tools
 }
 
 // tooManyDocuments returns the refusal of a request for a document.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -31,12 +32,12 @@ type transport struct {
 	base       *http.Transport
 	header     http.Header
 	maxMessage int
-	questions  atomic.Int32 // requests of the server that are not answered yet
-	notices    pace
+	questions  atomic.Int32        // requests of the server that are not answered yet
+	notices    *tokenbucket.Bucket // see newPace
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
-	return &transport{header: header, maxMessage: maxMessage, base: &http.Transport{
+	return &transport{header: header, maxMessage: maxMessage, notices: newPace(), base: &http.Transport{
 		DialContext: upstream.Dialer(dialTimeout).DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: dialTimeout,
 		MaxIdleConns:        maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
@@ -86,10 +87,9 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	if sent.isAside() {
 		return t.aside(r, sent.isAnswer()), nil
 	}
-	if r.Method == http.MethodGet {
-		if !t.notices.take(r.Context().Done(), perStream) { // a stream that ends is opened again
-			return nil, r.Context().Err()
-		}
+	pace := &paced{t.notices, r.Context()}
+	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is opened again
+		return nil, r.Context().Err()
 	}
 	resp, err := t.base.RoundTrip(r)
 	if err != nil {
@@ -108,7 +108,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 		id = "" // its response is the end of a stream
 	}
 	b := newEvents(t, r, resp, id)
-	b.pace = &paced{&t.notices, r.Context().Done()}
+	b.pace = pace
 	switch {
 	case !isGood(resp):
 		resp.Body = &limited{body: resp.Body, left: maxErrorBody}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
-	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 )
 
 // source has the keys of one issuer. One goroutine fetches them.
@@ -21,8 +21,8 @@ type source struct {
 	fetcher  *fetcher
 	now      func() time.Time
 	log      *slog.Logger
-	all      *tenant.TokenBucket
-	own      *tenant.TokenBucket
+	all      *tokenbucket.Bucket
+	own      *tokenbucket.Bucket
 	stop     context.CancelFunc // of run; nil: not started
 
 	set    atomic.Pointer[keySet]   // nil: never fetched
@@ -48,10 +48,10 @@ const (
 	fetchEvery = 10 * time.Second
 )
 
-func newSource(i *Issuer, o *Options, all *tenant.TokenBucket) *source {
+func newSource(i *Issuer, o *Options, all *tokenbucket.Bucket) *source {
 	return &source{
 		name: i.Name, settings: i.Source, fetcher: newFetcher(i), now: o.Now, log: o.Log.With("issuer", i.Name),
-		all: all, own: tenant.NewTokenBucket(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRefresh(),
+		all: all, own: tokenbucket.New(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRefresh(),
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *source) requestRefresh() *refresh {
 	if s.next != nil || s.ended {
 		return s.next
 	}
-	if now := s.now(); !s.own.Allow(now) || !s.all.Allow(now) {
+	if now := s.now(); s.own.Take(now) > 0 || s.all.Take(now) > 0 {
 		s.limited.Add(1)
 		return nil
 	}

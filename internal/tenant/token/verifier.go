@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -40,7 +41,7 @@ type Verifier struct {
 	options   Options
 	tenants   Tenants
 	cache     *cache.Cache[*verified] // by hash of the token
-	fetches   *tenant.TokenBucket     // bounds fetches for unknown keys of all issuers
+	fetches   *tokenbucket.Bucket     // bounds fetches for unknown keys of all issuers
 	verifying chan struct{}
 	table     atomic.Pointer[map[string]*issuer] // by iss; the map is immutable
 
@@ -68,7 +69,7 @@ func New(tenants Tenants, o Options) *Verifier {
 	}
 	v := &Verifier{
 		options: o, tenants: tenants, cache: cache.New[*verified](o.Cache),
-		fetches: tenant.NewTokenBucket(fetchesBurst, fetchesEvery),
+		fetches: tokenbucket.New(fetchesBurst, fetchesEvery),
 		// Half of the processors verify signatures, so that calls proceed while an attacker sends false ones.
 		verifying: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
