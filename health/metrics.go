@@ -12,7 +12,7 @@ func (p *Prober) Metrics() *metric.Set {
 	probes := m.Add("probes_total", "Health checks of backends that this replica made.")
 	probed := m.Add("backends_probed", "Backends that this replica probes. Other replicas probe the others.")
 	replicas := m.Add("replicas", "Live replicas that share the probing, including this one; 0 while that is unknown.")
-	agree := m.Add("replicas_agreeing", "Live replicas whose state of backends agrees with this replica's.")
+	agree := m.Add("replicas_agreeing", "Live replicas with the same state of backends as this one.")
 	staleness := m.Add("staleness_seconds", "Time since this replica last read the state of other replicas from Redis.")
 	unposted := m.Add("unposted", "Transitions that wait to be written to Redis.")
 	began := time.Now()

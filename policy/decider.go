@@ -176,7 +176,7 @@ var errRulesUnavailable = &call.Refusal{
 // errRulesLost is the refusal while the store is without its rules.
 var errRulesLost = &call.Refusal{
 	Kind: call.Unavailable, Reason: "POLICY_UNKNOWN",
-	Message:    "the rules are lost; an operator has to restore them, or to accept their loss",
+	Message:    "the rules are lost; an operator must restore them, or accept their loss",
 	RetryAfter: time.Second,
 }
 

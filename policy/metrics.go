@@ -6,7 +6,7 @@ import "github.com/capgate/capgate/internal/lib/metric"
 func (d *Decider) Metrics() *metric.Set {
 	m := metric.New("capgate_policy_")
 	lookups := m.Add("lookups_total",
-		"Lookups of decisions that were not cached, or not any more, by result.", "result")
+		"Lookups of decisions that were not in the cache, by result.", "result")
 	entries := m.Add("cache_entries", "Cached decisions.")
 	age := m.Add("staleness_seconds", "Time since the cache was last known to be consistent with Redis.")
 	lost := m.Add("rules_lost", "1 while Redis has lost rules, so that calls without a cached decision are rejected.")

@@ -30,7 +30,7 @@ var (
 		undecodable: {Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 			Message: "the request is not a message of this method, or a text in it is not UTF-8"},
 		uninflatable: {Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-			Message: "the request cannot be decompressed: it is not compressed as grpc-encoding says"},
+			Message: "the request cannot be decompressed: it does not match its grpc-encoding"},
 		unsupported: {Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
 			Message: "the request is compressed in a way that the gateway does not support; it supports gzip"},
 		tooLong: {Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",

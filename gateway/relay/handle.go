@@ -12,7 +12,7 @@ type Handle struct{ end *serverEnd }
 
 // Errors of Open and Continue.
 var (
-	ErrHandleDead = errors.New("relay: the call that this one would be part of is over")
+	ErrHandleDead = errors.New("relay: the parent call has ended")
 	ErrContinued  = errors.New("relay: the call is being continued already")
 )
 

@@ -23,7 +23,7 @@ var failures = [...]struct {
 	relay.NoFailure:        {codes.Internal, "the call ended without a reason"},
 	relay.UpstreamLost:     {codes.Unavailable, "the backend was lost before its answer was complete"},
 	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
-	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's time is over"},
+	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's deadline has passed"},
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
 	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
@@ -40,7 +40,7 @@ var failures = [...]struct {
 		"the gateway holds as much for this caller as its share of the memory allows"},
 	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // with the code of the reset
 	relay.UpstreamNotGRPC: {codes.Unknown, // with the code of the HTTP status
-		"the answer is not one of gRPC: it comes from another server than the backend, or has no status"},
+		"the response is not gRPC: it comes from another server than the backend, or has no status"},
 }
 
 // Panicked is the refusal of a call during which the gateway panicked.

@@ -108,7 +108,7 @@ func ofLibrary(code codes.Code, message string) *call.Refusal {
 			Message: "the request is compressed in a way that the gateway does not support; it supports gzip"}
 	case codes.DeadlineExceeded:
 		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
-			Message: "the call's time is over"}
+			Message: "the call's deadline has passed"}
 	case codes.Canceled:
 		return &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 	}

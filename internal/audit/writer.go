@@ -158,7 +158,7 @@ func (w *writer) open(why string) {
 		w.head = found
 	}
 	if why == "moved" { // without a call of Reopen
-		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log goes on in another one", "path",
+		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log continues in a new one", "path",
 			w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
 	} else {
 		w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())

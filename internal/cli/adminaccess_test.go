@@ -70,7 +70,7 @@ func TestCredentialOfAdmin(t *testing.T) {
 		{"wrong", []string{"CAPGATE_KEY=" + key}, []string{"status", "--key-file", otherFile}, exitRefused,
 			"the credential of --key-file " + otherFile + " is not accepted"},
 		{"role", []string{"CAPGATE_KEY=" + key}, []string{"status", "--tenants"}, exitRefused,
-			"this needs the role operator; used was the credential of CAPGATE_KEY. To be somebody else, sign in"},
+			"this needs the role operator; used was the credential of CAPGATE_KEY. To use another identity, sign in"},
 		{"no key", nil, []string{"status", "--key-file", os.DevNull}, exitUsage, "is empty"},
 		{"no file", nil, []string{"status", "--key-file", "/nowhere"}, exitUsage,
 			"--key-file: /nowhere cannot be read"},

@@ -25,7 +25,7 @@ type catalogCommand struct{ output }
 func newCatalogCommand(std stdio) *cobra.Command {
 	c := &catalogCommand{output{stdio: std}}
 	accept := overAdmin("accept CAPABILITY TOOL HASH", "accept a changed tool", requestTimeout, c.accept, c.addFlags)
-	accept.Long = "HASH is the hash that show prints, so that only a version that was shown can be accepted."
+	accept.Long = "HASH is the hash that show prints: only a version that was shown can be accepted."
 	discover := overAdmin("discover CAPABILITY", "fetch the tools of a capability from a backend", discoverTime,
 		c.discover, c.addFlags)
 	discover.Long = "The capability's manifest has tool_source: dynamic."

@@ -60,8 +60,8 @@ func addForward(fs *pflag.FlagSet, s *forward.Settings) {
 	add := func(v *string, env, about string) {
 		fs.StringVar(v, forwardFlags[env], *v, about+" ("+env+")")
 	}
-	add(&s.Capability, forward.EnvCapability, "`id` of the capability that all calls are of")
-	add(&s.Session, forward.EnvSession, "`id` of the session that all calls are of")
+	add(&s.Capability, forward.EnvCapability, "`id` of the capability of all calls")
+	add(&s.Session, forward.EnvSession, "`id` of the session of all calls")
 	add(&s.URL, forward.EnvURL, "`url` of the gateway, http://HOST:PORT or https://HOST:PORT, or several with commas")
 	add(&s.KeyFile, forward.EnvKeyFile, "`file` with the API key or token")
 	add(&s.CAFile, forward.EnvCAFile, "PEM `file` of the certificate authorities to trust instead of the system's")

@@ -162,7 +162,7 @@ func newLogoutCommand(std stdio) *cobra.Command {
 		if of.Session {
 			p.given = of.Credential
 			if err := p.do(c.Context(), http.MethodPost, "/cli/end", struct{}{}, &struct{}{}); err != nil {
-				fmt.Fprintf(std.err, "warning: the session goes on until it expires: %v\n", err)
+				fmt.Fprintf(std.err, "warning: the session remains valid until it expires: %v\n", err)
 			}
 		}
 		_, err = changeCredentials(func(all map[string]storedCredential) { delete(all, storeName(base)) })

@@ -87,7 +87,7 @@ func (l *loginCommand) codeOf(ctx context.Context, base, verifier, state string,
 		_ = server.Shutdown(ctx) // the browser gets its page
 		return code, nil
 	case <-ctx.Done():
-		return "", errors.New("nobody has signed in")
+		return "", errors.New("sign-in was not completed")
 	}
 }
 

@@ -228,7 +228,7 @@ func (p *gatewayPort) explainRefusal(reason, text string) string {
 		if source == "" {
 			source = "the client certificate"
 		}
-		return text + "; used was " + source + ". To be somebody else, " + signIn
+		return text + "; used was " + source + ". To use another identity, " + signIn
 	}
 	return text
 }

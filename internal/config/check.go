@@ -342,7 +342,7 @@ func checkName(v string) string {
 
 func checkSPIFFE(v string) string {
 	return unless(tenant.IsSPIFFEPattern(v), "%q is not a SPIFFE ID; write spiffe://, the trust domain in lower case "+
-		"and a path, in which * stands for one whole segment", v)
+		"and a path, in which * matches one whole segment", v)
 }
 
 func checkDNSServer(v string) string {

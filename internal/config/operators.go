@@ -138,7 +138,7 @@ func (c *Config) Unguarded() string {
 		return ""
 	}
 	return "admin: serve does not start: " + c.Admin +
-		" is not on loopback, and there is no operators block that says who may use the admin API"
+		" is not on loopback, and there is no operators block"
 }
 
 // Warnings returns what is unusual about the operators.
@@ -157,7 +157,7 @@ func (c *Config) Warnings() (all []string) {
 			" without operators.tls; a proxy in front of it, or a private network, has to protect them")
 	}
 	if len(o.Keys)+len(o.Certificates)+len(o.People) == 0 && !c.Multi {
-		all = append(all, "nobody may use the admin API but its probes: operators has no keys, certificates or people")
+		all = append(all, "no one may use the admin API except for probes: operators has no keys, certificates or people")
 	}
 	return all
 }
@@ -169,7 +169,7 @@ func (c *Config) IsAdminLocal() bool { return isLoopback(c.Admin) }
 func (c *Config) checkOperators(at strictyaml.At) {
 	o := &c.Operators
 	if o.Insecure && len(o.Keys)+len(o.Certificates)+len(o.People)+len(o.SignIn) > 0 {
-		at.Fail("insecure", "the block says who may use the admin API, too; leave insecure out, or the rest")
+		at.Fail("insecure", "insecure excludes the other settings of operators; remove one or the other")
 	}
 	if len(o.Certificates) > 0 && o.TLS.ClientCAFile == "" {
 		at.Fail("certificates", "need operators.tls.client_ca_file, their authorities")

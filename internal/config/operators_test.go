@@ -66,7 +66,7 @@ func TestOperatorsErrors(t *testing.T) {
 			`f:1: operators.session.ttl: "1s" is not possible; it must be a duration from 1m to 720h`,
 			`f:1: operators.metrics: "closed" is not possible; it must be sign_in or open`}},
 		"insecure, and not": {"operators: {insecure: true, keys: [{id: " + id + ", " + hash + "}]}\n",
-			[]string{`f:1: operators.insecure: the block says who may use the admin API, too`}},
+			[]string{`f:1: operators.insecure: insecure excludes the other settings of operators`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestWhoMayUseTheAdminAPI(t *testing.T) {
 			[]string{"operators send their credentials in cleartext"}},
 		"public, TLS": {public + "operators: {" + key + ", " + tls + "}\n", true, nil},
 		"public, TLS and nobody": {public + "operators: {" + tls + "}\n", true,
-			[]string{"nobody may use the admin API but its probes"}},
+			[]string{"no one may use the admin API except for probes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

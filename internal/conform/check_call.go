@@ -148,7 +148,7 @@ func checkToolError(ctx context.Context, r *run) error {
 	case !answer.Failed && answer.Error != "":
 		return errors.New("success is true and error is not empty")
 	case !answer.Failed:
-		return skipf("%s takes even the arguments %s; --bad-args says some with which it fails", q.Tool,
+		return skipf("%s accepts even the arguments %s; name some that fail with --bad-args", q.Tool,
 			container.Clean(string(q.Args)))
 	case answer.Error == "":
 		return errors.New("success is false and error is empty, so callers get no reason")

@@ -87,7 +87,7 @@ func (r *run) download(ctx context.Context, id string) ([]*docpb.ArtifactChunk, 
 	}
 	for _, c := range chunks {
 		if c.GetError() != "" {
-			return nil, skip("what was uploaded cannot be downloaded; it says: " + container.Clean(c.GetError()))
+			return nil, skip("the uploaded file cannot be downloaded: " + container.Clean(c.GetError()))
 		}
 	}
 	return chunks, nil
@@ -172,7 +172,7 @@ func checkDownloadName(_ context.Context, r *run) error {
 		return err
 	}
 	if first := r.files.chunks[0]; first.GetFilename() != fileName || first.GetMimeType() != fileType {
-		return fmt.Errorf("%s of the type %s was uploaded, and the first chunk says %q and %q", fileName, fileType,
+		return fmt.Errorf("%s of the type %s was uploaded, and the first chunk has %q and %q", fileName, fileType,
 			container.Clean(first.GetFilename()), container.Clean(first.GetMimeType()))
 	}
 	return nil

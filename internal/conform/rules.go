@@ -26,7 +26,7 @@ func firstRules() (port, dialect Rule) {
 
 func callRules() []Rule {
 	return []Rule{
-		{"health", "the health call says that it is ready, within 30 s of its start",
+		{"health", "the health call reports ready within 30 s of its start",
 			protocol + "Health checks; " + orchestrator + "readiness", everywhere, checkHealth},
 		{"discovery", "the discovery tool answers with a JSON array of tools",
 			"manifest.yaml reference, dynamic tools", everywhere, checkDiscovery},
@@ -36,9 +36,9 @@ func callRules() []Rule {
 			protocol + "InvokeResponse: result_json; older: result, success", everywhere, checkInvoke},
 		{"tool-error", "a tool's failure is an error in the answer, with gRPC status OK",
 			protocol + "InvokeResponse: error; older: success, error", everywhere, checkToolError},
-		{"metadata", "metadata that it does not know changes nothing",
+		{"metadata", "unknown metadata changes nothing",
 			"gRPC, metadata; " + orchestrator + "sends none of its own, gateways do", everywhere, checkMetadata},
-		{"unknown-fields", "fields that it does not know change nothing",
+		{"unknown-fields", "unknown fields change nothing",
 			"Protocol Buffers, unknown fields; " + protocol + "Key design decisions", everywhere, checkUnknownFields},
 		{"context-optional", "a call without any context works",
 			older + "gRPC Interface, context: treat this as optional", legacyOnly, checkContext},
@@ -49,7 +49,7 @@ func streamRules() []Rule {
 	return []Rule{
 		{"stream", "a good call is streamed without an error", protocol + "StreamInvoke", modern, checkStream},
 		{"stream-done", "the last chunk has done set", protocol + "InvokeChunk: done", modern, checkStreamDone},
-		{"stream-end", "nothing comes after the chunk that has done set",
+		{"stream-end", "no chunk follows the one with done set",
 			protocol + "InvokeChunk: done is on the final chunk", modern, checkStreamEnd},
 		{"stream-result", "the chunks together are the result, as one JSON value or one for each of its parts",
 			protocol + "InvokeChunk: data; Streaming with InvokeChunk", modern, checkStreamResult},
@@ -73,7 +73,7 @@ func fileRules() []Rule {
 		{"download-name", "its first chunk has its name and type", down + ": filename, mime_type", modern,
 			checkDownloadName},
 		{"download-done", "its last chunk has done set", down + ": done", modern, checkDownloadDone},
-		{"download-end", "nothing comes after the chunk that has done set", down + ": done is on the final chunk",
+		{"download-end", "no chunk follows the one with done set", down + ": done is on the final chunk",
 			modern, checkDownloadEnd},
 		{"download-empty", "an empty file is downloaded as one empty chunk that has done set",
 			orchestrator + "downloads: one without a chunk is an error", modern, checkDownloadEmpty},

@@ -264,7 +264,7 @@ func TestLateCallHasNotStarted(t *testing.T) {
 	t.Parallel()
 	w := run(t, forward.Settings{URL: refused(t), Wait: time.Hour})
 	conn, err := http2call(t, w, "200m")
-	if err != nil || conn != "4 the call's time is over; it was not started" {
+	if err != nil || conn != "4 the call's deadline passed before it was started" {
 		t.Errorf("got %q, %v", conn, err)
 	}
 }

@@ -17,7 +17,7 @@ var notStarted = unstarted(codeUnavailable, "GATEWAY_UNREACHABLE",
 	"cannot connect to the gateway; the call was not started")
 
 // late is the status of a call that ran out of time before a gateway was reached.
-var late = unstarted(codeDeadlineExceeded, "DEADLINE_EXCEEDED", "the call's time is over; it was not started")
+var late = unstarted(codeDeadlineExceeded, "DEADLINE_EXCEEDED", "the call's deadline passed before it was started")
 
 func unstarted(code uint32, reason, message string) relay.Status {
 	return relay.Status{Code: code, Message: message, Details: details(code, reason, message)}
@@ -39,7 +39,7 @@ func explain(f relay.Failure, sent bool, reset uint32) relay.Status {
 		if !sent {
 			return late
 		}
-		return mayHaveRun(codeDeadlineExceeded, "the call's time is over")
+		return mayHaveRun(codeDeadlineExceeded, "the call's deadline has passed")
 	case relay.MemoryExceeded, relay.AccountExceeded:
 		return mayHaveRun(codeResourceExhausted, "capgate forward holds too much that this call's reader has not read")
 	case relay.UpstreamProtocol:
@@ -47,7 +47,7 @@ func explain(f relay.Failure, sent bool, reset uint32) relay.Status {
 	case relay.UpstreamReset:
 		return mayHaveRun(reset, "the gateway broke the call off")
 	case relay.UpstreamNotGRPC:
-		return mayHaveRun(reset, "the answer is not one of gRPC: it comes from another server than the gateway")
+		return mayHaveRun(reset, "the response is not gRPC: it comes from another server than the gateway")
 	case relay.Panicked:
 		return mayHaveRun(codeInternal, "capgate forward failed")
 	case relay.Draining:

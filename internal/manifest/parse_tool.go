@@ -30,7 +30,7 @@ func (p *parser) tool(at strictyaml.Place) {
 		p.Missing(at, "name", "required: the tool_name of its calls")
 	}
 	if t.Description == "" {
-		p.Missing(at, "description", "required: it tells agents what the tool does")
+		p.Missing(at, "description", "required: it describes the tool to agents")
 	}
 	if schema == nil {
 		p.Missing(at, "input_schema", "required: the JSON Schema of its arguments, as in {type: object}")

@@ -159,7 +159,7 @@ func answerRuleWarnings(c *config.Config) (all []string) {
 		r := &c.Approvals.Rules[i]
 		at := fmt.Sprintf("approvals.rules[%d]", i)
 		if len(r.Groups) > 0 && !groups {
-			all = append(all, at+": nobody is in a group, because no issuer has claims.groups; nobody can answer")
+			all = append(all, at+": no one can answer, because no issuer has claims.groups")
 		}
 		if r.Answers > 1 && !people {
 			all = append(all, fmt.Sprintf("%s: %d people have to approve, but there are no issuers; only API keys "+

@@ -59,7 +59,7 @@ func CheckGrant(pattern string) string {
 	}
 	_, err := path.Match(pattern, "")
 	if err != nil || !special(pattern) && !call.IsLabel(pattern) || strings.ContainsFunc(pattern, unicode.IsSpace) {
-		return fmt.Sprintf("%q is not a pattern; write a capability's name, in which * stands for any text", pattern)
+		return fmt.Sprintf("%q is not a pattern; write a capability's name, in which * matches any text", pattern)
 	}
 	return ""
 }

@@ -167,14 +167,14 @@ func (k *Service) setValidity(t *Terms, answer *Answer) *call.Refusal {
 }
 
 func refusedSelf(id string) *call.Refusal {
-	return refused("SELF_APPROVAL", "the call is your own: another person has to approve it", id)
+	return refused("SELF_APPROVAL", "this is your own call; another person must approve it", id)
 }
 
 func refusedGroup(id string, groups []string, who *Approver) *call.Refusal {
 	text := "only members of these groups may answer: " + strings.Join(groups, ", ")
 	switch {
 	case who.person() == "":
-		text += "; nothing authenticates the approver, so that it is in no group"
+		text += "; the approver is not authenticated, and so is in no group"
 	case who.User == "":
 		text += "; an API key is in no group"
 	}
@@ -189,7 +189,7 @@ func refusedUnnamed(id string, n int) *call.Refusal {
 }
 
 func refusedAgain(id string) *call.Refusal {
-	r := refused("ALREADY_ANSWERED", "you have already answered; another person has to approve the call, too", id)
+	r := refused("ALREADY_ANSWERED", "you have already answered; another person must approve the call as well", id)
 	r.Kind = call.FailedPrecondition
 	return r
 }
@@ -211,7 +211,7 @@ func refusedNew(id string) *call.Refusal {
 }
 
 func refusedReason(id string) *call.Refusal {
-	r := refused("REASON_REQUIRED", "the answer needs a comment that says why", id)
+	r := refused("REASON_REQUIRED", "the answer needs a comment with the reason", id)
 	r.Kind = call.InvalidArgument
 	r.Metadata["field"] = "comment"
 	return r

@@ -45,7 +45,7 @@ func TestWhoMayAnswer(t *testing.T) {
 		"a member of another group": {rule: groups, who: person("bob", "ops"), reason: "APPROVER_GROUP"},
 		"an outsider denies":        {rule: groups, who: person("bob", "ops"), deny: true, reason: "APPROVER_GROUP"},
 		"a part of a group's name":  {rule: groups, who: person("bob", "se"), reason: "APPROVER_GROUP"},
-		"an approver without a key": {rule: groups, reason: "APPROVER_GROUP", says: "nothing authenticates"},
+		"an approver without a key": {rule: groups, reason: "APPROVER_GROUP", says: "is not authenticated"},
 		"an API key": {rule: groups, who: approvals.Approver{Key: "ci"}, reason: "APPROVER_GROUP",
 			says: "an API key"},
 		"the user of the call":          {who: person("ann"), reason: "SELF_APPROVAL"},

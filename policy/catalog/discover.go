@@ -217,7 +217,7 @@ func (c *Catalog) lastError(id string) string {
 
 // errToolsRemoved rejects a discovered set while the store is unavailable.
 var errToolsRemoved = errors.New(
-	"the answer lacks known tools, whose rules cannot be deleted while Redis is unavailable")
+	"the answer lacks known tools; their rules cannot be deleted while Redis is unavailable")
 
 // commit replaces the known tools by the discovered ones.
 func (c *Catalog) commit(ctx context.Context, id string, a *Declaration, found *discovered) error {

@@ -5,7 +5,7 @@ import "github.com/capgate/capgate/internal/lib/metric"
 // Metrics implements metric.Source. No label has a value that a caller can choose.
 func (r *Resolver) Metrics() *metric.Set {
 	m := metric.New("capgate_")
-	known := m.Add("affinity_known", "Sessions and artifacts whose backend is known in memory.", "what")
+	known := m.Add("affinity_known", "Sessions and artifacts with a backend in memory.", "what")
 	lost := m.Add("sessions_lost_total", "Calls that got SESSION_LOST because their session's backend died.")
 	lookups := m.Add("affinity_lookups_total",
 		"Lookups in the store for which calls waited, by result.", "result")

@@ -14,7 +14,7 @@ var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "ARTIFACT_UNKNOWN",
 		Message: "there is no artifact with this id: it was never uploaded or returned by a tool, or has expired"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "ARTIFACTS_UNAVAILABLE", RetryAfter: time.Second,
-		Message: "the store that knows the owners of artifacts is unavailable at the moment; retry later"}
+		Message: "the store with the owners of artifacts is unavailable; retry later"}
 )
 
 // checkOwnership rejects an OwnedOnly call that names an artifact its tenant does not own. The refusal is the

@@ -88,7 +88,7 @@ func TestWhoMayAnswerIsTold(t *testing.T) {
 		"ann": {Roles: operator.Approve, User: "ann"},
 		"sec": {Roles: operator.Approve, User: "sam", Groups: []string{"sec"}}})
 	const noScope, yes = "answer approvals at the admin API, or with an API key that has the scope approve", ""
-	const own, groups = "the call is your own", "only members of these groups may answer: sec"
+	const own, groups = "this is your own call", "only members of these groups may answer: sec"
 	for _, test := range []struct{ who, tool, want string }{
 		{"val", "send", noScope}, {"app", "send", yes}, {"ann", "send", own}, {"sec", "send", yes},
 		{"app", "grouped", groups}, {"ann", "grouped", groups}, {"sec", "grouped", yes},

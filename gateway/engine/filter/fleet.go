@@ -47,7 +47,7 @@ var (
 		Message: "the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that " +
 			"one is"}
 	refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-		Message: "the fleet is of OpenParallax engines, which have no method of this name"}
+		Message: "OpenParallax engines have no method of this name"}
 	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",
-		Message: "nobody may shut this engine down by way of the gateway, unless its fleet is configured so"}
+		Message: "this engine cannot be shut down through the gateway; the fleet's configuration can permit it"}
 )

@@ -136,4 +136,4 @@ func (c *Callers) Close() {
 }
 
 var rejectedStrangers = &call.Refusal{Kind: call.Unavailable, Reason: "IDENTITY_OVERLOADED",
-	Message: "too many calls wait until it is known who makes them; try again later"}
+	Message: "too many calls are waiting for authentication; retry later"}

@@ -20,7 +20,7 @@ var (
 		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can " +
 			"be approved"}
 	rejectedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
-		Message: "what the call brings has to be looked at since a moment ago, and was not"}
+		Message: "the policy changed while the call was waiting; retry the call"}
 	rejectedUncheckable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
 		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, " +
 			"can be judged"}

@@ -86,7 +86,7 @@ func TestOneReading(t *testing.T) {
 		`{"toolName":"a","toolName":"b"}`: "the message has a name twice in one object, at byte 16",
 		`{"toolName":"\ud800"}`:           "the message has a lone surrogate at byte 13",
 		`{"new":1e999}`:                   "the message has a number at byte 7 that is out of the range of a double",
-		`{} {}`:                           "the message has more than one JSON value: it goes on at byte 3",
+		`{} {}`:                           "the message has more than one JSON value: the second begins at byte 3",
 		`{"toolName":`:                    "the message is not JSON from byte 12 on",
 		"\ufeff{}":                        "the message begins with a byte order mark",
 	} {

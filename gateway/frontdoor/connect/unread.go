@@ -18,7 +18,7 @@ func (t *target) unread(code connect.Code) error {
 	case t.body.failed != nil:
 		return t.body.failed
 	case code == connect.CodeDeadlineExceeded:
-		return refused("DEADLINE_EXCEEDED", call.DeadlineExceeded, "the call's time is over")
+		return refused("DEADLINE_EXCEEDED", call.DeadlineExceeded, "the call's deadline has passed")
 	case code == connect.CodeResourceExhausted:
 		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
 	}

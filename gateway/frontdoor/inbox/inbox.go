@@ -90,7 +90,7 @@ func (d *Door) Identify(r *http.Request) {
 func off(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	problem.Write(w, r, problem.Own(http.StatusNotFound, codes.NotFound, "INBOX_OFF", "the page of approvals is off: "+
-		"the gateway has no tenants with credentials, who could answer; operators answer at the admin port"))
+		"the gateway has no tenants with credentials; operators answer approvals at the admin port"))
 }
 
 func (d *Door) routes(api http.Handler) http.Handler {

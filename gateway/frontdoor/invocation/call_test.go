@@ -86,7 +86,7 @@ func TestArguments(t *testing.T) {
 		"{":             "WRONG args is not JSON from byte 1 on",
 		`{"a":1,"a":2}`: "AMBIGUOUS_ARGUMENTS args has a name twice in one object, at byte 7",
 		"\ufeff{}":      "AMBIGUOUS_ARGUMENTS args begins with a byte order mark",
-		"{} {}":         "AMBIGUOUS_ARGUMENTS args has more than one JSON value: it goes on at byte 3",
+		"{} {}":         "AMBIGUOUS_ARGUMENTS args has more than one JSON value: the second begins at byte 3",
 	} {
 		got, err := invocation.Arguments([]byte(text), "args", "WRONG")
 		if err != nil {

@@ -32,7 +32,7 @@ func TestBadBodies(t *testing.T) {
 		{"form", "tool_name=t&args=%7B%7D", "not JSON from byte 0 on"},
 		{"cut off", `{"tool_name":"t"`, "not JSON from byte 16 on"},
 		{"syntax", "{\"tool_name\":\"t\",\n \"args\": {x}}", "not JSON from byte 28 on (line 2, column 11)"},
-		{"trailing garbage", `{"tool_name":"t"} {}`, "more than one JSON value: it goes on at byte 18"},
+		{"trailing garbage", `{"tool_name":"t"} {}`, "more than one JSON value: the second begins at byte 18"},
 		{"trailing comma", `{"tool_name":"t",}`, "not JSON from byte 17 on"},
 		{"comment", `{"tool_name":"t"/**/}`, "not JSON from byte 16 on"},
 		{"byte order mark", "\ufeff" + `{"tool_name":"t"}`, "byte order mark"},

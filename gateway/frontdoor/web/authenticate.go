@@ -135,4 +135,4 @@ func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
 
 // refusedLate rejects a request whose deadline passed before its caller was authenticated.
 var refusedLate = &call.Refusal{Kind: call.DeadlineExceeded, Reason: "DEADLINE_EXCEEDED",
-	Message: "the call's time is over"}
+	Message: "the call's deadline has passed"}

@@ -28,7 +28,7 @@ type capabilityServer struct {
 	capability, addr string
 }
 
-var errGone = errors.New("the fleet has no such backend any more")
+var errGone = errors.New("the backend is no longer in the fleet")
 
 // Invoke implements docpb.CapabilityServer. The messages of a stream are a list.
 func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {

@@ -33,7 +33,7 @@ type capabilityServer struct {
 	capability, url string
 }
 
-var errGone = errors.New("the fleet has no such server any more")
+var errGone = errors.New("the server is no longer in the fleet")
 
 // Invoke implements docpb.CapabilityServer.
 func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
@@ -181,7 +181,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 		if code == http.StatusUnauthorized || code == http.StatusForbidden {
 			return nil, true, ex.failureStatus(seen)
 		}
-		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server does not know its session any more")
+		return nil, true, upstream.Rejected(call.Unavailable, "the MCP server has ended its session")
 	case refused != nil && code != 0:
 		return nil, false, unusable(refused)
 	}

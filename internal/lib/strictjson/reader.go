@@ -133,7 +133,7 @@ func (r *Reader) Read(text []byte, o Options) error {
 		return r.locate(err)
 	}
 	if r.space(); r.at < len(r.text) {
-		return r.locate(ambiguousAt(r.at, "has more than one JSON value: it goes on at byte %d"))
+		return r.locate(ambiguousAt(r.at, "has more than one JSON value: the second begins at byte %d"))
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func TestPlaces(t *testing.T) {
 		"{\"a\":1,\n \"a\":2}":          {"object, at byte 9 (line 2, column 2)", 1},
 		"[\n\n\"\\ud800\"]":             {"at byte 4 (line 3, column 2)", 1},
 		`[` + many(20, `"a1":1`) + `]`:  {"object, which ends at byte 158", 2},
-		"{}\n{}":                        {"goes on at byte 3 (line 2, column 1)", 0},
+		"{}\n{}":                        {"the second begins at byte 3 (line 2, column 1)", 0},
 		"\ufeff{}":                      {"byte order mark", 0},
 		`{"a":` + "\n" + `x}`:           {"from byte 6 on (line 2, column 1)", 1},
 		strings.Repeat("[", 101):        {"levels deep", 100},

@@ -93,7 +93,7 @@ func (i *issuer) checkTimes(claims object, now time.Time, longest time.Duration)
 func (i *issuer) checkKind(said *unverified, claims object, audiences []string) error {
 	for _, name := range [...]string{"at_hash", "c_hash", "events"} {
 		if _, has := claims[name]; has {
-			return errors.New(name + " says that it is not an access token")
+			return errors.New(name + " shows that it is not an access token")
 		}
 	}
 	marked := said.access
@@ -101,7 +101,7 @@ func (i *issuer) checkKind(said *unverified, claims object, audiences []string) 
 		kind, _ := claims[name].(string)
 		switch strings.ToLower(kind) {
 		case "id", "refresh", "offline", "logout":
-			return errors.New(name + " says that it is not an access token")
+			return errors.New(name + " shows that it is not an access token")
 		case "bearer", "access", "at+jwt":
 			marked = true
 		}
@@ -110,10 +110,10 @@ func (i *issuer) checkKind(said *unverified, claims object, audiences []string) 
 		return nil
 	}
 	if _, has := claims["nonce"]; has {
-		return errors.New("nonce says that it is an ID token")
+		return errors.New("nonce shows that it is an ID token")
 	}
 	if i.forClient(claims, audiences) {
-		return errors.New("aud is a client, and nothing says that it is an access token")
+		return errors.New("aud is a client, and nothing marks it as an access token")
 	}
 	return nil
 }

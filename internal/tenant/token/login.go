@@ -68,7 +68,7 @@ func (v *Verifier) Exchange(ctx context.Context, c Client, l Login, a Answer) (w
 		return who, err
 	}
 	if a.Issuer != "" && a.Issuer != by.URL || a.Issuer == "" && by.login.Load().namesItself {
-		return who, errors.New("the answer is of another issuer: its parameter iss is missing or different")
+		return who, errors.New("the answer comes from another issuer: its parameter iss is missing or different")
 	}
 	got, err := config.Exchange(context.WithValue(ctx, oauth2.HTTPClient, by.source.fetcher.client), a.Code,
 		oauth2.VerifierOption(l.Verifier))
