@@ -159,17 +159,10 @@ func TestPinImages(t *testing.T) {
 func (r *registry) digest(t *testing.T, image string) string {
 	t.Helper()
 	name, tag, _ := strings.Cut(strings.TrimPrefix(image, r.addr+"/"), ":")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		"http://"+r.addr+"/v2/"+name+"/manifests/"+tag, nil)
-	check.Must(t, err)
-	req.Header.Set("Authorization", "Bearer open")
-	resp, err := clienttest.HTTP.Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
+	resp, body := clienttest.Send(t, clienttest.HTTP, http.MethodGet, "http://"+r.addr+"/v2/"+name+"/manifests/"+tag,
+		"", "Authorization", "Bearer open")
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", image, resp.Status)
 	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(body))
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(body)))
 }

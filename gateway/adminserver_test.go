@@ -87,15 +87,9 @@ func TestAdminPortIsNotFilled(t *testing.T) {
 
 func adminGet(t *testing.T, g *gatewaytest.Gateway, path, key string) (code int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.AdminAddr+path, http.NoBody)
-	check.Must(t, err)
-	r.Header.Set("Authorization", "Bearer "+key)
-	resp, err := clienttest.HTTP.Do(r)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(b)
+	resp, b := clienttest.Send(t, clienttest.HTTP, http.MethodGet, "http://"+g.AdminAddr+path, "", "Authorization",
+		"Bearer "+key)
+	return resp.StatusCode, b
 }
 
 // TestAdminHeadersAreBounded: a client without a credential gets no room for large headers, however few bytes HPACK

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -37,18 +36,8 @@ func (c *countedLookups) Authenticate(context.Context, tenant.Credentials) (tena
 // sent returns the answer to a POST with JSON; header has names and values in turn.
 func sent(t *testing.T, client *http.Client, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	check.Must(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := client.Do(req)
-	check.Must(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp, string(text)
+	return clienttest.Send(t, client, http.MethodPost, url, body, append([]string{"Content-Type", "application/json"},
+		header...)...)
 }
 
 // TestOneLookup: a request costs one lookup of its credential, over whichever protocol and by whichever door. The user

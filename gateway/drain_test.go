@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -180,13 +181,6 @@ func TestHealthOfAReplica(t *testing.T) {
 // healthOf returns status and body of the public port's health.
 func healthOf(t *testing.T, g *gatewaytest.Gateway, client *http.Client, method string) string {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), method, g.URL(health.Path), http.NoBody)
-	check.Must(t, err)
-	q.Host = "10.0.0.7"
-	resp, err := client.Do(q)
-	check.Must(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
+	resp, body := clienttest.Send(t, client, method, g.URL(health.Path), "", "Host", "10.0.0.7")
 	return fmt.Sprintf("%d %s", resp.StatusCode, body)
 }

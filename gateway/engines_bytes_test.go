@@ -113,7 +113,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	go say()
 	go say() // one of the two waits
 	err := check.Received(t, ended, "the end of the call")
-	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_QUEUE_FULL" {
+	if status.Code(err) != codes.ResourceExhausted || errorInfo(err).GetReason() != "ENGINE_QUEUE_FULL" {
 		t.Errorf("the third: %v", err)
 	}
 	saysProgress(t, err, true)

@@ -59,7 +59,7 @@ func recordedOf(t *testing.T, e *engines, session string) (said []string) {
 	t.Helper()
 	check.Until(t, "the engine", func() (bool, string) {
 		h, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session})
-		if err != nil && (status.Code(err) != codes.Unavailable || reasonIn(err) == "SESSION_LOST") {
+		if err != nil && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() == "SESSION_LOST") {
 			t.Fatal(err)
 		}
 		for _, m := range h.GetMessages() {
@@ -123,7 +123,8 @@ func outlive(t *testing.T, e *engines, all []*durableEngine, probed bool) {
 		} else {
 			for i := range sessions { // calls find out, and are not moved to another engine
 				_, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: fmt.Sprint("s", i)})
-				if err != nil && (status.Code(err) != codes.Unavailable || reasonIn(err) == "SESSION_LOST") {
+				if err != nil && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() ==
+					"SESSION_LOST") {
 					t.Errorf("while the engine is away: %v", err)
 				}
 			}

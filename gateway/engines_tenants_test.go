@@ -112,21 +112,21 @@ func TestEnginesOfTenants(t *testing.T) {
 	// Another tenant's session looks as one that does not exist.
 	for _, session := range []string{"mine", "before", "absent"} {
 		_, err := e.client.GetHistory(globex(), &parallaxpb.GetHistoryRequest{SessionId: session})
-		if status.Code(err) != codes.NotFound || reasonIn(err) != "ENGINE_SESSION_UNKNOWN" {
+		if status.Code(err) != codes.NotFound || errorInfo(err).GetReason() != "ENGINE_SESSION_UNKNOWN" {
 			t.Errorf("history of %s: %v", session, err)
 		}
 		if session == "absent" {
 			continue
 		}
 		if _, err := e.say(globex(), session, "hello"); status.Code(err) != codes.NotFound ||
-			reasonIn(err) != "ENGINE_SESSION_UNKNOWN" {
+			errorInfo(err).GetReason() != "ENGINE_SESSION_UNKNOWN" {
 			t.Errorf("a message to %s: %v", session, err)
 		}
 	}
 	for _, id := range []string{asked.GetApprovalId(), "absent"} {
 		_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id, SessionId: "mine",
 			Approved: true})
-		if status.Code(err) != codes.NotFound || reasonIn(err) != "ENGINE_APPROVAL_UNKNOWN" {
+		if status.Code(err) != codes.NotFound || errorInfo(err).GetReason() != "ENGINE_APPROVAL_UNKNOWN" {
 			t.Errorf("the approval %s: %v", id, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestScopesOfEngines(t *testing.T) {
 			ctx := to(bearer(patient(t), ring.credentials[name]), "engine-1")
 			err := conn.Invoke(ctx, "/openparallax.v1."+method, &parallaxpb.StatusRequest{},
 				&parallaxpb.StatusResponse{})
-			switch reason := reasonIn(err); {
+			switch reason := errorInfo(err).GetReason(); {
 			case !scopes.Any(scope):
 				if status.Code(err) != codes.PermissionDenied || reason != "SCOPE_MISSING" {
 					t.Errorf("%s with %s: %v; reason %+v", method, name, err, reason)
@@ -236,7 +236,7 @@ func TestScopesOfEngines(t *testing.T) {
 	for _, method := range []string{"/openparallax.v1.ClientService/Backdoor", "/grpc.testing.TestService/UnaryCall"} {
 		if err := conn.Invoke(ctx, method, &parallaxpb.StatusRequest{},
 			&parallaxpb.StatusResponse{}); status.Code(err) != codes.Unimplemented ||
-			reasonIn(err) != "METHOD_UNKNOWN" {
+			errorInfo(err).GetReason() != "METHOD_UNKNOWN" {
 			t.Errorf("%s: %v", method, err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestFleetOfEngines(t *testing.T) {
 	}
 	if _, err := e.client.ListSessions(patient(t),
 		&parallaxpb.ListSessionsRequest{}); status.Code(err) != codes.FailedPrecondition ||
-		reasonIn(err) != "ENGINE_AMBIGUOUS" {
+		errorInfo(err).GetReason() != "ENGINE_AMBIGUOUS" {
 		t.Error(err)
 	}
 	if _, err := e.client.ListSessions(with(patient(t), "x-session-id", "s3", "x-capability-id", "engine-1"),

@@ -278,7 +278,7 @@ func TestSlowReadersOfEngines(t *testing.T) {
 		t.Errorf("beside a slow reader: %q, %v", got, err)
 	}
 	_, err = hearAll(slow)
-	if status.Code(err) != codes.ResourceExhausted || reasonIn(err) != "ENGINE_READER_SLOW" {
+	if status.Code(err) != codes.ResourceExhausted || errorInfo(err).GetReason() != "ENGINE_READER_SLOW" {
 		t.Errorf("the slow reader: %v", err)
 	}
 	saysProgress(t, err, false)
@@ -304,7 +304,8 @@ func TestAgentsOfOneEngine(t *testing.T) {
 				t.Errorf("the first: %v", err) // it was told to go
 			}
 		} else if err := agent.Run(patient(t), e.gateway.Conn(t),
-			agent.Config{}); status.Code(err) != codes.AlreadyExists || reasonIn(err) != "ENGINE_HAS_AGENT" {
+			agent.Config{}); status.Code(err) != codes.AlreadyExists || errorInfo(err).GetReason() !=
+			"ENGINE_HAS_AGENT" {
 			t.Errorf("a second: %v", err)
 		}
 		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
@@ -24,18 +25,7 @@ import (
 func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability, body string,
 	header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
-		g.URL("/v1/capabilities/"+capability+"/invoke"), strings.NewReader(body))
-	check.Must(t, err)
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := client.Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp, string(text)
+	return clienttest.Send(t, client, http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"), body, header...)
 }
 
 // protocols are the ways of HTTP on the one port.

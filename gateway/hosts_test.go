@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
@@ -22,15 +22,8 @@ import (
 // askAs makes a request under a name, as a browser does that believes the name to have the port's address.
 func askAs(t *testing.T, client *http.Client, url, host string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	check.Must(t, err)
-	req.Host = host
-	resp, err := client.Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(body)
+	resp, body := clienttest.Send(t, client, http.MethodGet, url, "", "Host", host)
+	return resp.StatusCode, body
 }
 
 // TestHosts: a page whose name was bound to the address of either port gets nothing. Loopback's names, addresses and

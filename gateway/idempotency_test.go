@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -55,15 +54,6 @@ func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status i
 	return resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(all)
 }
 
-func reasonIn(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
-}
-
 // keyedGateway serves weather, and keeps answers.
 func keyedGateway(t *testing.T, k *idempotency.Service, backends ...string) *gatewaytest.Gateway {
 	t.Helper()
@@ -93,13 +83,13 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 					got, replayed, err := keyedCall(t, client, key, tool, `{"a":1}`)
 					if !replayed || got != want || status.Code(err) != status.Code(wantErr) ||
 						status.Convert(err).Message() != status.Convert(wantErr).Message() ||
-						reasonIn(err) != reasonIn(wantErr) {
+						errorInfo(err).GetReason() != errorInfo(wantErr).GetReason() {
 						t.Errorf("%s: the first got %q, %v; the repeat %q, %v, %v", tool, want, wantErr, got, err,
 							replayed)
 					}
 					if _, _, err := keyedCall(t, client, key, tool,
 						`{"a":2}`); status.Code(err) != codes.InvalidArgument ||
-						reasonIn(err) != "IDEMPOTENCY_KEY_REUSED" {
+						errorInfo(err).GetReason() != "IDEMPOTENCY_KEY_REUSED" {
 						t.Errorf("%s: with other arguments: %v", tool, err)
 					}
 					if n := len(c.Seen()); n != i+1 {
@@ -218,17 +208,17 @@ func TestKeysOfOthers(t *testing.T) {
 	ctx = metadata.AppendToOutgoingContext(t.Context(), "x-capability-id", "weather", "idempotency-key", "k")
 	if _, err := client.StreamInvoke(ctx,
 		&docpb.InvokeRequest{ToolName: gatewaytest.Echo}); status.Code(err) != codes.Unimplemented ||
-		reasonIn(err) != "IDEMPOTENCY_UNSUPPORTED" {
+		errorInfo(err).GetReason() != "IDEMPOTENCY_UNSUPPORTED" {
 		t.Errorf("a stream: %v", err)
 	}
 	twice := metadata.AppendToOutgoingContext(ctx, "idempotency-key", "other")
 	if _, err := client.Invoke(twice,
-		&docpb.InvokeRequest{ToolName: gatewaytest.Echo}); reasonIn(err) != "IDEMPOTENCY_KEY_INVALID" {
+		&docpb.InvokeRequest{ToolName: gatewaytest.Echo}); errorInfo(err).GetReason() != "IDEMPOTENCY_KEY_INVALID" {
 		t.Errorf("two keys: %v", err)
 	}
 	off := keyedGateway(t, nil, c.Serve(t, call.Doc).Addr)
 	if _, _, err := keyedCall(t, gatewaytest.NewClient(off.Conn(t), call.Doc), "k", gatewaytest.Echo,
-		"{}"); status.Code(err) != codes.FailedPrecondition || reasonIn(err) != "IDEMPOTENCY_OFF" {
+		"{}"); status.Code(err) != codes.FailedPrecondition || errorInfo(err).GetReason() != "IDEMPOTENCY_OFF" {
 		t.Errorf("without a keeper: %v", err)
 	}
 }
@@ -335,7 +325,7 @@ func TestACallThatDoesNotStart(t *testing.T) {
 		t.Errorf("the first got %v", err)
 	}
 	if _, _, err := keyedCall(t, client, "k", gatewaytest.Block, "{}"); status.Code(err) != codes.Aborted ||
-		reasonIn(err) != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
+		errorInfo(err).GetReason() != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
 		t.Errorf("the repeat got %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -68,17 +68,7 @@ func catalogedFor(t testing.TB, callers authenticate.Authenticator, rules policy
 // getJSON asks for a page of JSON. header are names and values in turn.
 func getJSON(t *testing.T, g *gatewaytest.Gateway, path string, header ...string) (*http.Response, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL(path), http.NoBody)
-	check.Must(t, err)
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	resp, err := g.HTTP1(t).Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp, string(body)
+	return clienttest.Send(t, g.HTTP1(t), http.MethodGet, g.URL(path), "", header...)
 }
 
 // TestCallersSeeWhatTheyMayUse: each its own, over gRPC and JSON, and nothing of the rest.

@@ -2,13 +2,11 @@ package gateway_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -16,16 +14,9 @@ import (
 // postMCP sends a body to the MCP front door.
 func (f *mcpFront) postMCP(t *testing.T, body string) (status int, text string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.gateway.URL(mcp.Path), strings.NewReader(body))
-	check.Must(t, err)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := clienttest.HTTP.Do(r)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	all, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(all)
+	resp, all := clienttest.Send(t, clienttest.HTTP, http.MethodPost, f.gateway.URL(mcp.Path), body, "Content-Type",
+		"application/json", "Accept", "application/json, text/event-stream")
+	return resp.StatusCode, all
 }
 
 // TestMCPTypesOfMembers: a member of another type than the protocol's is an error of its message, never of the gateway.

@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"encoding/base64"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/overload"
-	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
@@ -57,19 +55,11 @@ func (c *costly) invoke(t *testing.T, door int, tenant, args string) (shed bool)
 		}
 		return err != nil
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.gateway.URL(d.path),
-		strings.NewReader(d.body(args)))
-	check.Must(t, err)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set("Authorization", "Bearer "+tenant)
-	resp, err := clienttest.HTTP.Do(r)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	if shed = strings.Contains(string(text), "OVERLOADED"); !shed && (resp.StatusCode != http.StatusOK ||
-		strings.Contains(string(text), `"error"`)) {
+	resp, text := clienttest.Send(t, clienttest.HTTP, http.MethodPost, c.gateway.URL(d.path), d.body(args),
+		"Content-Type", "application/json", "Accept", "application/json, text/event-stream", "Authorization",
+		"Bearer "+tenant)
+	if shed = strings.Contains(text, "OVERLOADED"); !shed && (resp.StatusCode != http.StatusOK ||
+		strings.Contains(text, `"error"`)) {
 		t.Fatalf("%s: %s %.500s", d.name, resp.Status, text)
 	}
 	return shed

@@ -331,7 +331,7 @@ func TestRefusedCallsDidNotStart(t *testing.T) {
 // repeated if it may have run.
 func saysProgress(t *testing.T, err error, notStarted bool) {
 	t.Helper()
-	b := breakdown{reason: reasonIn(err), notStarted: notStarted}
+	b := breakdown{reason: errorInfo(err).GetReason(), notStarted: notStarted}
 	b.check(t, lessonBy(err, nil), false)
 }
 

@@ -144,11 +144,11 @@ func TestARepeatOfWhatWasUnavailable(t *testing.T) {
 		for door, ask := range map[string]func(*testing.T, *gatewaytest.Gateway, string) string{
 			"gRPC": func(t *testing.T, g *gatewaytest.Gateway, key string) string {
 				_, _, err := keyedCall(t, gatewaytest.NewClient(g.Conn(t), call.Doc), key, gatewaytest.Echo, `{}`)
-				return status.Code(err).String() + " " + reasonIn(err)
+				return status.Code(err).String() + " " + errorInfo(err).GetReason()
 			},
 			"gRPC in the live dialect": func(t *testing.T, g *gatewaytest.Gateway, key string) string {
 				_, _, err := keyedCall(t, gatewaytest.NewClient(g.Conn(t), call.Live), key, gatewaytest.Echo, `{}`)
-				return status.Code(err).String() + " " + reasonIn(err)
+				return status.Code(err).String() + " " + errorInfo(err).GetReason()
 			},
 			"JSON": func(t *testing.T, g *gatewaytest.Gateway, key string) string {
 				code, _, text := keyedPost(t, g, key, `{"tool_name":"echo","args":{}}`)

@@ -100,15 +100,8 @@ func TestAdminDocument(t *testing.T) {
 // postAs sends JSON to the admin API.
 func postAs(t *testing.T, url, accept, body string) (status int, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	check.Must(t, err)
-	req.Header.Set("Accept", accept)
-	resp, err := clienttest.HTTP.Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(got)
+	resp, got := clienttest.Send(t, clienttest.HTTP, http.MethodPost, url, body, "Accept", accept)
+	return resp.StatusCode, got
 }
 
 // TestPlayground: an operator calls as a user, whole and as a stream, and the calls are among the last ones, live.

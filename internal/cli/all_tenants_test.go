@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -58,7 +59,7 @@ func (w *twoTenants) run(t *testing.T, want int, words ...string) string {
 func (w *twoTenants) ask(t *testing.T, of, args string) string {
 	t.Helper()
 	_, err := invokeAs(t, w.client, "ann", args, "authorization", "Bearer "+w.keys[of])
-	id := approvalIn(err)
+	id := clienttest.Metadata(err, "approval")
 	if id == "" {
 		t.Fatalf("not asked about: %v", err)
 	}

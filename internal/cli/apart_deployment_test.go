@@ -264,8 +264,8 @@ func (s *stranger) fence(header []string) string {
 		_, err := docpb.NewCapabilityClient(s.conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "people",
 			ToolName: fmt.Sprint("fence-", time.Now().UnixNano()), ArgsJson: []byte("{}")})
 		told := compact(status.Convert(err).Proto())
-		if s.learn(told); reasonIn(err) == "APPROVAL_REQUIRED" && approvalIn(err) != "" {
-			return approvalIn(err)
+		if s.learn(told); clienttest.Reason(err) == "APPROVAL_REQUIRED" && clienttest.Metadata(err, "approval") != "" {
+			return clienttest.Metadata(err, "approval")
 		}
 		if !s.again(try, told) {
 			s.t.Fatalf("the approval that ends a watch is not asked for: %s", told)

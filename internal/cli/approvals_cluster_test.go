@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -50,15 +50,6 @@ func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	return capgatepb.NewApprovalsClient(conn)
 }
 
-func reasonIn(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
-}
-
 // came stops the backends, so that all that they print is here, and says how often calls
 // came to them, by their arguments.
 func (c *cluster) came(t *testing.T) map[string]int {
@@ -86,7 +77,7 @@ func TestApprovedOnceByAll(t *testing.T) {
 			all.Go(func() {
 				<-begin
 				_, err := invokeAs(t, callers[i%3], "ann", args, "x-approval-id", id)
-				ends <- status.Code(err).String() + " " + reasonIn(err)
+				ends <- status.Code(err).String() + " " + clienttest.Reason(err)
 			})
 		}
 		close(begin)
@@ -142,8 +133,8 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 		}
 		check.Must(t, err)
 		err = check.Received(t, ended, "the call to continue after: "+answer)
-		if status.Code(err) != want || reasonIn(err) != reason {
-			t.Errorf("%s: %v %s", answer, err, reasonIn(err))
+		if status.Code(err) != want || clienttest.Reason(err) != reason {
+			t.Errorf("%s: %v %s", answer, err, clienttest.Reason(err))
 		}
 	}
 	if came := c.came(t); len(came) != 1 || came["waiting to approve"] != 1 {
@@ -166,7 +157,7 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	}
 	for _, caller := range callers {
 		until(t, caller, "ann", "echo", codes.PermissionDenied)
-		if _, err := invokeAs(t, caller, "ann", args, "x-approval-id", id); reasonIn(err) != "TOOL_BLOCKED" {
+		if _, err := invokeAs(t, caller, "ann", args, "x-approval-id", id); clienttest.Reason(err) != "TOOL_BLOCKED" {
 			t.Errorf("%v", err)
 		}
 	}
@@ -345,7 +336,7 @@ func (d *dyingGateway) verify(t *testing.T, name string) (lost int) {
 			switch code := status.Code(err); {
 			case code == codes.OK:
 				ok++
-			case gateway == 0 && code == codes.Unavailable, reasonIn(err) == "APPROVAL_USED":
+			case gateway == 0 && code == codes.Unavailable, clienttest.Reason(err) == "APPROVAL_USED":
 			default:
 				t.Errorf("%s: call %d at gateway %d: %v", name, i, gateway, err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
@@ -104,7 +105,7 @@ func TestACredentialCountsOnce(t *testing.T) {
 			r := r
 			r.T = t
 			_, err := invokeAs(t, dial(t, public), "carol", `{"of":"`+name+`"}`, "authorization", "Bearer "+caller)
-			id := approvalIn(err)
+			id := clienttest.Metadata(err, "approval")
 			if id == "" {
 				t.Fatal(err)
 			}

@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -33,20 +33,11 @@ func asked(t *testing.T, client docpb.CapabilityClient, user, args string) strin
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Fatalf("asked: %v", err)
 	}
-	id := approvalIn(err)
+	id := clienttest.Metadata(err, "approval")
 	if id == "" {
 		t.Fatalf("no approval: %v", err)
 	}
 	return id
-}
-
-func approvalIn(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetMetadata()["approval"]
-		}
-	}
-	return ""
 }
 
 // invokeAs calls on behalf of a user; more are names and values of metadata.

@@ -9,12 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -44,12 +43,7 @@ func TestChangesAreAudited(t *testing.T) {
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
 	_, err := dial(t, public).Invoke(ctx,
 		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)})
-	var id string
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			id = info.GetMetadata()["approval"]
-		}
-	}
+	id := clienttest.Metadata(err, "approval")
 	program("approvals", "approve", id, "--tenant", "acme", "--by", "ann")
 	program("policy", "set", "caps", gatewaytest.Echo, "allow", "--tenant", "acme")
 	program("policy", "rm", "caps", gatewaytest.Echo, "--tenant", "acme")

@@ -10,8 +10,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/certtest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -42,10 +40,8 @@ func TestCertificatesOfTheFile(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), meta...)
 		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx,
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-		for _, detail := range status.Convert(err).Details() {
-			if info, ok := detail.(*errdetails.ErrorInfo); ok {
-				return info.GetReason()
-			}
+		if info := clienttest.ErrorInfo(err); info != nil {
+			return info.GetReason()
 		}
 		return status.Code(err).String()
 	}

@@ -57,14 +57,14 @@ func listedBy(t *testing.T, public, capability string) map[string]string {
 	req := &docpb.InvokeRequest{CapabilityId: capability, ToolName: "tools/list"}
 	answers, client := map[string]string{}, dial(t, public)
 	if r, err := client.Invoke(t.Context(), req); err != nil {
-		answers["gRPC"] = reasonIn(err)
+		answers["gRPC"] = clienttest.Reason(err)
 	} else {
 		answers["gRPC"] = names(string(r.GetResultJson()))
 	}
 	stream, err := client.StreamInvoke(t.Context(), req)
 	check.Must(t, err)
 	if c, err := stream.Recv(); err != nil {
-		answers["a stream"] = reasonIn(err)
+		answers["a stream"] = clienttest.Reason(err)
 	} else {
 		answers["a stream"] = names(string(c.GetData()))
 		_, _ = stream.Recv()

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -56,16 +56,6 @@ func (g *limitedGateways) invoke(ctx context.Context, gateway int, tool string) 
 	_, err := g.clients[gateway].Invoke(ctx,
 		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte("{}")})
 	return err
-}
-
-// limitIn returns the limit that a rejection names.
-func limitIn(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetMetadata()["limit"]
-		}
-	}
-	return ""
 }
 
 // clock is Redis' own, in milliseconds.
@@ -114,7 +104,7 @@ func spendDay(t *testing.T) (exact bool) {
 		calling.Go(func() {
 			for {
 				err := g.invoke(ctx, gateway, gatewaytest.Echo)
-				switch limit := limitIn(err); {
+				switch limit := clienttest.Metadata(err, "limit"); {
 				case err == nil:
 					made[gateway]++
 				case status.Code(err) == codes.ResourceExhausted && limit == call.CallsPerSecond.String():
@@ -168,7 +158,7 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 				case code == codes.Canceled && ctx.Err() != nil, code == codes.Unavailable && gateway == 0 &&
 					killed.Load():
 					return
-				case code != codes.ResourceExhausted || limitIn(err) != call.Concurrent.String():
+				case code != codes.ResourceExhausted || clienttest.Metadata(err, "limit") != call.Concurrent.String():
 					t.Errorf("gateway %d: %v", gateway, err)
 					return
 				}

@@ -163,16 +163,10 @@ func streamsOfRealServers(t *testing.T, public string, python *program) {
 		}
 		url := "http://" + public + "/v1/capabilities/" + c.capability + "/tools/" + c.tool
 		for accept, want := range map[string][]string{"text/event-stream": c.want, "application/json": c.want[2:]} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(c.args))
-			check.Must(t, err)
-			req.Header.Set("Accept", accept)
-			resp, err := clienttest.HTTP.Do(req)
-			check.Must(t, err)
-			text, err := io.ReadAll(resp.Body)
-			check.Must(t, err)
+			resp, text := clienttest.Send(t, clienttest.HTTP, http.MethodPost, url, c.args, "Accept", accept)
 			check.Must(t, resp.Body.Close())
 			for _, part := range want {
-				if !strings.Contains(string(text), part) {
+				if !strings.Contains(text, part) {
 					t.Errorf("%s %s: %s", url, accept, text)
 				}
 			}

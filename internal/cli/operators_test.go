@@ -308,16 +308,9 @@ func TestOperatorOfOneTenant(t *testing.T) {
 	base := "http://" + g.admin
 	all, own := g.keys["admin"], g.keys["acme's admin"]
 	set := func(credential, body string) (int, string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/v1/policies",
-			strings.NewReader(body))
-		check.Must(t, err)
-		req.Header.Set("Authorization", "Bearer "+credential)
-		resp, err := clienttest.HTTP.Do(req)
-		check.Must(t, err)
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		check.Must(t, err)
-		return resp.StatusCode, string(text)
+		resp, text := clienttest.Send(t, clienttest.HTTP, http.MethodPut, base+"/v1/policies", body, "Authorization",
+			"Bearer "+credential)
+		return resp.StatusCode, text
 	}
 	for _, test := range []struct {
 		credential, body string

@@ -77,7 +77,7 @@ func grpcDoor(client docpb.CapabilityClient) door {
 		if err == nil {
 			return "OK"
 		}
-		return fmt.Sprint(status.Code(err), " ", reasonIn(err))
+		return fmt.Sprint(status.Code(err), " ", clienttest.Reason(err))
 	}
 }
 

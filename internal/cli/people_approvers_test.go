@@ -11,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
 // ofSeveral is a person who approves for acme by claims, and for globex by a role.
@@ -22,7 +23,7 @@ func (r *peopleRig) asked(t *testing.T, key string) (id string) {
 	t.Helper()
 	arguments := fmt.Sprintf(`{"of":%q}`, t.Name())
 	_, err := invokeAs(t, dial(t, r.public[0]), "carol", arguments, "authorization", "Bearer "+key)
-	if id = approvalIn(err); id == "" {
+	if id = clienttest.Metadata(err, "approval"); id == "" {
 		t.Fatal(err)
 	}
 	return id

@@ -244,7 +244,7 @@ func TestPeopleOfTheInbox(t *testing.T) {
 		`"name":"bob, issuer corp","user":"bob","tenant":"acme","roles":["approver"]`)
 	caller := dial(t, r.public[0])
 	_, err := invokeAs(t, caller, "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
-	id := approvalIn(err)
+	id := clienttest.Metadata(err, "approval")
 	if id == "" {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestKeysOfTheInbox(t *testing.T) {
 	v.want("GET", r.inbox[1]+"/v1/approvals", "", 200, "")
 	v.want("GET", r.inbox[1]+"/v1/me", "", 200, `"name":"Desk of Acme, key `)
 	_, err := invokeAs(t, dial(t, r.public[0]), "carol", `{"n":1}`, "authorization", "Bearer "+r.key)
-	v.want("POST", r.inbox[1]+"/v1/approvals/"+approvalIn(err)+"/approve", "{}", 200,
+	v.want("POST", r.inbox[1]+"/v1/approvals/"+clienttest.Metadata(err, "approval")+"/approve", "{}", 200,
 		`"answered_by":"Desk of Acme, key `)
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	root := newVisitor(t, r.issuer)

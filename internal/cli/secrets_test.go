@@ -296,16 +296,7 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 			if !strings.HasSuffix(path, "invoke") {
 				method = http.MethodGet
 			}
-			req, err := http.NewRequestWithContext(t.Context(), method, "https://"+public+path+query,
-				strings.NewReader(body))
-			check.Must(t, err)
-			for i := 0; i < len(header); i += 2 {
-				req.Header.Set(header[i], header[i+1])
-			}
-			resp, err := client.Do(req)
-			check.Must(t, err)
-			text, err := io.ReadAll(resp.Body)
-			check.Must(t, err)
+			resp, text := clienttest.Send(t, client, method, "https://"+public+path+query, body, header...)
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || method == http.MethodGet {
 				g.told("JSON", fmt.Sprintf("%v %s", resp.Header, text))

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -57,10 +57,8 @@ func TestReloadShields(t *testing.T) {
 	invoke := func() string {
 		_, err := client.Invoke(t.Context(),
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-		for _, detail := range status.Convert(err).Details() {
-			if info, ok := detail.(*errdetails.ErrorInfo); ok {
-				return info.GetReason()
-			}
+		if info := clienttest.ErrorInfo(err); info != nil {
+			return info.GetReason()
 		}
 		return status.Code(err).String()
 	}

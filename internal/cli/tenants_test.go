@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -35,7 +36,7 @@ func answerTo(t *testing.T, client docpb.CapabilityClient, credential string) st
 	defer cancel()
 	_, err := client.Invoke(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential),
 		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
-	if reason := reasonIn(err); reason != "" {
+	if reason := clienttest.Reason(err); reason != "" {
 		return reason
 	}
 	return status.Code(err).String()

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -56,13 +55,10 @@ func TestNoGateway(t *testing.T) {
 // wantNotStarted checks the details of an error, as programs read them.
 func wantNotStarted(t *testing.T, err error, reason string) {
 	t.Helper()
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == reason &&
-			info.GetDomain() == "capgate.dev" && info.GetMetadata()["not_started"] == "true" {
-			return
-		}
+	info := clienttest.ErrorInfo(err)
+	if info.GetReason() != reason || info.GetDomain() != "capgate.dev" || info.GetMetadata()["not_started"] != "true" {
+		t.Errorf("%v has the details %v", err, status.Convert(err).Details())
 	}
-	t.Errorf("%v has the details %v", err, status.Convert(err).Details())
 }
 
 // TestHealthcheckDoesNotWait: the health check of a gateway that is away is answered long before Wait is over.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -141,18 +140,9 @@ func (p *ports) ask(t *testing.T, r approvals.Request) approvals.Approval {
 // refusal checks the code and the reason of an error.
 func refusal(t *testing.T, what string, err error, code codes.Code, reason string) {
 	t.Helper()
-	if status.Code(err) != code || reasonOf(err) != reason {
-		t.Errorf("%s: %v (%s); want %v, %s", what, err, reasonOf(err), code, reason)
+	if status.Code(err) != code || clienttest.Reason(err) != reason {
+		t.Errorf("%s: %v (%s); want %v, %s", what, err, clienttest.Reason(err), code, reason)
 	}
-}
-
-func reasonOf(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
 }
 
 func TestApprovalsByJSON(t *testing.T) {

@@ -99,7 +99,7 @@ func TestCallersOfSeveralTenants(t *testing.T) {
 		resp, err := p.callers.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Tenant: test.tenant, Tool: tool})
 		var lists, gets, denies, always []string
 		if err != nil {
-			lists = []string{reasonOf(err)}
+			lists = []string{clienttest.Reason(err)}
 		}
 		for name := range ids {
 			if slices.ContainsFunc(resp.GetApprovals(), func(a *capgatepb.Approval) bool {
@@ -119,7 +119,7 @@ func TestCallersOfSeveralTenants(t *testing.T) {
 					Remember: how.remember, By: "eve"})
 				if err == nil {
 					*how.done = append(*how.done, name)
-				} else if reason := reasonOf(err); reason != unknown && reason != refused && reason != noRule {
+				} else if reason := clienttest.Reason(err); reason != unknown && reason != refused && reason != noRule {
 					t.Errorf("%s of %s: %v", test.who, name, err)
 				}
 				if now := p.stateOf(t, name, how.id); (err == nil) != (now.State == approvals.Denied) ||

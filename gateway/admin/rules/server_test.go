@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/catalog"
@@ -297,7 +297,7 @@ func TestRefusals(t *testing.T) {
 		_, list := p.client.ListPolicies(t.Context(), &capgatepb.ListPoliciesRequest{})
 		_, del := p.client.DeletePolicy(t.Context(), &capgatepb.DeletePolicyRequest{Capability: "weather", Tool: "x"})
 		for way, err := range map[string]error{"set": set, "list": list, "delete": del} {
-			if got := reason(err); status.Code(err) != test.code || got != test.reason {
+			if got := clienttest.Reason(err); status.Code(err) != test.code || got != test.reason {
 				t.Errorf("%s, %s: %v, %s", name, way, err, got)
 			}
 		}
@@ -362,13 +362,4 @@ func TestWhoSetARule(t *testing.T) {
 	if _, body := p.Ask(t, "GET", "/v1/policies", ""); strings.Contains(body, "eve") {
 		t.Errorf("listed as %s", body)
 	}
-}
-
-func reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
 }

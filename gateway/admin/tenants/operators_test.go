@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/tenants"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -173,8 +174,8 @@ func TestSlips(t *testing.T) {
 	} {
 		_, err := r.operator.CreateTenant(ctx, &capgatepb.CreateTenantRequest{Tenant: of})
 		expect(t, want, err, codes.InvalidArgument, "TENANT_INVALID")
-		if field(err) != want {
-			t.Errorf("%s: the field is %s", want, field(err))
+		if clienttest.Metadata(err, "field") != want {
+			t.Errorf("%s: the field is %s", want, clienttest.Metadata(err, "field"))
 		}
 	}
 	for want, of := range map[string]*capgatepb.Key{
@@ -185,8 +186,8 @@ func TestSlips(t *testing.T) {
 		"key.expire_time": {ExpireTime: timestamppb.New(time.Now().Add(-time.Hour))},
 	} {
 		_, err := r.operator.CreateKey(ctx, &capgatepb.CreateKeyRequest{TenantId: "acme", Key: of})
-		if expect(t, want, err, codes.InvalidArgument, "TENANT_INVALID"); field(err) != want {
-			t.Errorf("%s: the field is %s", want, field(err))
+		if expect(t, want, err, codes.InvalidArgument, "TENANT_INVALID"); clienttest.Metadata(err, "field") != want {
+			t.Errorf("%s: the field is %s", want, clienttest.Metadata(err, "field"))
 		}
 	}
 	for _, mask := range []string{"nmae", "limits.calls", "name.x", "limits.each.per", "etagg"} {

@@ -2,14 +2,11 @@ package tenants_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -19,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -97,36 +95,18 @@ func (r *rig) invoke(t *testing.T, credential string) string {
 // json makes a request of the public port.
 func (r *rig) json(t *testing.T, credential, method, path, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, r.gateway.URL(path), strings.NewReader(body))
-	check.Must(t, err)
-	req.Header.Set("Authorization", "Bearer "+credential)
-	resp, err := r.gateway.HTTP1(t).Do(req)
-	check.Must(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	check.Must(t, err)
-	return resp.StatusCode, string(text)
+	resp, text := clienttest.Send(t, r.gateway.HTTP1(t), method, r.gateway.URL(path), body, "Authorization",
+		"Bearer "+credential)
+	return resp.StatusCode, text
 }
 
 // reason is why something was refused, "" where it was not.
 func reason(err error) string {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
+	if info := clienttest.ErrorInfo(err); info != nil {
+		return info.GetReason()
 	}
 	if err != nil {
 		return err.Error()
-	}
-	return ""
-}
-
-// field is which field a refusal is about.
-func field(err error) string {
-	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			return info.GetMetadata()["field"]
-		}
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
@@ -47,7 +48,8 @@ func TestFrozenBackend(t *testing.T) {
 			return false, "it runs"
 		}
 	})
-	if info := infoOf(err); status.Code(err) != codes.Unavailable || info.GetReason() != "UPSTREAM_LOST" ||
+	if info := clienttest.ErrorInfo(err); status.Code(err) != codes.Unavailable || info.GetReason() !=
+		"UPSTREAM_LOST" ||
 		info.GetMetadata()["not_started"] != "" {
 		t.Errorf("%v, %v", err, info)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -68,7 +67,7 @@ func TestClientsDoNotRepeatWhatMayHaveRun(t *testing.T) {
 			t.Run(name+map[bool]string{true: "/StreamInvoke", false: "/Invoke"}[streams], func(t *testing.T) {
 				t.Parallel()
 				trailer, calls, err := failing(t, script, streams)
-				info := infoOf(err)
+				info := clienttest.ErrorInfo(err)
 				if calls != 1 || info.GetReason() == "" || info.GetMetadata()["not_started"] != "" {
 					t.Errorf("%d calls, %v, %v", calls, err, info)
 				}
@@ -100,7 +99,8 @@ func TestUnknownToolDidNotStart(t *testing.T) {
 		f.Content, of.Unprobed = definitions(t), true
 	}, gatewaytest.Scripted(t, func(*rawhttp2.Conn, uint32) bool { return false }))
 	_, err := w.Invoke(within(t), request("Nothing", `{}`))
-	if info := infoOf(err); status.Code(err) != codes.NotFound || info.GetMetadata()["not_started"] != "true" {
+	if info := clienttest.ErrorInfo(err); status.Code(err) != codes.NotFound || info.GetMetadata()["not_started"] !=
+		"true" {
 		t.Errorf("%v, %v", err, info)
 	}
 }
@@ -134,16 +134,6 @@ func failing(t *testing.T, script gatewaytest.Script, streams bool) (trailer met
 	return stream.Trailer(), came.Load(), err
 }
 
-// infoOf returns the reason of an error.
-func infoOf(err error) *errdetails.ErrorInfo {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info
-		}
-	}
-	return nil
-}
-
 // TestAnswersThatAreNotGRPC: the pages of a load balancer have the codes of their HTTP statuses, and nothing of the
 // page. They count as failures: a call that is declared idempotent is made at another backend.
 func TestAnswersThatAreNotGRPC(t *testing.T) {
@@ -160,9 +150,9 @@ func TestAnswersThatAreNotGRPC(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			trailer, calls, err := failing(t, page(code), false)
-			if status.Code(err) != want || infoOf(err).GetReason() != "UPSTREAM_NOT_GRPC" || calls != 1 ||
+			if status.Code(err) != want || clienttest.Reason(err) != "UPSTREAM_NOT_GRPC" || calls != 1 ||
 				len(trailer.Get("grpc-retry-pushback-ms")) != 1 || strings.Contains(err.Error(), "hidden") {
-				t.Errorf("%d calls, %v, %v, %v", calls, err, infoOf(err), trailer)
+				t.Errorf("%d calls, %v, %v, %v", calls, err, clienttest.ErrorInfo(err), trailer)
 			}
 		})
 	}
@@ -198,8 +188,8 @@ func TestMostBackendsDieAtOnce(t *testing.T) {
 	}
 	for range 40 {
 		if _, err := w.Invoke(within(t), request("Echo", `{}`)); err != nil &&
-			infoOf(err).GetReason() != "UPSTREAM_LOST" {
-			t.Errorf("%v, %v", err, infoOf(err))
+			clienttest.Reason(err) != "UPSTREAM_LOST" {
+			t.Errorf("%v, %v", err, clienttest.ErrorInfo(err))
 		}
 	}
 }

@@ -3,10 +3,10 @@ package mcp_test
 import (
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/router"
 )
@@ -45,10 +45,6 @@ func TestMostServersDieAtOnce(t *testing.T) {
 
 // isLost reports whether a call ended as one that may have run.
 func isLost(err error) bool {
-	for _, d := range status.Convert(err).Details() {
-		if info, is := d.(*errdetails.ErrorInfo); is && info.GetReason() == "UPSTREAM_LOST" {
-			return info.GetMetadata()["not_started"] == ""
-		}
-	}
-	return false
+	info := clienttest.ErrorInfo(err)
+	return info.GetReason() == "UPSTREAM_LOST" && info.GetMetadata()["not_started"] == ""
 }

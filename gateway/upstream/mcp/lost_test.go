@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -67,7 +66,7 @@ func TestClientsDoNotRepeatWhatMayHaveRun(t *testing.T) {
 				t.Parallel()
 				client, calls := failing(t, answer)
 				trailer, err := call(client, within(t))
-				info := infoOf(err)
+				info := clienttest.ErrorInfo(err)
 				if n := calls.Load(); n != 1 || info.GetReason() == "" || info.GetMetadata()["not_started"] != "" {
 					t.Errorf("%d calls, %v, %v", n, err, info)
 				}
@@ -87,7 +86,7 @@ func TestRejectedCallsDidNotStart(t *testing.T) {
 			t.Parallel()
 			client, _ := failing(t, answer)
 			trailer, err := client.invoke(within(t))
-			if info := infoOf(err); info.GetReason() != "UPSTREAM_REJECTED" ||
+			if info := clienttest.ErrorInfo(err); info.GetReason() != "UPSTREAM_REJECTED" ||
 				info.GetMetadata()["not_started"] != "true" || len(trailer.Get("grpc-retry-pushback-ms")) > 0 {
 				t.Errorf("%v, %v, %v", err, info, trailer)
 			}
@@ -151,14 +150,4 @@ func (c *retrying) stream(ctx context.Context) (metadata.MD, error) {
 		return nil, status.Error(codes.OK, "")
 	}
 	return stream.Trailer(), err
-}
-
-// infoOf returns the reason of an error.
-func infoOf(err error) *errdetails.ErrorInfo {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info
-		}
-	}
-	return nil
 }

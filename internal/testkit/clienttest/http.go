@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -76,4 +78,28 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	defer b.cancel(nil)
 	return b.ReadCloser.Close()
+}
+
+// Send sends a request, and returns the response and its body. header has names and values in turn; a Host replaces
+// that of the URL.
+func Send(t testing.TB, client *http.Client, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	req.Host = req.Header.Get("Host")
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %s, then %v", method, url, resp.Status, err)
+	}
+	return resp, string(text)
 }
