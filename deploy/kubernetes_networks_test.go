@@ -64,7 +64,7 @@ func TestChartKeepsCapabilitiesApart(t *testing.T) {
 	}
 }
 
-// TestChartTakesSecretsOfRedis: the URL is an environment variable and the store key a file, both from secrets
+// TestChartTakesSecretsOfRedis: the URL is an environment variable and secret_file a file, both from secrets
 // that exist.
 func TestChartTakesSecretsOfRedis(t *testing.T) {
 	t.Parallel()
@@ -78,31 +78,23 @@ func TestChartTakesSecretsOfRedis(t *testing.T) {
 	mounts, _ := field(pod, "containers", 0, "volumeMounts").([]any)
 	volumes, _ := field(pod, "volumes").([]any)
 	for what, found := range map[string]bool{
-		"mount": contains(mounts, map[string]any{"name": "store-key", "mountPath": "/etc/capgate/store",
+		"mount": contains(mounts, map[string]any{"name": "secret-file", "mountPath": "/etc/capgate/secret",
 			"readOnly": true}),
-		"volume": contains(volumes, map[string]any{"name": "store-key",
-			"secret": map[string]any{"secretName": "capgate-store", "defaultMode": 0o440,
-				"items": []any{map[string]any{"key": "store.key", "path": "store.key"}}}}),
+		"volume": contains(volumes, map[string]any{"name": "secret-file",
+			"secret": map[string]any{"secretName": "capgate-secret", "defaultMode": 0o440,
+				"items": []any{map[string]any{"key": "secret.key", "path": "secret.key"}}}}),
 	} {
 		if !found {
-			t.Errorf("there is no %s of the store key: %v, %v", what, mounts, volumes)
+			t.Errorf("there is no %s of the secret: %v, %v", what, mounts, volumes)
 		}
 	}
-	for values, want := range map[string]map[string]any{
-		"helm/examples/autoscaled.yaml": {"store_key_file": "/etc/capgate/store/store.key"},
-		"helm/examples/tenants.yaml": {
-			"url": "rediss://redis.data.svc:6379", "password_file": "/etc/capgate/secrets/capgate-redis/password",
-			"store_key_file": "/etc/capgate/store/1.key",
-		},
+	for values, want := range map[string]string{
+		"helm/examples/autoscaled.yaml": "/etc/capgate/secret/secret.key",
+		"helm/examples/tenants.yaml":    "/etc/capgate/secret/1.key",
 	} {
-		if got := chartConfig(t, "--values", values)["redis"]; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: redis: %v", values, got)
+		if got := chartConfig(t, "--values", values)["secret_file"]; got != want {
+			t.Errorf("%s: secret_file: %v", values, got)
 		}
-	}
-	if got := chartConfig(t, "--set",
-		"config.redis=redis://r,redis.storeKey.secret=s")["redis"]; !reflect.DeepEqual(got,
-		map[string]any{"url": "redis://r", "store_key_file": "/etc/capgate/store/store.key"}) {
-		t.Errorf("an address alone: %v", got)
 	}
 }
 

@@ -223,10 +223,10 @@ func TestChartRefuses(t *testing.T) {
 		"redis.existingSecret=redis://h": "at '/redis/existingSecret': 'redis://h' does not match pattern",
 		"env.CAPGATE_REDIS.secret=s,env.CAPGATE_REDIS.key=k,redis.existingSecret=s": "env.CAPGATE_REDIS and " +
 			"redis.existingSecret are the same",
-		"config.redis.wait_replicas=1,redis.existingSecret=s":    "config.redis has fields without a url",
-		"config.redis.store_key_file=/x,redis.storeKey.secret=s": "config.redis.store_key_file is the chart's to set",
-		"service.type=Cluster":                                   "at '/service/type': value must be one of",
-		"image.repository=":                                      "at '/image/repository': minLength",
+		"config.redis.wait_replicas=1,redis.existingSecret=s": "config.redis has fields without a url",
+		"config.secret_file=/x,secretFile.secret=s":           "config.secret_file is the chart's to set",
+		"service.type=Cluster":                                "at '/service/type': value must be one of",
+		"image.repository=":                                   "at '/image/repository': minLength",
 		"secrets[0]=not_a_name": "at '/secrets/0': 'not_a_name' does not match " +
 			"pattern", "disruptionBudget.maxUnavailable=some": "at '/disruptionBudget/maxUnavailable': 'some' does " +
 			"not match pattern",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -78,7 +79,7 @@ func startSigned(t *testing.T, change ...func(*gatewaytest.Options)) *signedFile
 	f.keys, f.tenants, f.ring, f.issued = ring.credentials, &tenantsOf{all: all}, ring, keys
 	redis := gatewaytest.StartRedis(t)
 	signatures := tenant.NewSignatures(f.tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}),
-		redis.Open(t).Signing(), f.clock)
+		sharedkey.New(redis.Open(t).Secret(), f.clock).Keys("urls"), f.clock)
 	addr := f.capability.Serve(t, call.Doc).Addr
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{

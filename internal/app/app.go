@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/fleetplan"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/settings"
@@ -31,7 +32,8 @@ type App struct {
 	metrics   *telemetry.Metrics
 	audit     *audit.Log // also without audit.to: then of changes alone
 	store     *redisstore.Store
-	recent    *recent.Log // the last calls and changes
+	secret    *sharedkey.Secret // of all replicas
+	recent    *recent.Log       // the last calls and changes
 
 	ports     ports
 	fleets    fleets

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capgate/capgate/gateway/admin/approval"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -38,8 +39,8 @@ func approvalsFeature() feature {
 
 func buildApprovals(p *App) (err error) {
 	s, cfg := p.started, p.started.Config.Approvals
-	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: s.ApprovalKeys, TTL: cfg.TTL,
-		SessionTTL: cfg.SessionTTL, MaxOpen: cfg.MaxPending}
+	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: sharedkey.Derive(s.Secrets, "arguments"),
+		SettingsKeys: p.secret.Keys("configurations"), TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, MaxOpen: cfg.MaxPending}
 	o.Answered = func(a *approvals.Approval) { p.metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules.store != nil {
 		o.Rules = notifyingRules{p.rules.store, p.rules.decider}

@@ -19,23 +19,16 @@ func artifactsFeature() feature {
 			if p.started.Config.Multi {
 				tenants = p.auth.directory
 			}
-			signatures := tenant.NewSignatures(tenants, p.auth.all, p.store.Signing(), nil)
-			signatures.Replace(p.started.SigningKeys)
+			signatures := tenant.NewSignatures(tenants, p.auth.all, p.secret.Keys("urls"), nil)
 			cfg := p.started.Config.Artifacts
 			signer = signing.New(signing.Config{Signer: signatures, Finder: func() signing.Finder { return p.gateway },
 				MaxTTL: cfg.MaxURLTTL})
 			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}
-			p.auth.signatures = signatures
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterArtifactsServer(g, signer)
 			})
 			return nil
 		},
-		apply: func(p *App, c *change) {
-			signer.SetPublicURL(c.Config.PublicURL)
-			if c.reloaded {
-				p.auth.signatures.Replace(c.SigningKeys)
-			}
-		},
+		apply: func(_ *App, c *change) { signer.SetPublicURL(c.Config.PublicURL) },
 	}
 }

@@ -17,16 +17,15 @@ import (
 
 // authentication authenticates callers.
 type authentication struct {
-	keys       *tenant.Keys   // of the file
-	stored     *tenant.Stored // in Redis; nil: no tenants in Redis
-	directory  *tenant.Directory
-	peppered   atomic.Pointer[[]byte] // key of the hashes of secrets
-	tokens     *token.Verifier
-	certified  *tenant.Certificates
-	metrics    *telemetry.Metrics
-	all        *tenant.Authenticators // nil: callers need no credential; only a restart changes that
-	roster     *tenant.Roster         // nil: the gateway has no tenants; the same
-	signatures *tenant.Signatures     // of URLs of files; artifactsFeature sets it
+	keys      *tenant.Keys   // of the file
+	stored    *tenant.Stored // in Redis; nil: no tenants in Redis
+	directory *tenant.Directory
+	peppered  atomic.Pointer[[]byte] // key of the hashes of secrets
+	tokens    *token.Verifier
+	certified *tenant.Certificates
+	metrics   *telemetry.Metrics
+	all       *tenant.Authenticators // nil: callers need no credential; only a restart changes that
+	roster    *tenant.Roster         // nil: the gateway has no tenants; the same
 }
 
 // authenticationFeature authenticates callers.

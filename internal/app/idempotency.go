@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 
 	"github.com/capgate/capgate/internal/idempotency"
-	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 )
 
 // idempotencyFeature stores the responses of calls with idempotency keys.
@@ -13,12 +13,10 @@ func idempotencyFeature() feature {
 	return feature{
 		build: func(p *App) (err error) {
 			cfg := p.started.Config.Idempotency
-			o := idempotency.Options{Keys: p.started.IdempotencyKeys, TTL: cfg.TTL, MaxKeys: cfg.MaxKeys}
-			if len(o.Keys) == 0 {
-				o.Keys = p.started.ApprovalKeys
-			}
+			o := idempotency.Options{Keys: sharedkey.Derive(p.started.Secrets, "responses"), TTL: cfg.TTL,
+				MaxKeys: cfg.MaxKeys}
 			if len(o.Keys) == 0 && p.store.Stats().Embedded { // stored responses end with this process
-				key := make([]byte, aead.KeyBytes)
+				key := make([]byte, sharedkey.Bytes)
 				_, _ = rand.Read(key) // never fails
 				o.Keys = [][]byte{key}
 			}

@@ -32,7 +32,7 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 		scopes = func(issuers []string) []string { return p.auth.tokens.Scopes(issuers, tenant.Invoke|tenant.Read) }
 	}
 	return mcptools.Config{Scopes: scopes, Usable: p.tools.listing, Absent: p.tools.listing.Absent,
-		Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.auth.signatures.Keys,
+		Settings: mcpOf(cfg, first), Version: p.options.Version, Keys: p.secret.Keys("mcp").Recent,
 		Approvals: p.approvals.service, Changes: &p.tools.changed, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 		Cancel: func(ctx context.Context, request string) {

@@ -30,11 +30,10 @@ audit: {to: %[1]s/audit.log}
 traces: {endpoint: "http://127.0.0.1:1"}
 overload: {max_in_flight: 100}
 metrics: {tenants: 7}
+secret_file: %[1]s/key
 approvals:
-  key_file: %[1]s/key
   notices: [{name: webhook, url: "http://127.0.0.1:1/x", secret_file: %[1]s/key},
     {name: siem, format: generic, url: "http://127.0.0.1:1/y", secret_file: %[1]s/key}]
-idempotency: {key_file: %[1]s/key}
 shields: [{name: main, address: "127.0.0.1:1"}]
 limits: {calls_per_second: 100, concurrent: 5, per_day: 7}
 tenants: [{id: acme, capabilities: ["*"], keys: [{id: abcdefghijklmnop, hash: "sha256:%[2]s"}]}]

@@ -30,7 +30,7 @@ func operatorsFeature() feature {
 		apply: func(p *App, c *change) {
 			if c.reloaded {
 				p.operators.set(c.Settings)
-				_ = p.persons.set(c.Settings) // the keys were checked
+				p.persons.set(c.Settings)
 			}
 		},
 		run: func(p *App, w *work) {
@@ -52,9 +52,7 @@ func buildOperators(p *App) error {
 			return err
 		}
 	}
-	if err := p.newPersons(s, &cfg); err != nil {
-		return err
-	}
+	p.newPersons(s, &cfg)
 	if p.auth.all != nil { // last, because it takes any bearer credential
 		cfg.Authenticators = append(cfg.Authenticators, guard.NewTenants(p.auth.all))
 	}

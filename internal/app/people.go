@@ -38,12 +38,10 @@ type personSettings struct {
 }
 
 // newPersons sets up the sign-in of people, and adds it to the authenticators of the admin API.
-func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
+func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) {
 	o := &p.persons
-	o.sessions = session.New(p.store.People(), session.Options{Log: p.log})
-	if err := o.set(s); err != nil {
-		return err
-	}
+	o.sessions = session.New(p.store.People(), session.Options{Log: p.log, Keys: p.secret.Keys("sessions")})
+	o.set(s)
 	limiter := session.NewLimiter(nil) // of the admin API; the inbox has its own
 	of := signin.Config{
 		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
@@ -57,7 +55,7 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	guarded.Authenticators = append(guarded.Authenticators, o.admin)
 	guarded.Sessions, guarded.SignIn, guarded.Follow = o.admin, o.admin.SignInPage(), o.sessions.Follow
 	if p.auth.all == nil && len(s.SignIn) == 0 {
-		return nil
+		return
 	}
 	o.approvers = &approver.Approvers{Authenticators: p.auth.all, Directory: p.auth.directory, Roster: p.auth.roster,
 		People: func() operator.People { return o.now.Load().entries }, SignsIn: o.signsIn}
@@ -69,7 +67,6 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) error {
 	of.URL, of.Network = func() string { return o.now.Load().publicURL }, inbox.NetworkOf
 	o.inbox = &inbox.Config{SignIn: signin.New(of), Identity: o.approvers.Identity,
 		Page: console.Handler(console.Inbox)}
-	return nil
 }
 
 // operatorAddr returns the address of a client of the admin API, behind trusted proxies.
@@ -120,12 +117,12 @@ func (o *persons) namesGroup(group string) bool {
 }
 
 // set applies a new configuration.
-func (o *persons) set(s *settings.Settings) error {
+func (o *persons) set(s *settings.Settings) {
 	now := &personSettings{entries: peopleOf(s), issuers: s.SignIn, groups: groupsOfRules(s.Config),
 		publicURL: s.Config.PublicURL, adminURL: s.Config.AdminURL}
 	o.now.Store(now)
 	if o.admin != nil {
 		o.admin.Replace(now.entries)
 	}
-	return o.sessions.Configure(s.Config.Operators.Session.TTL, s.SessionKeys)
+	o.sessions.SetTTL(s.Config.Operators.Session.TTL)
 }

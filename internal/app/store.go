@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/redisstore"
 )
 
@@ -9,10 +10,12 @@ func storeFeature() feature {
 	return feature{
 		build: func(p *App) (err error) {
 			c := p.started.Store
-			c.Log = p.log
+			c.Log, c.StoreKeys = p.log, sharedkey.Derive(p.started.Secrets, "records")
 			if p.store, err = redisstore.Open(c); err != nil {
 				return err
 			}
+			p.secret = sharedkey.New(p.store.Secret(), nil)
+			p.secret.Replace(p.started.Secrets)
 			p.parts.Ready.Redis, p.parts.Ready.Warnings = redisState(p.store), p.redisWarnings()
 			p.parts.Ready.Unread = p.unread(p.started.Config.Redis.ReadyWithout)
 			return p.metrics.Add(p.store)
@@ -20,6 +23,9 @@ func storeFeature() feature {
 		apply: func(p *App, c *change) {
 			if c.reloaded && c.Config.Redis == p.started.Config.Redis {
 				p.store.Reload(c.Store)
+			}
+			if c.reloaded {
+				p.secret.Replace(c.Secrets)
 			}
 		},
 		close: func(p *App) {
@@ -43,7 +49,7 @@ func (p *App) redisWarnings() func() []string {
 				"approval may be used twice")
 		}
 		if s.AcceptsUnsigned() {
-			all = append(all, "redis.store_key_accept_unsigned is on: unsigned records are accepted")
+			all = append(all, "redis.accept_unsigned is on: unsigned records are accepted")
 		}
 		return all
 	}

@@ -175,13 +175,13 @@ func TestApprovalsCommandLine(t *testing.T) {
 	}
 }
 
-// TestApprovalKeys: arguments are encrypted in Redis; another key needs a restart, which is reported; an invalid
+// TestSecretOfApprovals: arguments are encrypted in Redis; another secret needs a restart, which is reported; an invalid
 // file is an error with its line.
-func TestApprovalKeys(t *testing.T) {
+func TestSecretOfApprovals(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
 	keys := writeConfig(t, strings.Repeat("ab", 32)+"\n")
-	file := writeConfig(t, strings.Replace(configOf("approvals: {key_file: "+keys+", ttl: 1m}\npolicies: {}\n"+
+	file := writeConfig(t, strings.Replace(configOf("secret_file: "+keys+"\napprovals: {ttl: 1m}\npolicies: {}\n"+
 		patientRedis(redis.URL()), capability.Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	id := asked(t, dial(t, public), "ann", `{"to":"planted"}`)
@@ -195,25 +195,24 @@ func TestApprovalKeys(t *testing.T) {
 		t.Errorf("Redis has %s", dump)
 	}
 	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
-	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["approvals.key_file"]`)
+	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["secret_file"]`)
 	check.Must(t, os.WriteFile(keys, []byte("hunter2\n"), 0o600))
-	waitPage(t, "http://"+admin+"/readyz", keys+":1: not a key")
+	waitPage(t, "http://"+admin+"/readyz", keys+":1: not a secret")
 	p.stop(t)
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
-	if exit == 0 || !strings.Contains(stderr, "approvals.key_file: "+keys+":1: not a key") ||
+	if exit == 0 || !strings.Contains(stderr, "secret_file: "+keys+":1: not a secret") ||
 		strings.Contains(stderr, "hunter2") {
 		t.Errorf("%d %s", exit, stderr)
 	}
 	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
 	p, _, admin = serve(t, nil, "--config", file)
 	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out, `"to": "planted"`) {
-		t.Errorf("with the old key second: %s", out)
+		t.Errorf("with the old secret second: %s", out)
 	}
 	p.stop(t)
 	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
 	_, _, admin = serve(t, nil, "--config", file)
-	if _, out, _ := capgateApprovals(t, admin, "show", id); !strings.Contains(out,
-		"unavailable: the gateway does not have the key") {
-		t.Errorf("without the old key: %s", out)
+	if exit, out, errs := capgateApprovals(t, admin, "show", id); exit == 0 || !strings.Contains(errs, "APPROVAL_UNKNOWN") {
+		t.Errorf("without the old secret: %s%s", out, errs)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/capgate/capgate/internal/app"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/policy/approvals"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
@@ -83,9 +83,9 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	if err != nil {
 		return err
 	}
-	key := make([]byte, approvals.KeyBytes)
+	key := make([]byte, sharedkey.Bytes)
 	_, _ = rand.Read(key) // which does not fail
-	s := &settings.Settings{Config: cfg, ApprovalKeys: [][]byte{key},
+	s := &settings.Settings{Config: cfg, Secrets: [][]byte{key},
 		Manifests: map[string]*manifest.Manifest{demoManifest: m}}
 	if over.Level == nil || *over.Level == "" {
 		s.CallLines = &callLines{w: std.out, color: colored(std.out)}

@@ -38,7 +38,7 @@ func startKeeping(t *testing.T) *keepingGateways {
 		tenants = append(tenants, "{id: "+id+", capabilities: ['*'], keys: ["+entry+"]}")
 	}
 	file := writeConfig(t, configOf("redis: {url: '"+redis.URL()+
-		"', timeout: 10s}\noverload: {max_delay: 10s}\nidempotency: {key_file: '"+answers+"'}\ntenants: ["+
+		"', timeout: 10s}\noverload: {max_delay: 10s}\nsecret_file: '"+answers+"'\ntenants: ["+
 		strings.Join(tenants, ", ")+"]",
 		g.backend.Serve(t, call.Doc).Addr))
 	for range 3 {

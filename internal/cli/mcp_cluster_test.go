@@ -113,7 +113,7 @@ func startMCPApprovals(t *testing.T) *mcpApprovals {
 	t.Helper()
 	key := writeConfig(t, base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	credential, entry := operatorKey("scopes: [invoke, read, approve], asserts: [user]")
-	c, _, desks := startAsking(t, "", "idempotency: {key_file: "+key+"}",
+	c, _, desks := startAsking(t, "", "secret_file: "+key,
 		"approvals: {rules: [{capability: caps, self: true}]}",
 		"tenants: [{id: default, capabilities: ['*'], keys: ["+entry+"]}]")
 	events, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})

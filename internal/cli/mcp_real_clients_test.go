@@ -137,7 +137,7 @@ func startForClients(t *testing.T) (public, admin string, blocked chan error) {
 	key := writeConfig(t, base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	asks := strings.Replace(mcpFleet("ask", web.URL, ""), "policy: allow", "policy: ask", 1)
 	_, public, admin = serve(t, nil, "--config", writeConfig(t, mcpConfig("public_url: https://gate.example\n"+
-		"idempotency: {key_file: "+key+"}", mcpFleet("plain", web.URL, "name: none"), asks)))
+		"secret_file: "+key, mcpFleet("plain", web.URL, "name: none"), asks)))
 	waitTools(t, public, "echo", "ask__echo")
 	return public, admin, blocked
 }

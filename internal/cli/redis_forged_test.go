@@ -16,16 +16,16 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestAForgedRuleAllowsNothing: with a store_key_file a gateway takes its own rules, and not one that somebody
+// TestAForgedRuleAllowsNothing: with a secret_file a gateway takes its own rules, and not one that somebody
 // else wrote into Redis, which it counts and logs.
 func TestAForgedRuleAllowsNothing(t *testing.T) {
 	t.Parallel()
 	server, capability := redistest.Start(t), gatewaytest.NewCapability("first")
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	keys := filepath.Join(t.TempDir(), "store.key")
+	keys := filepath.Join(t.TempDir(), "secret.key")
 	check.Must(t, os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString(key)+"\n"), 0o600))
-	more := "policies: {}\nredis: {timeout: 10s, url: '" + server.URL() + "', store_key_file: " + keys + "}"
+	more := "policies: {}\nsecret_file: " + keys + "\nredis: {timeout: 10s, url: '" + server.URL() + "'}"
 	file := writeConfig(t, strings.Replace(configOf(more, capability.Serve(t, call.Doc).Addr), "policy: allow",
 		"policy: block", 1))
 	p, public, admin := serve(t, nil, "--config", file)

@@ -140,7 +140,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		"file of traces": {"traces: {endpoint: 'h:1', headers_file: FILE}", "Authorization=SECRET\n"},
 		"file of a hash": {"tenants: [{id: a, capabilities: [], keys: [{id: aaaaaaaaaaaaaaaa, hash_file: " +
 			"FILE}]}]", "sha256:SECRET"},
-		"file of approvals": {"policies: {}\napprovals: {key_file: FILE}", "SECRET"},
+		"secret file": {"secret_file: FILE", "SECRET"},
 		"file of the webhook": {"policies: {}\napprovals: {notices: [{name: webhook, url: 'http://h/', secret_file: " +
 			"FILE}]}", "whsec_!SECRET"},
 		"file of a key": {"tls: {cert_file: FILE, key_file: FILE}",

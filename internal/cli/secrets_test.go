@@ -121,12 +121,12 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	pepper := c.plant("pepper")
 	id, secret := tenant.NewCredential()
 	g.key = tenant.Credential(id, c.plantAs("API key", secret))
-	sealing := []byte(c.plant("key of approvals"))
+	sealing := []byte(c.plant("secret of the replicas"))
 	files := configMap{dir: t.TempDir()}
 	backend := g.capability.Serve(t, call.Doc).Addr
 	files.put(t, map[string]string{
 		"tls.crt": cert, "tls.key": key, "pepper": pepper, "webhook": c.plant("webhook's secret"),
-		"approvals":   base64.StdEncoding.EncodeToString(sealing),
+		"secret":      base64.StdEncoding.EncodeToString(sealing),
 		"clients.crt": g.authority.PEM, "manifest.yaml": secretiveManifest(c.plant("comment of a manifest")),
 		"hash": tenant.HashOf(secret, []byte(pepper)).String(), "headers": "Authorization: Basic " +
 			c.plant("credential of traces") + "\n",
@@ -144,7 +144,8 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 			"limits: {calls_per_second: 100000, concurrent: 1000, per_day: 1000000, each: [{per: user, " +
 				"calls_per_second: 100000}]}",
 			"pepper_file: " + files.file("pepper"),
-			"approvals: {key_file: " + files.file("approvals") + ", notices: [{name: webhook, url: '" +
+			"secret_file: " + files.file("secret"),
+			"approvals: {notices: [{name: webhook, url: '" +
 				listen("webhook", "") + "/?token=" + c.plant("webhook's URL") + "', secret_file: " +
 				files.file("webhook") + "}]}",
 			"shields: [{name: main, url: '" + listen("shield", `{"decision":"ALLOW"}`) + "/evaluate?token=" +

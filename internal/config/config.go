@@ -23,6 +23,12 @@ type Config struct {
 	Listeners []Listener `yaml:"listeners" restart:"yes"`
 	// The store that replicas share: its URL, or a mapping. Calls never wait for it.
 	Redis Redis `yaml:"redis" restart:"yes"`
+	// Secrets of all replicas, one a line of 32 bytes in base64 or hex, as openssl rand -base64 32 prints. Keys are
+	// derived from them: the first secret signs and encrypts, all verify and decrypt. With it records in Redis are
+	// signed; arguments of approvals and stored responses are encrypted there. Default none: replicas share a secret in
+	// Redis for signed URLs and sessions, and approvals store only previews with masked secrets. A reload uses new
+	// secrets for signed URLs and sessions; the rest needs a restart.
+	SecretFile string `yaml:"secret_file" kind:"file" restart:"yes"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
 	// except for the id.
 	Replicas Replicas `yaml:"replicas" restart:"yes"`
@@ -196,6 +202,9 @@ func (c *Config) Check(at strictyaml.At) {
 	}
 	if c.ConnectionAge.Grace > 0 && c.ConnectionAge.Max == 0 {
 		at.Fail("max_connection_age_grace", "it has no effect without max_connection_age")
+	}
+	if c.Redis.Unsigned && c.SecretFile == "" {
+		at.Field("redis").Fail("accept_unsigned", "has no effect without secret_file; leave it out")
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
 		at.Missing("fleets", "at least one fleet is required")

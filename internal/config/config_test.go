@@ -25,7 +25,8 @@ listen: "0.0.0.0:80"
 admin: "[::1]:81"
 redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem, cert_file: /rc.pem,
   key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2,
-  store_key_file: /s.key, store_key_accept_unsigned: true}
+  accept_unsigned: true}
+secret_file: /s.key
 replicas: {id: gw-1, heartbeat: 1s, stale: 1m}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
@@ -38,15 +39,15 @@ dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true,
   max: 7, max_per_capability: 3}
 policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
-approvals: {ttl: 1m, session_ttl: 2h, key_file: /a.key, max_pending: 5}
-idempotency: {ttl: 3h, max_keys: 9, key_file: /i.key}
+approvals: {ttl: 1m, session_ttl: 2h, max_pending: 5}
+idempotency: {ttl: 3h, max_keys: 9}
 identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
 cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m,
   credentials: true}
-artifacts: {max_size: 5MiB, signing_key_file: /u.key, max_url_ttl: 2h}
+artifacts: {max_size: 5MiB, max_url_ttl: 2h}
 overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
@@ -90,15 +91,16 @@ max_connection_age_grace: 1h
 		Redis: config.Redis{
 			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
 			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
-			WaitReplicas: 2, StoreKeyFile: "/s.key", Unsigned: true,
+			WaitReplicas: 2, Unsigned: true,
 		},
-		Replicas: config.Replicas{ID: "gw-1", Heartbeat: time.Second, Stale: time.Minute},
-		Domains:  []string{"caps.example.com", "internal"},
-		Zone:     "eu-west-1a",
-		TLS:      config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
-		Audit:    config.Audit{To: "/audit.log", Required: true},
-		Calls:    config.Calls{Keep: 500},
-		MCP:      config.MCP{ApprovalWait: 45 * time.Second},
+		SecretFile: "/s.key",
+		Replicas:   config.Replicas{ID: "gw-1", Heartbeat: time.Second, Stale: time.Minute},
+		Domains:    []string{"caps.example.com", "internal"},
+		Zone:       "eu-west-1a",
+		TLS:        config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
+		Audit:      config.Audit{To: "/audit.log", Required: true},
+		Calls:      config.Calls{Keep: 500},
+		MCP:        config.MCP{ApprovalWait: 45 * time.Second},
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
 			Hops: 2, Header: "forwarded",
@@ -115,7 +117,7 @@ max_connection_age_grace: 1h
 		Overload:     config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
 		DNS:          config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
-		Artifacts:    config.Artifacts{MaxSize: 5 << 20, KeyFile: "/u.key", MaxURLTTL: 2 * time.Hour},
+		Artifacts:    config.Artifacts{MaxSize: 5 << 20, MaxURLTTL: 2 * time.Hour},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
@@ -125,8 +127,8 @@ max_connection_age_grace: 1h
 			MaxStale: 2 * time.Minute},
 		Operators:   config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
 		Identity:    config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
-		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, KeyFile: "/a.key", MaxPending: 5},
-		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxKeys: 9, KeyFile: "/i.key"},
+		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, MaxPending: 5},
+		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxKeys: 9},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -161,8 +163,8 @@ max_connection_age_grace: 1h
 	}
 	want.Named = map[string]config.Named{}
 	for line, files := range map[int]string{
-		4: "/p /r.pem /rc.pem", 5: "/rk.pem", 6: "/s.key", 10: "/c.pem /k.pem /ca.pem", 13: "/audit.log",
-		19: "/a.key", 20: "/i.key", 27: "/u.key", 48: "/m.yaml", 53: "/b.pem /bc.pem /bk.pem",
+		4: "/p /r.pem /rc.pem", 5: "/rk.pem", 7: "/s.key", 11: "/c.pem /k.pem /ca.pem", 14: "/audit.log",
+		49: "/m.yaml", 54: "/b.pem /bc.pem /bk.pem",
 	} {
 		for file := range strings.FieldsSeq(files) {
 			want.Named[file] = config.Named{File: "capgate.yaml", Line: line}

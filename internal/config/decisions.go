@@ -27,9 +27,6 @@ type Approvals struct {
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"24h" default:"10m"`
 	// Validity of an answer for a session.
 	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
-	// Keys that encrypt arguments in Redis, AES-256, in base64 or hex, one a line: the first encrypts, all decrypt.
-	// Default none, and only a preview with masked secrets is stored.
-	KeyFile string `yaml:"key_file" kind:"file"`
 	// Approvals of a tenant that wait for an answer or their call.
 	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
@@ -44,11 +41,8 @@ type Idempotency struct {
 	// Lifetime of a stored response, until its key can be reused. A response of more than 64 KiB is not stored, and a
 	// repeated call gets an error.
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
-	// Stored keys of a tenant.
+	// Stored keys of a tenant. Without secret_file calls with idempotency keys are rejected, unless Redis is embedded.
 	MaxKeys int `yaml:"max_keys" min:"1" max:"1000000" default:"10000"`
-	// Keys that encrypt responses in Redis, as approvals.key_file, which is the default. Without either, calls with
-	// idempotency keys are rejected, unless Redis is embedded.
-	KeyFile string `yaml:"key_file" kind:"file"`
 }
 
 // NoShield is the name in a fleet that uses no shield although the file has a default.

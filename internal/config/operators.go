@@ -119,9 +119,6 @@ func (p *Person) Check(at strictyaml.At) {
 type Session struct {
 	// Time after which a person has to sign in again.
 	TTL time.Duration `yaml:"ttl" min:"1m" max:"720h" default:"12h"`
-	// Keys that encrypt sessions, AES-256, in base64 or hex, one a line: the first encrypts, all decrypt. Default none,
-	// and replicas share one in Redis.
-	KeyFile string `yaml:"key_file" kind:"file"`
 }
 
 // Authenticates reports whether the file says who may use the admin API. A block without entries admits tenants'

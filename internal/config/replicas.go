@@ -31,20 +31,14 @@ type Redis struct {
 	// Number of Redis replicas that must have the redemption of an approval, or the claim of an idempotency key, before
 	// the call runs. It is rejected after a second without them. Default none.
 	WaitReplicas int `yaml:"wait_replicas" min:"1" max:"10"`
-	// Keys that sign records that grant something, one a line of 32 bytes in base64 or hex: the first signs, all
-	// verify. Default none, and nothing is signed.
-	StoreKeyFile string `yaml:"store_key_file" kind:"file"`
-	// true: unsigned records are accepted, during the introduction of a store_key_file.
-	Unsigned bool `yaml:"store_key_accept_unsigned" default:"false"`
+	// true: unsigned records are accepted, during the introduction of secret_file.
+	Unsigned bool `yaml:"accept_unsigned" default:"false"`
 	// true: a replica is ready although it has not read rules, keys and tenants since its start.
 	ReadyWithout bool `yaml:"ready_without" default:"false"`
 }
 
 // Check checks that options have an effect on the server of the URL.
 func (r *Redis) Check(at strictyaml.At) {
-	if r.Unsigned && r.StoreKeyFile == "" {
-		at.Fail("store_key_accept_unsigned", "has no effect without a store_key_file; leave it out")
-	}
 	if r.WaitReplicas > 0 && r.URL == redisurl.Embedded.String() {
 		at.Fail("wait_replicas", "an embedded Redis has no replicas; leave it out")
 	}

@@ -27,7 +27,7 @@ func TestNeedsRestart(t *testing.T) {
 		"a store":            {"redis: embedded", "redis: {url: 'redis://host:1'}", "redis"},
 		"rules of approvals": {"", "approvals: {rules: [{tenant: '*', capability: '*', tool: '*', answers: 2}]}", ""},
 		"approvals":          {"", "approvals: {ttl: 1m}", "approvals"},
-		"signing keys":       {"", "artifacts: {signing_key_file: k}", ""},
+		"a secret":           {"", "secret_file: k", "secret_file"},
 		"artifacts":          {"", "artifacts: {max_size: 1MiB}", "artifacts"},
 		"TLS":                {"", "tls: " + tls, "tls"},
 		"certificates":       {"tls: " + tls, "tls: {cert_file: c, key_file: b}", ""},

@@ -87,9 +87,6 @@ func (c *CORS) Check(at strictyaml.At) {
 type Artifacts struct {
 	// Maximum size of one file, or one form of files, in one request.
 	MaxSize int64 `yaml:"max_size" kind:"size" default:"1GiB"`
-	// Keys of signed URLs, one a line of 32 bytes in base64 or hex: the first signs, all verify. Default none, and
-	// replicas share one in Redis.
-	KeyFile string `yaml:"signing_key_file" kind:"file" restart:"no"`
 	// Maximum validity of a signed URL.
 	MaxURLTTL time.Duration `yaml:"max_url_ttl" min:"1s" max:"168h" default:"1h"`
 }

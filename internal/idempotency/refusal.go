@@ -9,7 +9,7 @@ import (
 // The refusals of calls with a key.
 var (
 	refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF",
-		Message: "idempotency keys are disabled: the gateway has no key to encrypt responses (idempotency.key_file)"}
+		Message: "idempotency keys are disabled: the gateway has no key to encrypt responses (secret_file)"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "IDEMPOTENCY_UNAVAILABLE",
 		RetryAfter: time.Second, Message: "the store of idempotency keys is unavailable; the call was not made, " +
 			"retry later"}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 )
 
 // Request is a call with a key.
@@ -53,11 +54,9 @@ type fingerprinter struct {
 }
 
 func newFingerprinter(keys [][]byte) fingerprinter {
-	var p fingerprinter
-	for _, k := range keys {
-		own := sum(k, "capgate idempotency print")
-		p.keys = append(p.keys, own)
-		p.names = append(p.names, hex.EncodeToString(sum(own, "name")[:4]))
+	p := fingerprinter{keys: sharedkey.Derive(keys, "fingerprints")}
+	for _, key := range p.keys {
+		p.names = append(p.names, hex.EncodeToString(sum(key, "name")[:4]))
 	}
 	return p
 }

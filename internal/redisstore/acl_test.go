@@ -69,8 +69,7 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 		t.Error(n, err)
 	}
 	u.mayNot("capgate", "CHANGE_ME_1")
-	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record",
-		"SET cg:{signing}:key x")
+	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record")
 	u.mayNot("capgate-replica", "CHANGE_ME_4", "GET cg:x", "SET cg:x y", "PUBLISH cg:policies x", "INFO")
 	u.mayNot("capgate-watching", "CHANGE_ME_3", "SET cg:x y", "PUBLISH cg:policies x", "DEL cg:{acme:policy}:rules")
 }

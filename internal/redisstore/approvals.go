@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -38,8 +36,6 @@ var (
 //	{TENANT:approvals}:index        sorted   2 TTLs and 1 h   "TIME:ID" of all, the newest first, with score 0, for
 //	                                                          pages
 //	{TENANT:approvals}:events       stream   24h              kind and id of events; about the last 10,000
-//	{approvals}:key                 string   none             hash key of settings without approvals.key_file, 32
-//	                                                          bytes
 //	approvals                       channel                   tenant, id, event, digest of the session that an answer
 //	                                                          holds for: an event of an approval
 type ApprovalStore struct {
@@ -193,19 +189,6 @@ func (a *ApprovalStore) Redeem(
 		}
 		return state, textAt(reply, 1), nil
 	}
-}
-
-// SettingsKey implements approvals.CallStore.
-func (a *ApprovalStore) SettingsKey(ctx context.Context, proposal []byte) (key []byte, err error) {
-	name := a.key(tag{"approvals"}, "key")
-	err = a.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
-		if err := r.SetNX(ctx, name, proposal, 0).Err(); err != nil {
-			return err
-		}
-		key, err = r.Get(ctx, name).Bytes()
-		return err
-	})
-	return key, err
 }
 
 // Release implements approvals.CallStore.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"log/slog"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func TestArgumentsAreNowhere(t *testing.T) {
 	log := &lines{}
 	s := open(t, redisstore.Config{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	k, st := service(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, approvals.KeyBytes)}}),
+	k, st := service(t, s, approvals.Options{Keys: [][]byte{bytes.Repeat([]byte{7}, sharedkey.Bytes)}}),
 		s.Approvals()
 	r := request(`{"to":"` + planted + `"}`)
 	a := ask(t, k, r)

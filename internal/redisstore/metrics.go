@@ -11,7 +11,7 @@ func (s *Store) Metrics() *metric.Set {
 	unreplicated := m.Add("unreplicated_total",
 		"Redemptions of approvals and claims of idempotency keys that too few Redis replicas acknowledged in time.")
 	rejected := m.Add("rejected_total",
-		"Records in Redis without a valid signature of store_key_file, which count as absent.", "kind")
+		"Records in Redis without a valid signature of secret_file, which count as absent.", "kind")
 	up := m.Add("up", "1 while Redis responds, else 0. An embedded one always responds.")
 	m.Read = func(w metric.Writer) {
 		r := s.Stats()

@@ -17,9 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/session"
 )
 
-// People are the sessions of people: the key of their cookies, revocations, and a list. It is a session.Store.
+// People are the sessions of people: revocations, and a list. It is a session.Store.
 //
-//	{people}:key      string   none  key that seals cookies, unless a file has one: 32 bytes
 //	{people}:state    hash     none  epoch: changes when everything was lost; version: number of revocations
 //	{people}:revoked  sorted   none  "session UNTIL ID" and "name UNTIL BEFORE NAME": revocations by their version; at
 //	                                 most 50,000 of each kind
@@ -30,21 +29,10 @@ import (
 //	{people}:issued   hash     none  id → JSON of an issued session, without its secret; at most 2,000
 //	{people}:list     sorted   none  the same ids by the end of the session, ms; removed after that
 //	people            channel        empty: sessions of people were revoked
-type People struct {
-	client
-	keys Signing
-}
+type People struct{ client }
 
 // People returns the store of the sessions of people.
-func (s *Store) People() *People {
-	c := s.client(Identity)
-	return &People{client: c, keys: Signing{client: c, of: tag{"people"}}}
-}
-
-// SharedKey implements session.Store.
-func (p *People) SharedKey(ctx context.Context, proposal []byte) ([]byte, error) {
-	return p.keys.SigningKey(ctx, proposal)
-}
+func (s *Store) People() *People { return &People{s.client(Identity)} }
 
 // Revoke implements session.Store.
 func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {

@@ -11,13 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/session/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestPeople: replicas share a key, revocations and the list of sessions.
+// TestPeople: replicas share revocations and the list of sessions.
 func TestPeople(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) session.Store { return s.People() })
 }
@@ -50,7 +51,7 @@ func TestPeopleLearn(t *testing.T) {
 		stores := []*redisstore.Store{open(), open()}
 		var replicas []*session.Manager
 		for _, s := range stores {
-			m := session.New(s.People(), session.Options{})
+			m := session.New(s.People(), session.Options{Keys: sharedkey.New(s.Secret(), nil).Keys("sessions")})
 			go m.Run(ctx)
 			replicas = append(replicas, m)
 		}

@@ -20,18 +20,17 @@ const (
 	RuleRecord
 	TenantRecord
 	KeyRecord
-	SigningRecord
 	ToolRecord // the accepted hash of a tool
 	kinds
 )
 
 func (k Kind) String() string {
-	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "signing", "tool"}[k]
+	return [kinds]string{"approval", "answer", "rule", "tenant", "key", "tool"}[k]
 }
 
 // Kinds lists all kinds.
 func Kinds() []Kind {
-	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, SigningRecord, ToolRecord}
+	return []Kind{ApprovalRecord, ApprovalAnswer, RuleRecord, TenantRecord, KeyRecord, ToolRecord}
 }
 
 // signer authenticates records in Redis with keys that Redis does not have. A signature is bound to the kind of the
@@ -74,7 +73,7 @@ func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
 	now := time.Now().UnixNano()
 	if last := s.lastLogged[kind].Load(); now-last > int64(time.Second) &&
 		s.lastLogged[kind].CompareAndSwap(last, now) {
-		c.store.cfg.Log.Warn("a record in redis is not signed by a key of store_key_file; it counts as absent", "kind",
+		c.store.cfg.Log.Warn("a record in redis is not signed by a key of secret_file; it counts as absent", "kind",
 			kind.String(), "key", key)
 	}
 	return false

@@ -257,25 +257,6 @@ func TestForgedTools(t *testing.T) {
 	f.rejected(redisstore.ToolRecord, 1)
 }
 
-// TestForgedSigningKey: it is replaced, once.
-func TestForgedSigningKey(t *testing.T) {
-	t.Parallel()
-	f := newForging(t)
-	known := bytes.Repeat([]byte{1}, 32)
-	if got, err := f.plain.Signing().SigningKey(t.Context(), known); err != nil || !bytes.Equal(got, known) {
-		t.Fatal(got, err)
-	}
-	mine := bytes.Repeat([]byte{2}, 32)
-	for range 2 {
-		got, err := f.store.Signing().SigningKey(t.Context(), mine)
-		if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{2}, 32)) {
-			t.Errorf("%v, %v", got, err)
-		}
-		mine = bytes.Repeat([]byte{3}, 32) // another replica's
-	}
-	f.rejected(redisstore.SigningRecord, 1)
-}
-
 // TestStoreKeysChange: the first key signs, all verify; unsigned records may be accepted for a time.
 func TestStoreKeysChange(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ func TestTheEndOfASession(t *testing.T) {
 		"of a long credential": {day, time.Hour},
 	} {
 		m, _, c := start()
-		_ = m.Configure(time.Hour, nil)
+		m.SetTTL(time.Hour)
 		c.Set(c.Now().Truncate(time.Millisecond))
 		s, end := ann(), c.Now().Add(test.want)
 		if test.credential > 0 {
@@ -72,7 +72,7 @@ func TestAllSessionsEnd(t *testing.T) {
 func TestLostRevocations(t *testing.T) {
 	t.Parallel()
 	m, s, c := start()
-	_ = m.Configure(session.MaxTTL, nil)
+	m.SetTTL(session.MaxTTL)
 	one, two, three := ann(), ann(), ann()
 	_ = m.EndAll(t.Context(), one.Name())
 	c.Add(19 * day)
@@ -93,7 +93,7 @@ func TestLostRevocations(t *testing.T) {
 	}
 	m.Read(t.Context())
 	_ = issue(t, m, ann()) // the key is asked for again
-	fresh := session.New(s, session.Options{Now: c.Now})
+	fresh := replicaOf(s, c)
 	fresh.Read(t.Context())
 	for i, cookie := range append(cookies, other) {
 		if here, there := opens(t, m, cookie), opens(t, fresh, cookie); here != "SESSION_INVALID" || there != here {
@@ -110,7 +110,7 @@ func TestLostRevocations(t *testing.T) {
 	if opens(t, m, good) != "" {
 		t.Error("the replica has another key")
 	}
-	late := session.New(s, session.Options{Now: c.Now})
+	late := replicaOf(s, c)
 	if opens(t, late, good) != "" {
 		t.Error("the store has another key than before")
 	}
@@ -122,7 +122,7 @@ func TestEndOfAllByTheList(t *testing.T) {
 	t.Parallel()
 	ahead, s, c := start()
 	hers, his := ann(), &session.Session{Via: session.ViaPerson, User: "bob", Issuer: "corp"}
-	other := session.New(s, session.Options{Now: c.Now})
+	other := replicaOf(s, c)
 	c.Add(time.Minute)
 	issue(t, ahead, hers)
 	issue(t, ahead, his)
@@ -146,7 +146,7 @@ func TestKeyOfAnotherReplica(t *testing.T) {
 	m, s, c := start()
 	issue(t, m, ann()) // by the first key
 	s.lose()
-	fresh := session.New(s, session.Options{Now: c.Now})
+	fresh := replicaOf(s, c)
 	issue(t, fresh, ann()) // by the second
 	c.Add(2 * time.Minute)
 	cookie := issue(t, m, ann())
@@ -169,7 +169,7 @@ func TestFailover(t *testing.T) {
 	m.Read(t.Context())
 	s.failOver()
 	m.Read(t.Context())
-	fresh := session.New(s, session.Options{Now: c.Now})
+	fresh := replicaOf(s, c)
 	fresh.Read(t.Context())
 	for i, cookie := range cookies {
 		if here, there := opens(t, m, cookie), opens(t, fresh, cookie); here != "SESSION_INVALID" || there != here {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 )
 
 // DefaultTTL is the lifetime of a session.
@@ -26,6 +28,8 @@ const round = 500 * time.Millisecond
 type Options struct {
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default none
+	// Keys encrypt cookies. Default: of this process alone.
+	Keys *sharedkey.Keys
 }
 
 // Manager issues, opens and ends sessions. It is safe for concurrent use.
@@ -33,7 +37,7 @@ type Manager struct {
 	store   Store
 	now     func() time.Time
 	log     *slog.Logger
-	keys    keys
+	keys    *sharedkey.Keys
 	ttl     atomic.Int64
 	revoked *revocations
 	reading sync.Mutex          // held while revocations are read
@@ -48,19 +52,32 @@ func New(store Store, o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m := &Manager{store: store, now: o.Now, log: o.Log, revoked: newRevocations()}
-	m.keys.store, m.keys.now = store, o.Now
+	if o.Keys == nil {
+		o.Keys = sharedkey.New(nil, o.Now).Keys("sessions")
+	}
+	m := &Manager{store: store, keys: o.Keys, now: o.Now, log: o.Log, revoked: newRevocations()}
 	m.ttl.Store(int64(DefaultTTL))
 	return m
 }
 
-// Configure sets the lifetime of sessions to come, and the keys that seal cookies: the first seals, all open. Without
-// keys, replicas share one in the store.
-func (m *Manager) Configure(ttl time.Duration, keys [][]byte) error {
+// SetTTL sets the lifetime of sessions to come; 0: it stays.
+func (m *Manager) SetTTL(ttl time.Duration) {
 	if ttl > 0 {
 		m.ttl.Store(int64(min(ttl, MaxTTL)))
 	}
-	return m.keys.replace(keys)
+}
+
+// sealer returns what encrypts cookies. It may wait for the store until ctx ends.
+func (m *Manager) sealer(ctx context.Context) (*aead.Sealer, *call.Refusal) {
+	keys, err := m.keys.Load(ctx)
+	if err != nil {
+		return nil, refusedAway
+	}
+	sealer, err := aead.New(keys)
+	if err != nil {
+		return nil, refusedAway
+	}
+	return sealer, nil
 }
 
 // Run learns of revocations until ctx ends.
@@ -92,7 +109,7 @@ func (m *Manager) Read(ctx context.Context) {
 
 // Issue fills in the id, the times and the secret of a new session, and returns its cookie.
 func (m *Manager) Issue(ctx context.Context, kind Kind, s *Session) (cookie string, refusal *call.Refusal) {
-	by, refusal := m.keys.load(ctx)
+	by, refusal := m.sealer(ctx)
 	if refusal != nil {
 		return "", refusal
 	}
@@ -119,7 +136,7 @@ func (m *Manager) Open(ctx context.Context, kind Kind, cookie string) (*Session,
 	if cookie == "" || len(cookie) > MaxCookie {
 		return nil, refusedSession
 	}
-	by, refusal := m.keys.load(ctx)
+	by, refusal := m.sealer(ctx)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -135,7 +152,7 @@ func (m *Manager) Valid(s *Session) bool { return m.now().Before(s.Expires) && !
 
 // Seal encrypts a value for a purpose besides sessions.
 func (m *Manager) Seal(ctx context.Context, purpose string, v any) (string, *call.Refusal) {
-	by, refusal := m.keys.load(ctx)
+	by, refusal := m.sealer(ctx)
 	if refusal != nil {
 		return "", refusal
 	}
@@ -148,7 +165,7 @@ func (m *Manager) Seal(ctx context.Context, purpose string, v any) (string, *cal
 
 // Unseal decrypts what Seal returned for the same purpose.
 func (m *Manager) Unseal(ctx context.Context, purpose, text string, v any) error {
-	by, refusal := m.keys.load(ctx)
+	by, refusal := m.sealer(ctx)
 	if refusal != nil {
 		return refusal
 	}
@@ -230,7 +247,7 @@ var (
 	refusedUnrevoked = &call.Refusal{Kind: call.Unavailable, Reason: "SESSIONS_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "the gateway does not reach Redis: the session has ended at this replica alone; try again later"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIONS_UNAVAILABLE",
-		Message: "too many sessions were revoked in a short time; replace operators.session.key_file to end all " +
+		Message: "too many sessions were revoked in a short time; replace secret_file to end all " +
 			"sessions"}
 	refusedSession = &call.Refusal{Kind: call.Unauthenticated, Reason: "SESSION_INVALID",
 		Message: "the session has ended; sign in again"}

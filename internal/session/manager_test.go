@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/lib/changefeed"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/session/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -32,7 +32,7 @@ type store struct {
 	records []session.Record
 }
 
-func (s *store) SharedKey(_ context.Context, proposal []byte) ([]byte, error) {
+func (s *store) SharedSecret(_ context.Context, proposal []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.key == nil {
@@ -106,9 +106,14 @@ func TestTheFakeKeepsTheContract(t *testing.T) {
 	storetest.Suite().Run(t, func() session.Store { return &store{} })
 }
 
+// replicaOf returns the manager of a replica that shares the store.
+func replicaOf(s *store, c *clocktest.Clock) *session.Manager {
+	return session.New(s, session.Options{Now: c.Now, Keys: sharedkey.New(s, c.Now).Keys("sessions")})
+}
+
 func start() (*session.Manager, *store, *clocktest.Clock) {
 	s, c := &store{}, clocktest.New(time.Now())
-	return session.New(s, session.Options{Now: c.Now}), s, c
+	return replicaOf(s, c), s, c
 }
 
 func ann() *session.Session {
@@ -177,8 +182,8 @@ func TestTampering(t *testing.T) {
 func TestSessionsEndAtAllReplicas(t *testing.T) {
 	t.Parallel()
 	m, s, c := start()
-	other := session.New(s, session.Options{Now: c.Now})
-	_ = m.Configure(time.Hour, nil)
+	other := replicaOf(s, c)
+	m.SetTTL(time.Hour)
 	first, second, third := ann(), ann(), ann()
 	one, two := issue(t, m, first), issue(t, m, second)
 	if a, b := opens(t, other, one), opens(t, other, two); a != "" || b != "" {
@@ -228,7 +233,7 @@ func TestSessionsGoOnWithoutTheStore(t *testing.T) {
 	if opens(t, m, cookie) != "SESSION_INVALID" {
 		t.Error("the session goes on at its own replica")
 	}
-	fresh := session.New(s, session.Options{})
+	fresh := replicaOf(s, c)
 	if _, refusal := fresh.Issue(t.Context(), session.Admin, ann()); refusal == nil ||
 		refusal.Reason != "SESSIONS_UNAVAILABLE" {
 		t.Error("without any key a session is issued", refusal)
@@ -238,11 +243,10 @@ func TestSessionsGoOnWithoutTheStore(t *testing.T) {
 // TestFormerKeyOpensUntilItIsGone: a new key seals, the former one opens while the file has it.
 func TestFormerKeyOpensUntilItIsGone(t *testing.T) {
 	t.Parallel()
-	m, _, _ := start()
-	first, second := bytes.Repeat([]byte{1}, aead.KeyBytes), bytes.Repeat([]byte{2}, aead.KeyBytes)
-	configure := func(keys ...[]byte) {
-		check.Must(t, m.Configure(0, keys))
-	}
+	secret := sharedkey.New(nil, nil)
+	m := session.New(&store{}, session.Options{Keys: secret.Keys("sessions")})
+	first, second := bytes.Repeat([]byte{1}, sharedkey.Bytes), bytes.Repeat([]byte{2}, sharedkey.Bytes)
+	configure := func(secrets ...[]byte) { secret.Replace(secrets) }
 	configure(first)
 	old := issue(t, m, ann())
 	configure(second, first)

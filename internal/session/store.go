@@ -10,8 +10,6 @@ import (
 
 // Store has what replicas share about sessions. Its methods must end with ctx.
 type Store interface {
-	// SharedKey returns the stored key, which becomes proposal if there was none.
-	SharedKey(ctx context.Context, proposal []byte) ([]byte, error)
 	// Revoke stores revocations, and takes their sessions off the list. The error is ErrFull if there are too many.
 	Revoke(ctx context.Context, all []Revocation) error
 	// Revoked returns the revocations after a position, and the position of the last one. A position of another epoch

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/tenant/token"
 )
 
-// readSignIn reads the secrets of this gateway as a client of issuers, and the keys of sessions.
+// readSignIn reads the secrets of this gateway as a client of issuers.
 func (s *Settings) readSignIn() (problems []error) {
 	o := &s.Config.Operators
 	for i := range o.SignIn {
@@ -22,12 +22,6 @@ func (s *Settings) readSignIn() (problems []error) {
 			}
 		}
 		s.SignIn = append(s.SignIn, of)
-	}
-	if file := o.Session.KeyFile; file != "" {
-		var err error
-		if s.SessionKeys, err = ReadKeys(file, s.Files); err != nil {
-			problems = append(problems, fmt.Errorf("operators.session.key_file: %w", err))
-		}
 	}
 	return problems
 }

@@ -10,17 +10,12 @@ import (
 
 // storeConfig loads the files that a configuration names.
 func storeConfig(c config.Redis, files Files) (redisstore.Config, error) {
-	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas}
+	options := redisstore.Config{URL: c.URL, Timeout: c.Timeout, WaitReplicas: c.WaitReplicas,
+		AcceptUnsigned: c.Unsigned}
 	var err error
 	if c.PasswordFile != "" {
 		if options.Password, err = readSecret(c.PasswordFile, files); err != nil {
 			return options, fmt.Errorf("redis.password_file: %w", err)
-		}
-	}
-	if c.StoreKeyFile != "" {
-		options.AcceptUnsigned = c.Unsigned
-		if options.StoreKeys, err = ReadKeys(c.StoreKeyFile, files); err != nil {
-			return options, fmt.Errorf("redis.store_key_file: %w", err)
 		}
 	}
 	options.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 
@@ -15,9 +16,7 @@ func (s *Settings) NeedsRestart(next *Settings) []string {
 		section, name string
 		same          bool
 	}{
-		{"redis", "redis.store_key_file", SameKeys(s.Store.StoreKeys, next.Store.StoreKeys)},
-		{"approvals", "approvals.key_file", SameKeys(s.ApprovalKeys, next.ApprovalKeys)},
-		{"idempotency", "idempotency.key_file", SameKeys(s.IdempotencyKeys, next.IdempotencyKeys)},
+		{"secret_file", "secret_file", slices.EqualFunc(s.Secrets, next.Secrets, bytes.Equal)},
 		{"traces", "traces.headers_file", maps.Equal(s.TraceHeaders, next.TraceHeaders)},
 		{"traces", "traces.tls", s.Backends[s.Config.Traces.TLS] == next.Backends[next.Config.Traces.TLS]},
 	} {

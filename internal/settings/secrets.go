@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"slices"
 	"strings"
 
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/policy/approvals"
 )
 
-// ReadKeys reads a file of keys that encrypt or sign, one a line. Errors quote no key.
-func ReadKeys(file string, files Files) (keys [][]byte, err error) {
+// ReadSecrets reads a file of secrets from which keys are derived, one a line. Errors quote no secret.
+func ReadSecrets(file string, files Files) (all [][]byte, err error) {
 	data, err := files.Read(file)
 	if err != nil {
 		return nil, err
@@ -23,22 +22,22 @@ func ReadKeys(file string, files Files) (keys [][]byte, err error) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		key := decodeKey(line)
-		if len(key) != approvals.KeyBytes {
-			return nil, wrongFile(file, "%s:%d: not a key; want %d bytes in base64 or hex, as openssl rand "+
-				"-base64 %[3]d prints them", file, n, approvals.KeyBytes)
+		secret := decodeSecret(line)
+		if len(secret) != sharedkey.Bytes {
+			return nil, wrongFile(file, "%s:%d: not a secret; want %d bytes in base64 or hex, as openssl rand "+
+				"-base64 %[3]d prints them", file, n, sharedkey.Bytes)
 		}
-		keys = append(keys, key)
+		all = append(all, secret)
 	}
-	if len(keys) == 0 {
-		return nil, wrongFile(file, "%s contains no key", file)
+	if len(all) == 0 {
+		return nil, wrongFile(file, "%s contains no secret", file)
 	}
-	return keys, nil
+	return all, nil
 }
 
-// decodeKey decodes base64 or hex; nil for other texts.
-func decodeKey(text string) []byte {
-	if key, err := hex.DecodeString(text); err == nil && len(key) == approvals.KeyBytes {
+// decodeSecret decodes base64 or hex; nil for other texts.
+func decodeSecret(text string) []byte {
+	if key, err := hex.DecodeString(text); err == nil && len(key) == sharedkey.Bytes {
 		return key
 	}
 	text = strings.TrimRight(text, "=")
@@ -49,9 +48,6 @@ func decodeKey(text string) []byte {
 	}
 	return nil
 }
-
-// SameKeys reports whether two lists have the same keys in the same order.
-func SameKeys(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 
 // readSecret reads a file that holds one line.
 func readSecret(file string, files Files) (string, error) {

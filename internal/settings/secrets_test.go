@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestReadKeys: keys in any encoding; errors have the line of an invalid key, but not the key.
-func TestReadKeys(t *testing.T) {
+// TestReadSecrets: secrets in any encoding; errors have the line of an invalid secret, but not the secret.
+func TestReadSecrets(t *testing.T) {
 	t.Parallel()
 	key := []byte("0123456789abcdef0123456789abcde\xff")
 	for name, test := range map[string]struct {
@@ -26,19 +26,19 @@ func TestReadKeys(t *testing.T) {
 		"for URLs":    {base64.URLEncoding.EncodeToString(key), 1, ""},
 		"hex":         {hex.EncodeToString(key) + "\r\n\n", 1, ""},
 		"several":     {hex.EncodeToString(key) + "\n\n" + base64.StdEncoding.EncodeToString(key), 2, ""},
-		"too short":   {hex.EncodeToString(key) + "\n" + hex.EncodeToString(key[:31]), 0, ":2: not a key"},
-		"too long":    {base64.StdEncoding.EncodeToString(append(key, 1)), 0, ":1: not a key"},
-		"a word":      {"\n\nhunter2", 0, ":3: not a key"},
-		"nothing":     {" \n", 0, " contains no key"},
-		"no UTF-8":    {"\xff\xfe", 0, ":1: not a key"},
+		"too short":   {hex.EncodeToString(key) + "\n" + hex.EncodeToString(key[:31]), 0, ":2: not a secret"},
+		"too long":    {base64.StdEncoding.EncodeToString(append(key, 1)), 0, ":1: not a secret"},
+		"a word":      {"\n\nhunter2", 0, ":3: not a secret"},
+		"nothing":     {" \n", 0, " contains no secret"},
+		"no UTF-8":    {"\xff\xfe", 0, ":1: not a secret"},
 		"not there":   {"", 0, ": cannot be read"},
-		"several bad": {"hunter2\nhunter3", 0, ":1: not a key"},
+		"several bad": {"hunter2\nhunter3", 0, ":1: not a secret"},
 	} {
 		file, files := filepath.Join(t.TempDir(), "keys"), settings.Files{}
 		if name != "not there" {
 			check.Must(t, os.WriteFile(file, []byte(test.text), 0o600))
 		}
-		keys, err := settings.ReadKeys(file, files)
+		keys, err := settings.ReadSecrets(file, files)
 		if len(keys) != test.keys || (err == nil) != (test.err == "") ||
 			err != nil && !strings.Contains(err.Error(), file+test.err) {
 			t.Errorf("%s: %d keys, %v", name, len(keys), err)

@@ -29,12 +29,9 @@ type Settings struct {
 	Backends    map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
 	Files       Files                             // of all these files
 
-	ApprovalKeys    [][]byte         // of approvals.key_file
-	IdempotencyKeys [][]byte         // of idempotency.key_file
-	SigningKeys     [][]byte         // of artifacts.signing_key_file
-	SessionKeys     [][]byte         // of operators.session.key_file
-	SignIn          []signin.Issuer  // of operators.sign_in, with their secrets
-	Webhooks        []webhook.Config // of approvals.notices
+	Secrets  [][]byte         // of secret_file
+	SignIn   []signin.Issuer  // of operators.sign_in, with their secrets
+	Webhooks []webhook.Config // of approvals.notices
 
 	TraceHeaders map[string]string // of traces.headers_file
 
@@ -93,19 +90,9 @@ func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, er
 	if s.Store, err = storeConfig(cfg.Redis, files); err != nil {
 		problems = append(problems, err)
 	}
-	if file := cfg.Approvals.KeyFile; file != "" {
-		if s.ApprovalKeys, err = ReadKeys(file, files); err != nil {
-			problems = append(problems, fmt.Errorf("approvals.key_file: %w", err))
-		}
-	}
-	if file := cfg.Idempotency.KeyFile; file != "" {
-		if s.IdempotencyKeys, err = ReadKeys(file, files); err != nil {
-			problems = append(problems, fmt.Errorf("idempotency.key_file: %w", err))
-		}
-	}
-	if file := cfg.Artifacts.KeyFile; file != "" {
-		if s.SigningKeys, err = ReadKeys(file, files); err != nil {
-			problems = append(problems, fmt.Errorf("artifacts.signing_key_file: %w", err))
+	if file := cfg.SecretFile; file != "" {
+		if s.Secrets, err = ReadSecrets(file, files); err != nil {
+			problems = append(problems, fmt.Errorf("secret_file: %w", err))
 		}
 	}
 	var wrong []error

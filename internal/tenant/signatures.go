@@ -2,58 +2,28 @@ package tenant
 
 import (
 	"context"
-	"crypto/rand"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 )
-
-// SharedKeys stores the signing key that replicas share if no file has one.
-type SharedKeys interface {
-	// SigningKey returns the stored key, which becomes proposal if there was none. It must end with ctx.
-	SigningKey(ctx context.Context, proposal []byte) ([]byte, error)
-}
-
-// keyBytes is the length of a generated key.
-const keyBytes = 32
-
-// keyFresh is the time for which a cached shared key is used before the store is queried for a newer one.
-const keyFresh = time.Minute
-
-// keyPause is the time between two queries of Keys while the store does not answer.
-const keyPause = 5 * time.Second
 
 // Signatures signs and verifies URLs. It is the Authenticator for credentials with a signature.
 type Signatures struct {
 	tenants Tenants // nil: there is only Default
 	holders *Authenticators
-	store   SharedKeys
+	keys    *sharedkey.Keys
 	now     func() time.Time
-	file    atomic.Pointer[[][]byte]
-	shared  atomic.Pointer[sharedKey]
-	pause   atomic.Int64 // until when Keys does not ask the store again, in ns since 1970
-}
-
-type sharedKey struct {
-	key   [][]byte // one key
-	until time.Time
 }
 
 // NewSignatures returns Signatures. If tenants is nil, only Default exists. The end of an API key of holders
 // invalidates the signed URLs that it made; nil: there are no keys. If now is nil, the system's clock is used.
-func NewSignatures(tenants Tenants, holders *Authenticators, store SharedKeys, now func() time.Time) *Signatures {
+func NewSignatures(tenants Tenants, holders *Authenticators, keys *sharedkey.Keys, now func() time.Time) *Signatures {
 	if now == nil {
 		now = time.Now
 	}
-	s := &Signatures{tenants: tenants, holders: holders, store: store, now: now}
-	s.Replace(nil)
-	return s
+	return &Signatures{tenants: tenants, holders: holders, keys: keys, now: now}
 }
-
-// Replace replaces the keys. The first signs, all verify. Without keys the shared one is used.
-func (s *Signatures) Replace(keys [][]byte) { s.file.Store(&keys) }
 
 // Sign returns a signature that permits the grant's request until it expires.
 func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Refusal) {
@@ -78,7 +48,7 @@ func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Ref
 
 // Lookup implements Authenticator.
 func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *call.Refusal) {
-	keys := s.keys()
+	keys := s.keys.Cached()
 	if keys == nil {
 		return Identity{}, false, nil
 	}
@@ -162,58 +132,13 @@ func (s *Signatures) settings(ctx context.Context, tenant string) (*Settings, *c
 	return s.tenants.Settings(ctx, tenant)
 }
 
-// keys returns the cached keys; nil: the store must be queried.
-func (s *Signatures) keys() [][]byte {
-	if file := *s.file.Load(); len(file) > 0 {
-		return file
-	}
-	if k := s.shared.Load(); k != nil && s.now().Before(k.until) {
-		return k.key
-	}
-	return nil
-}
-
-// Keys returns the keys that replicas share; the first signs. It returns none while they are not available. It may wait
-// for the store until ctx ends: the first time, and one call in a while after that or after a failure.
-func (s *Signatures) Keys(ctx context.Context) [][]byte {
-	if keys := s.keys(); keys != nil {
-		return keys
-	}
-	last, pause := s.shared.Load(), s.now().Add(keyPause).UnixNano()
-	due := s.pause.Load()
-	if early := s.now().UnixNano() < due; early || last != nil && !s.pause.CompareAndSwap(due, pause) {
-		if last == nil {
-			return nil
-		}
-		return last.key
-	}
-	keys, _ := s.loadKeys(ctx)
-	if s.keys() == nil {
-		s.pause.Store(pause)
-	}
-	return keys
-}
-
-// loadKeys may wait. While the store is unavailable, the last key remains valid.
+// loadKeys may wait. While the store is unavailable, the last keys remain valid.
 func (s *Signatures) loadKeys(ctx context.Context) ([][]byte, *call.Refusal) {
-	if keys := s.keys(); keys != nil {
-		return keys, nil
-	}
-	proposal := make([]byte, keyBytes)
-	_, _ = rand.Read(proposal) // never fails
-	last := s.shared.Load()
-	if last != nil {
-		proposal = slices.Clone(last.key[0]) // a store that has lost the key gets it back
-	}
-	key, err := s.store.SigningKey(ctx, proposal)
-	switch {
-	case err == nil && len(key) == keyBytes:
-		last = &sharedKey{[][]byte{key}, s.now().Add(keyFresh)}
-		s.shared.Store(last)
-	case last == nil:
+	keys, err := s.keys.Load(ctx)
+	if err != nil {
 		return nil, refusedUnsigned
 	}
-	return last.key, nil
+	return keys, nil
 }
 
 var (

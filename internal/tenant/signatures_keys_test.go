@@ -1,7 +1,6 @@
 package tenant_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestSignaturesOfKeysOfTheFile(t *testing.T) {
 	other, _ := issue("acme", nil, nil)
 	keys := keysOf(nil, key, other)
 	tenants := directory{"acme": {ID: "acme"}, "globex": {ID: "globex"}}
-	s := tenant.NewSignatures(tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}), &sharedKeys{}, clock)
+	s := signaturesOf(tenants, tenant.NewAuthenticators(tenant.Sources{File: keys}), &sharedKeys{}, clock)
 	until := epoch.Add(time.Hour)
 	signed := sign(t, s, grantOf(&key, until))
 	ofCertificate := grantOf(&key, until)
@@ -65,7 +64,7 @@ func TestSignaturesOfStoredKeys(t *testing.T) {
 		s := newStore(key)
 		watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
-			signatures := tenant.NewSignatures(stored.Directory(), all, &sharedKeys{}, nil)
+			signatures := signaturesOf(stored.Directory(), all, &sharedKeys{}, nil)
 			token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
 			expect := func(what, reason string) {
 				t.Helper()
@@ -113,7 +112,7 @@ func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 	watching(t, s, func(t *testing.T, stored *tenant.Stored) {
 		all, shared := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored}),
 			&sharedKeys{}
-		signatures := tenant.NewSignatures(stored.Directory(), all, shared, nil)
+		signatures := signaturesOf(stored.Directory(), all, shared, nil)
 		token := sign(t, signatures, grantOf(&key, time.Now().Add(time.Hour)))
 		s.set(func() { s.unavailable = true })
 		elapse(5 * time.Second)
@@ -126,40 +125,4 @@ func TestSignaturesWhileTheStoreIsUnavailable(t *testing.T) {
 			t.Errorf("signed for a key of which nothing is known: %q", reasonOf(refusal))
 		}
 	})
-}
-
-// TestKeysDoNotWaitForTheStore: while the store is unavailable, it is asked once in a while, and the last key stays.
-func TestKeysDoNotWaitForTheStore(t *testing.T) {
-	t.Parallel()
-	now := epoch
-	store := &askedKeys{}
-	s := tenant.NewSignatures(nil, nil, store, func() time.Time { return now })
-	expect := func(known bool, asked int) {
-		t.Helper()
-		if keys := s.Keys(t.Context()); len(keys) > 0 != known || store.asked != asked {
-			t.Errorf("%d keys, %d questions; want %v, %d", len(keys), store.asked, known, asked)
-		}
-	}
-	store.set(nil, true)
-	expect(false, 1)
-	expect(false, 1)
-	store.set(nil, false)
-	now = now.Add(time.Minute)
-	expect(true, 2)
-	expect(true, 2)
-	store.set(nil, true)
-	now = now.Add(time.Hour)
-	expect(true, 3)
-	expect(true, 3)
-}
-
-// askedKeys counts the questions.
-type askedKeys struct {
-	sharedKeys
-	asked int
-}
-
-func (s *askedKeys) SigningKey(ctx context.Context, proposal []byte) ([]byte, error) {
-	s.asked++
-	return s.sharedKeys.SigningKey(ctx, proposal)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -21,7 +22,7 @@ type sharedKeys struct {
 	unavailable bool
 }
 
-func (s *sharedKeys) SigningKey(_ context.Context, proposal []byte) ([]byte, error) {
+func (s *sharedKeys) SharedSecret(_ context.Context, proposal []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unavailable {
@@ -37,6 +38,13 @@ func (s *sharedKeys) set(key []byte, unavailable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key, s.unavailable = key, unavailable
+}
+
+// signaturesOf returns the signatures of a replica that shares the store.
+func signaturesOf(
+	tenants tenant.Tenants, holders *tenant.Authenticators, store sharedkey.Store, now func() time.Time,
+) *tenant.Signatures {
+	return tenant.NewSignatures(tenants, holders, sharedkey.New(store, now).Keys("urls"), now)
 }
 
 // directory is a directory of tenants.
@@ -76,7 +84,7 @@ func TestSignatures(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	tenants, store := directory{"acme": {ID: "acme"}, "off": {ID: "off", Disabled: true}}, &sharedKeys{}
-	one, two := tenant.NewSignatures(tenants, nil, store, clock), tenant.NewSignatures(tenants, nil, store, clock)
+	one, two := signaturesOf(tenants, nil, store, clock), signaturesOf(tenants, nil, store, clock)
 	token := sign(t, one, grant(now.Add(time.Minute)))
 	who, refusal := showSigned(two, token)
 	if refusal != nil || who.Tenant != "acme" || who.Key != "k" || who.Scopes != tenant.Invoke || who.Only == nil ||
@@ -109,7 +117,7 @@ func TestSignatures(t *testing.T) {
 		g.Tenant = of
 		refused(of, sign(t, one, g))
 	}
-	other := tenant.NewSignatures(tenants, nil, &sharedKeys{}, clock)
+	other := signaturesOf(tenants, nil, &sharedKeys{}, clock)
 	refused("another's key", sign(t, other, grant(now.Add(time.Minute))))
 }
 
@@ -121,7 +129,7 @@ func TestSignaturesOfAnEarlierTenant(t *testing.T) {
 		return r.Settings(&tenant.Limits{})
 	}
 	tenants := directory{"acme": as("first")}
-	s := tenant.NewSignatures(tenants, nil, &sharedKeys{}, nil)
+	s := signaturesOf(tenants, nil, &sharedKeys{}, nil)
 	token := sign(t, s, grant(time.Now().Add(time.Hour)))
 	if _, refusal := showSigned(s, token); refusal != nil {
 		t.Fatal(refusal.Message)
@@ -136,13 +144,14 @@ func TestSignaturesOfAnEarlierTenant(t *testing.T) {
 	}
 }
 
-// TestSigningKeys: the keys of a file rotate, and a shared key survives a store that loses it or is unavailable.
+// TestSigningKeys: signatures are refused without a key, and end with the secret of their key.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
 	clock := func() time.Time { return now }
 	store := &sharedKeys{}
-	s := tenant.NewSignatures(nil, nil, store, clock)
+	secret := sharedkey.New(store, clock)
+	s := tenant.NewSignatures(nil, nil, secret.Keys("urls"), clock)
 	g := grant(now.Add(time.Hour))
 	g.Tenant = tenant.Default
 	good := func(token string, want bool) {
@@ -158,23 +167,14 @@ func TestSigningKeys(t *testing.T) {
 	store.set(nil, false)
 	shared := sign(t, s, g)
 	good(shared, true)
-	store.set(nil, true)
-	now = now.Add(2 * time.Minute)
-	good(shared, true) // the store is unavailable
-	store.set(nil, false)
-	now = now.Add(2 * time.Minute)
-	good(shared, true) // the store has lost it, and gets it again
-	if store.key == nil {
-		t.Error("the store has no key")
-	}
 	first, second := []byte(strings.Repeat("1", 32)), []byte(strings.Repeat("2", 32))
-	s.Replace([][]byte{first})
+	secret.Replace([][]byte{first})
 	good(shared, false)
 	token := sign(t, s, g)
-	s.Replace([][]byte{second, first})
+	secret.Replace([][]byte{second, first})
 	good(token, true)
 	renewed := sign(t, s, g)
-	s.Replace([][]byte{second})
+	secret.Replace([][]byte{second})
 	good(token, false)
 	good(renewed, true) // the first key signs
 	g.Tenant = "acme"   // from a gateway with tenants

@@ -9,9 +9,6 @@ import (
 // sealer encrypts stored arguments, bound to their approval. The zero value does not encrypt.
 type sealer struct{ aead.Sealer }
 
-// KeyBytes is the length of a key.
-const KeyBytes = aead.KeyBytes
-
 func newSealer(keys [][]byte) (*sealer, error) {
 	s, err := aead.New(keys)
 	if err != nil {

@@ -2,6 +2,7 @@ package approvals_test
 
 import (
 	"bytes"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-func key(b byte) []byte { return bytes.Repeat([]byte{b}, approvals.KeyBytes) }
+func key(b byte) []byte { return bytes.Repeat([]byte{b}, sharedkey.Bytes) }
 
 // TestArgumentsAreEncrypted: stored arguments can be decrypted with the configured keys, only with these, and only
 // for their approval.

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/cache"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -26,10 +27,13 @@ type Rules interface {
 type Options struct {
 	Rules Rules // nil: none, and no answer can apply always
 	// of 32 bytes; the first one encrypts arguments, all decrypt; none: only a preview is stored
-	Keys       [][]byte
-	TTL        time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
-	SessionTTL time.Duration // lifetime of an answer for a session; default 1 h
-	MaxOpen    int           // open approvals of a tenant; default 10,000
+	Keys [][]byte
+	// SettingsKeys hash configurations, which contain secrets, some of few bits: a hash without a key would reveal
+	// these to readers of the store. Default: of this process alone.
+	SettingsKeys *sharedkey.Keys
+	TTL          time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
+	SessionTTL   time.Duration // lifetime of an answer for a session; default 1 h
+	MaxOpen      int           // open approvals of a tenant; default 10,000
 	// bytes of arguments that are stored whole; a call with longer ones cannot be approved; default 1 MiB
 	MaxArgs         int
 	Sessions        int           // cached answers for sessions; default 10,000
@@ -66,6 +70,9 @@ func (o *Options) setDefaults() {
 	if o.Secrets == nil {
 		o.Secrets = func(string, string, toolschema.Hash) *toolschema.Secrets { return nil }
 	}
+	if o.SettingsKeys == nil {
+		o.SettingsKeys = sharedkey.New(nil, nil).Keys("configurations")
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -76,20 +83,19 @@ func (o *Options) setDefaults() {
 
 // Service manages approvals in one replica. It is safe for concurrent use.
 type Service struct {
-	store        Store
-	opts         Options
-	masker       *masker
-	sealer       *sealer
-	sessions     *sessions
-	waiters      *waiters
-	watches      watches
-	feeds        feeds
-	listeners    broadcast.Feed[*sharedNotification] // all tenants' events
-	counters     counters
-	waiting      atomic.Int64
-	settingsKeys settingsKeys
-	answerRules  atomic.Pointer[[]AnswerRule]
-	publicURL    atomic.Pointer[string] // without a final slash; nil or "": no links
+	store       Store
+	opts        Options
+	masker      *masker
+	sealer      *sealer
+	sessions    *sessions
+	waiters     *waiters
+	watches     watches
+	feeds       feeds
+	listeners   broadcast.Feed[*sharedNotification] // all tenants' events
+	counters    counters
+	waiting     atomic.Int64
+	answerRules atomic.Pointer[[]AnswerRule]
+	publicURL   atomic.Pointer[string] // without a final slash; nil or "": no links
 }
 
 // New returns a Service, or an error for malformed keys.
@@ -101,7 +107,7 @@ func New(store Store, o Options) (*Service, error) {
 	}
 	return &Service{store: store, opts: o, masker: newMasker(), sealer: sealer,
 		sessions: newSessions(o.Sessions, o.Now), waiters: newWaiters(o.MaxWaiting),
-		watches: watches{all: map[waitKey]*watch{}}, settingsKeys: settingsKeys{own: derived(o.Keys)}}, nil
+		watches: watches{all: map[waitKey]*watch{}}}, nil
 }
 
 // Run watches the store until ctx ends. Without it answers are noticed up to two seconds later, and

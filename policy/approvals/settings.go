@@ -4,57 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"slices"
-	"sync"
 
 	"github.com/capgate/capgate/internal/call"
 )
 
 // SettingsField is the name of Binding.Settings in a MismatchError.
 const SettingsField = "config_json"
-
-// settingsKeys are the keys of the hashes of configurations. These contain secrets, some of few bits, which a
-// hash without a key would reveal to readers of the store.
-type settingsKeys struct {
-	own [][]byte // derived from the configured keys; the first one is for new approvals
-
-	mu     sync.Mutex
-	shared []byte // from the store, without configured keys; nil: not loaded yet
-}
-
-// derived derives keys for this purpose.
-func derived(keys [][]byte) (all [][]byte) {
-	for _, key := range keys {
-		h := hmac.New(sha256.New, key)
-		h.Write([]byte("capgate approval settings"))
-		all = append(all, h.Sum(nil))
-	}
-	return all
-}
-
-// all returns the keys. It loads the shared key once, if needed.
-func (s *settingsKeys) all(ctx context.Context, store Store) ([][]byte, error) {
-	if len(s.own) > 0 {
-		return s.own, nil
-	}
-	s.mu.Lock()
-	shared := s.shared
-	s.mu.Unlock()
-	if shared == nil {
-		proposal := make([]byte, sha256.Size)
-		_, _ = rand.Read(proposal) // which does not fail
-		var err error
-		if shared, err = store.SettingsKey(ctx, proposal); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		s.shared = shared
-		s.mu.Unlock()
-	}
-	return [][]byte{shared}, nil
-}
 
 // readSettings computes the keyed hashes of a call's configuration.
 func (k *Service) readSettings(ctx context.Context, r *Request) *call.Refusal {
@@ -66,7 +23,7 @@ func (k *Service) readSettings(ctx context.Context, r *Request) *call.Refusal {
 	if err != nil {
 		return refusedConfig(err)
 	}
-	keys, err := k.settingsKeys.all(ctx, k.store)
+	keys, err := k.opts.SettingsKeys.Load(ctx)
 	if err != nil {
 		return refusedUnavailable
 	}

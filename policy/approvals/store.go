@@ -43,8 +43,6 @@ type CallStore interface {
 	// Redeem marks an approved approval as used, if the binding matches. It returns the former state, which
 	// is Approved if this token now holds it, and its Trace; or a *MismatchError or ErrUnknown.
 	Redeem(ctx context.Context, w *Binding, id, token string) (was State, trace string, err error)
-	// SettingsKey returns the shared key for hashes of configurations, which is the first proposal.
-	SettingsKey(ctx context.Context, proposal []byte) ([]byte, error)
 	// Release undoes a redemption by this token, and reports success.
 	Release(ctx context.Context, tenant, id, token string) (bool, error)
 }

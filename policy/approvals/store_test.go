@@ -69,12 +69,6 @@ func (m *memory) Redeem(context.Context, *approvals.Binding, string, string) (ap
 	return approvals.Approved, "", err
 }
 
-func (m *memory) SettingsKey(_ context.Context, proposal []byte) ([]byte, error) {
-	leave, err := m.enter()
-	defer leave()
-	return proposal, err
-}
-
 func (m *memory) Release(context.Context, string, string, string) (bool, error) {
 	leave, err := m.enter()
 	defer leave()

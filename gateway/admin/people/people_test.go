@@ -1,7 +1,6 @@
 package people_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/capgate/capgate/gateway/admin/people"
 	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/internal/call"
-	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
@@ -49,7 +47,7 @@ type rig struct {
 func newRig(t *testing.T, start string) *rig {
 	t.Helper()
 	r := &rig{sessions: session.New(issued{}, session.Options{}), keys: map[string]string{}, ids: map[string]string{}}
-	check.Must(t, r.sessions.Configure(time.Hour, [][]byte{bytes.Repeat([]byte{1}, aead.KeyBytes)}))
+	r.sessions.SetTTL(time.Hour)
 	known := tenants{"acme": {ID: "acme"}, "closed": {ID: "closed", Disabled: true}}
 	newKey := func(of string) (string, tenant.Hash) {
 		id, secret := tenant.NewCredential()

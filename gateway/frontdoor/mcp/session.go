@@ -2,9 +2,7 @@ package mcp
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -70,13 +68,7 @@ func (h *Handler) sealsFor(ctx context.Context, r *http.Request) seals {
 		return s
 	}
 	s.caller = h.cfg.Caller(r)
-	var derived [][]byte
-	for _, key := range h.cfg.Keys(ctx) {
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte("capgate mcp 1")) // separates it from other uses of the keys
-		derived = append(derived, mac.Sum(nil))
-	}
-	if sealer, err := aead.New(derived); err == nil {
+	if sealer, err := aead.New(h.cfg.Keys(ctx)); err == nil {
 		s.sealer = sealer
 	}
 	return s

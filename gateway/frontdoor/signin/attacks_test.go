@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capgate/capgate/internal/lib/aead"
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
@@ -307,14 +307,16 @@ func TestCookiesOfOthers(t *testing.T) {
 // TestKeysRotate: sessions under the former key go on until the file has it no more.
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
-	p := open(t, rig{})
-	first, second := bytes.Repeat([]byte{1}, aead.KeyBytes), bytes.Repeat([]byte{2}, aead.KeyBytes)
+	secret := sharedkey.New(nil, nil)
+	p := open(t, rig{sessions: session.New(gatewaytest.OpenStore(t, "embedded").People(),
+		session.Options{Keys: secret.Keys("sessions")})})
+	first, second := bytes.Repeat([]byte{1}, sharedkey.Bytes), bytes.Repeat([]byte{2}, sharedkey.Bytes)
 	b := p.browser(t)
 	for n, step := range []struct {
 		keys [][]byte
 		want string
 	}{{[][]byte{first}, annOfCorp}, {[][]byte{second, first}, annOfCorp}, {[][]byte{second}, "SESSION_INVALID"}} {
-		check.Must(t, p.sessions.Configure(time.Hour, step.keys))
+		secret.Replace(step.keys)
 		if n == 0 {
 			b.signIn(p.URL, "/")
 		}
@@ -371,8 +373,11 @@ func signInSlowly(t *testing.T, p *port, network string) int {
 func TestRevokedElsewhere(t *testing.T) {
 	t.Parallel()
 	store := gatewaytest.OpenStore(t, "embedded")
-	one := open(t, rig{sessions: session.New(store.People(), session.Options{})})
-	two := open(t, rig{sessions: session.New(store.People(), session.Options{}), issuer: one.issuer})
+	shared := func() *session.Manager {
+		return session.New(store.People(), session.Options{Keys: sharedkey.New(store.Secret(), nil).Keys("sessions")})
+	}
+	one := open(t, rig{sessions: shared()})
+	two := open(t, rig{sessions: shared(), issuer: one.issuer})
 	b := one.browser(t)
 	b.signIn(one.URL, "/")
 	cookie := "__Host-capgate=" + b.cookies(one.URL)["__Host-capgate"]

@@ -140,8 +140,8 @@ id. Times are milliseconds since 1970 by the clock of Redis.
   calls share.
 - The type ` + "`owner`" + ` is a string with a tenant. It becomes empty when that tenant is deleted, so that no other tenant
   gets what it owned.
-- With store keys, [records that grant something](redis.md#signed-records) have an HMAC. Approvals, tenants, API keys
+- With secret_file, [records that grant something](redis.md#signed-records) have an HMAC. Approvals, tenants, API keys
   and the JSON of rules have a field ` + "`seal`" + `, and answered approvals also ` + "`answer_seal`" + `. Accepted hashes
-  and answers for sessions have it as a last word. The signing key and the key of cookies have it after a dot.
+  and answers for sessions have it as a last word.
 - A channel has no braces, as a Cluster publishes at all nodes.
 `

@@ -2,8 +2,6 @@
 package storetest
 
 import (
-	"bytes"
-	"errors"
 	"testing"
 	"time"
 
@@ -15,17 +13,7 @@ import (
 // Suite returns the tests.
 func Suite() contract.Suite[session.Store] {
 	return contract.Suite[session.Store]{
-		"the first key is shared":             testKey,
 		"sessions and revocations are shared": testShared,
-	}
-}
-
-func testKey(t *testing.T, open func() session.Store) {
-	ctx, a, b := t.Context(), open(), open()
-	one, err := a.SharedKey(ctx, bytes.Repeat([]byte{1}, 32))
-	two, err2 := b.SharedKey(ctx, bytes.Repeat([]byte{2}, 32))
-	if err = errors.Join(err, err2); err != nil || !bytes.Equal(one, two) || one[0] != 1 {
-		t.Fatalf("%x, %x, %v", one, two, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/sim"
@@ -68,7 +69,8 @@ func playKeysOf(w *sim.Simulation) *keysRun {
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
 			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
-			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all, s.Signing(), nil)},
+			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all,
+					sharedkey.New(s.Secret(), nil).Keys("urls"), nil)},
 				stored.Watch
 		})
 	p.copies(20)

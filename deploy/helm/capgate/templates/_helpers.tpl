@@ -57,15 +57,11 @@ podSelector:
 {{- fail "config.redis has fields without a url: give the address of redis.existingSecret without the password, as what the fields are checked with" }}
 {{- end }}
 {{- end }}
-{{- if .Values.redis.storeKey.secret }}
-{{- $redis := $config.redis | default dict }}
-{{- if kindIs "string" $redis }}
-{{- $redis = dict "url" $redis }}
+{{- if .Values.secretFile.secret }}
+{{- if hasKey $config "secret_file" }}
+{{- fail "config.secret_file is the chart's to set, from secretFile: leave it out" }}
 {{- end }}
-{{- if hasKey $redis "store_key_file" }}
-{{- fail "config.redis.store_key_file is the chart's to set, from redis.storeKey: leave it out" }}
-{{- end }}
-{{- $_ := set $config "redis" (set $redis "store_key_file" (printf "/etc/capgate/store/%s" .Values.redis.storeKey.key)) }}
+{{- $_ := set $config "secret_file" (printf "/etc/capgate/secret/%s" .Values.secretFile.key) }}
 {{- end }}
 {{- /* Names of Services, which no page of another site can have. */}}
 {{- range $field, $name := dict "hosts" (include "capgate.name" .) "admin_hosts" (printf "%s-admin" (include "capgate.name" .)) }}

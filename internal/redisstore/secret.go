@@ -1,0 +1,32 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/lib/sharedkey"
+)
+
+// Secret holds the secret that replicas share. It is a sharedkey.Store.
+//
+//	{secret}:shared  string  none  secret that replicas share, unless secret_file has one: 32 bytes
+type Secret struct{ client }
+
+// Secret returns the store of the secret.
+func (s *Store) Secret() *Secret { return &Secret{s.client(Identity)} }
+
+// SharedSecret implements sharedkey.Store.
+func (s *Secret) SharedSecret(ctx context.Context, proposal []byte) (secret []byte, err error) {
+	name := s.key(tag{"secret"}, "shared")
+	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		if err := r.SetNX(ctx, name, proposal, 0).Err(); err != nil {
+			return err
+		}
+		secret, err = r.Get(ctx, name).Bytes()
+		return err
+	})
+	return secret, err
+}
+
+var _ sharedkey.Store = (*Secret)(nil)
