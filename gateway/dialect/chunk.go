@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// chunk is a received message of an upload. A malformed one must not be an error of the codec, because grpc-go
-// would end the call with its own error.
+// chunk is a received message of an upload. A malformed chunk must not be an error of the codec, because grpc-go would
+// end the call with its own error.
 type chunk[M any] struct {
 	message   *M
 	malformed bool
@@ -20,7 +20,7 @@ func (c *chunk[M]) read(data mem.BufferSlice, codec encoding.CodecV2) {
 	c.malformed = codec.Unmarshal(data, c.message) != nil
 }
 
-// codec is that of protobuf, which reads chunks, too.
+// codec is the protobuf codec, which also decodes chunks.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }

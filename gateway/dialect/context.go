@@ -2,12 +2,12 @@ package dialect
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// ContextEntry is one of a legacy context. Its value may be a secret.
+// ContextEntry is an entry of a legacy context. Its value may be secret.
 type ContextEntry struct{ Name, Value []byte }
 
 // LegacyContext returns the entries of a legacy InvokeRequest's context that are not in Key: all except session,
-// thread, user, capability and configuration. ReadLegacyKey has read the message before, without an error. The
-// entries are slices of the message.
+// thread, user, capability and configuration. ReadLegacyKey must have accepted the message. The entries are slices of
+// the message.
 func LegacyContext(msg []byte) (entries []ContextEntry) {
 	eachField(msg, func(num protowire.Number, v []byte) {
 		if num != fieldContext {

@@ -1,4 +1,4 @@
-// Package dialect knows the dialects of the capability protocol: doc (selu.capability), live (selu.capability.v1,
+// Package dialect implements the dialects of the capability protocol: doc (selu.capability), live (selu.capability.v1,
 // Capability) and legacy (selu.capability.v1, CapabilityService).
 //
 //	paths.go       which gRPC path is which RPC of which dialect, and what two dialects share
@@ -17,5 +17,5 @@
 //
 //	client ─live─► relay ─live─► translator ─doc─► relay ─doc─► backend
 //
-// The package decides neither whether a call may run nor where it goes.
+// The package neither authorizes nor routes calls.
 package dialect

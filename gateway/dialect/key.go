@@ -4,7 +4,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// Why a message is refused. They never quote it: it holds arguments and secrets.
+// Errors of rejected messages. They never quote the message, which contains arguments and secrets.
 var (
 	ErrMalformed = strictproto.ErrMalformed
 	ErrAmbiguous = strictproto.ErrAmbiguous
@@ -25,22 +25,22 @@ var invokeRequest = strictproto.Shape{
 	fieldSessionID: strictproto.String, fieldCapabilityID: strictproto.String, fieldThreadID: strictproto.String,
 }
 
-// Key has the routing fields of a call. The slices are parts of the message, and nil if a field is absent.
+// Key holds the routing fields of a call. The slices are parts of the message, and nil if a field is absent.
 type Key struct {
 	Tool       []byte
 	Session    []byte
 	Capability []byte
 	Thread     []byte
-	User       []byte // the user as the caller names it; only in the legacy dialect
-	Args       []byte // not looked at
-	Config     []byte // not looked at; it holds secrets
+	User       []byte // the user named by the caller; only in the legacy dialect
+	Args       []byte // not parsed
+	Config     []byte // not parsed; contains secrets
 }
 
-// ReadKey reads the routing fields of an InvokeRequest of the doc or live dialect by walking its tags. It neither
-// allocates nor unmarshals, and reads no byte of the arguments or the configuration.
+// ReadKey reads the routing fields of an InvokeRequest in the doc or live dialect by walking its tags. It neither
+// allocates nor unmarshals, and does not read the bytes of the arguments or the configuration.
 //
-// A message that decoders might read differently, up to its last byte, is rejected: a router must not act on a
-// message with another meaning for the backend. See strictproto.
+// A message that decoders might read differently, up to its last byte, is rejected: otherwise it could have another
+// meaning for the backend. See strictproto.
 func ReadKey(msg []byte) (Key, error) {
 	var k Key
 	r := strictproto.Read(msg, &invokeRequest)
@@ -70,8 +70,7 @@ const fieldArtifactID = 1
 
 var downloadRequest = strictproto.Shape{fieldArtifactID: strictproto.String}
 
-// ReadArtifactID reads the id of the artifact that a DownloadOutputArtifactRequest asks
-// for, in either dialect, as ReadKey reads.
+// ReadArtifactID reads the id of the artifact in a DownloadOutputArtifactRequest of either dialect, as ReadKey does.
 func ReadArtifactID(msg []byte) (id []byte, err error) {
 	r := strictproto.Read(msg, &downloadRequest)
 	for r.Next() {

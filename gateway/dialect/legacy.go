@@ -15,20 +15,19 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// capabilityHeader names the capability of a call; the gateway sets it for all that it
-// sends here.
+// capabilityHeader names the capability of a call. The gateway sets it for all calls to this server.
 const capabilityHeader = "x-capability-id"
 
-// noReason is the error of a legacy failure without a text: an empty error means success in the other dialects.
+// noReason is the error of a legacy failure without a text. In the other dialects, an empty error means success.
 const noReason = "the tool failed, and did not say why"
 
-// toLegacy calls backends of the legacy dialect.
+// toLegacy calls backends with the legacy dialect.
 type toLegacy struct {
 	client legacypb.CapabilityServiceClient
 	refuse Refuse
 }
 
-// invocation is an InvokeRequest of the doc or the live dialect.
+// invocation is an InvokeRequest in the doc or live dialect.
 type invocation interface {
 	GetToolName() string
 	GetArgsJson() []byte
@@ -38,7 +37,7 @@ type invocation interface {
 	GetThreadId() string
 }
 
-// invoke carries out a call. A tool's own failure is not an error, but never "".
+// invoke makes a call. A tool's own failure is not an error, but a text that is never empty.
 func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, failure string, err error) {
 	if !utf8.Valid(in.GetArgsJson()) || !utf8.Valid(in.GetConfigJson()) {
 		return nil, "", l.refuse(ctx, refusedBinary)
@@ -48,7 +47,7 @@ func (l *toLegacy) invoke(ctx context.Context, in invocation) (result []byte, fa
 		return nil, "", err
 	}
 	if resp.GetSuccess() {
-		return []byte(resp.GetResult()), "", nil // an error is only one where success is false
+		return []byte(resp.GetResult()), "", nil // the error is only valid if success is false
 	}
 	if failure = resp.GetError(); failure == "" {
 		failure = noReason
@@ -77,7 +76,7 @@ func legacyRequest(in invocation) *legacypb.InvokeRequest {
 	return out
 }
 
-// legacySide serves clients of the legacy dialect from backends of the others.
+// legacySide serves clients with the legacy dialect through backends of the others.
 type legacySide struct {
 	legacypb.UnimplementedCapabilityServiceServer
 	doc    docpb.CapabilityClient
@@ -103,9 +102,9 @@ func (s *legacySide) Invoke(ctx context.Context, in *legacypb.InvokeRequest) (*l
 	return out, nil
 }
 
-// requestOfLegacy translates a legacy request to the doc dialect. Entries of the context without a field there
-// become an object in the configuration, which is otherwise empty. The user is only for the gateway: backends do
-// not get it.
+// requestOfLegacy translates a legacy request to the doc dialect. Entries of the context without a field there become
+// an object in the configuration, which is otherwise empty. The user is only for the gateway, and not sent to
+// backends.
 func requestOfLegacy(ctx context.Context, in *legacypb.InvokeRequest) (*docpb.InvokeRequest, error) {
 	said := in.GetContext()
 	out := &docpb.InvokeRequest{

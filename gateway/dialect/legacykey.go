@@ -22,9 +22,9 @@ const (
 	contextConfig     = "config_json"
 )
 
-// ReadLegacyKey reads the routing fields of an InvokeRequest of the legacy dialect, some of them in its context,
-// as ReadKey does for the other dialects. Entries that no encoder writes, and repeated names, are rejected:
-// decoders drop such entries, or keep another value.
+// ReadLegacyKey reads the routing fields of an InvokeRequest in the legacy dialect, some of them from its context, as
+// ReadKey does for the other dialects. Entries that no encoder writes, and repeated names, are rejected: decoders drop
+// such entries, or use another value.
 func ReadLegacyKey(msg []byte) (Key, error) {
 	var k Key
 	var entries strictproto.Entries
@@ -49,9 +49,9 @@ func ReadLegacyKey(msg []byte) (Key, error) {
 	return k, nil
 }
 
-// entry takes one of a context's.
+// entry sets the field for an entry of the context.
 func (k *Key) entry(name, value []byte) {
-	switch string(name) { // which copies nothing
+	switch string(name) { // does not copy
 	case contextSession:
 		k.Session = value
 	case contextThread:

@@ -7,42 +7,42 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// idName is what results and arguments call the id of an artifact, wherever in their JSON.
+// idName is the name of an artifact's id in the JSON of results and arguments.
 var idName = []byte(`"capability_artifact_id"`)
 
 // idMark is the index of the first underscore of idName.
 const idMark = len(`"capability`)
 
 const (
-	maxID       = 512 // bytes of an id; longer ones are not reported
-	maxMentions = 64  // of one call; further ones are not reported
-	allMentions = 1e4 // the same where it matters more that all are
+	maxID       = 512 // bytes of an id; longer ones are ignored
+	maxMentions = 64  // per call; further ones are ignored
+	allMentions = 1e4 // the same if completeness matters
 )
 
-// Mentions finds the ids of artifacts in the payload of a response while it passes, in pieces of any size. It
-// stores only the id that is being read.
+// Mentions finds the ids of artifacts in the payload of a response, in pieces of any size. It only stores the id being
+// read.
 type Mentions struct {
 	found func(id string)
-	plain bool // the payload is an id itself
+	plain bool // the whole payload is an id
 
 	state mention
 	begun int    // bytes of idName at the end of the scanned payload
 	id    []byte // the literal so far, with its first quote
 	count int
-	most  int // of count
+	most  int // maximum of count
 
 	unpacks bool
-	packed  []byte // the compressed message so far; at most a byte too many
+	packed  []byte // the compressed message so far; at most one byte above the limit
 }
 
-// mention is how far the name and the value of an id have been read.
+// mention is the state of the parser of a name and its value.
 type mention uint8
 
 const (
 	searching mention = iota
-	colon             // the name was there
-	quote             // and the colon
-	inside            // the value
+	colon             // after the name
+	quote             // after the colon
+	inside            // in the value
 	escaped           // after a backslash
 )
 
@@ -51,19 +51,18 @@ func Watches(m call.Method) bool {
 	return m == call.Invoke || m == call.StreamInvoke || m == call.UploadInputArtifact
 }
 
-// NewMentions gives every id to found, in a string of its own, while the bytes pass.
+// NewMentions returns Mentions that call found with each id, as a separate string.
 func NewMentions(found func(id string)) *Mentions { return &Mentions{found: found, most: maxMentions} }
 
-// Reset makes ms ready for the response to a call of m.
+// Reset prepares ms for the response to a call of m.
 func (ms *Mentions) Reset(m call.Method) {
 	*ms = Mentions{found: ms.found, plain: m == call.UploadInputArtifact, id: ms.id[:0], most: maxMentions}
 }
 
-// All has more of them reported, also those of short messages that are compressed by
-// gzip, after Reset.
+// All raises the limit, and also searches short gzip-compressed messages. It must be called after Reset.
 func (ms *Mentions) All() { ms.most, ms.unpacks = allMentions, true }
 
-// see takes the next piece of the payload; last is true when a value of the field ends.
+// see processes the next piece of the payload. last is true at the end of a value of the field.
 func (ms *Mentions) see(p []byte, last bool) {
 	if ms.plain {
 		if ms.id = append(ms.id, p[:min(len(p), maxID+1-len(ms.id))]...); last {
@@ -81,10 +80,10 @@ func (ms *Mentions) see(p []byte, last bool) {
 	}
 }
 
-// search looks for the name, and returns what follows it.
+// search searches for the name, and returns the bytes after it.
 func (ms *Mentions) search(p []byte) []byte {
 	if ms.begun > 0 {
-		// The name may have begun in an earlier piece.
+		// The name may have started in an earlier piece.
 		n := min(len(p), len(idName)-ms.begun)
 		if p[0] == idName[ms.begun] && bytes.Equal(p[:n], idName[ms.begun:ms.begun+n]) {
 			if ms.begun += n; ms.begun == len(idName) {
@@ -96,7 +95,7 @@ func (ms *Mentions) search(p []byte) []byte {
 	}
 	// Most pieces are short, and have fewer underscores than quotes.
 	const few = 4
-	seen := 0 // bytes of p that the name's underscore is not among
+	seen := 0 // bytes of p without the name's underscore
 	for range few {
 		at := bytes.IndexByte(p[seen:], idName[idMark])
 		if at < 0 {
@@ -108,7 +107,7 @@ func (ms *Mentions) search(p []byte) []byte {
 			return p[begin+len(idName):]
 		}
 	}
-	rest := p[max(seen-idMark, 0):] // a whole name that was not found has not begun before
+	rest := p[max(seen-idMark, 0):] // a whole name that was not found has not started before
 	if at := bytes.Index(rest, idName); at >= 0 {
 		ms.state = colon
 		return rest[at+len(idName):]
@@ -116,10 +115,9 @@ func (ms *Mentions) search(p []byte) []byte {
 	return ms.begin(p)
 }
 
-// begin sees whether the name begins at the end of a piece that does not have all of it. It returns nil: nothing
-// follows.
+// begin checks whether the name starts at the end of a piece. It returns nil, because nothing follows.
 func (ms *Mentions) begin(p []byte) []byte {
-	// A name without its end has one quote, which is its first byte.
+	// An incomplete name has one quote, which is its first byte.
 	p = p[max(len(p)-len(idName)+1, 0):]
 	if at := bytes.LastIndexByte(p, idName[0]); at >= 0 && bytes.HasPrefix(idName, p[at:]) {
 		ms.begun = len(p) - at
@@ -127,7 +125,7 @@ func (ms *Mentions) begin(p []byte) []byte {
 	return nil
 }
 
-// value reads the available bytes after the name.
+// value processes the available bytes after the name.
 func (ms *Mentions) value(p []byte) []byte {
 	for i, c := range p {
 		switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // Outgoing returns the context for a call that continues the call of ctx, with its metadata, deadline and
-// cancellation. The options carry its authority, which may be the only name of the capability.
+// cancellation. The options contain its authority, which may be the only name of the capability.
 func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	in, ok := metadata.FromIncomingContext(ctx)
 	if !ok {
@@ -22,8 +22,8 @@ func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	return metadata.NewOutgoingContext(ctx, Custom(in)), opts
 }
 
-// Custom returns the part of md that belongs to the applications and not to a hop: no
-// pseudo-headers, no connection headers and nothing that gRPC keeps for itself.
+// Custom returns the part of md that belongs to applications and not to a hop: without pseudo-headers, connection
+// headers and names reserved by gRPC.
 func Custom(md metadata.MD) metadata.MD {
 	out := make(metadata.MD, len(md))
 	for name, values := range md {
@@ -39,7 +39,7 @@ func ofHop(name string) bool {
 	case "content-type", "user-agent", "te", "connection", "keep-alive", "proxy-connection",
 		"transfer-encoding", "upgrade", "host", "content-length":
 		return true
-	case "grpc-trace-bin", "grpc-tags-bin": // an application's, in spite of the name
+	case "grpc-trace-bin", "grpc-tags-bin": // belongs to applications, in spite of the name
 		return false
 	}
 	return strings.HasPrefix(name, ":") || strings.HasPrefix(name, "grpc-")

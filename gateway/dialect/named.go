@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	maxNamed = 8  // artifacts of one call's arguments that are looked for
-	allNamed = 64 // that may be there where all of them count
+	maxNamed = 8  // maximum number of artifacts that are searched for in a call's arguments
+	allNamed = 64 // the limit if completeness matters
 )
 
-// Named returns the ids of the artifacts that arguments name, each once; nil, for the price
-// of one search, if they name none.
+// Named returns the distinct ids of the artifacts in arguments; nil means none, which only costs a search.
 func Named(args []byte) []string {
 	if !bytes.Contains(args, idName) {
 		return nil
@@ -30,19 +29,19 @@ func Named(args []byte) []string {
 	return ids
 }
 
-// ErrNamed is the error of too many artifacts, and of ids that are too long.
+// ErrNamed is the error for too many artifacts, and for ids that are too long.
 var ErrNamed = errors.New("names more than 64 artifacts, or one by an id that is longer than 512 bytes")
 
-// artifact is the name under which an id is, also where it is spelt otherwise.
+// artifact matches the name of an id in any JSON spelling.
 var artifact = strictjson.NewWatch("capability_artifact_id", nil)
 
-// MayName reports whether any JSON parser could find an artifact in a text. It is one pass over the text, at the
-// speed of memory.
+// MayName reports whether any JSON parser could find an artifact in a text. It makes one pass over the text, at memory
+// speed.
 func MayName(text []byte) bool { return artifact.MayContain(text) }
 
-// NamedAll is Named without overlooking any artifact, whatever the backend's parser: also in other spellings, and
-// in JSON inside strings. An ambiguous text is a *strictjson.Error, unless no parser could find an artifact in it.
-// Too many artifacts, or too long ids, are ErrNamed.
+// NamedAll is Named without missing any artifact, independently of the backend's parser: it also finds other
+// spellings, and JSON inside strings. The error for an ambiguous text is a *strictjson.Error, unless no parser could
+// find an artifact in it. For too many artifacts, or too long ids, it is ErrNamed.
 func NamedAll(text []byte) (ids []string, err error) {
 	if !MayName(text) || len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
@@ -72,7 +71,7 @@ func NamedInContext(entries []ContextEntry) (ids []string, err error) {
 	return c.ids, c.err
 }
 
-// collector gathers ids, each once.
+// collector collects distinct ids.
 type collector struct {
 	ids []string
 	err error

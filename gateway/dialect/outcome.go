@@ -12,9 +12,9 @@ import (
 // report their own failures inside a message.
 type Outcome uint8
 
-// The outcomes.
+// Outcomes.
 const (
-	OutcomeUnknown Outcome = iota // the RPC has none, or the bytes cannot be read (compressed, malformed)
+	OutcomeUnknown Outcome = iota // the RPC has no outcome, or the bytes are unreadable (compressed, malformed)
 	OK                            // no error; a stream ended with its last message marked done
 	ToolError                     // a message carries an error
 	CutOff                        // the response ended too early: without done, or inside a message
@@ -24,34 +24,34 @@ var outcomeNames = [...]string{"unknown", "ok", "tool_error", "cut_off"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// Scanner finds the outcome of a call in its response while the bytes pass, in pieces of any size. It stores no
-// payload, only numbers, and reads the bytes of length-delimited fields only for Watch. It is a relay.Tap.
+// Scanner determines the outcome of a call from its response, in pieces of any size. It does not store the payload,
+// and reads the bytes of length-delimited fields only for Watch. It is a relay.Tap.
 //
 // A Scanner may be reused; the zero value reports OutcomeUnknown until Reset.
 type Scanner struct {
 	shape shape
 
 	head    [prefixSize]byte
-	headLen uint8 // bytes of head that are there
-	inside  bool  // head is complete and its message is not
-	opaque  bool  // the message cannot be read: compressed or malformed
+	headLen uint8 // available bytes of head
+	inside  bool  // head is complete, and its message is not
+	opaque  bool  // the message is unreadable: compressed or malformed
 
-	seen, failed, unread, done bool // over all messages so far; done: of the last one
+	seen, failed, unread, done bool // for all messages so far; done is for the last one
 
 	left     uint32
 	field    fieldReader
-	mentions *Mentions // sees the payload; may be nil
+	mentions *Mentions // receives the payload; may be nil
 }
 
-// prefixSize is the length of what gRPC puts before each message: a flag byte and the
-// message's length, big-endian (gRPC over HTTP/2, "Length-Prefixed-Message").
+// prefixSize is the length of the prefix of a gRPC message: a flag byte and the message's length, big-endian (gRPC
+// over HTTP/2, "Length-Prefixed-Message").
 const prefixSize = 5
 
-// shape has the fields of a response message with its outcome.
+// shape holds the field numbers of a response message's outcome.
 type shape struct {
-	errorField   protowire.Number // a string; 0 when there is nothing to scan
-	doneField    protowire.Number // a bool; 0 when the response is a single message
-	successField protowire.Number // a bool that decides: without it the call failed; 0 means none
+	errorField   protowire.Number // a string; 0 means there is no outcome
+	doneField    protowire.Number // a bool; 0 means the response is a single message
+	successField protowire.Number // a bool that is true on success; 0 means none
 }
 
 func shapeOf(m call.Method, d call.Dialect) shape {
@@ -85,10 +85,10 @@ func (s *Scanner) Reset(m call.Method, d call.Dialect) bool {
 	return s.shape.errorField != 0
 }
 
-// Watch lets m see the payload of the response, after Reset.
+// Watch passes the payload of the response to m. It must be called after Reset.
 func (s *Scanner) Watch(m *Mentions) { s.mentions = m }
 
-// Body takes the next bytes of the response.
+// Body processes the next bytes of the response.
 func (s *Scanner) Body(p []byte) {
 	if s.shape.errorField == 0 || s.piece(p) {
 		return
@@ -112,8 +112,8 @@ func (s *Scanner) Body(p []byte) {
 	}
 }
 
-// piece handles p if it is exactly one uncompressed message with only a short payload, like most messages of a
-// stream. It is a faster path of Body.
+// piece processes p if it is exactly one uncompressed message with only a short payload, like most messages of a
+// stream. It is a fast path of Body.
 func (s *Scanner) piece(p []byte) bool {
 	const payloadTag, short = 1<<3 | byte(protowire.BytesType), 1 << 14
 	if s.inside || s.headLen > 0 || s.shape.successField != 0 || len(p) < prefixSize+3 || len(p) >= short ||
@@ -187,17 +187,17 @@ func (s *Scanner) Outcome() Outcome {
 	return OK
 }
 
-// fieldReader walks the fields of one message, which may come in pieces.
+// fieldReader walks the fields of one message, in pieces.
 type fieldReader struct {
-	skip   uint64           // bytes of the current value to pass over
-	varint uint64           // the varint being read, its low bits so far
-	num    protowire.Number // the current field
-	depth  int32            // open groups
+	skip   uint64           // remaining bytes of the current value
+	varint uint64           // low bits so far of the varint being read
+	num    protowire.Number // current field
+	depth  int32            // number of open groups
 	shift  uint8            // bits of varint so far
 	expect expectation
 	bytes  bool // num is length-delimited
 
-	hasError, done, success bool // as the last values of their fields say
+	hasError, done, success bool // last values of their fields
 }
 
 // expectation is the meaning of the next varint.
@@ -209,10 +209,10 @@ const (
 	aLength
 )
 
-// maxDepth is how deep groups may nest; protobuf for Go has the same limit.
+// maxDepth is the maximum nesting of groups, as in protobuf for Go.
 const maxDepth = protowire.DefaultRecursionLimit
 
-// read takes the message's next bytes. It is false when they are not protobuf.
+// read processes the message's next bytes. It returns false if they are not protobuf.
 func (f *fieldReader) read(b []byte, sh shape, m *Mentions) bool {
 	for len(b) > 0 {
 		if f.skip > 0 {
@@ -292,11 +292,11 @@ func (f *fieldReader) tag(v uint64) bool {
 	return true
 }
 
-// payload reports whether the skipped value is the message's payload, field 1 of all scanned responses: the
-// result, a part of it, an artifact's id.
+// payload reports whether the current value is the message's payload, field 1 of all scanned responses: the result, a
+// part of it, or an artifact's id.
 func (f *fieldReader) payload() bool { return f.num == 1 && f.depth == 0 && f.bytes }
 
-// complete is whether the message may end here.
+// complete reports whether the message may end here.
 func (f *fieldReader) complete() bool {
 	return f.skip == 0 && f.shift == 0 && f.expect == aTag && f.depth == 0
 }

@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// Bounds of messages that are unpacked on a connection's reader.
+// Limits of messages that are decompressed on a connection's reader.
 const (
-	maxPacked   = 16 << 10  // bytes of a message; longer ones are not looked at
-	maxUnpacked = 256 << 10 // bytes of its beginning that are
+	maxPacked   = 16 << 10  // bytes of a message; longer ones are not searched
+	maxUnpacked = 256 << 10 // bytes of the decompressed start that is searched
 )
 
-// pack takes the next piece of a message that is compressed, and sees its payload when the
-// last is there. ms may be nil.
+// pack collects the next piece of a compressed message, and processes its payload after the last piece. ms may be nil.
 func (ms *Mentions) pack(p []byte, last bool) {
 	if ms == nil || !ms.unpacks {
 		return
@@ -26,7 +25,7 @@ func (ms *Mentions) pack(p []byte, last bool) {
 	}
 }
 
-// unpackers are pooled gzip readers; each has a window of 32 KiB.
+// unpackers pools gzip readers. Each has a window of 32 KiB.
 var unpackers = sync.Pool{New: func() any { return new(unpacker) }}
 
 type unpacker struct {

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// The gRPC services of the dialects.
+// gRPC services of the dialects.
 const (
 	DocService    = "selu.capability.Capability"
 	LiveService   = "selu.capability.v1.Capability"
@@ -20,8 +20,8 @@ type Entry struct {
 	Service string // "package.Service"
 }
 
-// paths names every RPC of every dialect, "" where the dialect has none. It is the
-// only table of them: Lookup reads it backwards.
+// paths is the table of all RPCs of all dialects; empty means the dialect lacks the RPC. Lookup searches it in
+// reverse.
 var paths = [...][6]string{
 	call.Doc: {
 		call.Invoke:                 "/" + DocService + "/Invoke",
@@ -80,7 +80,7 @@ func Owns(path string) bool {
 	return d != call.Auto
 }
 
-// Path returns the gRPC path of m in d; false where d has no such RPC or is Auto.
+// Path returns the gRPC path of m in d; false if d lacks the RPC or is Auto.
 func Path(m call.Method, d call.Dialect) (string, bool) {
 	if int(d) >= len(paths) || int(m) >= len(paths[d]) {
 		return "", false
@@ -89,23 +89,23 @@ func Path(m call.Method, d call.Dialect) (string, bool) {
 	return p, p != ""
 }
 
-// Mode is how a call of one dialect gets to a backend of another.
+// Mode is the conversion of a call for a backend with another dialect.
 type Mode uint8
 
-// The modes.
+// Modes.
 const (
-	Impossible Mode = iota // no way: the gateway refuses the call with UNIMPLEMENTED
+	Impossible Mode = iota // the gateway rejects the call with UNIMPLEMENTED
 	Same                   // the same bytes under the other dialect's path
-	Convert                // other bytes: through the translator
+	Convert                // other bytes, through the translator
 )
 
 var modeNames = [...]string{"impossible", "same", "convert"}
 
 func (m Mode) String() string { return modeNames[m] }
 
-// Translate returns how m gets from a client with the dialect from to a backend with the dialect to.
+// Translate returns the conversion of m for a client with the dialect from and a backend with the dialect to.
 //
-// Auto on either side means unknown: the call passes unchanged, as between two sides of the same dialect.
+// Auto on either side means unknown: the call is forwarded unchanged, as between equal dialects.
 func Translate(m call.Method, from, to call.Dialect) Mode {
 	if from == to || from == call.Auto || to == call.Auto {
 		return Same
@@ -127,7 +127,7 @@ func Translate(m call.Method, from, to call.Dialect) Mode {
 			return Impossible
 		}
 		return Same
-	case call.Healthcheck: // the gateway answers it, and each reads the others' answers
+	case call.Healthcheck: // the gateway responds, and all dialects can read the response
 		return Same
 	case call.Other:
 		return Impossible
@@ -135,7 +135,7 @@ func Translate(m call.Method, from, to call.Dialect) Mode {
 	return Impossible
 }
 
-// Lacking returns the RPC of a path in a dialect that does not have it, although others do.
+// Lacking returns the RPC of a path in a dialect that lacks it, although others have it.
 func Lacking(path string) (call.Method, bool) {
 	_, d := serviceOf(path)
 	if d == call.Auto {

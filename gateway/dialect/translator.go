@@ -13,26 +13,24 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// maxMessage bounds one message, in bytes: the largest that Selu's orchestrator takes.
+// maxMessage is the maximum size of a message, in bytes, as in Selu's orchestrator.
 const maxMessage = 16 << 20
 
-// Refuse turns a refusal of the translator's own into the error that the caller of the call that ctx
-// is of gets.
+// Refuse returns the error for the caller of the call of ctx, for a refusal by the translator.
 type Refuse func(ctx context.Context, refusal *call.Refusal) error
 
 // Codec returns the codec of the translator's messages: protobuf, and unchanged chunks of uploads.
 func Codec() encoding.CodecV2 { return newCodec() }
 
-// Register adds the translator to a server whose codec is Codec: the services of all dialects, which answer the RPCs
-// in which they differ by making the same call over conn in another dialect. All their other
-// RPCs are UNIMPLEMENTED.
+// Register adds the translator to a server whose codec is Codec: the services of all dialects, which serve the RPCs in
+// which they differ by making the same call over conn in another dialect. All their other RPCs are UNIMPLEMENTED.
 //
 //	UploadInputArtifact   doc ↔ live
 //	Invoke                doc, live → legacy; legacy → doc, which has the bytes of live
 //	StreamInvoke          doc, live → Invoke of legacy
 //
-// One message of each call is in memory at a time. Metadata, authority, deadline and cancellation are passed on,
-// and the backend's status is returned unchanged. conn continues the call in the gateway.
+// One message of each call is in memory at a time. Metadata, authority, deadline and cancellation are forwarded, and
+// the backend's status is returned unchanged. conn continues the call in the gateway.
 func Register(to grpc.ServiceRegistrar, conn grpc.ClientConnInterface, refuse Refuse) {
 	doc := docpb.NewCapabilityClient(conn)
 	legacy := &toLegacy{client: legacypb.NewCapabilityServiceClient(conn), refuse: refuse}
@@ -41,7 +39,7 @@ func Register(to grpc.ServiceRegistrar, conn grpc.ClientConnInterface, refuse Re
 	legacypb.RegisterCapabilityServiceServer(to, &legacySide{doc: doc, refuse: refuse})
 }
 
-// docSide serves clients of the doc dialect from backends of the others.
+// docSide serves clients with the doc dialect through backends of the other dialects.
 type docSide struct {
 	docpb.UnimplementedCapabilityServer
 	live   livepb.CapabilityClient
@@ -79,7 +77,7 @@ func (s *docSide) UploadInputArtifact(in grpc.ClientStreamingServer[docpb.Upload
 		})
 }
 
-// liveSide serves clients of the live dialect with backends of the other dialects.
+// liveSide serves clients with the live dialect through backends of the other dialects.
 type liveSide struct {
 	livepb.UnimplementedCapabilityServer
 	doc    docpb.CapabilityClient

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// unread returns the error of an untranslatable response; nil if err is another error. A backend that cannot
-// decode its request may return the same error, but then without a header before.
+// unread returns the error of an untranslatable response; nil if err is another error. A backend that cannot decode
+// its request may return the same error, but then without a header.
 func unread(err error, header metadata.MD) *call.Refusal {
 	if err == nil || len(header) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func unread(err error, header metadata.MD) *call.Refusal {
 	return nil
 }
 
-// tooLong reports whether the gateway itself has ended a call since its answer is longer than a message may be.
+// tooLong reports whether the gateway itself has ended a call because its response exceeds the maximum message size.
 func tooLong(st *grpcstatus.Status) bool {
 	return st.Code() == codes.ResourceExhausted &&
 		status.DetailsOf(st.Err()).Info.GetReason() == refusedLongAnswer.Reason

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// upload forwards one upload from in to the call that open makes. translate returns a chunk in the other dialect,
-// and its bytes of the file; reply translates the response, given the forwarded bytes of the file.
+// upload forwards one upload from in to the call that open makes. translate returns a chunk in the other dialect, and
+// its bytes of the file; reply translates the response, given the number of forwarded bytes of the file.
 func upload[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	refuse Refuse,
@@ -28,8 +28,8 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 		return err
 	}
 
-	// The answer may come before the client is through, so the chunks go in a goroutine
-	// of their own. It ends with the call: gRPC ends in.Recv when this function returns.
+	// The response may arrive before the client has sent everything, so the chunks are sent on a separate goroutine.
+	// It ends with the call: gRPC ends in.Recv when this function returns.
 	var sent atomic.Uint64
 	broken := make(chan error, 1) // why the client's side ended the upload
 	go func() {
@@ -46,11 +46,11 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	in.SetTrailer(Custom(out.Trailer()))
 	if err != nil {
 		select {
-		case err = <-broken: // the far side only saw us cancel
+		case err = <-broken: // the backend's side only saw the cancellation
 			return err
 		default:
 		}
-		header, _ := out.Header() // none, where that fails
+		header, _ := out.Header() // nil if that fails
 		if refusal := unread(err, header); refusal != nil {
 			err = refuse(in.Context(), refusal)
 		}
@@ -64,8 +64,8 @@ func upload[InChunk, InReply, OutChunk, OutReply any](
 	return in.SendAndClose(reply(answer, sent.Load()))
 }
 
-// pump forwards the client's chunks until either side ends. Its error is the client's; the backend's error is
-// returned by RecvMsg.
+// pump forwards the client's chunks until either side ends. Its error is that of the client; RecvMsg returns the
+// backend's error.
 func pump[InChunk, InReply, OutChunk, OutReply any](
 	in grpc.ClientStreamingServer[InChunk, InReply],
 	out grpc.ClientStreamingClient[OutChunk, OutReply],

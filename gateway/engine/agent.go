@@ -18,7 +18,7 @@ var bidirectional = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // agent connects an agent to its engine, unless the engine has one and keeps it. It ends with its caller.
 //
-// The agent has one lease, and its stream at the engine another, which a successor waits for: an engine may forget
+// The agent has a lease, and its stream at the engine has another, for which a successor waits: an engine may forget
 // its agent when the stream of the previous agent ends.
 func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	ctx := s.Context()
@@ -28,7 +28,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
 	}
-	defer lease.Close() // an agent that learns of its end may come back at once
+	defer lease.Close() // an agent may reconnect as soon as it learns of its end
 	stream, refusal := g.await(ctx, p, p.engine()+" stream", false, lease.Lost())
 	if refusal != nil {
 		return g.cfg.Refuse(ctx, refusal)
@@ -70,7 +70,7 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 
 func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
 
-// await acquires a lease. While another agent holds it, it asks again until over is closed or the agent leaves.
+// await acquires a lease. While another agent holds it, it retries until over is closed or the agent leaves.
 func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, over <-chan struct{}) (*turns.Lease,
 	*call.Refusal) {
 	for {
@@ -92,8 +92,8 @@ func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, ov
 }
 
 const (
-	pollInterval    = 50 * time.Millisecond // interval of checks whether the previous agent has gone
-	handoverTimeout = 2 * time.Second       // for the end of an agent, which its successor may overtake
+	pollInterval    = 50 * time.Millisecond // polling interval for the end of the previous agent
+	handoverTimeout = 2 * time.Second       // for the end of an agent, before its successor is connected
 	detachTimeout   = 2 * time.Second       // for an engine to end the stream of a leaving agent
 )
 
@@ -122,15 +122,15 @@ func (c *agentSession) forwardDirectives(lease *turns.Lease) error {
 			return c.err
 		case <-lease.Lost():
 			shutdown := directive("another agent has taken over this engine")
-			return c.agent.SendMsg(&shutdown) // without an error: the directive is enough
+			return c.agent.SendMsg(&shutdown) // without an error: the directive is sufficient
 		case <-c.agent.Context().Done():
 			return c.agent.Context().Err()
 		}
 	}
 }
 
-// detach waits until the engine has ended its stream. The engine learns from the end of the agent's events that
-// the agent has gone; after a timeout the stream is cancelled.
+// detach waits until the engine has ended its stream. The engine detects the end of the agent by the end of the
+// agent's events; after a timeout the stream is canceled.
 func (c *agentSession) detach(alive context.Context, cancel context.CancelFunc) {
 	defer cancel()
 	alive, stop := context.WithTimeout(alive, detachTimeout)
@@ -181,7 +181,7 @@ func (c *agentSession) forwardEvents() {
 	}()
 	for {
 		var raw []byte
-		if c.agent.RecvMsg(&raw) != nil { // no more events, or the agent has gone, which forwardDirectives handles
+		if c.agent.RecvMsg(&raw) != nil { // no more events, or the agent has left, which forwardDirectives handles
 			_ = c.engine.CloseSend()
 			return
 		}

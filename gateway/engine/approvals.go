@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// askTimeout bounds the delay of an event that asks for approval.
+// askTimeout is the maximum delay of an event that requests an approval.
 const askTimeout = 5 * time.Second
 
-// createApproval creates an approval for an engine's question before the client gets the event, and passes the
-// answer on to the engine. If that fails, the question cannot be answered and expires.
+// createApproval creates an approval for an engine's question before the client receives the event, and sends the
+// answer to the engine. If that fails, the question cannot be answered and expires.
 func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -47,7 +47,8 @@ func (g *Guard) createApproval(ctx context.Context, p *Call, q *question) {
 	}()
 }
 
-// anyTenant is no tenant. Under it all questions of an engine are bound, so that no tenant answers another one's.
+// anyTenant is not a tenant. All questions of an engine are bound under it, so that a tenant cannot answer a question
+// of another one.
 const anyTenant = "*"
 
 // bindQuestion stores the approval of a question, first for all tenants.
@@ -63,7 +64,7 @@ func (g *Guard) bindQuestion(ctx context.Context, p *Call, question, approval st
 // level is the Level of engines' approvals.
 const level = "engine"
 
-// pendingQuestion is a question that waits for a person's answer.
+// pendingQuestion is a question that waits for an approval.
 type pendingQuestion struct {
 	call     Call
 	question string

@@ -13,17 +13,17 @@ import (
 // errBehind is the error of next after events were dropped.
 var errBehind = errors.New("events were dropped: the reader is too far behind")
 
-// backlog has the events that have not been sent to the client yet.
+// backlog holds the events that have not been sent to the client yet.
 type backlog struct {
 	most int
-	over chan struct{} // closed when the events exceed most bytes; all but the first of the call are dropped then
+	over chan struct{} // closed when the events exceed most bytes; all but the call's first event are then dropped
 
 	mu     sync.Mutex
 	events [][]byte
 	bytes  int
 	taken  chan struct{} // closed when the reader has taken its first event
-	begun  bool          // it is closed
-	gone   bool          // events were dropped, and no others are added
+	begun  bool          // taken is closed
+	gone   bool          // events were dropped, and further ones are too
 	ended  bool
 	err    error
 	news   chan struct{} // capacity 1
@@ -33,11 +33,11 @@ func newBacklog(most int) *backlog {
 	return &backlog{most: most, over: make(chan struct{}), news: make(chan struct{}, 1), taken: make(chan struct{})}
 }
 
-// firstTaken bounds how long put waits for a reader that has not begun.
+// firstTaken is the maximum wait of put for a reader that has not started.
 const firstTaken = 100 * time.Millisecond
 
-// put adds an event. It does not wait for the reader, but for its beginning: until then the goroutine that sends may
-// not have run yet, which is no slowness of the reader. The first event of a call is never dropped.
+// put adds an event. It does not wait for the reader, except for its start: the sending goroutine may not have run
+// yet, which does not mean that the reader is slow. The first event of a call is never dropped.
 func (b *backlog) put(event []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,8 +87,8 @@ func (b *backlog) drop() {
 
 func (b *backlog) signal() { signal.Wake(b.news) }
 
-// next waits for the next event. After the last event it returns the error of end, or io.EOF if that is nil; after
-// events were dropped, errBehind. Only one reader may use it.
+// next waits for the next event. After the last event it returns the error of end, or io.EOF if that is nil; if events
+// were dropped, errBehind. It must be used by one reader only.
 func (b *backlog) next(ctx context.Context) ([]byte, error) {
 	for {
 		b.mu.Lock()

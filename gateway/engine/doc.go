@@ -1,4 +1,4 @@
-// Package engine guards OpenParallax engines. Engines accept any client that reaches them, and cannot handle
+// Package engine guards OpenParallax engines. Engines accept any client that reaches them, and do not support
 // independent concurrent callers.
 //
 // Most calls of engines are forwarded unchanged after the check of the caller's scope. The calls that the table of

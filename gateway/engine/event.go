@@ -28,14 +28,14 @@ type event struct {
 	last     bool // the last event of the message
 	question *question
 	started  string // summary of ACTION_STARTED
-	blank    bool   // only the ids of session and message: a person is asked, elsewhere
+	blank    bool   // only the ids of session and message: the engine asks a person elsewhere
 }
 
 // question is an engine's request for approval.
 type question struct {
-	id    string // the engine's
+	id    string // id of the engine
 	tool  string // name of the ActionType
-	args  []byte // the request as JSON, for people; it may contain secrets
+	args  []byte // request as JSON, for people; may contain secrets
 	until time.Time
 }
 
@@ -68,7 +68,7 @@ func eventOf(raw []byte) (e event, ok bool) {
 	if ok = r.Err() == nil; !ok {
 		return e, false
 	}
-	if summary, err := text(started, &actionStarted, 2); err == nil { // otherwise nothing is shown of the action
+	if summary, err := text(started, &actionStarted, 2); err == nil { // otherwise the action is not shown
 		e.started = string(summary)
 	}
 	if approval != nil {
@@ -77,7 +77,7 @@ func eventOf(raw []byte) (e event, ok bool) {
 	return e, ok
 }
 
-// questionOf reads an ApprovalNeeded. It returns nil for one without an id, which cannot be answered.
+// questionOf decodes an ApprovalNeeded. It returns nil for one without an id, which cannot be answered.
 func questionOf(msg []byte) (*question, bool) {
 	var m parallaxpb.ApprovalNeeded
 	if proto.Unmarshal(msg, &m) != nil {
@@ -92,14 +92,15 @@ func questionOf(msg []byte) (*question, bool) {
 	}
 	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(&m)
 	if err == nil {
-		q.args, err = json.Marshal(json.RawMessage(said)) // deterministic bytes: protojson varies its white space
+		// deterministic bytes, because protojson varies its white space
+		q.args, err = json.Marshal(json.RawMessage(said))
 	}
 	return q, err == nil
 }
 
 // timeOf converts a Unix time in seconds or milliseconds, because the protocol does not define the unit.
 func timeOf(at int64) time.Time {
-	const milliseconds = 1e11 // in s, the year 5138
+	const milliseconds = 1e11 // in seconds this is the year 5138
 	if at > milliseconds {
 		return time.UnixMilli(at)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictproto"
 )
 
-// The shapes of messages that the gateway reads. Shapes of answers have only the fields that matter.
+// Shapes of the messages that the gateway reads. Shapes of responses only have the relevant fields.
 var (
 	messageRequest = strictproto.Shape{1: strictproto.String, 2: strictproto.String, 3: strictproto.Int32,
 		4: strictproto.String}
@@ -34,7 +34,7 @@ func fields(msg []byte, shape *strictproto.Shape, see func(*strictproto.Reader))
 	return r.Err()
 }
 
-// text returns a string field of a message; "" if it is unset.
+// text returns a string field of a message; empty means unset.
 func text(msg []byte, shape *strictproto.Shape, field uint32) (value []byte, err error) {
 	err = fields(msg, shape, func(r *strictproto.Reader) {
 		if r.Number == field {

@@ -24,7 +24,7 @@ type Sessions interface {
 	Owners(ctx context.Context, engine string, sessions []string) ([]string, error)
 }
 
-// Approvals are the approvals of all replicas.
+// Approvals stores the approvals of all replicas.
 type Approvals interface {
 	Create(ctx context.Context, r *approvals.Request) (approvals.Approval, bool, *call.Refusal)
 	Wait(ctx context.Context, tenant, id string) (approvals.Approval, error)
@@ -34,7 +34,7 @@ type Approvals interface {
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 }
 
-// Questions map engines' questions to approvals, for all replicas.
+// Questions maps engines' questions to approvals, for all replicas.
 type Questions interface {
 	// Bind stores the approval of a question for a limited time.
 	Bind(ctx context.Context, tenant, engine, question, approval string, lasts time.Duration) error
@@ -48,7 +48,7 @@ type Shared struct {
 	Sessions  Sessions
 	Approvals Approvals
 	Questions Questions
-	Meters    func(fleet, tenant string) Meter // meters of a fleet and a tenant; nil means no metrics
+	Meters    func(fleet, tenant string) Meter // returns the meter of a fleet and a tenant; nil means no metrics
 }
 
 // Call is a guarded call.
@@ -59,11 +59,11 @@ type Call struct {
 	Fleet       string // capability id
 	Backend     string // address of the picked engine
 	Session     string // empty means none
-	Opened      bool   // the gateway has made the session for this call: no engine has it
+	Opened      bool   // the gateway created the session for this call, so no engine has it
 	Settings    *Settings
-	MaxDuration time.Duration     // of a message, whatever its caller's deadline
-	Failed      func(failed bool) // reports the outcome of an answer with status OK
-	Sent        func()            // sets the call.Progress: the guard itself begins to do what the call asks for
+	MaxDuration time.Duration     // for a message, independently of its caller's deadline
+	Failed      func(failed bool) // reports the outcome of a response with status OK
+	Sent        func()            // sets the call.Progress when the guard starts to carry out the call
 
 	meter Meter
 }
@@ -71,30 +71,30 @@ type Call struct {
 // engine returns the name of the call's engine for turns and leases.
 func (p *Call) engine() string { return p.Fleet + " " + p.Backend }
 
-// Config configures a Guard; all fields are required. The options of calls have a codec that passes *[]byte
+// Config configures a Guard. All fields are required. The options of calls must have a codec that passes *[]byte
 // unchanged.
 type Config struct {
 	Shared
 
-	// continues the call of a context, once
+	// Conn continues the call of a context, once.
 	Conn grpc.ClientConnInterface
-	// for calls over Conn
+	// Continue returns the context and options for calls over Conn.
 	Continue func(context.Context) (context.Context, []grpc.CallOption)
-	// makes the Guard's own calls
+	// Internal makes the Guard's own calls.
 	Internal grpc.ClientConnInterface
-	// for calls over Internal
+	// Subrequest returns the context and options for calls over Internal.
 	Subrequest func(ctx context.Context, fleet, backend string) (context.Context, []grpc.CallOption)
 	Call       func(context.Context) *Call
-	// runs a function that outlives the call of a context
+	// Detach runs a function that may outlive the call of a context.
 	Detach func(context.Context, func(context.Context)) error
-	Refuse func(context.Context, *call.Refusal) error // returns the caller's error
+	Refuse func(context.Context, *call.Refusal) error // returns the error for the caller
 	Log    *slog.Logger
 }
 
-// Guard serves the guarded methods. Close ends it.
+// Guard serves the guarded methods. Close must be called to end it.
 type Guard struct {
 	cfg     Config
-	alive   context.Context // context of work that outlives its caller
+	alive   context.Context // context of work that may outlive its caller
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
@@ -106,7 +106,7 @@ func New(cfg Config) *Guard {
 	return g
 }
 
-// Close ends work that outlives its callers, and waits for it. Call it after the last call.
+// Close ends work that outlives its callers, and waits for it. It must be called after the last call.
 func (g *Guard) Close() {
 	g.end()
 	g.running.Wait()

@@ -19,8 +19,8 @@ const (
 	maxScanned = 20_000
 )
 
-// claimSession assigns a session to the tenant, or checks that it is the tenant's. A session that was not opened
-// through the gateway has no owner and does not exist for any tenant.
+// claimSession assigns a session to the tenant, or checks that it belongs to the tenant. A session that was not opened
+// through the gateway has no owner and is unknown to all tenants.
 func (g *Guard) claimSession(ctx context.Context, p *Call, session string) *call.Refusal {
 	if !p.MultiTenant {
 		return nil
@@ -65,7 +65,7 @@ func (g *Guard) checkUnused(ctx context.Context, p *Call) *call.Refusal {
 	return nil
 }
 
-// checkOwner checks that a session is the tenant's.
+// checkOwner checks that a session belongs to the tenant.
 func (g *Guard) checkOwner(ctx context.Context, p *Call, session string) *call.Refusal {
 	if !p.MultiTenant {
 		return nil
@@ -242,7 +242,7 @@ func (g *Guard) filterOwned(ctx context.Context, p *Call, page [][]byte) (mine [
 	return mine, nil
 }
 
-// filter changes the messages in field 1 of an answer, and leaves other fields unchanged.
+// filter changes the messages in field 1 of a response, and leaves other fields unchanged.
 func filter(answer []byte, change func([][]byte) ([][]byte, error)) ([]byte, error) {
 	var messages [][]byte
 	var rest []byte

@@ -26,13 +26,13 @@ const fieldMode = 3
 // sessionHeader is the metadata with the session of a message that named none.
 const sessionHeader = "x-session-id"
 
-// retryFull is the retry delay when the queue is full: answers take seconds.
+// retryFull is the retry delay if the queue is full: responses take seconds.
 const retryFull = 5 * time.Second
 
 var serverStreaming = &grpc.StreamDesc{ServerStreams: true}
 
-// message waits for the engine's turn, forwards a user's message, and returns its events. Once it is forwarded,
-// the engine continues even if the caller leaves, and the turn lasts until the engine has finished.
+// message waits for the engine's turn, forwards a user's message, and returns its events. Once it is forwarded, the
+// engine continues even if the caller leaves, and the turn lasts until the engine has finished.
 func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) error {
 	ctx := s.Context()
 	numbering, refusal := numberingOf(ctx, p)
@@ -62,8 +62,8 @@ func (g *Guard) message(s grpc.ServerStream, p *Call, path string, msg []byte) e
 	return g.deliver(s, p, b)
 }
 
-// openSession returns a message that names the session of its call. If the message named none, the client is told the
-// session by the header x-session-id, and by each event.
+// openSession returns a message that names the session of its call. If the message named none, the client receives the
+// session in the header x-session-id, and in each event.
 func openSession(s grpc.ServerStream, p *Call, path string, msg []byte) ([]byte, *call.Refusal) {
 	field := methods[path].Session
 	named, err := methods[path].ReadSession(msg)
@@ -83,7 +83,7 @@ func openSession(s grpc.ServerStream, p *Call, path string, msg []byte) ([]byte,
 		}
 	}
 	with = appendMessage(with, protowire.Number(field), []byte(p.Session))
-	_ = s.SetHeader(metadata.Pairs(sessionHeader, p.Session)) // an error means that the client has left
+	_ = s.SetHeader(metadata.Pairs(sessionHeader, p.Session)) // an error means that the client has disconnected
 	return with, nil
 }
 
@@ -146,7 +146,7 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 			defer time.AfterFunc(closeTimeout, cancel).Stop()
 		}
 	}
-	asked.withdraw(g, &p) // before the caller learns of the end, and the next message begins
+	asked.withdraw(g, &p) // before the caller learns of the end, and the next message starts
 	if complete || errors.Is(err, io.EOF) {
 		p.Failed(failed)
 		b.end(nil)
@@ -155,11 +155,11 @@ func (g *Guard) run(ctx context.Context, p Call, path string, msg []byte, turn *
 	b.end(g.streamError(ctx, &p, err, read))
 }
 
-// closeTimeout is the time for an engine to end a stream after its last event. Most engines wait for the client to
-// end it, and the next message waits for the end.
+// closeTimeout is the time for an engine to end a stream after its last event. Most engines wait for the client to end
+// it, and the next message waits for the end.
 const closeTimeout = 50 * time.Millisecond
 
-// observe processes an event before the reader gets it.
+// observe processes an event before the reader receives it.
 func (g *Guard) observe(ctx context.Context, p *Call, raw []byte) (event, error) {
 	e, ok := eventOf(raw)
 	if !ok {
@@ -177,8 +177,8 @@ func (g *Guard) observe(ctx context.Context, p *Call, raw []byte) (event, error)
 	return e, nil
 }
 
-// deliver sends events to the caller until the last one, or until the caller is too far behind. The first event tells
-// the caller that its turn has come: it is sent even if events behind it are dropped.
+// deliver sends events to the caller until the last one, or until the caller is too far behind. The first event shows
+// the caller that its turn has come: it is sent even if later events are dropped.
 func (g *Guard) deliver(s grpc.ServerStream, p *Call, b *backlog) error {
 	defer b.leave()
 	err := sendNext(s, b)
@@ -208,7 +208,7 @@ func (g *Guard) deliver(s grpc.ServerStream, p *Call, b *backlog) error {
 	return err
 }
 
-// sendNext sends the next event. Its error is that of next, or of the stream.
+// sendNext sends the next event. The error is that of next, or of the stream.
 func sendNext(s grpc.ServerStream, b *backlog) error {
 	event, err := b.next(s.Context())
 	if err != nil {
@@ -217,8 +217,8 @@ func sendNext(s grpc.ServerStream, b *backlog) error {
 	return s.SendMsg(&event)
 }
 
-// streamError returns the caller's error of a failed stream. If the engine may have the message, the error refers
-// to its history; if it was never sent, the gateway's error is returned.
+// streamError returns the error of a failed stream for the caller. If the engine may have received the message, the
+// error refers to its history; if it was never sent, the gateway's error is returned.
 func (g *Guard) streamError(ctx context.Context, p *Call, err error, read bool) error {
 	st := grpcstatus.Convert(err)
 	if !read && status.ProgressOf(err) == call.NotSent {
@@ -249,7 +249,8 @@ func readerSlow(p *Call) *call.Refusal {
 			"and GetHistory will have its answer"}
 }
 
-// streamLost has a code that no client retries automatically: the engine stores a message before it answers.
+// streamLost returns an error with a code that clients do not retry automatically: the engine stores a message before
+// it responds.
 func streamLost(p *Call) *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ENGINE_STREAM_LOST", Metadata: howToRecover(p),
 		Progress: call.Sent,

@@ -4,7 +4,7 @@ import "time"
 
 // Meter counts events at a fleet of engines. It must not block.
 type Meter interface {
-	AddWaiting(more int64) // messages that wait for a turn; negative: fewer
+	AddWaiting(more int64) // change of the number of messages waiting for a turn
 	AddRunning(more int64) // turns
 	AddAgents(more int64)  // agents
 	TurnEnded(how TurnOutcome, after time.Duration)
@@ -14,7 +14,7 @@ type Meter interface {
 // TurnOutcome is the outcome of waiting for a turn.
 type TurnOutcome uint8
 
-// The outcomes.
+// Outcomes.
 const (
 	TurnCame    TurnOutcome = iota
 	TurnFull                // the queue was full
@@ -27,10 +27,10 @@ func (t TurnOutcome) String() string {
 	return [NumTurnOutcomes]string{"came", "full", "left", "unknown"}[t]
 }
 
-// CutOff is the reason why a caller did not get all events of an engine.
+// CutOff is the reason why a caller did not receive all events of an engine.
 type CutOff uint8
 
-// The reasons.
+// Reasons.
 const (
 	ReaderSlow CutOff = iota // the caller was too far behind
 	StreamLost               // the engine's stream broke

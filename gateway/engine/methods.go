@@ -20,18 +20,19 @@ const (
 // Method describes a method of engines.
 type Method struct {
 	Scope   tenant.Scopes      // required of callers
-	Guarded bool               // handled by the Guard
+	Guarded bool               // served by the Guard
 	Session uint32             // number of the request's field with the session id; 0 means none
 	Opens   bool               // opens a session, if the request names none
 	request *strictproto.Shape // the request's shape
-	// any engine of a fleet may answer; otherwise a call without a session needs a fleet of one engine
+	// Anyone is true if any engine of a fleet may respond; otherwise a call without a session requires a fleet of one
+	// engine.
 	Anyone  bool
 	Streams bool // has the deadline of streams
 	Endless bool // has only the caller's deadline
-	Ends    bool // shuts the engine down; has to be enabled
+	Ends    bool // shuts the engine down; must be enabled
 }
 
-// methods are all known methods. The field numbers are those of ClientMessageRequest, GetHistoryRequest and
+// methods is the table of known methods. The field numbers are those of ClientMessageRequest, GetHistoryRequest and
 // ApprovalResponse.
 var methods = map[string]*Method{
 	clients + "SendMessage": {Scope: tenant.EngineChat, Guarded: true, Session: 2, Opens: true,
@@ -45,7 +46,7 @@ var methods = map[string]*Method{
 	agents + "RunSession": {Scope: tenant.EngineAgent, Guarded: true, Streams: true, Endless: true},
 
 	subagents + "RegisterSubAgent": {Scope: tenant.EngineSubAgent},
-	// a tool, or a person's approval of it, takes long
+	// A tool, or its approval by a person, may take long.
 	subagents + "SubAgentExecuteTool": {Scope: tenant.EngineSubAgent, Streams: true},
 	subagents + "SubAgentComplete":    {Scope: tenant.EngineSubAgent},
 	subagents + "SubAgentFailed":      {Scope: tenant.EngineSubAgent},

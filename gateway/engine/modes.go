@@ -32,7 +32,7 @@ var numbers = map[Numbering][numModes]uint64{
 // modeOf returns the mode of a number, if it is valid.
 func modeOf(n uint64, by Numbering) (mode, bool) {
 	all := numbers[by]
-	for m := heartbeat; ; m-- { // so that 0 is normal with BySeed
+	for m := heartbeat; ; m-- { // in this order, so that 0 is normal with BySeed
 		if all[m] == n {
 			return m, true
 		}

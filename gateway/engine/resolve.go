@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// resolve serves ResolveApproval. A question that the gateway has not seen goes to the engine, if the caller may use
-// the session: published engines show the id in their own web page only.
+// resolve serves ResolveApproval. The answer to a question that the gateway has not seen is forwarded to the engine,
+// if the caller may use the session: published engines only show the id in their own web page.
 func (g *Guard) resolve(ctx context.Context, p *Call, path string, msg []byte) ([]byte, error) {
 	var question []byte
 	var approved bool
@@ -54,8 +54,8 @@ func (g *Guard) resolve(ctx context.Context, p *Call, path string, msg []byte) (
 	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1), nil // ApprovalAck{received}
 }
 
-// approver is who answers a question of an engine. Groups are unknown here: a question that only a group may answer is
-// answered at the approvals API.
+// approver returns the approver of an engine's question. Groups are unknown here: a question that requires a group
+// must be answered at the approvals API.
 func approver(p *Call) approvals.Approver {
 	if p.Key == "" {
 		return approvals.Approver{User: p.User, Unverified: true}
@@ -63,7 +63,7 @@ func approver(p *Call) approvals.Approver {
 	return approvals.Approver{User: p.User, Key: "key " + p.Key}
 }
 
-// resolveUnseen forwards the answer to a question that this tenant was not asked. The engine looks at the id only, so
+// resolveUnseen forwards the answer to a question that is not bound to this tenant. The engine only checks the id, so
 // a question of another tenant is unknown, whichever session the call names.
 func (g *Guard) resolveUnseen(ctx context.Context, p *Call, path string, msg []byte, question string) ([]byte, error) {
 	if question == "" || p.MultiTenant && p.Session == "" {
@@ -84,7 +84,7 @@ func (g *Guard) resolveUnseen(ctx context.Context, p *Call, path string, msg []b
 		return nil, refusal
 	}
 	answer, err := g.forward(ctx, path, msg)
-	if status.Code(err) == codes.Unknown { // the code of engines for an id that they do not have
+	if status.Code(err) == codes.Unknown { // the code of engines for unknown ids
 		return nil, refusedQuestion
 	}
 	return answer, err

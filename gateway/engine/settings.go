@@ -46,7 +46,7 @@ func SettingsOf(f *router.Fleet) *Settings {
 // Numbering is a numbering of session modes. The protocol's documents and its published source differ.
 type Numbering uint8
 
-// The numberings.
+// Numberings.
 const (
 	BySource Numbering = iota // UNSPECIFIED=0, NORMAL=1, OTR=2, HEARTBEAT=3
 	BySeed                    // NORMAL=0, OTR=1, HEARTBEAT=3

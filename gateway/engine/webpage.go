@@ -11,14 +11,14 @@ import (
 )
 
 // webPageQuestion is the question of a message that only the engine's own web page can answer: published engines send
-// an event without type or content where they ask a person. The client gets this event unchanged. Its approval shows
-// where a person is asked, until the message goes on.
+// an event without type or content when they ask a person. The client receives this event unchanged. Its approval
+// shows where to answer, until the message continues.
 type webPageQuestion struct {
-	started string // summary of the last action that was started
-	id      string // of the approval; empty means nobody is asked
+	started string // summary of the last started action
+	id      string // id of the approval; empty means none
 }
 
-// observe takes an event of the message. The engine sends nothing further until it has the answer.
+// observe processes an event of the message. The engine sends nothing further until it has the answer.
 func (q *webPageQuestion) observe(ctx context.Context, g *Guard, p *Call, e *event) {
 	switch {
 	case e.blank && q.id == "":
@@ -45,7 +45,7 @@ func (q *webPageQuestion) withdraw(g *Guard, p *Call) {
 	q.id = ""
 }
 
-// createWithoutID creates the approval of a question without an id; "" if that fails.
+// createWithoutID creates the approval of a question without an id; empty if that fails.
 func (g *Guard) createWithoutID(ctx context.Context, p *Call, started string) (id string) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (g *Guard) createWithoutID(ctx context.Context, p *Call, started string) (i
 	}
 	r.Tool, r.Args = actionOf(started)
 	a, _, refusal := g.cfg.Approvals.Create(ctx, r)
-	if refusal != nil && refusal.Kind == call.InvalidArgument && r.Args != nil { // ambiguous: they are not shown
+	if refusal != nil && refusal.Kind == call.InvalidArgument && r.Args != nil { // ambiguous arguments are not shown
 		r.Args = nil
 		a, _, refusal = g.cfg.Approvals.Create(ctx, r)
 	}
@@ -75,7 +75,7 @@ const (
 )
 
 // actionOf returns the tool and the arguments of an action's summary, which published engines write as "tool: JSON".
-// They shorten long arguments, which are left out then: only whole JSON can have its secrets masked.
+// They shorten long arguments, which are then omitted: secrets can only be masked in complete JSON.
 func actionOf(summary string) (tool string, args []byte) {
 	tool, said, _ := strings.Cut(summary, ": ")
 	if tool == "" || len(tool) > maxToolName || strings.ContainsFunc(tool, notInNames) {
@@ -87,7 +87,7 @@ func actionOf(summary string) (tool string, args []byte) {
 	return tool, []byte(said)
 }
 
-// notInNames reports whether no name of a tool has a character.
+// notInNames reports whether a character is not allowed in names of tools.
 func notInNames(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.:", r)
 }

@@ -6,15 +6,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// NewBytesServer makes a Server all of whose methods serve answers, message by message as they are: *[]byte.
+// NewBytesServer returns a Server whose methods are all served by serve, with messages as unchanged *[]byte.
 func NewBytesServer(serve grpc.StreamHandler, maxMessage int) *Server {
 	return &Server{Name: "services", Unknown: serve, AsBytes: true, MaxMessage: maxMessage}
 }
 
-// Bytes is a codec for messages that are passed on as they are: *[]byte.
+// Bytes is a codec for messages that are forwarded unchanged as *[]byte.
 type Bytes struct{}
 
-// Name implements encoding.Codec. The content type says no more than gRPC.
+// Name implements encoding.Codec. It is empty, so the content type is application/grpc.
 func (Bytes) Name() string { return "" }
 
 // Marshal implements encoding.Codec.

@@ -15,23 +15,23 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// clientStream is a relay.ClientStream as a grpc.ClientStream.
+// clientStream implements grpc.ClientStream on a relay.ClientStream.
 type clientStream struct {
 	stream     *relay.ClientStream
 	ctx        context.Context
 	cancel     context.CancelFunc
 	codec      codec
-	max        int // bytes of an answer; 0 means any
+	max        int // bytes of a response message; 0 means no limit
 	authority  string
 	oneMessage bool          // the method is not client-streaming
 	oneAnswer  bool          // the method is not server-streaming
-	answered   bool          // by the one message
-	hold       relay.Account // charged with messages, copies of each; nil means nothing is
-	held       int64         // of the longest message
+	answered   bool          // the only response message was received
+	hold       relay.Account // charged for copies of messages; optional
+	held       int64         // bytes charged for the longest message
 	headers    []*metadata.MD
 	trailers   []*metadata.MD
 	onFinish   []func(error)
-	once       sync.Once // finish
+	once       sync.Once // for finish
 }
 
 var _ grpc.ClientStream = (*clientStream)(nil)
@@ -39,14 +39,14 @@ var _ grpc.ClientStream = (*clientStream)(nil)
 // Context implements grpc.ClientStream.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream. It returns io.EOF where the call has ended; RecvMsg has its status.
+// SendMsg implements grpc.ClientStream. It returns io.EOF if the call has ended; RecvMsg has its status.
 func (s *clientStream) SendMsg(m any) error {
 	data, err := s.codec.marshal(m)
 	if err != nil {
 		return s.finish(undecodable.ofRequest())
 	}
 	if err = s.stream.Send(relay.Message{Data: data}); err != nil && s.oneMessage {
-		return nil // as grpc-go: generated code of such methods would return io.EOF instead of the status
+		return nil // as in grpc-go: otherwise generated code of such methods would return io.EOF instead of the status
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	return s.header(), nil
 }
 
-// header returns the header of the answer; nil where the call has ended without.
+// header returns the header of the response; nil if the call has ended without one.
 func (s *clientStream) header() metadata.MD {
 	fields, come := s.stream.Header()
 	if !come {
@@ -105,14 +105,14 @@ func (s *clientStream) RecvMsg(m any) error {
 	return nil
 }
 
-// Copies of a message that are held at once: as it came, decoded, and as it is written to a client. A message of up to
-// freeMessage bytes is not charged.
+// Number of copies of a message that exist at once: as received, decoded, and as written to a client. Messages of up
+// to freeMessage bytes are not charged.
 const (
 	copies      = 3
 	freeMessage = 16 << 10
 )
 
-// reserve charges the longest message so far: the one before was written when the next one is received.
+// reserve charges the longest message so far: the previous message was written before the next one is received.
 func (s *clientStream) reserve(n int) error {
 	more := int64(copies*n) - s.held
 	if s.hold == nil || n <= freeMessage || more <= 0 {
@@ -128,7 +128,7 @@ func (s *clientStream) reserve(n int) error {
 	return nil
 }
 
-// decode reads a message of the answer.
+// decode decodes a message of the response.
 func (s *clientStream) decode(msg relay.Message, m any) error {
 	data := msg.Data
 	if msg.Compressed {
@@ -144,7 +144,7 @@ func (s *clientStream) decode(msg relay.Message, m any) error {
 	return nil
 }
 
-// end reads what follows the one message of an answer, which is to be the status alone.
+// end reads the rest of a response after its only message, which must be just the status.
 func (s *clientStream) end() error {
 	_, err := s.stream.Recv(nil)
 	switch {
@@ -158,7 +158,7 @@ func (s *clientStream) end() error {
 	return s.finish(err)
 }
 
-// finish ends the stream, for whatever reason, and returns it.
+// finish ends the stream for any reason, and returns err.
 func (s *clientStream) finish(err error) error {
 	s.once.Do(func() {
 		for _, md := range s.headers {
@@ -175,7 +175,7 @@ func (s *clientStream) finish(err error) error {
 	return err
 }
 
-// StatusError returns a status of the relay as grpc-go's; nil for OK.
+// StatusError returns a status of the relay as an error of grpc-go; nil for OK.
 func StatusError(st relay.Status) error {
 	switch {
 	case codes.Code(st.Code) == codes.OK:
@@ -186,5 +186,5 @@ func StatusError(st relay.Status) error {
 	return &received{st}
 }
 
-// codeOf returns a code as google.rpc.Status has it.
+// codeOf converts a code to the type of google.rpc.Status.
 func codeOf(code uint32) int32 { return int32(min(code, math.MaxInt32)) }

@@ -6,13 +6,13 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// codec turns messages into bytes and back. Its errors are those of the library, and are not passed on.
+// codec converts messages to bytes and back. Its errors are those of the library, and are not sent to clients.
 type codec interface {
 	marshal(v any) ([]byte, error)
 	unmarshal(data []byte, v any) error
 }
 
-// codecV2 is a codec of grpc-go.
+// codecV2 adapts a codec of grpc-go.
 type codecV2 struct{ encoding.CodecV2 }
 
 // protobuf returns the codec of generated code.
@@ -31,7 +31,7 @@ func (c codecV2) unmarshal(data []byte, v any) error {
 	return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, v)
 }
 
-// codecV1 is a codec of grpc-go's older interface.
+// codecV1 adapts a codec of grpc-go's older interface.
 type codecV1 struct{ encoding.Codec }
 
 func (c codecV1) marshal(v any) ([]byte, error)      { return c.Marshal(v) }

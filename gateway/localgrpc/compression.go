@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// defaultMax is the longest message that is decompressed where nothing else is said, in bytes.
+// defaultMax is the default maximum size of a decompressed message, in bytes.
 const defaultMax = 16 << 20
 
-// acceptedEncodings returns the header by which a request says how its answer may be compressed.
+// acceptedEncodings returns the header with the accepted compressions of a response.
 func acceptedEncodings() []relay.Field {
 	return []relay.Field{{Name: "grpc-accept-encoding", Value: gzip.Name}}
 }
 
-// encodingOf is how messages are compressed that follow a header; "" where it does not say.
+// encodingOf returns the compression of messages after a header; empty means none.
 func encodingOf(header []relay.Field) string {
 	for _, f := range header {
 		if f.Name == "grpc-encoding" {
@@ -29,8 +29,8 @@ func encodingOf(header []relay.Field) string {
 	return ""
 }
 
-// inflate decompresses a message, and stops where it is longer than most bytes; 0 means defaultMax. A nil fault: it is
-// whole.
+// inflate decompresses a message of at most most bytes; 0 means defaultMax. It returns a fault if the message is
+// longer or invalid.
 func inflate(name string, data []byte, most int) ([]byte, *fault) {
 	wrong := func(f fault) ([]byte, *fault) { return nil, &f }
 	c := encoding.GetCompressor(name)

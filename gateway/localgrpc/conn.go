@@ -11,15 +11,15 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// DefaultAuthority is the :authority of calls that name no other.
+// DefaultAuthority is the default :authority of calls.
 const DefaultAuthority = "capgate.internal"
 
-// Conn makes calls by local streams. It is safe for concurrent use and has nothing to close.
+// Conn makes calls over local streams. It is safe for concurrent use and need not be closed.
 type Conn struct {
 	Relay *relay.Relay
-	// Caller adds to a request what is known of the caller that ctx is of: Peer and Value; nil means nothing.
+	// Caller adds the caller of ctx to a request: Peer and Value; optional.
 	Caller func(context.Context, *relay.Request)
-	// MaxMessage is the longest answer that is read, in bytes, where a call option says nothing else.
+	// MaxMessage is the default maximum size of a response message, in bytes. Call options override it.
 	MaxMessage int
 
 	continues bool // see Continue
@@ -45,7 +45,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return err
 }
 
-// Unary makes a call of one message each way, as relay.Relay's does.
+// Unary makes a unary call, like relay.Relay.Unary.
 func (c *Conn) Unary(ctx context.Context, q *relay.Request, msg []byte, r *relay.Response) {
 	if c.Caller != nil {
 		c.Caller(ctx, q)

@@ -11,20 +11,19 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// fault is what is wrong with a message. The text of the library that has found it may quote the message, and is not
-// passed on.
+// fault is an error of a message. The text of the library that detected it may quote the message, and is not sent.
 type fault uint8
 
 const (
-	undecodable  fault = iota // it is no message of its type
-	uninflatable              // it is not compressed as its header says
+	undecodable  fault = iota // not a message of its type
+	uninflatable              // not compressed as its header says
 	unsupported               // its encoding is unknown
 	tooLong
 	missing
 	several
 )
 
-// requests holds the refusals of messages of clients, and answers those of messages of capabilities.
+// requests holds the refusals of clients' messages, and answers those of capabilities' messages.
 var (
 	requests = [...]*call.Refusal{
 		undecodable: {Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
@@ -63,7 +62,7 @@ func Malformed(err error) bool {
 	return err != nil && status.InfoOf(err).GetReason() == answers[undecodable].Reason
 }
 
-// ended returns the error of a call that the relay has ended by itself.
+// ended returns the error of a call that the relay itself has ended.
 func ended(st relay.Status) error {
 	switch codes.Code(st.Code) {
 	case codes.Internal, codes.Unknown:
@@ -78,7 +77,7 @@ func ended(st relay.Status) error {
 	return &received{status.Reset(codes.Code(st.Code), relay.UpstreamReset, call.Sent)}
 }
 
-// errorOf returns an error of the relay as the error of a call.
+// errorOf converts an error of the relay to the error of a call.
 func errorOf(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

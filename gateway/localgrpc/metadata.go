@@ -9,10 +9,10 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// binary is how names of metadata end whose values are bytes (gRPC over HTTP/2, "Binary-Header").
+// binary is the suffix of metadata names with binary values (gRPC over HTTP/2, "Binary-Header").
 const binary = "-bin"
 
-// fieldsOf appends metadata as header fields. Names that gRPC keeps for itself are left out, as grpc-go does.
+// fieldsOf appends metadata as header fields, without names reserved by gRPC, as grpc-go does.
 func fieldsOf(fields []relay.Field, md metadata.MD) []relay.Field {
 	for name, values := range md {
 		if name = strings.ToLower(name); reserved(name) {
@@ -28,7 +28,7 @@ func fieldsOf(fields []relay.Field, md metadata.MD) []relay.Field {
 	return fields
 }
 
-// metadataOf returns header fields as metadata. Pseudo-headers and names that gRPC keeps for itself are left out.
+// metadataOf returns header fields as metadata, without pseudo-headers and names reserved by gRPC.
 func metadataOf(fields []relay.Field) metadata.MD {
 	md := make(metadata.MD, len(fields))
 	for _, f := range fields {
@@ -39,7 +39,7 @@ func metadataOf(fields []relay.Field) metadata.MD {
 			md[f.Name] = append(md[f.Name], f.Value)
 			continue
 		}
-		for v := range strings.SplitSeq(f.Value, ",") { // several values in one field are usual
+		for v := range strings.SplitSeq(f.Value, ",") { // several values in one field are common
 			if raw, err := decodeBinary(strings.TrimSpace(v)); err == nil {
 				md[f.Name] = append(md[f.Name], string(raw))
 			}
@@ -48,7 +48,7 @@ func metadataOf(fields []relay.Field) metadata.MD {
 	return md
 }
 
-// decodeBinary reads base64 with or without padding (gRPC over HTTP/2, "ASCII-Value").
+// decodeBinary decodes base64 with or without padding (gRPC over HTTP/2, "ASCII-Value").
 func decodeBinary(v string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(v, "="))
 }

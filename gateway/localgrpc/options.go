@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// apply takes a call option. One that the package does not know is an error.
+// apply applies a call option. An unknown option is an error.
 func (s *clientStream) apply(o grpc.CallOption) error {
 	switch o := o.(type) {
 	case grpc.EmptyCallOption, grpc.MaxSendMsgSizeCallOption, grpc.FailFastCallOption:

@@ -6,10 +6,10 @@ import (
 )
 
 // restField is the number of a field of InvokeResponse and InvokeChunk beyond those of the capability protocol. Code
-// in the process that stands for a backend sets it, for callers that ask for it.
+// in the process that stands for a backend sets it if the caller requests it.
 const restField = 1000
 
-// SetRest adds to a message what its backend says besides the fields that it has; nil means nothing.
+// SetRest adds the rest of a backend's response, which the message has no fields for; nil means none.
 func SetRest(m proto.Message, rest []byte) {
 	if rest != nil {
 		m.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, restField, protowire.BytesType),
@@ -17,8 +17,8 @@ func SetRest(m proto.Message, rest []byte) {
 	}
 }
 
-// Rest returns what SetRest has added to an encoded message, or is among the unknown fields of one; nil means nothing.
-// It is part of fields.
+// Rest returns what SetRest has added to an encoded message, or to the unknown fields of one; nil means none. It is a
+// part of fields.
 func Rest(fields []byte) (rest []byte) {
 	for len(fields) > 0 {
 		number, typ, n := protowire.ConsumeField(fields)

@@ -11,8 +11,8 @@ import (
 // resultField is the number of InvokeResponse.result_json.
 const resultField = 1
 
-// Result returns the result of a call of Invoke that accepted no encoding, and the tool's own error; empty means none.
-// An error is that of the call. The result may be in the memory of r.
+// Result returns the result of an Invoke call that accepted no compression, and the tool's own error; empty means
+// none. err is the error of the call. The result may be in the memory of r.
 func Result(r *relay.Response) (result []byte, toolError string, err error) {
 	if err := StatusError(r.Status); err != nil {
 		return nil, "", err
@@ -30,7 +30,7 @@ func Result(r *relay.Response) (result []byte, toolError string, err error) {
 	return reply.GetResultJson(), reply.GetError(), nil
 }
 
-// onlyResult returns the result of an InvokeResponse that has no other field. It is part of msg.
+// onlyResult returns the result of an InvokeResponse without other fields. It is a part of msg.
 func onlyResult(msg []byte) (result []byte, ok bool) {
 	number, typ, n := protowire.ConsumeTag(msg)
 	if n < 0 || number != resultField || typ != protowire.BytesType {

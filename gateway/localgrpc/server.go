@@ -19,29 +19,29 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// Server serves registered services to local streams. Register all before the first call; then it is safe for
-// concurrent use. The zero value has no service.
+// Server serves registered services on local streams. All services must be registered before the first call; then it
+// is safe for concurrent use. The zero value has no services.
 type Server struct {
-	// Name is told with a panic of a handler, which ends its call with INTERNAL.
+	// Name is reported with a panic of a handler, which ends its call with INTERNAL.
 	Name string
-	// Unknown answers calls of methods that are not registered; nil means they are UNIMPLEMENTED.
+	// Unknown serves calls of unregistered methods. If nil, they are UNIMPLEMENTED.
 	Unknown grpc.StreamHandler
-	// Unary runs around each call with one message either way, and Stream around each other; nil means none do.
+	// Unary wraps unary calls, and Stream all others; both are optional.
 	Unary  grpc.UnaryServerInterceptor
 	Stream grpc.StreamServerInterceptor
-	// MaxMessage is the longest message that is decompressed, in bytes; 0 means 16 MiB. The relay bounds all others.
+	// MaxMessage is the maximum size of a decompressed message, in bytes; default 16 MiB. The relay limits all others.
 	MaxMessage int
-	// Codec is that of messages; nil means protobuf.
+	// Codec is the codec of messages; default protobuf.
 	Codec encoding.CodecV2
-	// Own reports that all statuses are the gateway's. One without details is a library's, and is replaced.
+	// Own is true if all statuses are the gateway's. A status without details is then a library's, and is replaced.
 	Own bool
-	// AsBytes has messages be passed as *[]byte instead of decoded.
+	// AsBytes passes messages as *[]byte instead of decoding them.
 	AsBytes bool
 
 	services map[string]*service
 }
 
-// service is a registered one.
+// service is a registered service.
 type service struct {
 	impl    any
 	methods map[string]*grpc.MethodDesc
@@ -61,7 +61,7 @@ func (s *Server) codec() codec {
 // RegisterService implements grpc.ServiceRegistrar.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if _, twice := s.services[desc.ServiceName]; twice {
-		// as grpc-go: a mistake in the program
+		// as in grpc-go: a programming error
 		panic(fmt.Sprintf("localgrpc: %s is registered twice", desc.ServiceName))
 	}
 	known := &service{impl: impl, methods: map[string]*grpc.MethodDesc{}, streams: map[string]*grpc.StreamDesc{},
@@ -83,7 +83,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.services[desc.ServiceName] = known
 }
 
-// GetServiceInfo is what reflection tells of the services.
+// GetServiceInfo implements reflection.ServiceInfoProvider.
 func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
 	info := make(map[string]grpc.ServiceInfo, len(s.services))
 	for _, name := range slices.Sorted(maps.Keys(s.services)) {
@@ -92,12 +92,12 @@ func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
 	return info
 }
 
-// Serve answers one call. It is for relay.Stream.Serve.
+// Serve serves one call, as an argument of relay.Stream.Serve.
 func (s *Server) Serve(stream *relay.ServerStream) relay.Status {
 	return s.answer(newServerStream(stream, s))
 }
 
-// With is Serve for a call to whose context add adds.
+// With returns Serve for calls whose context add extends.
 func (s *Server) With(add func(context.Context) context.Context) func(*relay.ServerStream) relay.Status {
 	return func(stream *relay.ServerStream) relay.Status {
 		ss := newServerStream(stream, s)
@@ -110,7 +110,7 @@ func (s *Server) answer(ss *serverStream) relay.Status {
 	err := recovery.Do(s.Name, func() error { return s.serve(ss) })
 	ss.finish()
 	if err != nil && !ss.sent && len(ss.header) > 0 {
-		_ = ss.SendHeader(nil) // where that fails, the status is not sent either
+		_ = ss.SendHeader(nil) // if that fails, the status is not sent either
 	}
 	if errors.Is(err, recovery.ErrPanic) {
 		progress := call.Sent

@@ -13,17 +13,17 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// serverStream is a relay.ServerStream as a grpc.ServerStream.
+// serverStream implements grpc.ServerStream on a relay.ServerStream.
 type serverStream struct {
 	stream *relay.ServerStream
 	server *Server
 	ctx    context.Context
 	path   string
 	header metadata.MD
-	sent   bool // the header
+	sent   bool // the header was sent
 
 	sending sync.Mutex // held while a message is sent
-	over    bool       // the handler has returned; under sending
+	over    bool       // the handler has returned; guarded by sending
 }
 
 var _ grpc.ServerStream = (*serverStream)(nil)
@@ -35,7 +35,8 @@ func newServerStream(stream *relay.ServerStream, s *Server) *serverStream {
 	return &serverStream{stream: stream, server: s, path: stream.Path(), ctx: metadata.NewIncomingContext(ctx, md)}
 }
 
-// finish waits until a message that another goroutine sends is whole, as the status follows it. Nothing is sent after.
+// finish waits until another goroutine has sent its message, because the status must follow it. Later messages are
+// rejected.
 func (s *serverStream) finish() {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -65,7 +66,7 @@ func (s *serverStream) SendHeader(md metadata.MD) error {
 
 // SetTrailer implements grpc.ServerStream.
 func (s *serverStream) SetTrailer(md metadata.MD) {
-	_ = s.stream.SetTrailer(fieldsOf(nil, md)...) // what cannot be a trailer is dropped, as grpc-go does
+	_ = s.stream.SetTrailer(fieldsOf(nil, md)...) // invalid trailers are dropped, as in grpc-go
 }
 
 // SendMsg implements grpc.ServerStream.

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// statusProto returns a status of the relay with its details, as far as they can be read and have the same code.
+// statusProto converts a status of the relay, with its details if they are valid and have the same code.
 func statusProto(st relay.Status) *spb.Status {
 	out := &spb.Status{}
 	if len(st.Details) > 0 && proto.Unmarshal(st.Details, out) == nil && out.GetCode() == codeOf(st.Code) {
@@ -24,12 +24,12 @@ func statusProto(st relay.Status) *spb.Status {
 	return &spb.Status{Code: codeOf(st.Code), Message: st.Message}
 }
 
-// plain returns the error to pass on for one of a handler that has no status.
+// plain returns the error to send for a handler's error without a status.
 func plain(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return gatewaystatus.ContextError(err, call.Sent)
-	case errors.Is(err, io.ErrUnexpectedEOF): // the relay's, of a request
+	case errors.Is(err, io.ErrUnexpectedEOF): // an error of the relay about a request
 		return undecodable.ofRequest()
 	}
 	return gatewaystatus.Error(failedHandler, call.Answered)
@@ -38,14 +38,14 @@ func plain(err error) error {
 var failedHandler = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL",
 	Message: "the gateway failed to serve the call"}
 
-// received is the error of a call that has ended with a status of the relay. A handler that returns it passes on what
-// a status of grpc-go has no place for.
+// received is the error of a call that ended with a status of the relay. If a handler returns it, the fields that
+// grpc-go's status lacks are preserved.
 type received struct{ of relay.Status }
 
 // Error implements error.
 func (e *received) Error() string { return e.GRPCStatus().String() }
 
-// GRPCStatus implements the interface that status.FromError looks for.
+// GRPCStatus implements the interface that status.FromError uses.
 func (e *received) GRPCStatus() *status.Status { return status.FromProto(statusProto(e.of)) }
 
 // Relayed returns the status for the relay.
@@ -57,18 +57,18 @@ type notStarted struct{ cause error }
 // Error implements error.
 func (e *notStarted) Error() string { return "the call was not sent: " + e.cause.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *notStarted) Unwrap() error { return e.cause }
 
-// NotStarted returns the error of a handler that stands for a backend, see relay.UpstreamConfig, where the call
-// provably did not start there. cause is for Handler.Unsent, and not for the caller.
+// NotStarted returns the error of a handler that stands for a backend, see relay.UpstreamConfig, if the call provably
+// did not start there. cause is for Handler.Unsent, and not sent to the caller.
 func NotStarted(cause error) error { return &notStarted{cause} }
 
-// Failed returns an error of a handler that stands for a backend, see relay.UpstreamConfig, where the call may have
-// started and the backend has failed. cause is what the caller gets.
+// Failed returns the error of a handler that stands for a backend, see relay.UpstreamConfig, if the call may have
+// started and the backend has failed. cause is the error for the caller.
 func Failed(how relay.Failure, cause error) error { return &failed{how, cause} }
 
-// failed is the error of a call that its backend failed.
+// failed is the error of a call whose backend failed.
 type failed struct {
 	how   relay.Failure
 	cause error
@@ -77,10 +77,10 @@ type failed struct {
 // Error implements error.
 func (e *failed) Error() string { return e.cause.Error() }
 
-// Unwrap returns what the caller gets.
+// Unwrap returns the error for the caller.
 func (e *failed) Unwrap() error { return e.cause }
 
-// GRPCStatus implements the interface that status.FromError looks for.
+// GRPCStatus implements the interface that status.FromError uses.
 func (e *failed) GRPCStatus() *status.Status { return status.Convert(e.cause) }
 
 // Relayed returns the status for the relay.
@@ -90,8 +90,8 @@ func (e *failed) Relayed() relay.Status {
 	return st
 }
 
-// StatusOf returns an error of a handler as the relay sends it. The text of an error that is no status is that of a
-// library, which may quote the request: it is not sent.
+// StatusOf converts an error of a handler to a status of the relay. The text of an error without a status is that of a
+// library, which may quote the request, and is not sent.
 func StatusOf(err error) relay.Status {
 	var unsent *notStarted
 	if errors.As(err, &unsent) {

@@ -6,16 +6,16 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 )
 
-// handleKey is the key of a context's relay.Handle.
+// handleKey is the context key of a relay.Handle.
 type handleKey struct{}
 
-// Continue makes a Conn of the calls that a Server serves: each call by it continues the one that its context is of, as
-// relay.ServerStream.Continue does. Answers have at most maxMessage bytes, where a call option says nothing else.
+// Continue returns a Conn for calls that a Server serves: each of its calls continues the call of its context, like
+// relay.ServerStream.Continue. maxMessage is the default maximum size of response messages, in bytes.
 func Continue(maxMessage int) *Conn { return &Conn{continues: true, MaxMessage: maxMessage} }
 
-// Detach runs f on a goroutine of its own, which may outlive the call that ctx is of, and so may the calls by Continue
-// of f's context. That has the values of ctx, and ends with the relay. The error is relay.ErrHandleDead: the call is
-// over, and f does not run.
+// Detach runs f on a separate goroutine, which may outlive the call of ctx, as may the calls by Continue with f's
+// context. That context has the values of ctx, and ends with the relay. The error relay.ErrHandleDead means that the
+// call has ended, and f does not run.
 func Detach(ctx context.Context, f func(context.Context)) error {
 	h, served := ctx.Value(handleKey{}).(relay.Handle)
 	if !served {
@@ -27,7 +27,7 @@ func Detach(ctx context.Context, f func(context.Context)) error {
 // detached is a context with the values of another one.
 type detached struct {
 	context.Context
-	values context.Context //nolint:containedctx // for its values alone
+	values context.Context //nolint:containedctx // for its values only
 }
 
 // Value implements context.Context.

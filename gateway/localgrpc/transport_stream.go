@@ -5,7 +5,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// transportStream lets handlers of unary methods set headers and trailers by grpc.SetHeader and grpc.SetTrailer.
+// transportStream lets handlers of unary methods set headers and trailers with grpc.SetHeader and grpc.SetTrailer.
 type transportStream struct{ stream *serverStream }
 
 var _ grpc.ServerTransportStream = transportStream{}

@@ -91,7 +91,7 @@ func (e *webEnd) run() {
 	answered := false
 	defer func() {
 		if v := recover(); !answered { // it has panicked, or ended its goroutine
-			if v != nil && v != http.ErrAbortHandler { // as net/http compares it
+			if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				r.panicked("relay serve", v)
 			}
 			e.reset(errInternal, nil)
@@ -254,7 +254,7 @@ func (e *webEnd) reset(code errCode, why error) {
 
 // webContext is the context of a request. It ends with the stream, or when the handler has returned.
 type webContext struct {
-	context.Context // it adds values to that context
+	context.Context //nolint:containedctx // it adds values to that context
 	end             *webEnd
 }
 

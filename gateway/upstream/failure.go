@@ -12,32 +12,32 @@ import (
 // mayHaveRun ends the message of a call that a backend may have carried out.
 const mayHaveRun = "; the call may have been carried out"
 
-// Lost returns the error of a call whose backend has it, or may have it, and gave no answer. It counts as a call whose
-// connection broke: it is repeated if the tool is declared idempotent, and nothing invites the client to repeat it.
-// The text has no word of TestWordsThatClientsRetryOn.
+// Lost returns the error of a call that the backend has, or may have, received without a response. It counts as a call
+// whose connection was lost: it is retried if the tool is declared idempotent, and the client is not encouraged to
+// retry. The text has no word of TestWordsThatClientsRetryOn.
 func Lost(text string) error {
 	return localgrpc.Failed(relay.UpstreamLost, status.Error(&call.Refusal{Kind: call.Unavailable,
 		Reason: "UPSTREAM_LOST", Message: text + mayHaveRun, Progress: call.Sent}, call.Sent))
 }
 
-// Ended returns the error of a call whose context has ended, for that context's error.
+// Ended returns the error of a call whose context has ended with err.
 func Ended(err error) error { return status.ContextError(err, call.Sent) }
 
-// Unusable returns the error of a call whose backend has answered with what is no answer of its protocol, or with more
-// than the gateway takes.
+// Unusable returns the error of a call whose backend's response is invalid in its protocol, or exceeds a limit of the
+// gateway.
 func Unusable(kind call.Kind, text string) error {
 	return status.Error(&call.Refusal{Kind: kind, Reason: "UPSTREAM_ANSWER_INVALID", Message: text + mayHaveRun,
 		Progress: call.Sent}, call.Sent)
 }
 
-// NotGRPC returns the error of a call that something else than a gRPC server has answered, such as a load balancer. It
-// counts as a failure of the backend.
+// NotGRPC returns the error of a call with a response that is not from a gRPC server, but, for example, a load
+// balancer. It counts as a failure of the backend.
 func NotGRPC(code codes.Code) error {
 	st := status.Reset(code, relay.UpstreamNotGRPC, call.Sent)
 	return localgrpc.Failed(relay.UpstreamNotGRPC, localgrpc.StatusError(st))
 }
 
-// Rejected returns the error of a call that the backend, or what stands before it, rejected before it began.
+// Rejected returns the error of a call that the backend, or an intermediary, rejected before it started.
 func Rejected(kind call.Kind, text string) error {
 	return status.Error(&call.Refusal{Kind: kind, Reason: "UPSTREAM_REJECTED", Message: text}, call.NotSent)
 }

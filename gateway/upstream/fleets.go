@@ -10,47 +10,47 @@ import (
 	"github.com/capgate/capgate/internal/lib/semaphore"
 )
 
-// Backend is one backend of a fleet.
+// Backend is a backend of a fleet.
 type Backend interface {
 	// Fleet returns the fleet that the backend was opened for.
 	Fleet() *Fleet
-	// Uses counts calls, and all else that needs the backend.
+	// Uses counts calls and other uses of the backend.
 	Uses() *sync.WaitGroup
-	// Close ends its connections, when it has no uses.
+	// Close ends the backend's connections. It is called when there are no uses.
 	Close()
 }
 
-// Kind is what differs between protocols in Fleets.
+// Kind has the protocol-specific functions of Fleets.
 type Kind[B Backend] struct {
 	// Open opens a backend. It must not block.
 	Open func(f *Fleet, addr string) (B, error)
-	// Same reports whether calls of two fleets are alike, by their settings.
+	// Same reports whether the settings of two fleets make the same calls.
 	Same func(a, b *Fleet) bool
-	// Gone is the error for a backend that was removed.
+	// Gone is the error for a removed backend.
 	Gone error
 }
 
-// Fleets holds the fleets of one protocol, and those of their backends that were used. It is safe for concurrent use.
+// Fleets holds the fleets of one protocol, and their backends that have been used. It is safe for concurrent use.
 type Fleets[B Backend] struct {
 	Options
-	Work *semaphore.Semaphore // of the CPU work of discoveries, by fleet
+	Work *semaphore.Semaphore // limits the CPU work of discoveries, by fleet
 	kind Kind[B]
 
 	mu       sync.Mutex
 	fleets   map[string]*Fleet
 	backends map[Key]B
 	closed   bool
-	closing  sync.WaitGroup // of backends
+	closing  sync.WaitGroup // waits for backends to be closed
 }
 
-// Key names a backend.
+// Key identifies a backend.
 type Key struct{ Capability, Addr string }
 
 const (
 	defaultSessionTTL = time.Hour
 
-	atOnce     = 2   // discoveries that compile what backends list; a fleet has one of them at most
-	maxWaiting = 100 // discoveries of a fleet that wait for that; one of a backend at most
+	atOnce     = 2   // discoveries that compile the listed tools; at most one per fleet
+	maxWaiting = 100 // discoveries of a fleet that wait for that; at most one per backend
 )
 
 // NewFleets returns Fleets without a fleet.
@@ -59,8 +59,8 @@ func NewFleets[B Backend](o Options, k Kind[B]) *Fleets[B] {
 		fleets: map[string]*Fleet{}, backends: map[Key]B{}}
 }
 
-// Replace replaces all fleets. It returns those that were there, and whose tools or connections are others. Their
-// backends, and those that were removed, are closed when they have no uses.
+// Replace replaces all fleets. It returns the previous fleets whose tools or connections have changed. Their backends,
+// and removed ones, are closed when they have no uses.
 func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Fleets[B]) Replace(fleets []Fleet) (changed []string) {
 	return changed
 }
 
-// same reports whether two fleets have the same tools, and calls of both reach a backend in the same way.
+// same reports whether two fleets have the same tools, and their calls reach a backend in the same way.
 func (s *Fleets[B]) same(a, b *Fleet) bool {
 	return a.TLS == b.TLS && a.Content == b.Content && a.Sessions == b.Sessions && a.SessionTTL == b.SessionTTL &&
 		maps.Equal(a.Headers, b.Headers) && maps.Equal(a.Hosts, b.Hosts) && s.kind.Same(a, b)
@@ -95,13 +95,13 @@ func (s *Fleets[B]) Has(key Key) bool {
 	return s.has(key)
 }
 
-// has is Has. The caller holds mu.
+// has is Has. The caller must hold mu.
 func (s *Fleets[B]) has(key Key) bool {
 	f := s.fleets[key.Capability]
 	return f != nil && slices.Contains(f.Backends, key.Addr)
 }
 
-// Close ends all connections, and waits for that. No call may run.
+// Close closes all connections and waits for their end. No call may be running.
 func (s *Fleets[B]) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -112,7 +112,7 @@ func (s *Fleets[B]) Close() {
 	s.closing.Wait()
 }
 
-// retire removes a backend. The caller holds mu.
+// retire removes a backend. The caller must hold mu.
 func (s *Fleets[B]) retire(key Key, b B) {
 	delete(s.backends, key)
 	s.closing.Go(func() {
@@ -141,7 +141,7 @@ func (s *Fleets[B]) Lookup(capability, addr string) (b B, release func(), _ erro
 	return b, b.Uses().Done, nil
 }
 
-// Opened returns a backend that is open; false: it is not. It may close meanwhile.
+// Opened returns a backend, and whether it is open. It may close at any time.
 func (s *Fleets[B]) Opened(capability, addr string) (b B, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

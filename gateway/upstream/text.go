@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	minLeak = 8  // bytes of the shortest secret that is searched for
-	maxLeak = 32 // bytes of a secret that are searched for
+	minLeak = 8  // minimum length of a secret that is searched for, in bytes
+	maxLeak = 32 // number of a secret's bytes that are searched for
 )
 
-// Repeats reports whether a text has a part of headers, which may be credentials.
+// Repeats reports whether a text contains a part of headers, which may be credentials.
 func Repeats(text string, headers map[string][]string) bool {
 	for _, values := range headers {
 		for _, value := range values {
@@ -44,18 +44,19 @@ func WithoutHeaders(err error, headers map[string][]string) error {
 	return localgrpc.NotStarted(errRepeats)
 }
 
-// credentials matches texts with what may be a credential: a value after its name, or one that has the shape of one.
+// credentials matches texts that may contain a credential: a value after its name, or one with the form of a
+// credential.
 var credentials = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|token|api[-_ ]?key|authorization|` +
 	`credential|cookie|session)[\w-]*["']?\s*(?:=\s*\S|:\s*["']?[\w.-]*\d)|` +
 	`\b(?:bearer|basic)\s+[\w.~+/=-]*\d|://[^\s/@]*:[^\s/@]+@|\beyJ[\w-]{8,}\.|` +
 	`\b(?:sk|pk|rk|ghp|gho|ghu|ghs|glpat|xox[a-z])[-_][\w-]{8,}|\bAKIA\w{12}|-----BEGIN`)
 
-// searched is how many bytes of a text, beyond those that are shown, are searched for credentials.
+// searched is the number of bytes after the shown part of a text that are searched for credentials.
 const searched = 4 << 10
 
-// Said returns why a backend fails in its own words, as one line of at most some bytes, for operators. A text that may
-// have a credential is withheld as a whole. Text far beyond the line is not searched: the search takes about half a
-// second per MiB.
+// Said returns a backend's own explanation of a failure for operators, as one line of at most most bytes. A text that
+// may contain a credential is withheld as a whole. Text far beyond the line is not searched: searching takes about
+// half a second per MiB.
 func Said(text string, most int) string {
 	text = untrusted.Clip(text, most+searched)
 	if credentials.MatchString(text) {
@@ -65,12 +66,12 @@ func Said(text string, most int) string {
 }
 
 const (
-	maxReasons = 3   // that LeftOut has in full; the rest is counted
-	maxReason  = 240 // bytes of each
+	maxReasons = 3   // number of reasons that LeftOut shows in full; the others are counted
+	maxReason  = 240 // bytes of each reason
 )
 
-// LeftOut returns what a discovery leaves out, and why, for localgrpc.SetRest; nil means nothing. A reason that
-// repeats a part of headers is not shown.
+// LeftOut returns what a discovery omits, and why, for localgrpc.SetRest; nil means nothing. A reason that repeats a
+// part of headers is not shown.
 func LeftOut(reasons []error, headers map[string][]string) []byte {
 	var all []string
 	for i, err := range reasons {

@@ -8,21 +8,21 @@ import (
 	"github.com/capgate/capgate/internal/manifest"
 )
 
-// DiscoveryTool lists the tools of a fleet, as the discovery tool of a manifest does. No tool of a backend can have
-// its name.
+// DiscoveryTool lists the tools of a fleet, like the discovery tool of a manifest. No tool of a backend can have this
+// name.
 const DiscoveryTool = "tools/list"
 
-// Discovered is a tool in the words of a discovery tool, see manifest.ParseTools.
+// Discovered is a tool in the form of a discovery tool, see manifest.ParseTools.
 type Discovered struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"input_schema"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
-	// Extras are what an MCP server lists besides; nil means nothing.
+	// Extras are further fields that an MCP server lists; nil means none.
 	Extras *manifest.Extras `json:"mcp,omitempty"`
 }
 
-// Check returns the tool as the catalog takes it. The error says why it cannot.
+// Check returns the tool for the catalog, or the reason why the catalog cannot accept it.
 func Check(tool Discovered) (*manifest.Tool, error) {
 	text, err := plainjson.Marshal([]Discovered{tool})
 	if err != nil {

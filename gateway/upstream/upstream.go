@@ -18,41 +18,43 @@ import (
 type Fleet struct {
 	Capability string
 	Backends   []string          // host:port, or URLs
-	Hosts      map[string]string // by backend, the name that its certificate has; absent: its host
-	// nil means cleartext, or the system's authorities for https; unchanged, it is the same pointer
+	Hosts      map[string]string // by backend: name in its certificate; the default is its host
+	// TLS configures TLS; nil means cleartext, or the system's certificate authorities for https. As long as it is
+	// unchanged, the pointer stays the same.
 	TLS        *tls.Config
-	Headers    map[string]string // of each request to a backend
+	Headers    map[string]string // added to each request to a backend
 	Sessions   bool              // each session of a caller has its own session at the backend
-	SessionTTL time.Duration     // of one without calls; default 1 h
-	Protocol   router.Protocol   // the settings
-	Content    any               // of files that the settings name, comparable; unchanged, it is the same pointer
-	Warnings   []string          // about that content
+	SessionTTL time.Duration     // of a session without calls; default 1 h
+	Protocol   router.Protocol   // settings
+	Content    any               // content of files named by the settings; comparable; if unchanged, the same pointer
+	Warnings   []string          // warnings about that content
 }
 
-// Files reads the files that the settings of a fleet name.
+// Files reads the files named by the settings of a fleet.
 type Files interface {
 	Read(name string) ([]byte, error)
-	// Unchanged reports whether a file is as it was when the fleet was read before.
+	// Unchanged reports whether a file is unchanged since the fleet was last read.
 	Unchanged(name string) bool
 	// Wrong returns an error about the content of a file.
 	Wrong(name string, err error) error
-	// Headers reads headers from a file, and from an environment variable; each may be "". reserved reports the
+	// Headers reads headers from a file, and from an environment variable; either may be empty. reserved reports the
 	// headers that the protocol sets.
 	Headers(file, variable string, reserved func(name string) bool) (map[string]string, error)
 }
 
-// Options of Backends. The zero value works.
+// Options configures Backends. The zero value is valid.
 type Options struct {
-	Version string       // of the gateway, which backends are told
-	Log     *slog.Logger // default: discard
-	// Changed is called when the tools of a fleet may have changed. It must not block. Default: no call.
+	Version string       // version of the gateway, which is sent to backends
+	Log     *slog.Logger // nil means records are discarded
+	// Changed is called when the tools of a fleet may have changed. It must not block. It is optional.
 	Changed func(capability string)
-	Room    *Room // for sessions of callers; default: no bound
-	// Silence is how long a connection to a backend that does not answer probes may bring nothing; default 20 s.
+	Room    *Room // for sessions of callers; nil means no limit
+	// Silence is the time without received data after which connections to a backend that does not answer probes are
+	// closed; default 20 s.
 	Silence time.Duration
 }
 
-// withDefaults fills in what is not set.
+// withDefaults sets the defaults.
 func (o Options) withDefaults() Options {
 	o.Log, o.Room = cmp.Or(o.Log, slog.New(slog.DiscardHandler)), cmp.Or(o.Room, &Room{})
 	o.Silence = cmp.Or(o.Silence, 20*time.Second)
@@ -64,44 +66,44 @@ func (o Options) withDefaults() Options {
 
 // Backends serves the backends of all fleets of one protocol. It is safe for concurrent use.
 type Backends interface {
-	// Set replaces all fleets. Calls that run at a backend that was removed, or is reached in another way from now on,
-	// end first.
+	// Set replaces all fleets. Calls in flight at a backend that was removed, or whose settings have changed, finish
+	// first.
 	Set(fleets []Fleet)
 	// Serve returns the server of a backend, see relay.UpstreamConfig.
 	Serve(capability, addr string) func(*relay.ServerStream) relay.Status
 	// Probe returns the health check of a fleet's backends.
 	Probe(capability string) health.Question
-	// Close ends all connections, and waits for that. No call may run.
+	// Close closes all connections and waits for their end. No call may be running.
 	Close()
 }
 
-// CheckArguments says what is wrong with the arguments of a tool; nil means nothing is known to be.
+// CheckArguments checks the arguments of a tool. It returns nil if no error is known.
 type CheckArguments func(ctx context.Context, tool string, args []byte) error
 
-// ArgumentChecker is implemented by Backends that check arguments by more rules than a schema can have.
+// ArgumentChecker is implemented by Backends with rules for arguments that a schema cannot express.
 type ArgumentChecker interface {
-	// Arguments returns the check for a fleet, for which it may wait until ctx ends; nil means it is not known.
+	// Arguments returns the check for a fleet; nil means unknown. It may wait until ctx ends.
 	Arguments(ctx context.Context, capability string) CheckArguments
 }
 
-// Checker is implemented by Backends that find out whether the connections to a backend are alive.
+// Checker is implemented by Backends that can verify the connections to a backend.
 type Checker interface {
-	// Check ends the connections to a backend that does not answer probes, with their calls, if nothing comes from it.
-	// It may be called often, and does not block.
+	// Check closes the connections to a backend that does not answer probes, with their calls, unless data is
+	// received. It may be called often, and does not block.
 	Check(capability, addr string)
 }
 
-// MaxRequest is the longest request of a call, in bytes.
+// MaxRequest is the maximum size of a call's request, in bytes.
 const MaxRequest = 16 << 20
 
-// Serve returns what serves a backend as a capability, see relay.UpstreamConfig.
+// Serve returns the function that serves a backend as a capability, see relay.UpstreamConfig.
 func Serve(name string, server docpb.CapabilityServer) func(*relay.ServerStream) relay.Status {
 	local := &localgrpc.Server{Name: name, MaxMessage: MaxRequest}
 	docpb.RegisterCapabilityServer(local, server)
 	return local.Serve
 }
 
-// Protocols has the Backends of protocols, by the name of each. The relay reaches the backends of others over gRPC.
+// Protocols maps the names of protocols to their Backends. The relay reaches backends of other protocols over gRPC.
 type Protocols map[string]Backends
 
 // of returns the Backends of a protocol; nil means the relay reaches them.
@@ -133,8 +135,7 @@ func (p Protocols) Serve(f *router.Fleet, addr string) func(*relay.ServerStream)
 	return nil
 }
 
-// SetProbe completes the probe of a fleet, if it has Backends. They use TLS by themselves where they connect by
-// themselves.
+// SetProbe completes the probe of a fleet with Backends. They configure TLS themselves if they connect themselves.
 func (p Protocols) SetProbe(of router.Protocol, probe *health.Fleet) {
 	backends := p.of(of)
 	if backends == nil {
@@ -167,7 +168,7 @@ func (p Protocols) Check(capability, addr string) {
 	}
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (p Protocols) Close() {
 	for _, backends := range p {
 		backends.Close()

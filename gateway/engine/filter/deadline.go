@@ -5,8 +5,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Deadline sets a call's deadline: its caller's, capped by the fleet's for calls that stream or do not. A method
-// without an end has its caller's alone.
+// Deadline sets a call's deadline: the client's, limited by the fleet's for streaming or other calls. A method without
+// an end only has the client's.
 func Deadline(c *filter.Call) {
 	asked, has := c.Stream.Timeout()
 	switch m, d := method(c), c.Fleet.Deadlines; {

@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Foreign rejects calls of other services whose fleet is of engines: those have no such method.
+// Foreign rejects calls of other services whose fleet consists of engines, because engines lack the method.
 func Foreign(c *filter.Call) *call.Refusal {
 	if engine.SettingsOf(c.Fleet) != nil {
 		return refusedMethod
@@ -14,7 +14,7 @@ func Foreign(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// Fleet rejects calls whose fleet is of something else, or does not take their method.
+// Fleet rejects calls whose fleet does not consist of engines, or does not allow their method.
 func Fleet(c *filter.Call) *call.Refusal {
 	switch settings := engine.SettingsOf(c.Fleet); {
 	case settings == nil:
@@ -25,7 +25,7 @@ func Fleet(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// Directed is Fleet for calls of the gateway's own, which may name their engine.
+// Directed is Fleet for calls of the gateway itself, which may name their engine.
 func Directed(c *filter.Call) *call.Refusal {
 	if engine.SettingsOf(c.Fleet) == nil {
 		return refusedFleet

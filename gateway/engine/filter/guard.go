@@ -5,8 +5,7 @@ import (
 	"github.com/capgate/capgate/gateway/localgrpc"
 )
 
-// Guard has calls of guarded methods served by the guard of engines, which continues them at the engine that was
-// picked.
+// Guard makes the guard of engines serve calls of guarded methods. The guard continues them at the picked engine.
 type Guard struct{ server *localgrpc.Server }
 
 // NewGuard returns a Guard.

@@ -7,11 +7,11 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Owns reports whether a path is that of an engine's method. Apart from Foreign, the filters of this package are
-// only for such calls.
+// Owns reports whether a path is that of an engine's method. The filters of this package, except Foreign, must only be
+// used for such calls.
 func Owns(path string) bool { return engine.Lookup(path) != nil }
 
-// method is the one that a call is of.
+// method returns the called method.
 func method(c *filter.Call) *engine.Method { return engine.Lookup(c.Info.Path) }
 
 // Scope rejects calls whose caller lacks the scope of their method.

@@ -11,7 +11,7 @@ import (
 // NamesSession reports whether the first message of a call may name a session.
 func NamesSession(c *filter.Call) bool { return method(c).Session != 0 }
 
-// ReadSession reads the session out of the first message of a call.
+// ReadSession returns the session in the first message of a call.
 func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
 	id, err := method(c).ReadSession(msg)
 	if err != nil {
@@ -21,15 +21,15 @@ func ReadSession(c *filter.Call, msg []byte) (filter.Peeked, *call.Refusal) {
 	return filter.Peeked{Read: true}, nil
 }
 
-// NewSession gives a message without a session a new one. An engine has one session for all such messages, whoever
-// sends them.
+// NewSession sets a new session for a message without one. Otherwise an engine would use one session for all such
+// messages, of any client.
 func NewSession(c *filter.Call) {
 	if method(c).Opens && c.Info.Session == "" {
 		c.Info.Session, c.Info.Opened = c.Keep(rand.Text()), true
 	}
 }
 
-// Routed rejects a call of a fleet of several engines that does not identify one of them.
+// Routed rejects a call that does not identify an engine of a fleet with several.
 func Routed(c *filter.Call) *call.Refusal {
 	if method(c).Anyone || c.Info.Session != "" || len(c.Fleet.Backends) < 2 {
 		return nil

@@ -1,5 +1,5 @@
 // Package listing lists the OpenParallax engines that callers may use: ListEngines of capgate.v1.Catalog.
-// gateway/builtin/listing has the rest of that service.
+// gateway/builtin/listing implements the rest of that service.
 package listing
 
 import (
@@ -10,18 +10,18 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// Catalog is capgate.v1.Catalog.
+// Catalog implements capgate.v1.Catalog.
 type Catalog struct {
 	*listing.Server
 	engines func() []string
 }
 
-// New adds engines to a catalog. engines returns all ids, sorted; they are not changed.
+// New adds engines to a catalog. engines returns all ids, sorted; New does not change them.
 func New(catalog *listing.Server, engines func() []string) *Catalog {
 	return &Catalog{catalog, engines}
 }
 
-// ListEngines implements capgatepb.CatalogServer. A caller without a scope of engines may use none.
+// ListEngines implements capgatepb.CatalogServer. A caller without a scope for engines sees none.
 func (c *Catalog) ListEngines(ctx context.Context,
 	req *capgatepb.ListEnginesRequest) (*capgatepb.ListEnginesResponse, error) {
 	ids, next, err := c.Page(ctx, req, func(caller tenant.Identity) []string {

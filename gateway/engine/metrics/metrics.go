@@ -1,4 +1,4 @@
-// Package metrics has the metrics of fleets of OpenParallax engines at this replica.
+// Package metrics contains the metrics of fleets of OpenParallax engines at this replica.
 package metrics
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/capgate/capgate/internal/telemetry"
 )
 
-// Metrics has the counters of all fleets of engines. Engines are not labels, as backends are not elsewhere. It is
-// safe for concurrent use.
+// Metrics holds the counters of all fleets of engines. Engines are not labels, like backends elsewhere. It is safe for
+// concurrent use.
 type Metrics struct {
 	fleets  func() []string
 	tenants *telemetry.Metrics
 
 	mu       sync.Mutex
 	byFleet  map[string]*fleet
-	byTenant map[string]*results // by label; telemetry bounds their number
+	byTenant map[string]*results // by label; telemetry limits their number
 }
 
 // New returns Metrics. fleets returns the ids of the configured fleets of engines; only they have series. tenants has
@@ -29,19 +29,19 @@ func New(fleets func() []string, tenants *telemetry.Metrics) *Metrics {
 	return &Metrics{fleets: fleets, tenants: tenants, byFleet: map[string]*fleet{}, byTenant: map[string]*results{}}
 }
 
-// fleet has the counters of one fleet.
+// fleet holds the counters of one fleet.
 type fleet struct {
 	waiting, running, agents atomic.Int64
 
 	turns  results
-	waited telemetry.Histogram // of messages that got their turn
+	waited telemetry.Histogram // for messages that got their turn
 	cutOff [engine.NumCutOff]atomic.Int64
 }
 
 // results counts the outcomes of waiting.
 type results [engine.NumTurnOutcomes]atomic.Int64
 
-// Of returns the meter of a tenant's calls of a fleet; "" stands for no tenant.
+// Of returns the meter of a tenant's calls of a fleet. An empty tenant means none.
 func (m *Metrics) Of(capability, tenant string) engine.Meter {
 	label := m.tenants.Tenant(tenant).Label()
 	m.mu.Lock()
@@ -57,7 +57,7 @@ func (m *Metrics) Of(capability, tenant string) engine.Meter {
 	return to
 }
 
-// of returns a fleet's counters. The caller holds the lock.
+// of returns a fleet's counters. The caller must hold the lock.
 func (m *Metrics) of(capability string) *fleet {
 	f := m.byFleet[capability]
 	if f == nil {
@@ -96,8 +96,7 @@ func (m meter) TurnEnded(how engine.TurnOutcome, after time.Duration) {
 // CutOff implements engine.Meter.
 func (m meter) CutOff(why engine.CutOff) { m.cutOff[why].Add(1) }
 
-// Metrics implements metric.Source. Fleets that are no longer configured and tenants that lost their label are
-// dropped.
+// Metrics implements metric.Source. Fleets that are no longer configured, and tenants without a label, are dropped.
 func (m *Metrics) Metrics() *metric.Set {
 	set := metric.New("capgate_")
 	waiting := set.Add("engine_messages_waiting", "Messages that wait at this replica for their turn at an engine.",

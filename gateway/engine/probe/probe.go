@@ -1,4 +1,4 @@
-// Package probe has the health checks of OpenParallax engines, which do not implement Healthcheck.
+// Package probe contains the health checks of OpenParallax engines, which do not implement Healthcheck.
 package probe
 
 import (
@@ -11,13 +11,13 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// The values of health.probe in the configuration.
+// Values of health.probe in the configuration.
 const (
-	StatusWord = "status" // ClientService/GetStatus; any answer is healthy
-	ShieldWord = "shield" // ShieldService/Health; its answer decides
+	StatusWord = "status" // ClientService/GetStatus; any response is healthy
+	ShieldWord = "shield" // ShieldService/Health; its response determines the result
 )
 
-// Of returns the health check of a value.
+// Of returns the health check for a value.
 func Of(word string) health.Question {
 	if word == ShieldWord {
 		return shield{}

@@ -14,7 +14,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// sendMessage sends a message to an engine and answers with the stream of its events.
+// sendMessage sends a message to an engine and streams its events.
 func (e *engines) sendMessage(x *rest.Exchange) error {
 	req, err := messageOf(x)
 	if err != nil {
@@ -29,14 +29,14 @@ func (e *engines) sendMessage(x *rest.Exchange) error {
 		Call: func(ctx context.Context) (grpc.ServerStreamingClient[openparallaxv1.PipelineEvent], error) {
 			return e.clients.SendMessage(ctx, req, grpc.MaxCallRecvMsgSize(rest.MaxReply))
 		},
-		Header: "X-Session-Id", // of a message that names no session
+		Header: "X-Session-Id", // for a message without a session
 		Record: t.record, Verdict: t.verdict,
 		Failed: "failed", // some of an engine's own events are errors
 	})
 	return nil
 }
 
-// messageOf reads the message for an engine out of a request.
+// messageOf returns the message for an engine from a request.
 func messageOf(x *rest.Exchange) (*openparallaxv1.ClientMessageRequest, error) {
 	said := new(capgatepb.SendEngineMessageRequest)
 	if err := x.Decode(said); err != nil {
@@ -71,7 +71,7 @@ func modeOf(name string) (mode openparallaxv1.SessionMode, wrong string) {
 // turn is an engine's event stream for one message.
 type turn struct {
 	complete bool
-	fault    *openparallaxv1.PipelineEvent // the last event, if it is that the engine failed
+	fault    *openparallaxv1.PipelineEvent // the last event, if it reports a failure of the engine
 }
 
 // record returns the record of an event. An unknown type is named by its number.
@@ -90,7 +90,7 @@ func (t *turn) record(e *openparallaxv1.PipelineEvent) (event string, members []
 	return strings.ToLower(e.GetEventType().String()), members, err
 }
 
-// asksElsewhere reports whether an event has only the ids of session and message: the engine asks a person, in its own
+// asksElsewhere reports whether an event only has the ids of session and message: the engine asks a person in its own
 // web page.
 func asksElsewhere(e *openparallaxv1.PipelineEvent) bool {
 	ids := &openparallaxv1.PipelineEvent{SessionId: e.GetSessionId(), MessageId: e.GetMessageId()}

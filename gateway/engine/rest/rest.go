@@ -21,7 +21,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engines is capgate.v1.Engines for decoded requests. It is called in-process only.
+// engines implements capgate.v1.Engines for decoded requests. It is only called in the process.
 type engines struct {
 	capgatepb.UnimplementedEnginesServer
 	clients openparallaxv1.ClientServiceClient
@@ -131,7 +131,7 @@ func (e *engines) DenyEngineAction(ctx context.Context,
 	return &capgatepb.DenyEngineActionResponse{Received: ack.GetReceived()}, err
 }
 
-// nameOf returns a mode's name; "" if it is unset or has no name.
+// nameOf returns a mode's name; empty if it is unset or unknown.
 func nameOf(m openparallaxv1.SessionMode) string {
 	if m == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {
 		return ""

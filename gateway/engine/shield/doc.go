@@ -3,8 +3,8 @@
 //	grpc.go   openparallax.v1.ShieldService/Evaluate
 //	http.go   POST /evaluate of its standalone server
 //
-// Shield has two forms of a request: type and payload, or tool and arguments. Both are filled in, so that every server
-// sees the arguments. Errors contain neither arguments nor Shield's reasoning.
+// Shield has two forms of a request: type and payload, or tool and arguments. Both are set, so that every server sees
+// the arguments. Errors contain neither arguments nor Shield's reasoning.
 package shield
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// Dial returns the client of a Shield, which has either an address or a URL. It connects when it is first needed.
+// Dial returns the client of a Shield, which must have either an address or a URL. It connects when first used.
 func Dial(c *extauthz.Config) (extauthz.Client, error) {
 	switch {
 	case c.Address != "" && c.URL == "":

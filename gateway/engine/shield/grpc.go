@@ -18,7 +18,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// maxReply bounds a reply of Shield, in bytes.
+// maxReply is the maximum size of a reply of Shield, in bytes.
 const maxReply = 64 << 10
 
 // grpcClient is the client of Shield's gRPC API.
@@ -32,8 +32,8 @@ func newGRPC(addr string, secure *tls.Config) (*grpcClient, error) {
 	if secure != nil {
 		creds = credentials.NewTLS(secure)
 	}
-	// With passthrough the name is resolved at each dial. Keepalive pings detect a dead connection, only
-	// during requests, so that no server takes them for abuse.
+	// With passthrough, the name is resolved at each dial. Keepalive pings detect a dead connection. They are only
+	// sent during requests, so that servers do not consider them abuse.
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
@@ -56,7 +56,7 @@ func newGRPC(addr string, secure *tls.Config) (*grpcClient, error) {
 
 func (g *grpcClient) Close() { g.conn.Close() }
 
-// decisions maps the decisions of the protocol. Others are malformed.
+// decisions maps the decisions of the protocol. Other decisions are malformed.
 var decisions = map[openparallaxv1.VerdictDecision]call.Verdict{
 	openparallaxv1.VerdictDecision_ALLOW:    call.Allow,
 	openparallaxv1.VerdictDecision_BLOCK:    call.Block,
@@ -82,8 +82,8 @@ func (g *grpcClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauth
 	}, nil
 }
 
-// grpcFailure distinguishes an unreachable Shield from a malformed answer. It omits the status message,
-// which may quote arguments.
+// grpcFailure distinguishes an unreachable Shield from a malformed reply. It omits the status message, which may quote
+// arguments.
 func grpcFailure(err error) error {
 	code := status.Code(err)
 	switch code {

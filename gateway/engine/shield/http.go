@@ -30,14 +30,14 @@ type httpClient struct {
 func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The URL may hold a password, and is not quoted.
+		// The URL may contain a password, and is not quoted.
 		return nil, errors.New("the URL must have the form http://shield:9090/evaluate")
 	}
 	if secure == nil {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	return &httpClient{url: address, client: http.Client{
-		// A redirect is no verdict.
+		// A redirect is not a verdict.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
@@ -55,7 +55,8 @@ func (h *httpClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauth
 		"type": a.Kind, "action_type": a.Kind, "payload": json.RawMessage(a.Args), "tool_name": a.Tool,
 	})
 	if err != nil {
-		return nil, extauthz.Malformed("a request that cannot be encoded") // the arguments are JSON: it does not happen
+		// impossible, because the arguments are JSON
+		return nil, extauthz.Malformed("a request that cannot be encoded")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
@@ -83,7 +84,7 @@ func (h *httpClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauth
 	return readVerdict(text)
 }
 
-// readVerdict is strict about the decision, and ignores other fields that are malformed.
+// readVerdict is strict about the decision, and ignores other malformed fields.
 func readVerdict(text []byte) (*extauthz.Reply, error) {
 	value, err := toolschema.Decode(text)
 	if err != nil {
@@ -114,7 +115,7 @@ func timeIn(value any) time.Time {
 	return t
 }
 
-// httpFailure distinguishes an unreachable Shield from a malformed answer. It omits the error's text.
+// httpFailure distinguishes an unreachable Shield from a malformed reply. It omits the error's text.
 func httpFailure(err error) error {
 	var network net.Error
 	switch {

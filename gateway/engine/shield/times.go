@@ -2,7 +2,7 @@ package shield
 
 import "time"
 
-// millisecondsFrom separates units of time: as milliseconds it is in 1973, as seconds in the year 5138.
+// millisecondsFrom distinguishes units of time: in milliseconds it is in 1973, in seconds the year 5138.
 const millisecondsFrom = 100_000_000_000
 
 // timeOf converts a time in seconds or milliseconds.

@@ -19,16 +19,18 @@ type Lease struct {
 	gone chan struct{} // closed when the store has released it
 }
 
-// Lost is closed when another claim has taken the lease over. While the store is unavailable, it stays open.
+// Lost returns a channel that is closed when another request has taken the lease over. While the store is unavailable,
+// it stays open.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Release releases the lease. It returns at once and may be called again, also after Lost.
+// Release releases the lease. It returns at once and may be called repeatedly, also after Lost.
 func (l *Lease) Release() { l.end.Do(func() { close(l.over) }) }
 
-// closeTimeout bounds the wait of Close for the store.
+// closeTimeout is the maximum wait of Close for the store.
 const closeTimeout = time.Second
 
-// Close releases the lease, and waits until the store knows: a holder that comes back at once finds it free.
+// Close releases the lease, and waits until the store has recorded it, so that a holder that returns at once finds it
+// free.
 func (l *Lease) Close() {
 	l.Release()
 	select {
@@ -37,9 +39,9 @@ func (l *Lease) Close() {
 	}
 }
 
-// Acquire acquires the lease of an engine, which the caller has to release. It does not wait: if the lease is held,
-// the error is ErrLeaseTaken, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored
-// with the lease, for people who inspect the store.
+// Acquire acquires the lease of an engine, which the caller must release. It does not wait: if the lease is held, the
+// error is ErrLeaseTaken, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored with
+// the lease, for people who inspect the store.
 func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
 	c := &LeaseRequest{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
 		Takeover: takeover}
@@ -79,7 +81,7 @@ func (k *Manager) keep(c *LeaseRequest, e *entry, l *Lease) {
 	})
 }
 
-// releaseLease releases a claim.
+// releaseLease releases a request's lease.
 func (k *Manager) releaseLease(c *LeaseRequest) {
 	defer k.remove(c.ID)
 	k.retryUntilExpired(func(ctx context.Context) error { return k.store.Release(ctx, c) })

@@ -17,14 +17,14 @@ var (
 	ErrUnavailable = errors.New("the store of turns is unavailable")
 )
 
-// Options of a Manager. The zero value works.
+// Options configures a Manager. The zero value is valid.
 type Options struct {
 	Lease          time.Duration // time after which turns, leases and tickets expire without renewal; default 15 s
 	FirstTimeout   time.Duration // how long a new ticket waits for an unavailable store; default 2 s
 	WaitingTimeout time.Duration // how long a waiting ticket waits for an unavailable store; default 30 s
 }
 
-// Manager has the turns and leases of one replica. It is safe for concurrent use.
+// Manager manages the turns and leases of one replica. It is safe for concurrent use.
 type Manager struct {
 	store   Store
 	opts    Options
@@ -39,9 +39,9 @@ type Manager struct {
 	closed          bool
 }
 
-// entry is a ticket or a claim that the store knows.
+// entry is a ticket or a lease request in the store.
 type entry struct {
-	wake  chan struct{} // capacity 1: the store has to be queried
+	wake  chan struct{} // capacity 1: signals that the store must be queried
 	known string        // engine of a ticket in the store; empty means unconfirmed
 }
 
@@ -53,11 +53,11 @@ func New(store Store, o Options) *Manager {
 		engines: map[string]int{}}
 }
 
-// Run follows the store's changes until ctx ends. Without Run, a ticket learns of its turn up to a third of
+// Run watches the store's changes until ctx ends. Without Run, a ticket may learn of its turn up to a third of
 // Options.Lease late.
 func (k *Manager) Run(ctx context.Context) { k.store.Watch(ctx, k.notify, k.connected) }
 
-// Close releases everything, and waits until the store has recorded it, if it answers.
+// Close releases everything, and waits until the store has recorded it, if it responds.
 func (k *Manager) Close() {
 	k.mu.Lock()
 	if !k.closed {
@@ -124,7 +124,7 @@ func (k *Manager) notify(id string) {
 	}
 }
 
-// connected makes all tickets and claims query and renew themselves in the store.
+// connected makes all tickets and lease requests query and renew themselves in the store.
 func (k *Manager) connected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,12 +17,12 @@ type Turn struct {
 	over chan struct{}
 }
 
-// Done ends the turn; the next one begins. It returns at once and may be called again.
+// Done ends the turn, and the next one starts. It returns at once and may be called repeatedly.
 func (t *Turn) Done() { t.end.Do(func() { close(t.over) }) }
 
-// Take waits for a turn until ctx ends. At most `most` tickets may wait for the engine, at all replicas together.
-// The caller has to end the turn. The errors are ErrFull, ErrUnavailable and that of ctx; after an error the ticket is
-// not in the queue.
+// Take waits for a turn until ctx ends. At `most` tickets may wait for the engine, at all replicas together. The
+// caller must end the turn. The errors are ErrFull, ErrUnavailable and that of ctx; after an error the ticket is not
+// in the queue.
 func (k *Manager) Take(ctx context.Context, engine, tenant string, most int) (*Turn, error) {
 	t := &Ticket{Engine: strings.Clone(engine), Tenant: strings.Clone(tenant), ID: rand.Text(), Lease: k.opts.Lease,
 		MaxWaiting: most}
@@ -52,13 +52,13 @@ func (k *Manager) wait(ctx context.Context, t *Ticket, e *entry) error {
 	timeout := k.opts.FirstTimeout
 	for answered := time.Now(); ; {
 		t.MaybeLost = k.maybeLost(t.Engine)
-		// A step that has begun is completed, so that leaving comes after it.
+		// A started step is completed, so that leaving comes after it.
 		s, err := k.store.Wait(context.WithoutCancel(ctx), t)
 		next := k.renewInterval()
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case k.isClosed(): // a turn that the closing itself made free is not taken
+		case k.isClosed(): // a turn that Close itself has freed is not taken
 			return ErrUnavailable
 		case err != nil && time.Since(answered) >= timeout:
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -132,7 +132,7 @@ func each(u Use, names ...string) (all []Field) {
 }
 
 // byName has the fields by their names in http.Header, and by those in metadata.
-var byName = func() map[string]*Field { // byName maps names in http.Header and in metadata to fields.
+var byName = func() map[string]*Field { //nolint:gochecknoglobals // a table
 	all := make(map[string]*Field, 2*len(fields))
 	for i := range fields {
 		f := &fields[i]

@@ -169,7 +169,7 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 		}
 	}
 	i.approvedBy(s.Approval)
-	return nil, nil // the call continues
+	return nil, nil //nolint:nilnil // the call continues
 }
 
 // approvedBy makes a call redeem an approval.

@@ -101,7 +101,7 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 
 // captured is the response to a message of a batch.
 type captured struct {
-	ctx    context.Context // of the batch, to which the response is charged
+	ctx    context.Context //nolint:containedctx // of the batch, to which the response is charged
 	header http.Header
 	status int
 	body   bytes.Buffer

@@ -73,7 +73,7 @@ func listOf(tools []*listedTool, next string) *toolList {
 
 // page is a page of tools.
 type page struct {
-	ctx   context.Context // of the request
+	ctx   context.Context //nolint:containedctx // of the request
 	h     *Handler
 	names *Names
 	after place

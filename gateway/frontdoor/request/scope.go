@@ -8,7 +8,7 @@ import (
 // Scope is a context of a request to which the handlers of the request add values in place, by With. A copy of the
 // request for each value would cost more. Values must be added before the context is passed to other goroutines.
 type Scope struct {
-	context.Context // a Scope is a context
+	context.Context //nolint:containedctx // a Scope is a context
 	n               int
 	values          [scopeSize]scopeValue
 }

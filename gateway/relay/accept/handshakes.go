@@ -142,7 +142,7 @@ type handshakeConn struct {
 	net.Conn
 	limit    *handshakeLimit
 	peer     *Peer
-	ctx      context.Context // of the handshake, whose reads and writes have none
+	ctx      context.Context //nolint:containedctx // of the handshake, whose reads and writes have none
 	acquired bool
 	done     bool
 	tls      bool   // its first bytes are those of TLS

@@ -120,7 +120,7 @@ type http1Conn struct {
 	net.Conn
 	peer    *Peer
 	first   []byte          // already read, to detect the protocol
-	ctx     context.Context // net.Conn has none; it ends with the Server
+	ctx     context.Context //nolint:containedctx // net.Conn has none; it ends with the Server
 	until   time.Time       // time of replacement; zero means never
 	unread  atomic.Bool     // the client may still send a request whose response is complete
 	headers headerBytes

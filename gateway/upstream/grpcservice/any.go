@@ -16,14 +16,14 @@ import (
 
 const (
 	emptyName = "google.protobuf.Empty"
-	typeURL   = "type.googleapis.com/" // what @type begins with
-	maxAny    = 16                     // levels of Any in Any: each is read again
-	// maxSchemas bounds the cache of schemas of messages in Any.
+	typeURL   = "type.googleapis.com/" // prefix of @type
+	maxAny    = 16                     // maximum nesting of Any in Any, because each level is parsed again
+	// maxSchemas is the maximum number of cached schemas of messages in Any.
 	maxSchemas = 100
 )
 
-// checkAny checks the messages that arguments have in Any, which have the schema that a tool with such arguments would
-// have. The arguments are valid otherwise.
+// checkAny checks the messages in Any in arguments against the schema that a tool with such arguments would have. The
+// arguments must otherwise be valid.
 func (t *types) checkAny(ctx context.Context, arguments []byte, m protoreflect.MessageDescriptor) error {
 	if !bytes.Contains(arguments, []byte("@type")) && !bytes.ContainsRune(arguments, '\\') {
 		return nil
@@ -36,13 +36,13 @@ func (t *types) checkAny(ctx context.Context, arguments []byte, m protoreflect.M
 	return (&anyCheck{ctx, t}).message(r.Root(), m, "", 0)
 }
 
-// anyCheck checks one text.
+// anyCheck is the state of a check.
 type anyCheck struct {
 	ctx   context.Context //nolint:containedctx // of one check
 	types *types
 }
 
-// message checks a value that is the JSON form of a message, at a pointer, in so many Any.
+// message checks the JSON form of a message, at a pointer and a nesting depth of Any.
 func (c *anyCheck) message(v strictjson.Value, m protoreflect.MessageDescriptor, at string, depth int) error {
 	if m.FullName() == anyName {
 		return c.any(v, at, depth)
@@ -85,11 +85,11 @@ func (c *anyCheck) field(v strictjson.Value, f protoreflect.FieldDescriptor, at 
 	return nil
 }
 
-// any checks an Any, and those in its message.
+// any checks an Any and its message.
 func (c *anyCheck) any(v strictjson.Value, at string, depth int) error {
 	url, is := v.Get("@type")
 	if !is {
-		return nil // it is a value that is none
+		return nil // a value that is not an Any
 	}
 	found, err := c.types.FindMessageByURL(string(url.Bytes()))
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *anyCheck) any(v strictjson.Value, at string, depth int) error {
 	return c.message(v, m, at, depth+1)
 }
 
-// below returns an error about a part of a text as one of the text.
+// below prefixes the position of an error in a part of a text.
 func below(at string, err error) error {
 	var wrong *toolschema.Violation
 	if !errors.As(err, &wrong) {
@@ -128,7 +128,7 @@ func below(at string, err error) error {
 	return wrong
 }
 
-// anySchemas has schemas of Any with messages of some types.
+// anySchemas caches schemas of Any with messages of certain types.
 type anySchemas struct {
 	mu       sync.Mutex
 	compiled map[protoreflect.FullName]*toolschema.Schema
@@ -156,13 +156,13 @@ func (s *anySchemas) of(m protoreflect.MessageDescriptor) (*toolschema.Schema, e
 	return schema, nil
 }
 
-// inAny returns the JSON Schema of an Any with a message of a type: its fields and @type, or if it has a JSON form of
-// its own, that as value.
+// inAny returns the JSON Schema of an Any with a message of a type: @type and its fields, or for a type with a special
+// JSON form, @type and value.
 func inAny(m protoreflect.MessageDescriptor) ([]byte, error) {
 	b := newSchemaBuilder(m, nil)
 	schema, name := b.message(m), object{"type": "string"}
 	if wellKnown(m) == nil && m.FullName() != emptyName {
-		schema["properties"].(object)["@type"] = name //nolint:forcetypeassert // as message writes it
+		schema["properties"].(object)["@type"] = name //nolint:forcetypeassert // the type is the one that message writes
 		return b.finish(schema)
 	}
 	return plainjson.Marshal(object{"type": "object", "properties": object{"@type": name, "value": schema},

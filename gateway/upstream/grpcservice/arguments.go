@@ -19,7 +19,7 @@ import (
 
 var _ upstream.ArgumentChecker = (*Services)(nil)
 
-// Arguments implements upstream.ArgumentChecker. The definitions are those of the first backend that has some.
+// Arguments implements upstream.ArgumentChecker. The definitions are those of the first backend that has any.
 func (s *Services) Arguments(ctx context.Context, capability string) upstream.CheckArguments {
 	f := s.Fleet(capability)
 	if f == nil {
@@ -46,8 +46,8 @@ func (s *Services) Arguments(ctx context.Context, capability string) upstream.Ch
 	}
 }
 
-// definitionsAt returns the definitions of a backend; nil means they are not known. load: the backend is asked for
-// them first.
+// definitionsAt returns the definitions of a backend; nil means unknown. If load is true, they are requested from the
+// backend first.
 func (s *Services) definitionsAt(ctx context.Context, capability, addr string, load bool) *Definitions {
 	b, release, err := s.Lookup(capability, addr)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Services) definitionsAt(ctx context.Context, capability, addr string, l
 	return b.definitions
 }
 
-// rejected returns the status of a call with arguments that its tool does not take.
+// rejected returns the status of a call with invalid arguments.
 func (b *backend) rejected(ctx context.Context, tool string, err error) error {
 	if ctx.Err() != nil {
 		return upstream.Ended(ctx.Err())
@@ -72,8 +72,8 @@ func (b *backend) rejected(ctx context.Context, tool string, err error) error {
 	return gatewaystatus.Of(filter.InvalidArguments(of, err), call.NotSent).Err()
 }
 
-// message returns the message of a call's arguments. They must be as the schemas say, of the tool and of messages in
-// Any. The error is one of toolschema.Schema.Check, and quotes no value.
+// message returns the encoded message of a call's arguments, which must match the schemas of the tool and of messages
+// in Any. The error is one of toolschema.Schema.Check, and quotes no value.
 func (t *tool) message(ctx context.Context, arguments []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(arguments)) == 0 {
 		arguments = []byte("{}")
@@ -94,7 +94,7 @@ func (t *tool) message(ctx context.Context, arguments []byte) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-// rule returns the rule of protobuf's JSON that arguments break, without any value of theirs.
+// rule returns the violated rule of protobuf's JSON form, without values of the arguments.
 func rule(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	for _, known := range []struct{ text, rule string }{

@@ -30,14 +30,14 @@ import (
 
 const (
 	dialTimeout  = 5 * time.Second
-	maxBackoff   = 2 * time.Second  // between attempts to connect; probes have connections of their own
-	loadTimeout  = 30 * time.Second // of a conversation by server reflection
+	maxBackoff   = 2 * time.Second  // between attempts to connect; probes have their own connections
+	loadTimeout  = 30 * time.Second // for a conversation with server reflection
 	maxHeaders   = 64 << 10         // bytes of a response's metadata
-	quietTime    = 6 * time.Minute  // until a ping; servers permit one in five minutes
-	quietTimeout = 20 * time.Second // until a connection that answers nothing is over
+	quietTime    = 6 * time.Minute  // time without data before a ping; servers permit one ping in five minutes
+	quietTimeout = 20 * time.Second // time for the response to a ping
 )
 
-// backend is one backend of a fleet.
+// backend is a backend of a fleet.
 type backend struct {
 	all      *upstream.Fleets[*backend]
 	fleet    *upstream.Fleet
@@ -45,20 +45,20 @@ type backend struct {
 	addr     string
 	conn     *grpc.ClientConn
 	creds    grpc.DialOption
-	links    links          // the connections of conn
-	running  sync.WaitGroup // calls, and loads
+	links    links          // connections of conn
+	running  sync.WaitGroup // calls and loads
 
-	connections atomic.Int64 // that were made; each may be to another process
+	connections atomic.Int64 // number of connections made so far; each may be to another process
 
 	mu          sync.Mutex
 	definitions *Definitions  // nil means none
-	sum         descriptorSum // of the descriptors that definitions were made of
-	logged      string        // the problems that were logged last
-	of          int64         // connections, when they were loaded
-	load        *load         // that runs; nil means none does
+	sum         descriptorSum // digest of the descriptors of definitions
+	logged      string        // the problems that were last logged
+	of          int64         // value of connections when definitions were loaded
+	load        *load         // load in progress; nil means none
 }
 
-// load is one conversation by server reflection, which calls wait for.
+// load is a conversation with server reflection, for which calls wait.
 type load struct {
 	done        chan struct{}
 	definitions *Definitions
@@ -96,7 +96,7 @@ func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) 
 	return b, nil
 }
 
-// target has a name resolved at each connect, and HTTP_PROXY has no effect.
+// target returns a target whose name is resolved at each connect, and for which HTTP_PROXY is ignored.
 func target(addr string) string { return "passthrough:///" + addr }
 
 // dial connects to a backend.
@@ -104,15 +104,14 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	return upstream.Dialer(dialTimeout).DialContext(ctx, "tcp", addr)
 }
 
-// connected takes note of a connection. The backend behind a later one may have other methods.
+// connected records a new connection. The backend behind it may have other methods.
 func (b *backend) connected() {
 	if b.connections.Add(1) > 1 && definitionsOf(b.fleet) == nil {
 		b.all.Changed(b.fleet.Capability)
 	}
 }
 
-// known returns the definitions of the backend, which are loaded first where they are not known. anew: they are loaded
-// in any case.
+// known returns the definitions of the backend, which are loaded if they are unknown, or anew is true.
 func (b *backend) known(ctx context.Context, anew bool) (*Definitions, error) {
 	if fixed := definitionsOf(b.fleet); fixed != nil {
 		return fixed, nil
@@ -126,7 +125,7 @@ func (b *backend) known(ctx context.Context, anew bool) (*Definitions, error) {
 	if loading == nil {
 		loading = &load{done: make(chan struct{})}
 		b.load = loading
-		b.running.Add(1) // the caller is one of those that run
+		b.running.Add(1) // the caller is counted in running
 		go b.reflect(loading)
 	}
 	b.mu.Unlock()
@@ -171,7 +170,7 @@ func (b *backend) reflect(loading *load) {
 	close(loading.done)
 }
 
-// compile makes the definitions of descriptors.
+// compile returns the definitions of descriptors.
 func (b *backend) compile(ctx context.Context, found *descriptors) (*Definitions, error) {
 	files, err := link(ctx, found)
 	if err != nil {
@@ -190,7 +189,7 @@ func (b *backend) compile(ctx context.Context, found *descriptors) (*Definitions
 	return definitions, nil
 }
 
-// compiled returns the definitions that were made of the same descriptors before; nil means none.
+// compiled returns the definitions previously compiled from the same descriptors; nil means none.
 func (b *backend) compiled(sum descriptorSum) *Definitions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +199,7 @@ func (b *backend) compiled(sum descriptorSum) *Definitions {
 	return b.definitions
 }
 
-// descriptorSum identifies descriptors.
+// descriptorSum is a digest of descriptors.
 type descriptorSum [sha256.Size]byte
 
 func sumOf(d *descriptors) (sum descriptorSum) {
@@ -210,7 +209,7 @@ func sumOf(d *descriptors) (sum descriptorSum) {
 		_, _ = hash.Write(text)
 	}
 	for _, f := range d.files {
-		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(f) // what was decoded has a form
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(f) // a decoded message can always be encoded
 		add(text)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.broken)) {
@@ -224,7 +223,7 @@ func sumOf(d *descriptors) (sum descriptorSum) {
 	return sum
 }
 
-// logLeftOut logs which methods have no tool, and why, unless it has been logged before.
+// logLeftOut logs which methods have no tool, and why, unless the same was last logged.
 func (b *backend) logLeftOut(problems []error) {
 	text := fmt.Sprint(problems)
 	b.mu.Lock()
@@ -238,7 +237,7 @@ func (b *backend) logLeftOut(problems []error) {
 
 // logLeftOut logs which methods have no tool, and why.
 func logLeftOut(log *slog.Logger, problems []error) {
-	const most = 20 // lines; the rest is counted
+	const most = 20 // maximum number of log lines; the rest is counted
 	for i, err := range problems {
 		if i == most {
 			log.Warn("more methods of a gRPC service were left out", "methods", len(problems)-most)

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	maxDecoded = 64 << 20 // about how many bytes descriptors may take when they are decoded
-	maxLinked  = 64 << 20 // about how many bytes they may take, and compare, when they are linked
-	maxNesting = 64       // levels of messages in messages
+	maxDecoded = 64 << 20 // approximate maximum memory of decoded descriptors, in bytes
+	maxLinked  = 64 << 20 // approximate maximum memory, and compared bytes, of linked descriptors
+	maxNesting = 64       // maximum nesting of messages in messages
 	maxImports = 200_000  // visits of public imports
 
-	perMessage = 1 << 10 // about how many bytes a linked message or service takes
-	perElement = 1 << 8  // about how many bytes another linked element takes
-	checkEvery = 1 << 16 // units of a budget between two looks at the context
+	perMessage = 1 << 10 // approximate memory of a linked message or service, in bytes
+	perElement = 1 << 8  // approximate memory of another linked element, in bytes
+	checkEvery = 1 << 16 // units of a budget between two checks of the context
 )
 
 var (
@@ -27,15 +27,15 @@ var (
 	errImports = errors.New("has too many paths of public imports")
 )
 
-// budget bounds work before it is done, and ends with its context.
+// budget limits work in advance, and ends with its context.
 type budget struct {
-	ctx   context.Context //nolint:containedctx // of one discovery, as the budget
+	ctx   context.Context //nolint:containedctx // of one discovery, like the budget
 	left  int
-	since int // units since the last look at the context
+	since int // units since the last check of the context
 	empty error
 }
 
-// take takes units from the budget. The error is that of the context, or empty.
+// take takes units from the budget. The error is that of the context, or of an exhausted budget.
 func (b *budget) take(n int) error {
 	if b.left -= n; b.left < 0 || n < 0 {
 		return b.empty
@@ -47,7 +47,7 @@ func (b *budget) take(n int) error {
 	return b.ctx.Err()
 }
 
-// err returns the error of a budget that is empty, or whose context has ended.
+// err returns the error of an exhausted budget, or of its context.
 func (b *budget) err() error {
 	if b.left < 0 {
 		return b.empty
@@ -55,9 +55,9 @@ func (b *budget) err() error {
 	return b.ctx.Err()
 }
 
-// weigh bounds what it costs to link files: each element has a full name, which begins with those of all elements
-// around it, and names that are relative are looked for in each of them. The files that cost most are left out. The
-// error is that of ctx.
+// weigh limits the cost of linking files: each element has a full name, which contains the names of all enclosing
+// elements, and relative names are looked up in each of them. The most expensive files are omitted. The error is that
+// of ctx.
 func (l *linked) weigh(ctx context.Context) error {
 	type cost struct {
 		name          string
@@ -100,7 +100,7 @@ func (l *linked) weigh(ctx context.Context) error {
 	return nil
 }
 
-// weight weighs files.
+// weight computes the cost of files.
 type weight struct{ budget }
 
 func (w *weight) file(f *descriptorpb.FileDescriptorProto) error {
@@ -139,7 +139,7 @@ func (w *weight) service(s *descriptorpb.ServiceDescriptorProto, size int) error
 	return nil
 }
 
-// message weighs a message in a scope whose name has size bytes.
+// message adds the cost of a message in a scope whose name has size bytes.
 func (w *weight) message(m *descriptorpb.DescriptorProto, size, depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("has messages that are nested deeper than %d levels", maxNesting)
@@ -193,7 +193,7 @@ func (w *weight) enum(e *descriptorpb.EnumDescriptorProto, size int) error {
 	return w.take(perElement * len(e.GetReservedRange()))
 }
 
-// element weighs an element with a name, and names of types that it refers to.
+// element adds the cost of an element with a name, and names of types that it refers to.
 func (w *weight) element(name string, size int, types ...string) error {
 	n := perElement + size + len(name)
 	for _, t := range types {
@@ -205,9 +205,10 @@ func (w *weight) element(name string, size int, types ...string) error {
 	return w.take(n)
 }
 
-// countImports counts, for each file, the visits of public imports, of which each path to a file is one.
+// countImports returns, for each file, the number of visits of public imports: one for each path to a file.
 func countImports(files map[string]*descriptorpb.FileDescriptorProto) (visits map[string]int) {
-	public := map[string]int{} // of what a file imports publicly; a file that is being counted has none: it is a cycle
+	// for a file's public imports; a file in progress has none, because it is part of a cycle
+	public := map[string]int{}
 	var count func(string) int
 	count = func(name string) int {
 		if n, known := public[name]; known {

@@ -22,12 +22,12 @@ import (
 // Definitions are the tools of a service. They are immutable.
 type Definitions struct {
 	tools   map[string]*tool
-	listed  []byte  // as the answer of the discovery tool
+	listed  []byte  // in the form of the discovery tool's response
 	leftOut []error // why methods have no tool
 	logged  sync.Once
 }
 
-// tool is a method.
+// tool is a method as a tool.
 type tool struct {
 	method protoreflect.MethodDescriptor
 	path   string // as in :path
@@ -35,23 +35,23 @@ type tool struct {
 	types  *types
 }
 
-// problems are why methods have no tool. The others are not affected.
+// problems lists why methods have no tool. Other methods are not affected.
 type problems struct {
-	mistakes []error // in the list of methods
-	leftOut  []error // methods that an entry for all of a service has
+	mistakes []error // errors in the list of methods
+	leftOut  []error // methods of a service listed as a whole
 }
 
 // all returns all problems, mistakes first.
 func (p *problems) all() []error { return slices.Concat(p.mistakes, p.leftOut) }
 
-// mistake adds a mistake.
+// mistake adds an error in the list of methods.
 func (p *problems) mistake(err error) *problems {
 	p.mistakes = append(p.mistakes, err)
 	return p
 }
 
-// define makes the tools of the methods that the configuration lists. An entry of the list with more methods than a
-// fleet may have has no tool.
+// define returns the tools of the methods listed in the configuration. An entry of the list that exceeds the maximum
+// number of methods has no tools.
 func define(ctx context.Context, files *linked, methods []string, names ToolNames) (*Definitions, *problems) {
 	d := &definer{files: files, names: names, named: map[string]bool{},
 		failed: budget{ctx: ctx, left: maxFailed, empty: errSchemas},
@@ -103,7 +103,7 @@ func define(ctx context.Context, files *linked, methods []string, names ToolName
 	return &Definitions{tools: d.tools, listed: listed, leftOut: d.all()}, &d.problems
 }
 
-// compile compiles the schemas, whose size is known, and returns the tools that have them.
+// compile compiles the schemas, whose total size is limited, and returns the tools with valid ones.
 func (d *definer) compile(ctx context.Context) (found []upstream.Discovered, _ error) {
 	for i := range d.found {
 		if err := ctx.Err(); err != nil {
@@ -131,25 +131,25 @@ func (d *definer) compile(ctx context.Context) (found []upstream.Discovered, _ e
 	return found, nil
 }
 
-// definer makes Definitions.
+// definer creates Definitions.
 type definer struct {
 	problems
 	made
 	files   *linked
 	names   ToolNames
 	named   map[string]bool // entries of the list of methods
-	failed  budget          // of schemas that are too large
-	stopped error           // the entry has no tool
+	failed  budget          // for schemas that are too large
+	stopped error           // why the entry has no tools
 }
 
-// made is what a definer has made of some entries.
+// made holds the results of a definer for some entries.
 type made struct {
 	seen   map[protoreflect.FullName]bool // methods
 	tools  map[string]*tool
 	found  []upstream.Discovered
-	taken  map[string]string // names, and the method that had it first
+	taken  map[string]string // names, with the first method that used each
 	inputs budget            // bytes of schemas of arguments
-	// of schemas of arguments and results; if it is empty, no tool has a schema of its result
+	// outputs limits the schemas of arguments and results; if it is exhausted, no tool has a schema of its result.
 	outputs budget
 }
 
@@ -160,8 +160,8 @@ func (m *made) clone() made {
 	return c
 }
 
-// unusable takes note of a method that cannot be a tool. It is a mistake in the list if the method is listed by its
-// name, or has the tool name of another one.
+// unusable records a method that cannot be a tool. It is an error of the list if the method is listed by its name, or
+// has the tool name of another one.
 func (d *definer) unusable(path string, err error) {
 	clash := &collision{}
 	if is := errors.As(err, &clash); is || d.named[path] {
@@ -171,7 +171,7 @@ func (d *definer) unusable(path string, err error) {
 	}
 }
 
-// maxFailed is how many bytes of schemas are built that turn out to be too large.
+// maxFailed is the maximum number of bytes of schemas that are built before they prove too large.
 const maxFailed = 64 << 20
 
 var (
@@ -184,7 +184,7 @@ var (
 	errNoTool = errors.New("has no method that can be a tool: all have client streaming")
 )
 
-// entry makes the tools of one entry of the list of methods.
+// entry creates the tools of one entry of the list of methods.
 func (d *definer) entry(service, method string) error {
 	s, types, err := d.files.service(service)
 	if err != nil {
@@ -228,8 +228,8 @@ func (d *definer) entry(service, method string) error {
 	return nil
 }
 
-// add makes the tool of a method. Of methods with the same name none becomes a tool: their order must not decide what
-// an agent calls.
+// add creates the tool of a method. Methods with the same tool name are all excluded, so that their order does not
+// decide what an agent calls.
 func (d *definer) add(m protoreflect.MethodDescriptor, types *types) error {
 	if d.seen[m.FullName()] {
 		return nil
@@ -271,7 +271,7 @@ func (d *definer) add(m protoreflect.MethodDescriptor, types *types) error {
 	return nil
 }
 
-// collision is the error of two methods whose tools have one name.
+// collision is the error of two methods with the same tool name.
 type collision struct {
 	name, other string
 	names       ToolNames
@@ -289,8 +289,8 @@ func (c *collision) Error() string {
 	return fmt.Sprintf("has the tool name %s, as %s has%s", c.name, c.other, hint)
 }
 
-// CheckMethods reports an empty list of methods, and methods that are listed by name and whose tools have the same
-// name. Methods that stand for all of a service are known with the descriptors.
+// CheckMethods reports an empty list of methods, and methods listed by name that have the same tool name. Methods of
+// services listed as a whole are only known with the descriptors.
 func CheckMethods(methods []string, names ToolNames) (problems []error) {
 	if len(methods) == 0 {
 		return []error{errors.New("methods: lists no method, so there would be no tool; write package.Service/Method")}
@@ -311,7 +311,7 @@ func CheckMethods(methods []string, names ToolNames) (problems []error) {
 	return problems
 }
 
-// maxComment is how many bytes of a comment go into a description.
+// maxComment is the maximum number of bytes of a comment in a description.
 const maxComment = 4 << 10
 
 // describe returns the description of a method: its comment, if the descriptors have it.

@@ -15,12 +15,12 @@ import (
 
 const (
 	maxDescriptors = 8 << 20 // bytes of all descriptors
-	maxFiles       = 2000    // of descriptors
+	maxFiles       = 2000    // number of descriptor files
 	maxText        = 512     // bytes of an error about a backend's descriptors
 )
 
-// Parse reads a descriptor file. Each entry of the list must have a tool, and each method that is listed by its name
-// must be one. A method that an entry for all of a service has, and that cannot be a tool, is left out.
+// Parse parses a descriptor file. Each entry of the list must have a tool, and each method listed by name must be
+// usable as a tool. Other methods of services listed as a whole are omitted if they cannot be tools.
 func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error) {
 	if len(file) > maxDescriptors {
 		return nil, fmt.Errorf("has %d bytes; at most %d are allowed", len(file), maxDescriptors)
@@ -33,7 +33,7 @@ func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error)
 	if len(set.GetFile()) > maxFiles {
 		return nil, fmt.Errorf("has %d files; at most %d are allowed", len(set.GetFile()), maxFiles)
 	}
-	ctx := context.Background() // budgets bound the rest
+	ctx := context.Background() // budgets limit the rest
 	files, err := link(ctx, eachOnce(set.GetFile()))
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Parse(file []byte, methods []string, names ToolNames) (*Definitions, error)
 	return definitions, nil
 }
 
-// eachOnce returns the files of a set. One that is there twice, with two contents, is broken.
+// eachOnce returns the files of a set. A file with two different contents is broken.
 func eachOnce(set []*descriptorpb.FileDescriptorProto) *descriptors {
 	d := &descriptors{broken: map[string]error{}}
 	seen := map[string]*descriptorpb.FileDescriptorProto{}
@@ -62,7 +62,7 @@ func eachOnce(set []*descriptorpb.FileDescriptorProto) *descriptors {
 	return d
 }
 
-// ownFile returns this program's descriptors of a file of protobuf; nil means it is another file, or not known here.
+// ownFile returns this program's descriptors of a protobuf file; nil means it is another file, or unknown.
 func ownFile(name string) *descriptorpb.FileDescriptorProto {
 	if !strings.HasPrefix(name, "google/protobuf/") {
 		return nil
@@ -74,7 +74,7 @@ func ownFile(name string) *descriptorpb.FileDescriptorProto {
 	return protodesc.ToFileDescriptorProto(file)
 }
 
-// imitates reports whether messages or enums have the name of a type of protobuf.
+// imitates reports whether messages or enums have the name of a protobuf type.
 func imitates(messages protoreflect.MessageDescriptors, enums protoreflect.EnumDescriptors) bool {
 	for i := range enums.Len() {
 		if enums.Get(i).FullName().Parent() == wellKnownPackage {

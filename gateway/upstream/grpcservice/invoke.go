@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// capabilityServer stands for one backend.
+// capabilityServer serves one backend as a capability.
 type capabilityServer struct {
 	docpb.UnimplementedCapabilityServer
 	services         *Services
@@ -30,7 +30,7 @@ type capabilityServer struct {
 
 var errGone = errors.New("the backend is no longer in the fleet")
 
-// Invoke implements docpb.CapabilityServer. The messages of a stream are a list.
+// Invoke implements docpb.CapabilityServer. The messages of a stream are returned as a list.
 func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
 	b, release, err := s.services.Lookup(s.capability, s.addr)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 }
 
 // StreamInvoke implements docpb.CapabilityServer. Each message of a stream is a JSON document on a line; the last
-// chunk is empty. A method without a stream has one chunk.
+// chunk is empty. A method without a stream returns one chunk.
 func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 	b, release, err := s.services.Lookup(s.capability, s.addr)
@@ -81,7 +81,7 @@ func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	return stream.Send(&docpb.InvokeChunk{Done: true})
 }
 
-// Healthcheck implements docpb.CapabilityServer. Callers' own are answered by the gateway.
+// Healthcheck implements docpb.CapabilityServer. The gateway itself answers those of callers.
 func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
 	b, release, err := s.services.Lookup(s.capability, s.addr)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthReque
 	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
 }
 
-// list lists the tools, and says which methods have none.
+// list returns the tools, and the reasons why methods have none.
 func (b *backend) list(ctx context.Context) (*docpb.InvokeResponse, error) {
 	definitions, err := b.known(ctx, true)
 	err = upstream.WithoutHeaders(err, metadataOf(b.fleet))
@@ -110,11 +110,11 @@ func (b *backend) list(ctx context.Context) (*docpb.InvokeResponse, error) {
 	return reply, nil
 }
 
-// maxResult is how many bytes a result has at most as JSON.
+// maxResult returns the maximum size of a result as JSON, in bytes.
 func (b *backend) maxResult() int { return 2 * b.settings.maxMessage() }
 
-// call calls a tool. Each message of the response is told as JSON; after an error of tell, the call is over. streams
-// says that there may be any number of them; otherwise there is one, which is the last.
+// call calls a tool. Each message of the response is passed to tell as JSON; an error of tell ends the call. streams
+// reports whether there may be any number of messages; otherwise there is one, which is the last.
 func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(text []byte, last bool) error) (
 	streams bool, _ error) {
 	definitions, err := b.known(ctx, false)
@@ -142,7 +142,7 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 // send makes the call at the backend.
 func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text []byte, last bool) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // it ends a stream that is not read to its end
+	defer cancel() // ends a stream that was not read to its end
 	streams := t.method.IsStreamingServer()
 	ctx, p := withProgress(metadata.NewOutgoingContext(ctx, b.metadata(ctx)))
 	stream, err := b.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: streams}, t.path,
@@ -150,7 +150,7 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 	if err != nil {
 		return b.failure(ctx, p, err)
 	}
-	if err = stream.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg has the status
+	if err = stream.SendMsg(&msg); err != nil && !errors.Is(err, io.EOF) { // for EOF, RecvMsg has the status
 		return b.failure(ctx, p, err)
 	}
 	if err = stream.CloseSend(); err != nil {
@@ -178,7 +178,7 @@ func (b *backend) send(ctx context.Context, t *tool, msg []byte, tell func(text 
 	}
 }
 
-// metadata is that of a call: the configured one, and the trace.
+// metadata returns the metadata of a call: the configured one, and the trace.
 func (b *backend) metadata(ctx context.Context) metadata.MD {
 	md := metadataOf(b.fleet)
 	incoming, _ := metadata.FromIncomingContext(ctx)
@@ -188,7 +188,7 @@ func (b *backend) metadata(ctx context.Context) metadata.MD {
 	return md
 }
 
-// failure returns the error of a call. A status of the backend passes unchanged.
+// failure returns the error of a call. A status of the backend is returned unchanged.
 func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	switch {
 	case p.answered.Load() && !strings.HasPrefix(status.Convert(err).Message(), tooLarge):
@@ -217,8 +217,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	return upstream.Unusable(call.Internal, "the backend's response is not one of gRPC")
 }
 
-// answered returns the error of a call that the backend has answered: its own status, unchanged, or what grpc-go says
-// of a response that it cannot read.
+// answered returns the error of a call with a response of the backend: its status, unchanged, or the error for a
+// response that grpc-go cannot read.
 func answered(p *progress, err error) error {
 	switch st := status.Convert(err); {
 	case p.begun.Load() && strings.HasPrefix(st.Message(), "grpc: "),
@@ -230,8 +230,8 @@ func answered(p *progress, err error) error {
 	return err
 }
 
-// Parts of grpc-go's texts for a message that is too large, for a stream that the backend has reset, and for a
-// response that is not one of gRPC. The codes of the latter are those of gRPC's HTTP mapping.
+// Parts of grpc-go's texts for a message that is too large, a stream reset by the backend, and a response that is not
+// gRPC. The codes of the latter are those of gRPC's HTTP mapping.
 const (
 	tooLarge    = "grpc: received message larger than max"
 	byReset     = "terminated by RST_STREAM"
@@ -239,7 +239,7 @@ const (
 	otherType   = "content-type"
 )
 
-// keepPushback passes on whether and when the backend wants the call to be repeated.
+// keepPushback forwards the backend's pushback: whether and when the call may be retried.
 func keepPushback(ctx context.Context, stream grpc.ClientStream) {
 	if wait := stream.Trailer().Get(pushback); len(wait) > 0 {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushback, wait[0])) // an error means that the call has ended

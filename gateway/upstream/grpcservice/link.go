@@ -18,22 +18,22 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// descriptors are the files that a backend or a descriptor file has, and those that could not be read.
+// descriptors holds the files of a backend or of a descriptor file, and those that could not be read.
 type descriptors struct {
-	files  []*descriptorpb.FileDescriptorProto // each name once
-	broken map[string]error                    // files that could not be used, by name; the errors follow "which"
-	asked  map[string]symbol                   // services that a backend was asked for
+	files  []*descriptorpb.FileDescriptorProto // distinct names
+	broken map[string]error                    // unusable files by name; the errors follow "which"
+	asked  map[string]symbol                   // services requested from a backend
 }
 
 // symbol is the response of server reflection for a service.
 type symbol struct {
-	file string // that has the service; empty means not known
-	err  error  // why no file is there; it follows the name of the service
+	file string // file with the service; empty means unknown
+	err  error  // why there is no file; follows the name of the service
 }
 
-// flaw is why a file cannot be used.
+// flaw is the reason why a file cannot be used.
 type flaw struct {
-	file  string // where the cause is: the file itself, or one that it imports
+	file  string // file with the cause: the file itself, or one that it imports
 	cause error
 }
 
@@ -43,7 +43,7 @@ func (f *flaw) Error() string { return fmt.Sprintf("%.100q, which %v", f.file, f
 // Unwrap returns the cause.
 func (f *flaw) Unwrap() error { return f.cause }
 
-// of returns the flaw after the words `the file "…", which`.
+// of returns the flaw as the continuation of `the file "…", which`.
 func (f *flaw) of(file string) error {
 	if f.file == file {
 		return f.cause
@@ -51,32 +51,32 @@ func (f *flaw) of(file string) error {
 	return fmt.Errorf("needs %w", f)
 }
 
-// linked are descriptors that fit together. What is wrong with a file affects the files alone that import it.
+// linked is a set of consistent descriptors. A flaw of a file only affects files that import it.
 type linked struct {
 	found   *descriptors
 	sources map[string]*descriptorpb.FileDescriptorProto
-	own     []string         // sources that are this program's
+	own     []string         // sources from this program
 	broken  map[string]*flaw // by file
 	groups  []*group
 }
 
-// group is a set of files without a name that two of them have. Most descriptors are one group.
+// group is a set of files with distinct names of elements. Most descriptors form one group.
 type group struct {
 	all     *linked
 	files   *protoregistry.Files
 	types   *types
 	linking map[string]bool  // files whose imports are being linked
-	others  map[string]*flaw // files that do not fit into the group
+	others  map[string]*flaw // files with conflicting names
 }
 
-// maxGroups bounds the groups of descriptors.
+// maxGroups is the maximum number of groups.
 const maxGroups = 4
 
-// errConflict is returned for a file with a name that another file of the group has.
+// errConflict is returned for a file with a name of another file of the group.
 var errConflict = errors.New("has a name that another file has, too")
 
-// link links descriptors. Those of the well-known types are this program's own, since their JSON form depends on their
-// fields. The error is that of ctx.
+// link links descriptors. Those of the well-known types are taken from this program, because their JSON form depends
+// on their fields. The error is that of ctx.
 func link(ctx context.Context, d *descriptors) (*linked, error) {
 	l := &linked{found: d, sources: map[string]*descriptorpb.FileDescriptorProto{}, broken: map[string]*flaw{}}
 	for name, err := range d.broken {
@@ -106,7 +106,7 @@ func link(ctx context.Context, d *descriptors) (*linked, error) {
 	return l, nil
 }
 
-// addOwn adds a file of this program, if the name is that of one, and what it imports.
+// addOwn adds a file of this program, if the name is that of one, and its imports.
 func (l *linked) addOwn(name string) {
 	if slices.Contains(l.own, name) {
 		return
@@ -122,13 +122,13 @@ func (l *linked) addOwn(name string) {
 	}
 }
 
-// group makes a group of the files, and returns those that do not fit into it.
+// group creates a group of the files, and returns those that conflict with it.
 func (l *linked) group(ctx context.Context, names []string) (rest []string, _ error) {
 	g := &group{all: l, files: &protoregistry.Files{}, linking: map[string]bool{},
 		others: map[string]*flaw{}}
 	l.groups = append(l.groups, g)
-	for _, name := range l.own { // no other file takes a name of these
-		_ = g.add(name) // they fit together
+	for _, name := range l.own { // other files must not use their names
+		_ = g.add(name) // they are consistent
 	}
 	first := true
 	for _, name := range names {
@@ -139,7 +139,7 @@ func (l *linked) group(ctx context.Context, names []string) (rest []string, _ er
 		switch {
 		case err == nil:
 			first = false
-		case errors.Is(err, errConflict) && first: // with a file that it imports
+		case errors.Is(err, errConflict) && first: // conflict with a file that it imports
 			l.broken[name] = err
 		case errors.Is(err, errConflict) && l.broken[name] == nil:
 			rest = append(rest, name)
@@ -149,7 +149,7 @@ func (l *linked) group(ctx context.Context, names []string) (rest []string, _ er
 	return rest, nil
 }
 
-// add links a file, and before it what it imports.
+// add links a file after its imports.
 func (g *group) add(name string) *flaw {
 	if err := cmp.Or(g.all.broken[name], g.others[name]); err != nil {
 		return err
@@ -183,13 +183,13 @@ func (g *group) add(name string) *flaw {
 	return g.register(name, source, absent)
 }
 
-// breaks takes note of a flaw.
+// breaks records a flaw.
 func (g *group) breaks(name string, f *flaw) *flaw {
 	g.all.broken[name] = f
 	return f
 }
 
-// unfit begins the cause of a file that cannot be linked.
+// unfit is the prefix of the cause of a file that cannot be linked.
 const unfit = "has descriptors that do not fit together: "
 
 // register links a file whose imports are linked.
@@ -213,7 +213,7 @@ func (g *group) register(name string, source *descriptorpb.FileDescriptorProto, 
 	return nil
 }
 
-// resolver finds what a file imports. Weak imports that are absent are empty files.
+// resolver resolves the imports of a file. Absent weak imports are empty files.
 type resolver struct {
 	*protoregistry.Files
 	absent map[string]bool
@@ -227,8 +227,8 @@ func (r resolver) FindFileByPath(path string) (protoreflect.FileDescriptor, erro
 	return r.Files.FindFileByPath(path)
 }
 
-// service returns a service, with the types of its messages. The error says why it cannot be used; it follows the
-// name.
+// service returns a service, with the types of its messages. The error is the reason why it cannot be used; it follows
+// the name.
 func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of *types, _ error) {
 	for _, g := range l.groups {
 		d, _ := g.files.FindDescriptorByName(protoreflect.FullName(name))
@@ -237,7 +237,8 @@ func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of 
 		case !is:
 		case found == nil:
 			found, of = s, g.types
-		case found.ParentFile().Path() != s.ParentFile().Path(): // their order must not decide what an agent calls
+		// the order of files must not decide what an agent calls
+		case found.ParentFile().Path() != s.ParentFile().Path():
 			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; none of them is used",
 				found.ParentFile().Path(), s.ParentFile().Path())
 		}
@@ -248,7 +249,7 @@ func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of 
 	return found, of, nil
 }
 
-// whyNot returns why a service is not there.
+// whyNot returns the reason why a service is missing.
 func (l *linked) whyNot(name string) error {
 	asked := l.found.asked[name]
 	if asked.err != nil {
@@ -262,14 +263,14 @@ func (l *linked) whyNot(name string) error {
 	return errNoService
 }
 
-// declares reports whether a file has a service.
+// declares reports whether a file declares a service.
 func declares(file *descriptorpb.FileDescriptorProto, service string) bool {
 	return slices.ContainsFunc(file.GetService(), func(s *descriptorpb.ServiceDescriptorProto) bool {
 		return fullName(file, s) == service
 	})
 }
 
-// fullName returns the name of a service of a file.
+// fullName returns the full name of a service in a file.
 func fullName(file *descriptorpb.FileDescriptorProto, s *descriptorpb.ServiceDescriptorProto) string {
 	return strings.TrimPrefix(file.GetPackage()+"."+s.GetName(), ".")
 }

@@ -13,24 +13,24 @@ import (
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
-// links are the open connections of a channel. grpc-go sends PINGs by its clock alone, so a backend that is frozen is
-// found out in another way: nothing comes over its connections, and it does not begin HTTP/2 on a new one either.
+// links tracks the open connections of a channel. grpc-go sends PINGs at fixed times only, so a frozen backend is
+// detected differently: no data is received on its connections, and it does not start HTTP/2 on a new one either.
 type links struct {
 	mu     sync.Mutex
 	open   map[*watched]struct{}
-	stop   context.CancelFunc // of the check that runs; nil means none does
+	stop   context.CancelFunc // cancels the check in progress; nil means none
 	closed bool
 	checks sync.WaitGroup
 }
 
-// watched is a connection that knows when it was read.
+// watched is a connection that records when data was received.
 type watched struct {
 	net.Conn
 	of   *links
 	read atomic.Int64 // time of the last byte, in ns since 1970
 }
 
-// add wraps a connection that was made.
+// add wraps a new connection.
 func (l *links) add(nc net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (c *watched) Close() error {
 	return c.Conn.Close()
 }
 
-// check closes the connections that bring nothing for so long, unless the backend answers meanwhile. One check runs at
+// check closes the connections without data for silence, unless the backend responds meanwhile. Only one check runs at
 // a time.
 func (l *links) check(answers func(context.Context) bool, silence time.Duration) {
 	l.mu.Lock()
@@ -94,7 +94,7 @@ func (l *links) checked() {
 	l.stop = nil
 }
 
-// drop closes the connections that brought nothing since.
+// drop closes the connections without data since a time.
 func (l *links) drop(since time.Time) {
 	l.mu.Lock()
 	var silent []*watched
@@ -105,11 +105,11 @@ func (l *links) drop(since time.Time) {
 	}
 	l.mu.Unlock()
 	for _, c := range silent {
-		_ = c.Close() // the channel notices it as a connection that was lost
+		_ = c.Close() // the channel treats it as a lost connection
 	}
 }
 
-// close ends the check that runs, and waits for it.
+// close ends the check in progress, and waits for it.
 func (l *links) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -120,7 +120,7 @@ func (l *links) close() {
 	l.checks.Wait()
 }
 
-// answers reports whether the backend begins HTTP/2 on a new connection before ctx ends.
+// answers reports whether the backend starts HTTP/2 on a new connection before ctx ends.
 func (b *backend) answers(ctx context.Context) bool {
 	conn, err := grpc.NewClient(target(b.addr), b.creds, grpc.WithContextDialer(dial),
 		grpc.WithUserAgent("capgate-health"), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0))

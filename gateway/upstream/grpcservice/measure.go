@@ -11,23 +11,23 @@ import (
 var (
 	errLarge = errors.New("the backend's message is too large as JSON; grpc_service.max_message bounds it")
 	errDeep  = errors.New("the backend's message is nested too deep")
-	// errNested is returned before decoders read the same bytes again and again.
+	// errNested is returned before decoders parse the same bytes repeatedly.
 	errNested = errors.New("the backend's message has too much in nested groups or Any")
 )
 
-// measure bounds what a message costs before it is decoded: two bytes may be a message with a thousand fields, and
-// each has a name in JSON.
+// measure limits the cost of a message before it is decoded: two bytes may be a message with a thousand fields, each
+// with a name in JSON.
 type measure struct {
-	types     *types // of messages in Any; nil means an Any is a message like others
-	json      budget // bytes of JSON, about
+	types     *types // of messages in Any; nil means an Any is treated like any other message
+	json      budget // approximate bytes of JSON
 	scans     budget // bytes that are read again for each level of groups and of Any
 	overheads map[protoreflect.FullName]int
 }
 
-// maxScans is how many times its size a message may cost in bytes that are read again.
+// maxScans is the maximum number of bytes that are read again, as a multiple of a message's size.
 const maxScans = 16
 
-// newMeasure returns the measure of messages that have at most so many bytes as JSON.
+// newMeasure returns the measure for messages of at most most bytes as JSON.
 func newMeasure(ctx context.Context, t *types, most int) *measure {
 	return &measure{types: t, json: budget{ctx: ctx, left: most, empty: errLarge},
 		scans: budget{ctx: ctx, left: maxScans * most, empty: errNested}, overheads: map[protoreflect.FullName]int{}}
@@ -54,7 +54,7 @@ func (m *measure) message(data []byte, of protoreflect.MessageDescriptor, depth 
 		if size < 0 {
 			return errNoMessage
 		}
-		if kind == protowire.StartGroupType { // it was read to its end, and decoders do so as well
+		if kind == protowire.StartGroupType { // it was read to its end, as decoders do
 			if err := m.scans.take(size); err != nil {
 				return err
 			}
@@ -135,10 +135,10 @@ func (m *measure) any(data []byte, depth int) error {
 	return m.message(content, found.Descriptor(), depth+1)
 }
 
-// perValue is about how many bytes a short value takes in JSON, with its quotes and comma.
+// perValue is the approximate length of a short value in JSON, with its quotes and comma.
 const perValue = 8
 
-// overhead is about how many bytes the fields of a message take in JSON that are not set.
+// overhead returns the approximate length of a message's unset fields in JSON.
 func (m *measure) overhead(of protoreflect.MessageDescriptor) int {
 	if n, known := m.overheads[of.FullName()]; known {
 		return n

@@ -23,14 +23,14 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// maxDepth is the deepest nesting of messages. A JSON value of structpb has three for each of its levels.
+// maxDepth is the maximum nesting of messages. A JSON value of structpb needs three for each of its levels.
 const maxDepth = 3 * strictjson.MaxDepth
 
-// types finds the types of messages in Any.
+// types resolves the types of messages in Any.
 type types struct {
 	*dynamicpb.Types
-	schemas *anySchemas // of messages in Any of arguments
-	// lenient has a type that is not known be one without fields: a result that was paid for is not lost by it.
+	schemas *anySchemas // of messages in Any in arguments
+	// lenient treats unknown types as messages without fields, so that they do not cause the loss of a result.
 	lenient bool
 }
 
@@ -73,7 +73,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 		return nil, upstream.Unusable(call.Internal, errNoMessage.Error())
 	}
 	var compact bytes.Buffer
-	if err == nil { // protojson varies its blanks
+	if err == nil { // protojson varies its whitespace
 		err = json.Compact(&compact, text)
 	}
 	if err == nil {
@@ -90,7 +90,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 	return compact.Bytes(), nil
 }
 
-// errTooMuch returns the error of a message, or of messages together, that are larger than they may be.
+// errTooMuch returns the error of a message, or of messages together, above the size limit.
 func errTooMuch(most int) error {
 	return upstream.Unusable(call.ResourceExhausted,
 		fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+"grpc_service.max_message bounds it",

@@ -11,11 +11,11 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// pointerOf returns the JSON pointer to the value, or the member, at which protojson has found an error; empty means
-// it names no position.
+// pointerOf returns the JSON pointer to the value, or member, at which protojson has detected an error; empty means
+// the error has no position.
 func pointerOf(text []byte, err error) string {
 	_, position, _ := strings.Cut(err.Error(), "(line ")
-	var line, column int // of characters
+	var line, column int // in characters
 	if n, _ := fmt.Sscanf(position, "%d:%d)", &line, &column); n < 2 {
 		return ""
 	}
@@ -33,9 +33,9 @@ func pointerOf(text []byte, err error) string {
 // level is an open object or array of a text.
 type level struct {
 	object bool
-	name   string // of the member; of an object
+	name   string // member of an object
 	named  bool   // its value follows
-	index  int    // of the element; of an array
+	index  int    // element of an array
 }
 
 // pointerAt returns the JSON pointer to the token at an offset.
@@ -81,7 +81,7 @@ func pointerTo(open []level) string {
 	return b.String()
 }
 
-// escape returns a name as a JSON pointer has it (RFC 6901 §3). A long one is cut.
+// escape returns a name in the form of a JSON pointer (RFC 6901 §3), shortened if it is long.
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(untrusted.Clip(name, 100))
 }

@@ -34,8 +34,8 @@ func (p probe) Probe(ctx context.Context, conn grpc.ClientConnInterface) (health
 	return p.services.ask(ctx, p.capability, conn)
 }
 
-// ask asks for grpc.health.v1. A backend without it, or without the whole-server name "", has at least answered. Where
-// the fleet needs server reflection, that must answer as well.
+// ask calls grpc.health.v1. A backend without it, or without the whole-server name "", has at least responded. If the
+// fleet needs server reflection, that must respond too.
 func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientConnInterface) (health.Result, error) {
 	f := s.Fleet(capability)
 	if f == nil {
@@ -65,25 +65,25 @@ func (s *Services) ask(ctx context.Context, capability string, conn grpc.ClientC
 		return health.Result{Reason: health.WrongService(has.wrong, "")}, nil
 	case err == nil && has.incomplete != "":
 		return health.Result{OK: true, Reason: health.Incomplete(has.incomplete)}, nil
-	case err == nil, definitionsOf(f) != nil: // it need not have reflection
+	case err == nil, definitionsOf(f) != nil: // reflection is not required
 		return health.Result{OK: true, Reason: reason}, nil
-	case err == errNoReflection: //nolint:errorlint // it is not wrapped
+	case err == errNoReflection: //nolint:errorlint // never wrapped
 		return health.Result{Reason: health.WrongService(err.Error(), "")}, nil
 	}
 	return health.Result{}, err
 }
 
-// serving describes the difference of a backend from its fleet.
+// serving describes how a backend differs from its fleet.
 type serving struct {
-	wrong      string // why it has none of the methods; empty means it may have one
-	incomplete string // the methods that it lacks; empty means none is known
+	wrong      string // why it has none of the methods; empty means it may have some
+	incomplete string // methods that it lacks; empty means none are known
 }
 
-// serving finds out which of the methods a backend has.
+// serving determines which of the methods a backend has.
 func (r *reflection) serving(methods []string) (serving, error) {
 	listed, err := r.exchange(&reflectionpb.ServerReflectionRequest{
 		MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
-	if status.Code(err) == codes.ResourceExhausted { // it is a long list
+	if status.Code(err) == codes.ResourceExhausted { // the list is too long
 		return serving{}, nil
 	}
 	if err != nil {
@@ -115,11 +115,10 @@ func (r *reflection) serving(methods []string) (serving, error) {
 	return serving{incomplete: "the backend has " + lacks[0]}, nil
 }
 
-// maxNamed is how many methods of a service a reason names.
+// maxNamed is the maximum number of a service's methods in a reason.
 const maxNamed = 4
 
-// methods returns the methods of a service, sorted. known is false for a service without a description that can be
-// read, or a long one.
+// methods returns the sorted methods of a service. known is false if its description is unreadable or too long.
 func (r *reflection) methods(service string) (names []string, known bool, _ error) {
 	find := func() *descriptorpb.ServiceDescriptorProto {
 		for _, file := range r.files {
@@ -147,8 +146,8 @@ func (r *reflection) methods(service string) (names []string, known bool, _ erro
 	return names, found != nil, nil
 }
 
-// missingOf returns what is wrong with a backend that lists none of the services whose methods are tools; empty means
-// it has one of them, or lists nothing.
+// missingOf returns the error of a backend that lists none of the services whose methods are tools; empty means it has
+// one of them, or lists nothing.
 func missingOf(methods []string, listed []*reflectionpb.ServiceResponse) string {
 	var own []string
 	for _, s := range listed {

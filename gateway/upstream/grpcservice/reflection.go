@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// reflectionPaths are the methods of server reflection, the newest first. Their messages are the same.
+// reflectionPaths lists the methods of server reflection, newest first. Their messages are the same.
 var reflectionPaths = [...]string{ //nolint:gochecknoglobals // a table
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -32,28 +32,29 @@ var errNoReflection = errors.New("the backend has no server reflection (grpc.ref
 	"grpc_service.descriptor_file")
 
 const (
-	maxEnded = 8 // streams that a backend may end in one conversation: it may do so for each file that it cannot read
+	// maxEnded is the maximum number of streams that a backend may end in a conversation, such as for unreadable files.
+	maxEnded = 8
 	ours     = "the backend's server reflection"
 )
 
-// reflection asks a backend for its descriptors. It asks for one thing at a time and takes one response for each. What
-// is wrong with a file is kept with its name, and the others are read.
+// reflection requests descriptors from a backend, one at a time, with one response for each. An error of a file is
+// recorded with its name, and the others are read.
 type reflection struct {
 	ctx    context.Context //nolint:containedctx // of one conversation
 	open   func() (grpc.ClientStream, error)
-	stream grpc.ClientStream // nil means none, or it has ended
-	ended  int               // streams that the backend has ended
-	failed error             // the first of them
+	stream grpc.ClientStream // nil means none, or that it has ended
+	ended  int               // number of streams ended by the backend
+	failed error             // error of the first of them
 	lost   bool              // no stream could be opened
 	files  map[string]*descriptorpb.FileDescriptorProto
 	broken map[string]error // files that could not be read
-	wanted []string         // imports of files, which may be there already
+	wanted []string         // imports of files, which may already be present
 	size   int              // bytes of all files
-	wasted int              // bytes of files that were there already, or were too much
-	left   int              // bytes that further files may take when they are decoded
+	wasted int              // bytes of files that were already present, or exceeded a limit
+	left   int              // remaining memory for decoded files, in bytes
 }
 
-// withReflection runs a conversation in the newest version that the backend has.
+// withReflection runs a conversation in the newest version that the backend supports.
 func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessage int,
 	talk func(*reflection) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,8 +72,8 @@ func withReflection(ctx context.Context, conn grpc.ClientConnInterface, maxMessa
 	return errNoReflection
 }
 
-// reflect asks for the files that have the services of a list of methods, and for their imports. The error is that of
-// the conversation.
+// reflect requests the files with the services of a list of methods, and their imports. The error is that of the
+// conversation.
 func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []string) (*descriptors, error) {
 	d := &descriptors{asked: map[string]symbol{}}
 	err := withReflection(ctx, conn, maxDescriptors, func(r *reflection) error {
@@ -94,7 +95,7 @@ func reflect(ctx context.Context, conn grpc.ClientConnInterface, methods []strin
 	return d, err
 }
 
-// services asks for the files that have services.
+// services requests the files with services.
 func (r *reflection) services(methods []string, asked map[string]symbol) error {
 	clear(asked)
 	for _, entry := range methods {
@@ -115,7 +116,7 @@ func (r *reflection) services(methods []string, asked map[string]symbol) error {
 	return nil
 }
 
-// imports asks for the imports of files.
+// imports requests the imports of files.
 func (r *reflection) imports() error {
 	for len(r.wanted) > 0 {
 		name := r.wanted[0]
@@ -143,14 +144,14 @@ func (r *reflection) over(err error) bool {
 	return err != nil && (r.lost || r.ctx.Err() != nil || grpcerror.Unimplemented(err))
 }
 
-// ask sends one request, and takes the files of its response. It returns the name of the first one.
+// ask sends one request, and adds the files of its response. It returns the name of the first file.
 func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) (file string, _ error) {
 	response, err := r.exchange(request)
 	if err != nil {
 		return "", err
 	}
 	if failed := response.GetErrorResponse(); failed != nil {
-		code := codes.Code(failed.GetErrorCode()) //nolint:gosec // an unknown code is one that is not NotFound
+		code := codes.Code(failed.GetErrorCode()) //nolint:gosec // other codes are treated alike
 		return "", &refused{code, ": " + untrusted.Clip(failed.GetErrorMessage(), maxText)}
 	}
 	for i, text := range response.GetFileDescriptorResponse().GetFileDescriptorProto() {
@@ -169,7 +170,7 @@ func (r *reflection) ask(request *reflectionpb.ServerReflectionRequest) (file st
 	return file, err
 }
 
-// take takes a file. The error says why it cannot be used.
+// take adds a file. The error is the reason why it cannot be used.
 func (r *reflection) take(name string, text []byte) error {
 	switch {
 	case r.files[name] != nil:
@@ -196,7 +197,7 @@ func (r *reflection) take(name string, text []byte) error {
 	return nil
 }
 
-// nameIn returns the name of a file whose descriptors may be unreadable; empty means it is not known.
+// nameIn returns the name of a file whose descriptors may be unreadable; empty means unknown.
 func nameIn(text []byte) (name string) {
 	for len(text) > 0 {
 		number, kind, n := protowire.ConsumeField(text)
@@ -213,7 +214,7 @@ func nameIn(text []byte) (name string) {
 	return name
 }
 
-// refused is what a backend says in place of a file. It does not end the conversation.
+// refused is an error response of a backend instead of a file. It does not end the conversation.
 type refused struct {
 	code codes.Code
 	text string
@@ -222,7 +223,7 @@ type refused struct {
 // Error implements error.
 func (e *refused) Error() string { return ours + e.text }
 
-// isAbsent reports whether the backend has no such file, as it says.
+// isAbsent reports whether the backend responded that there is no such file.
 func isAbsent(err error) bool {
 	var no *refused
 	return errors.As(err, &no) && no.code == codes.NotFound
@@ -237,8 +238,8 @@ func inWords(err error) string {
 	return ours + ": " + untrusted.Clip(grpcerror.Explain(err), maxText)
 }
 
-// exchange sends one request and returns its response. Where the backend has ended the stream, there is another one
-// for the next request.
+// exchange sends one request and returns its response. If the backend has ended the stream, it opens another one for
+// the next request.
 func (r *reflection) exchange(request *reflectionpb.ServerReflectionRequest) (
 	response *reflectionpb.ServerReflectionResponse, err error) {
 	switch {
@@ -254,7 +255,7 @@ func (r *reflection) exchange(request *reflectionpb.ServerReflectionRequest) (
 	}
 	response = &reflectionpb.ServerReflectionResponse{}
 	err = r.stream.SendMsg(request)
-	if err == nil || errors.Is(err, io.EOF) { // RecvMsg has the status of a stream that has ended
+	if err == nil || errors.Is(err, io.EOF) { // RecvMsg has the status of an ended stream
 		err = r.stream.RecvMsg(response)
 	}
 	if errors.Is(err, io.EOF) {

@@ -17,9 +17,9 @@ import (
 // object is a JSON object of a schema.
 type object = map[string]any
 
-// schemaOf returns the JSON Schema of the arguments that are a message's JSON form
-// (protobuf.dev/programming-guides/json). Each message and enum is there once, below $defs, so that recursion ends. A
-// field has the name that the JSON form gives it, and no other: policies decide on these names.
+// schemaOf returns the JSON Schema of a message's JSON form (protobuf.dev/programming-guides/json). Each message and
+// enum occurs once, below $defs, so that recursion ends. A field only has the name of the JSON form: policies are
+// based on these names.
 func schemaOf(m protoreflect.MessageDescriptor, failed *budget) (json.RawMessage, error) {
 	b := newSchemaBuilder(m, failed)
 	schema := b.message(m)
@@ -32,8 +32,8 @@ func schemaOf(m protoreflect.MessageDescriptor, failed *budget) (json.RawMessage
 	return b.finish(schema)
 }
 
-// outputOf returns the JSON Schema of the result of a method: the JSON form of its response, or a list of them. It
-// accepts more than the descriptors have: a backend may be newer than the list of tools that a client has.
+// outputOf returns the JSON Schema of a method's result: the JSON form of its response, or a list of them. It accepts
+// more than the descriptors define: a backend may be newer than a client's list of tools.
 func outputOf(method protoreflect.MethodDescriptor, failed *budget) (json.RawMessage, error) {
 	m := method.Output()
 	b := newSchemaBuilder(m, failed)
@@ -59,7 +59,7 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 	}
 	if b.size > toolschema.MaxBytes {
 		if b.failed != nil {
-			_ = b.failed.take(b.size) // the caller looks at what is left
+			_ = b.failed.take(b.size) // the caller checks what is left
 		}
 		return nil, fmt.Errorf("has more than %d bytes, as %s has too many fields", toolschema.MaxBytes,
 			b.root.FullName())
@@ -73,13 +73,13 @@ func (b *schemaBuilder) finish(schema object) (json.RawMessage, error) {
 // schemaBuilder builds the schema of one message.
 type schemaBuilder struct {
 	root   protoreflect.MessageDescriptor
-	failed *budget // of all schemas that are too large; nil means no bound for them
+	failed *budget // for all schemas that are too large; nil means no limit
 	at     string  // JSON pointer to the schema of root
 	output bool    // the schema is of a result, not of arguments
 	defs   object
-	known  map[protoreflect.FullName]bool // messages and enums that have a schema, or will
+	known  map[protoreflect.FullName]bool // messages and enums that have a schema, or will have one
 	todo   []protoreflect.Descriptor
-	size   int // about how many bytes the schema has; beyond the limit, nothing more is added
+	size   int // approximate length of the schema; beyond the limit, nothing more is added
 }
 
 func newSchemaBuilder(root protoreflect.MessageDescriptor, failed *budget) *schemaBuilder {
@@ -120,7 +120,7 @@ func (b *schemaBuilder) message(m protoreflect.MessageDescriptor) object {
 	return schema
 }
 
-// perField is about how many bytes the schema of a field has, less its name.
+// perField is the approximate length of a field's schema without its name.
 const perField = 24
 
 // described returns a schema with a description. Beside $ref, other keywords have an effect since draft 2019-09.
@@ -160,7 +160,7 @@ func describeField(f protoreflect.FieldDescriptor) string {
 		return text
 	}
 	var others []string
-	const most = 20 // names; more of them help nobody
+	const most = 20 // names; more are not helpful
 	for i := 0; i < of.Fields().Len() && i < most; i++ {
 		others = append(others, of.Fields().Get(i).JSONName())
 	}
@@ -185,7 +185,7 @@ func (b *schemaBuilder) field(f protoreflect.FieldDescriptor) object {
 	return b.value(f)
 }
 
-// keysOf returns the schema of a map's keys; nil means any text.
+// keysOf returns the schema of a map's keys; nil means any string.
 func keysOf(kind protoreflect.Kind) object {
 	switch kind {
 	case protoreflect.StringKind:
@@ -217,7 +217,7 @@ func (b *schemaBuilder) value(f protoreflect.FieldDescriptor) object {
 	return b.scalar(f.Kind())
 }
 
-// reference refers to the schema of a message or enum.
+// reference returns a reference to the schema of a message or enum.
 func (b *schemaBuilder) reference(d protoreflect.Descriptor) object {
 	b.size += len(d.FullName()) + perField
 	if d.FullName() == b.root.FullName() {
@@ -230,7 +230,7 @@ func (b *schemaBuilder) reference(d protoreflect.Descriptor) object {
 	return object{"$ref": "#/$defs/" + string(d.FullName())}
 }
 
-// enum returns the schema of an enum: the names of its values. In a result, a value without a name is its number.
+// enum returns the schema of an enum: the names of its values. In a result, a value without a name is a number.
 func (b *schemaBuilder) enum(e protoreflect.EnumDescriptor) object {
 	var names []string
 	var text strings.Builder
@@ -253,7 +253,7 @@ func (b *schemaBuilder) enum(e protoreflect.EnumDescriptor) object {
 	return schema
 }
 
-// scalar returns the schema of a scalar. A result has a 64-bit integer as a string.
+// scalar returns the schema of a scalar. In a result, a 64-bit integer is a string.
 func (b *schemaBuilder) scalar(kind protoreflect.Kind) object {
 	switch kind {
 	case protoreflect.BoolKind:

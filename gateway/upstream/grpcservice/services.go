@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// Services are the backends of all fleets. They are safe for concurrent use.
+// Services holds the backends of all fleets. It is safe for concurrent use.
 type Services struct{ *upstream.Fleets[*backend] }
 
 var (
@@ -57,7 +57,7 @@ func (s *Services) Serve(capability, addr string) func(*relay.ServerStream) rela
 // Probe implements upstream.Backends.
 func (s *Services) Probe(capability string) health.Question { return probe{s, capability} }
 
-// metadataOf is what each call to a fleet's backends has.
+// metadataOf returns the configured metadata of each call to a fleet's backends.
 func metadataOf(f *upstream.Fleet) metadata.MD { return metadata.New(f.Headers) }
 
 // Fleet implements upstream.Backend.

@@ -33,17 +33,17 @@ type Settings struct {
 	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"4MiB"`
 }
 
-// ToolNames is the rule by which methods give tools their names.
+// ToolNames is the rule for the names of tools.
 type ToolNames uint8
 
-// The rules.
+// Rules.
 const (
 	ByMethod  ToolNames = iota // GetForecast
 	ByService                  // Forecasts_GetForecast
 	ByPackage                  // weather_v1_Forecasts_GetForecast
 )
 
-// name returns the name of the tool of a method, whose service has its full name.
+// name returns the tool name of a method of a service, which is given with its full name.
 func (n ToolNames) name(service, method string) string {
 	switch n {
 	case ByService:
@@ -54,7 +54,7 @@ func (n ToolNames) name(service, method string) string {
 	return method
 }
 
-// otherMethod is the rpc.method of OpenTelemetry's conventions for a method that is not known.
+// otherMethod is the rpc.method of OpenTelemetry's conventions for an unknown method.
 const otherMethod = "_OTHER"
 
 // Name is the protocol's name in the configuration.
@@ -68,8 +68,8 @@ func (*Settings) Traits() router.Traits {
 // Request implements router.Protocol.
 func (s *Settings) Request(tool string) router.Request { return router.Request{Method: s.method(tool)} }
 
-// method returns the method that a call of a tool calls. A method of a service that is listed as a whole has the name
-// of its tool. If several such services may have it, only their descriptors could tell whose it is.
+// method returns the method that a tool calls. A method of a service listed as a whole has the name of its tool. If
+// several such services may have it, only their descriptors could resolve it.
 func (s *Settings) method(tool string) string {
 	if tool == upstream.DiscoveryTool {
 		return reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName
@@ -95,8 +95,8 @@ func (s *Settings) method(tool string) string {
 	return cmp.Or(found, otherMethod)
 }
 
-// ReservedHeader reports whether the protocol, or HTTP, sets a header of calls, so that the configuration cannot.
-// Binary metadata has no form in the configuration.
+// ReservedHeader reports whether the protocol, or HTTP, sets a header of calls, so that the configuration must not.
+// Binary metadata cannot be configured.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Te", "Trailer",
@@ -150,11 +150,11 @@ func (s *Settings) read(before *upstream.Fleet, files upstream.Files) (*Definiti
 
 func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
 
-// definitionsOf returns the definitions of a fleet's descriptor file; nil means they come by server reflection.
+// definitionsOf returns the definitions of a fleet's descriptor file; nil means they come from server reflection.
 func definitionsOf(f *upstream.Fleet) *Definitions {
 	definitions, _ := f.Content.(*Definitions)
 	return definitions
 }
 
-// maxMessage returns the size of the largest message of a service.
+// maxMessage returns the maximum size of a service's message, in bytes.
 func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 4<<20) }

@@ -7,9 +7,9 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// progress is how far a call has come, which its status does not say.
+// progress is the progress of a call, which its status does not contain.
 type progress struct {
-	sent     atomic.Bool // the backend may have it
+	sent     atomic.Bool // the backend may have received it
 	begun    atomic.Bool // the response has headers before its status
 	answered atomic.Bool // the response has a status
 }
@@ -22,7 +22,7 @@ func withProgress(ctx context.Context) (context.Context, *progress) {
 	return context.WithValue(ctx, progressKey{}, p), p
 }
 
-// watcher is told of a backend's connections and calls.
+// watcher observes a backend's connections and calls.
 type watcher struct{ backend *backend }
 
 var _ stats.Handler = watcher{}

@@ -13,7 +13,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// wellKnownPackage has the types that have a JSON form of their own.
+// wellKnownPackage contains the types with a special JSON form.
 const wellKnownPackage = "google.protobuf"
 
 const (
@@ -21,8 +21,8 @@ const (
 	anyName   = "google.protobuf.Any"
 )
 
-// wellKnown returns what makes the schema of a type with a JSON form of its own; nil means the type has none. The
-// descriptors of these types are those of this program, see build.
+// wellKnown returns the function that creates the schema of a type with a special JSON form; nil means the type has
+// none. The descriptors of these types are those of this program, see build.
 func wellKnown(m protoreflect.MessageDescriptor) func(*schemaBuilder, protoreflect.MessageDescriptor) object {
 	if m.FullName().Parent() != wellKnownPackage {
 		return nil
@@ -48,7 +48,7 @@ func wellKnown(m protoreflect.MessageDescriptor) func(*schemaBuilder, protorefle
 		return func(b *schemaBuilder, _ protoreflect.MessageDescriptor) object {
 			schema := object{"type": "object", "properties": object{"@type": object{"type": "string"}},
 				"description": "A message with its type in @type, as in type.googleapis.com/package.Message."}
-			if !b.output { // one without a message is {}
+			if !b.output { // an Any without a message is {}
 				schema["required"] = []string{"@type"}
 			}
 			return schema

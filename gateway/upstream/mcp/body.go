@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// errTooMuch returns the end of a response that is larger than it may be.
+// errTooMuch returns the error of a response above the size limit.
 func errTooMuch(most int) error {
 	return violates("the MCP server's response is larger than %d bytes", most)
 }
 
-// limited is a body that ends with an error where it is too long.
+// limited is a body that ends with an error if it exceeds its limit.
 type limited struct {
 	body io.ReadCloser
 	left int
@@ -40,13 +40,13 @@ func (b *limited) fail(err error) error {
 // Close implements io.Closer.
 func (b *limited) Close() error { return b.body.Close() }
 
-// whole is a body with one message, which is read before the SDK sees it.
+// whole is a body with one message, which is validated before the SDK reads it.
 type whole struct {
 	limited
 	of      *transport
-	id      string        // of the request; empty means of none
-	lenient bool          // only an error of JSON-RPC is taken from it
-	text    *bytes.Reader // nil means it was not read yet
+	id      string        // of the request; empty means none
+	lenient bool          // only a JSON-RPC error is accepted
+	text    *bytes.Reader // nil means not read yet
 }
 
 // Read implements io.Reader.
@@ -61,7 +61,7 @@ func (b *whole) Read(p []byte) (int, error) {
 	return b.text.Read(p)
 }
 
-// message reads the message. If that fails, a noted request ends, and nothing else.
+// message reads the message. If that fails, a tracked request ends, and nothing else.
 func (b *whole) message() ([]byte, error) {
 	if b.lenient {
 		return b.refusal(), nil
@@ -80,7 +80,7 @@ func (b *whole) message() ([]byte, error) {
 	return b.ex.unanswered(), nil
 }
 
-// refusal reads the error of JSON-RPC that comes with a status of HTTP, if there is one.
+// refusal reads the JSON-RPC error in a response with an HTTP error status, if there is one.
 func (b *whole) refusal() []byte {
 	text, err := io.ReadAll(io.LimitReader(b.body, int64(b.left)))
 	if err == nil {

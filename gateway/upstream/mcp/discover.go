@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// discover is the method with which a client begins since 2026-07-28.
+// discover is the first method of clients since 2026-07-28.
 const discover = "server/discover"
 
-// discoverTimeout bounds how long a server may take to answer it: an older one may say nothing to a method that it
-// does not know.
+// discoverTimeout is the timeout of the response: an older server may not respond to an unknown method.
 const discoverTimeout = 5 * time.Second
 
-// discover sends server/discover. A response of HTTP without one of JSON-RPC, or none in time, is HTTP 404 for the
-// SDK, which goes on with initialize.
+// discover sends server/discover. If the response is not JSON-RPC, or does not arrive in time, the SDK receives HTTP
+// 404, and continues with initialize.
 func (t *transport) discover(r *http.Request, ex *exchange) (*http.Response, error) {
 	timeout := discoverTimeout
 	if deadline, ok := r.Context().Deadline(); ok {
@@ -66,6 +65,6 @@ func answerIn(resp *http.Response) []byte {
 		}
 		return text
 	}
-	text, _ := io.ReadAll(resp.Body) // is as much as there is
+	text, _ := io.ReadAll(resp.Body) // a partial text is used on error
 	return text
 }

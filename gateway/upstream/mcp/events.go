@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// events is a body with events (WHATWG HTML §9.2), each of which is read before the SDK sees it.
+// events is a body with events (WHATWG HTML §9.2), each of which is validated before the SDK reads it.
 type events struct {
 	of      *transport
 	body    io.ReadCloser
 	in      *bufio.Reader
-	most    int    // bytes of an event
-	total   int    // bytes of all; -1: any number
-	pace    *paced // of what no request asked for; nil with ex, as total bounds that
+	most    int    // maximum bytes of an event
+	total   int    // remaining bytes of all events; -1 means no limit
+	pace    *paced // rate limit of unsolicited messages; nil with ex, because total limits those
 	ready   []byte
 	ex      *exchange
-	size    int    // bytes of the event that is read
-	returns bool   // the last line has ended with a carriage return
-	id      string // of the request that the events answer; empty means of none
-	answer  []byte // the response to it; nil means it has not come
+	size    int    // bytes of the current event
+	returns bool   // the last line ended with a carriage return
+	id      string // of the request that the events respond to; empty means none
+	answer  []byte // the response; nil means not received yet
 	rest    resumption
 }
 
-const maxEventID = 1 << 10 // bytes of the id of an event; without one, a response cannot be resumed
+const maxEventID = 1 << 10 // bytes of an event's id; a response with a longer id cannot be resumed
 
 // newEvents returns the body of a response to a request.
 func newEvents(t *transport, r *http.Request, resp *http.Response, id string) *events {
@@ -54,7 +54,7 @@ func (b *events) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *events) Close() error { return b.body.Close() }
 
-// next reads one event, and returns it as far as the SDK has a use for it.
+// next reads one event, and returns the part that the SDK uses.
 func (b *events) next() ([]byte, error) {
 	var data, out []byte
 	name, lines := "", 0
@@ -74,7 +74,7 @@ func (b *events) next() ([]byte, error) {
 		case "id", "retry":
 			switch {
 			case len(value) > maxEventID:
-			case b.id != "": // the SDK does not resume it
+			case b.id != "": // the SDK must not resume it
 				b.rest.note(string(field), string(value))
 			default:
 				out = fmt.Appendf(out, "%s: %s\n", field, value)
@@ -117,14 +117,14 @@ func (b *events) receive(data []byte) (out []byte, _ error) {
 	return out, nil
 }
 
-// line reads one line, without its end: a line feed, a carriage return, or both.
+// line reads one line without its end: a line feed, a carriage return, or both.
 func (b *events) line() ([]byte, error) {
 	var line []byte
 	for {
 		if _, err := b.in.Peek(1); err != nil {
 			return nil, err
 		}
-		part, _ := b.in.Peek(b.in.Buffered()) // has that much
+		part, _ := b.in.Peek(b.in.Buffered()) // that much is buffered
 		n, text, ended := 1, part[:0], false
 		if !b.returns || part[0] != '\n' {
 			text = part
@@ -149,7 +149,7 @@ func (b *events) line() ([]byte, error) {
 	}
 }
 
-// count counts bytes of an event, and waits until they are paid for.
+// count counts bytes of an event, and waits for the rate limit.
 func (b *events) count(n int) error {
 	if b.total >= 0 {
 		if b.total -= n; b.total < 0 {
@@ -167,28 +167,28 @@ func (b *events) fail(err error) error {
 		b.ex.fail(err)
 	}
 	b.rest.id = ""
-	_ = b.body.Close() // nothing more of it is wanted
+	_ = b.body.Close() // the rest is not needed
 	return err
 }
 
 const (
-	resumeAfter  = time.Second            // between two requests for the rest of a response, by default
-	resumeLeast  = 100 * time.Millisecond // that the server may name
+	resumeAfter  = time.Second            // default time between two requests for the rest of a response
+	resumeLeast  = 100 * time.Millisecond // minimum of the time that the server may name
 	resumeMost   = 30 * time.Second
-	maxUnresumed = 2 // requests for the rest that may fail, one after the other
+	maxUnresumed = 2 // consecutive requests for the rest that may fail
 )
 
-// resumption is how the rest of a response is requested whose stream has ended (2025-11-25, Streamable HTTP,
-// "Resumability and Redelivery"). A server may end a stream as often as it likes, and have its client poll. The SDK
-// gets one stream.
+// resumption is the state for requesting the rest of a response whose stream has ended (2025-11-25, Streamable HTTP,
+// "Resumability and Redelivery"). A server may end a stream repeatedly, and have its client poll. The SDK reads a
+// single stream.
 type resumption struct {
-	request *http.Request // that is answered
+	request *http.Request // the original request
 	id      string        // of the last event; empty means the rest cannot be requested
 	wait    time.Duration
 	failed  int
 }
 
-// note takes a field of an event.
+// note processes a field of an event.
 func (r *resumption) note(field, value string) {
 	if field == "id" {
 		r.id = value
@@ -199,7 +199,7 @@ func (r *resumption) note(field, value string) {
 	}
 }
 
-// resume requests the rest of the response. It is false if there is none.
+// resume requests the rest of the response. It returns false if there is none.
 func (b *events) resume() bool {
 	for b.answer == nil && b.rest.id != "" && b.rest.failed < maxUnresumed {
 		resp, err := b.of.resume(&b.rest)
@@ -223,7 +223,7 @@ func (b *events) resume() bool {
 	return false
 }
 
-// resume requests the rest of a response, after a while.
+// resume requests the rest of a response after a delay.
 func (t *transport) resume(of *resumption) (*http.Response, error) {
 	ctx := of.request.Context()
 	timer := time.NewTimer(of.wait)

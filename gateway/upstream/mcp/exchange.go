@@ -13,27 +13,27 @@ import (
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
-// exchange is one request of the protocol, as the transport sees it: what the SDK makes of the bytes loses some of
-// them, such as the digits of long numbers.
+// exchange tracks one request of the protocol in the transport: the SDK's decoding is lossy, such as for the digits of
+// long numbers.
 type exchange struct {
 	method string
-	ctx    context.Context //nolint:containedctx // of the request, and of what is told of it
+	ctx    context.Context //nolint:containedctx // of the request and its progress messages
 	cancel context.CancelCauseFunc
-	told   chan<- []byte // gets what the server says of the progress; nil means it is not wanted
+	told   chan<- []byte // receives the server's progress messages; nil means they are not requested
 
 	mu      sync.Mutex
 	id      string // of the request, as JSON; empty means it was not sent yet
-	reached bool   // there was a connection, so the server may have the request
-	status  int    // of the HTTP response; 0 means there was none
+	reached bool   // there was a connection, so the server may have received the request
+	status  int    // of the HTTP response; 0 means none
 	result  []byte // of the response, as JSON
 	failure *jsonrpc.Error
-	named   bool  // failure names the request by its id
-	refused error // the server's bytes, or why they did not come
+	named   bool  // failure contains the id of the request
+	refused error // invalid response, or why there was none
 }
 
 type exchangeKey struct{}
 
-// begin begins one request. end releases what the SDK holds for it, and is called when it is over.
+// begin starts one request. end must be called after it, and releases what the SDK holds for it.
 func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ex = &exchange{method: method, cancel: cancel, told: told}
@@ -41,8 +41,8 @@ func begin(ctx context.Context, method string, told chan<- []byte) (ex *exchange
 	return ex, func() { cancel(context.Canceled) }
 }
 
-// exchangeFor returns the exchange that a request with this message is of; nil means none, as for the notification
-// that ends a call.
+// exchangeFor returns the exchange of a request with this message; nil means none, such as for the notification that
+// cancels a call.
 func exchangeFor(r *http.Request, sent head) *exchange {
 	ex, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil || sent.Method != ex.method || len(sent.ID) == 0 {
@@ -54,7 +54,7 @@ func exchangeFor(r *http.Request, sent head) *exchange {
 	return ex
 }
 
-// traced returns the request that tells the exchange of its connection.
+// traced returns the request with a trace that records its connection.
 func (ex *exchange) traced(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
@@ -65,7 +65,7 @@ func (ex *exchange) traced(r *http.Request) *http.Request {
 	}))
 }
 
-// responded takes note of an HTTP response, or of its absence.
+// responded records an HTTP response, or its error.
 func (ex *exchange) responded(resp *http.Response, err error) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -76,7 +76,7 @@ func (ex *exchange) responded(resp *http.Response, err error) {
 	ex.status = resp.StatusCode
 }
 
-// fail ends the exchange, as the server's bytes are not the protocol's.
+// fail ends the exchange because of an invalid response.
 func (ex *exchange) fail(err error) {
 	ex.mu.Lock()
 	if ex.refused == nil {
@@ -86,14 +86,14 @@ func (ex *exchange) fail(err error) {
 	ex.cancel(err)
 }
 
-// unsent reports whether the server provably did not get the request, and why.
+// unsent reports whether the server provably did not receive the request, and why.
 func (ex *exchange) unsent() (bool, error) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return !ex.reached, ex.refused
 }
 
-// refuse takes note of a response that is not the protocol's.
+// refuse records an invalid response.
 func (ex *exchange) refuse(err error) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -102,21 +102,21 @@ func (ex *exchange) refuse(err error) {
 	}
 }
 
-// answer is what came back.
+// answer returns the response.
 func (ex *exchange) answer() (status int, result []byte, refused error) {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return ex.status, ex.result, ex.refused
 }
 
-// matched reports whether the server has answered this very request with an error.
+// matched reports whether the server responded to this request with an error.
 func (ex *exchange) matched() bool {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return ex.failure != nil && ex.named
 }
 
-// code returns the code of the error of JSON-RPC; 0 means none.
+// code returns the code of the JSON-RPC error; 0 means none.
 func (ex *exchange) code() int64 {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -126,15 +126,15 @@ func (ex *exchange) code() int64 {
 	return ex.failure.Code
 }
 
-// lives reports whether the response is a sign of life: an error of JSON-RPC is one, a failure of HTTP is not.
+// lives reports whether the response is a sign of life: a JSON-RPC error is one, an HTTP error is not.
 func (ex *exchange) lives() bool {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return ex.failure != nil && ex.named && (ex.status/100 == 2 || ex.status == http.StatusBadRequest)
 }
 
-// unanswered returns a response that ends the request for the SDK, and says nothing: what is wrong is in the exchange.
-// From anything else that is wrong the SDK would end the session, and with it the calls of others.
+// unanswered returns an empty response that ends the request for the SDK: the error is in the exchange. After any
+// other error the SDK would end the session, and with it the calls of others.
 func (ex *exchange) unanswered() []byte {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -142,7 +142,7 @@ func (ex *exchange) unanswered() []byte {
 		jsonrpc.CodeInternalError)
 }
 
-// response takes note of a response.
+// response records a response.
 func (ex *exchange) response(m *message) error {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
@@ -161,7 +161,7 @@ func (ex *exchange) response(m *message) error {
 	return nil
 }
 
-// progress passes on what the server says of the progress, before anything that follows it. Numbers keep their digits.
+// progress forwards the server's progress messages, before anything that follows them. Numbers keep their digits.
 func (ex *exchange) progress(params json.RawMessage) {
 	var p struct {
 		Progress json.Number `json:"progress"`

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// unusable returns the error of a response that is not one of the protocol. The text of a library is not passed on.
+// unusable returns the error of an invalid response. The text of a library is not included.
 func unusable(err error) error {
 	var own violation
 	if errors.As(err, &own) {
@@ -18,7 +18,7 @@ func unusable(err error) error {
 	return upstream.Lost("the MCP server's response was cut off")
 }
 
-// violation says how a server's response breaks the protocol.
+// violation describes how a server's response violates the protocol.
 type violation string
 
 // Error implements error.
@@ -26,7 +26,7 @@ func (v violation) Error() string { return string(v) }
 
 func violates(format string, args ...any) error { return violation(fmt.Sprintf(format, args...)) }
 
-// invalidArguments returns the error of a call whose arguments no MCP server could take.
+// invalidArguments returns the error of a call with arguments that are invalid for all MCP servers.
 func invalidArguments(text string) error {
 	return status.Error(&call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID", Message: text},
 		call.NotSent)

@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/plainjson"
 )
 
-// wire is a message as it is written.
+// wire is an encoded message.
 type wire struct {
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -22,11 +22,11 @@ type wire struct {
 	Error   *jsonrpc.Error  `json:"error,omitempty"`
 }
 
-// isUnnamed reports whether a response names no request.
+// isUnnamed reports whether a response has no id of a request.
 func (m *message) isUnnamed() bool { return len(m.ID) == 0 || string(m.ID) == "null" }
 
-// answering returns a response with the id as it was sent, if it is the same one in another form, and an error that
-// names no request with it: the SDK would wait on. empty means no response is expected.
+// answering returns a response with the id as it was sent, if the server wrote it in another form, or if an error has
+// no id: otherwise the SDK would continue to wait. An empty id means that no response is expected.
 func (m *message) answering(id string, data []byte) ([]byte, error) {
 	switch {
 	case id == "" || string(m.ID) == id:
@@ -39,7 +39,7 @@ func (m *message) answering(id string, data []byte) ([]byte, error) {
 	return plainjson.Marshal(wire{Version: "2.0", ID: json.RawMessage(id), Result: m.Result, Error: m.Error})
 }
 
-// isForm reports whether got is the number id as a text, or with a fraction, as some servers write it.
+// isForm reports whether got is the number id as a string, or with a fraction, as some servers write it.
 func isForm(got json.RawMessage, id string) bool {
 	var text string
 	if bytes.HasPrefix(got, []byte(`"`)) && json.Unmarshal(got, &text) == nil {
@@ -49,7 +49,7 @@ func isForm(got json.RawMessage, id string) bool {
 	return err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
-// question returns a request of the server with its id as a text, which the SDK returns as it is. It would round
+// question returns a request of the server with its id as a string, which the SDK returns unchanged. It would round
 // numbers.
 func (m *message) question() ([]byte, error) {
 	id, err := plainjson.Marshal(string(m.ID))
@@ -59,7 +59,7 @@ func (m *message) question() ([]byte, error) {
 	return plainjson.Marshal(wire{Version: "2.0", ID: id, Method: m.Method, Params: m.Params})
 }
 
-// answer returns the request of HTTP with the SDK's response to such a request, with the server's own id.
+// answer returns the HTTP request with the SDK's response to such a request, with the server's original id.
 func answer(r *http.Request) (*http.Request, error) {
 	body, err := r.GetBody()
 	if err != nil {

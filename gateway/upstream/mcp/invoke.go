@@ -26,7 +26,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// capabilityServer stands for one MCP server.
+// capabilityServer serves one MCP server as a capability.
 type capabilityServer struct {
 	docpb.UnimplementedCapabilityServer
 	servers         *Servers
@@ -60,8 +60,8 @@ func (s *capabilityServer) Invoke(ctx context.Context, req *docpb.InvokeRequest)
 	return reply, nil
 }
 
-// StreamInvoke implements docpb.CapabilityServer. Each chunk is a JSON document: what the server says of the progress,
-// one a line, and then the result.
+// StreamInvoke implements docpb.CapabilityServer. Each chunk is a JSON document: the server's progress messages, one
+// per line, and then the result.
 func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
 	ctx := stream.Context()
@@ -97,13 +97,13 @@ func (s *capabilityServer) StreamInvoke(req *docpb.InvokeRequest,
 	}
 }
 
-// Healthcheck implements docpb.CapabilityServer. Callers' own are answered by the gateway.
+// Healthcheck implements docpb.CapabilityServer. The gateway itself answers those of callers.
 func (s *capabilityServer) Healthcheck(ctx context.Context, _ *docpb.HealthRequest) (*docpb.HealthResponse, error) {
 	r := s.servers.probe(ctx, s.capability, s.url)
 	return &docpb.HealthResponse{Ready: r.OK, Message: r.Reason}, nil
 }
 
-// call calls a tool. told gets what the server says of the progress; nil means that is not wanted.
+// call calls a tool. told receives the server's progress messages; it may be nil.
 func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<- []byte) (*toolResult, error) {
 	arguments, err := argumentsOf(req.GetArgsJson())
 	if err != nil {
@@ -129,14 +129,14 @@ func (v *server) call(ctx context.Context, req *docpb.InvokeRequest, told chan<-
 			return nil, rejection
 		case !lost || !again:
 			return result, err
-		case status.Code(err) == codes.FailedPrecondition: // the gateway's credential, and not the session
+		case status.Code(err) == codes.FailedPrecondition: // about the gateway's credential, not the session
 			rejection = err
 		}
 	}
 }
 
-// attempt is one tools/call. lost: the server provably did not begin it, as it does not know the session any more or
-// the session is over, and a new one may be better.
+// attempt makes one tools/call. lost is true if the server provably did not start it because the session is unknown or
+// has ended; a new session may succeed.
 func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallToolParams, told chan<- []byte,
 	seen *responseNote) (
 	_ *toolResult, lost bool, _ error) {
@@ -162,7 +162,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 		v.lost(s, cs)
 	}
 	switch {
-	case raw != nil && refused == nil: // the SDK may not know all that it has
+	case raw != nil && refused == nil: // the SDK may not preserve all of it
 		result, err := resultOf(raw, wantsRest(ctx))
 		if err != nil {
 			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not one of tools/call")
@@ -188,19 +188,19 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	return nil, false, ex.failureStatus(seen)
 }
 
-// wantsRest reports whether the caller of ctx takes what a result has besides its result_json.
+// wantsRest reports whether the caller of ctx accepts the fields of a result besides its result_json.
 func wantsRest(ctx context.Context) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return first(md, filter.RestHeader) != ""
 }
 
-// sessionUnknown is the code of JSON-RPC with which some servers answer a request of a session that they do not know.
+// sessionUnknown is the JSON-RPC code that some servers use for requests with an unknown session.
 const sessionUnknown = -32001
 
-// isForgotten reports whether the server has refused a call as it does not know the session any more, so that it did
-// not begin it. HTTP 404 says so (2025-11-25, Streamable HTTP, "Session Management"). Servers have other statuses for
-// it, which mean it in a session that has worked. Where a tool that has run may have the same error, a ping in the
-// session decides.
+// isForgotten reports whether the server refused a call because it no longer knows the session, so that the call did
+// not start. HTTP 404 means that (2025-11-25, Streamable HTTP, "Session Management"). Some servers use other statuses,
+// which mean the same in a session that has worked. If a tool that has run may have returned the same error, a ping in
+// the session decides.
 func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *exchange) bool {
 	status, _, _ := ex.answer()
 	switch {
@@ -225,7 +225,7 @@ func (s *session) isForgotten(ctx context.Context, cs *sdk.ClientSession, ex *ex
 	return false
 }
 
-// notStarted returns the error of a call that the server did not get.
+// notStarted returns the error of a call that the server did not receive.
 func (v *server) notStarted(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return upstream.Ended(ctx.Err())
@@ -235,12 +235,12 @@ func (v *server) notStarted(ctx context.Context, cause error) error {
 	return localgrpc.NotStarted(noteOf(ctx).cause(cause))
 }
 
-// failureStatus returns the status of a request that the server may have begun, and did not answer with a result.
+// failureStatus returns the status of a request that the server may have started, without a result.
 func (ex *exchange) failureStatus(seen *responseNote) error {
 	ex.mu.Lock()
 	code, failure := ex.status, ex.failure
 	if code/100 != 2 && !ex.named {
-		failure = nil // the status says more
+		failure = nil // the status is more specific
 	}
 	ex.mu.Unlock()
 	if failure != nil {
@@ -266,7 +266,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	return upstream.Lost("the MCP server ended the response without a result")
 }
 
-// codeOf returns the status of a JSON-RPC error.
+// codeOf returns the gRPC code for a JSON-RPC error.
 func codeOf(code int64) codes.Code {
 	switch code {
 	case jsonrpc.CodeInvalidParams:
@@ -277,7 +277,7 @@ func codeOf(code int64) codes.Code {
 	return codes.Internal
 }
 
-// argumentsOf checks arguments, which MCP has as an object.
+// argumentsOf checks arguments, which must be an object in MCP.
 func argumentsOf(text []byte) (json.RawMessage, error) {
 	if len(text) == 0 {
 		return json.RawMessage("{}"), nil

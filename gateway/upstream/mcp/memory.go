@@ -6,15 +6,15 @@ import (
 	"github.com/capgate/capgate/internal/lib/fairshare"
 )
 
-// sessionCost is the memory that a caller's session at a server takes in the gateway, in bytes.
+// sessionCost is the gateway's memory for a caller's session at a server, in bytes.
 const sessionCost = 18 << 10
 
 var refusedSession = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SESSIONS_FULL",
 	Message: "the sessions of this tenant at MCP servers fill its share of the memory: use fewer sessions, or wait " +
 		"until unused ones have ended"}
 
-// charge takes the memory of a new session; the tenant's longest unused ones at this server end for it. The caller
-// holds mu. nil means it is not charged.
+// charge reserves the memory of a new session; if necessary, the tenant's least recently used sessions at this server
+// end. nil means that the session is not charged. The caller must hold mu.
 func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	if key == (sessionKey{}) {
 		return nil, nil
@@ -31,7 +31,7 @@ func (v *server) charge(key sessionKey) (*fairshare.Account, error) {
 	return account, nil
 }
 
-// free returns the memory of a session that has ended.
+// free releases the memory of an ended session.
 func (s *session) free() {
 	if s.held != nil {
 		s.held.Release(sessionCost)

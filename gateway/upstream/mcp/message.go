@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictjson"
 )
 
-// message is one of JSON-RPC.
+// message is a JSON-RPC message.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
@@ -18,7 +18,7 @@ type message struct {
 	Error  *jsonrpc.Error  `json:"error"`
 }
 
-// parse reads a message. The error is that it is none, or that it has more than one reading.
+// parse parses a message. The error means that it is not valid, or is ambiguous.
 func parse(data []byte) (*message, error) {
 	if err := strictjson.Check(data); err != nil {
 		return nil, violates("the MCP server's message %v", err)
@@ -30,13 +30,13 @@ func parse(data []byte) (*message, error) {
 	return m, nil
 }
 
-// head is what is needed of a message that the SDK sends.
+// head holds the used fields of a message that the SDK sends.
 type head struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// headOf returns that of the message in a request of HTTP; zero: there is none.
+// headOf returns the head of the message in an HTTP request; zero means none.
 func headOf(r *http.Request) (sent head) {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return sent
@@ -55,9 +55,9 @@ func (h head) isAside() bool {
 // isAnswer reports whether a message is the response to a request of the server.
 func (h head) isAnswer() bool { return h.Method == "" && len(h.ID) > 0 }
 
-// receive takes note of a message of a server, and returns it as the SDK gets it; nil means it has no use for it. ex
-// is nil where the message is of no request that is noted. id is that of the request which the message may answer;
-// empty means of none. only: the body has nothing else. answers: it is a response.
+// receive processes a message of a server, and returns it for the SDK; nil means the SDK does not need it. ex is nil
+// if the message belongs to no tracked request. id is the id of the request that the message may respond to; empty
+// means none. only is true if the body has no other message. answers reports whether it is a response.
 func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pass []byte, answers bool, _ error) {
 	m, err := parse(data)
 	if err == nil && m.Method == nil {
@@ -87,10 +87,10 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 
 var errAnother = violates("the MCP server answers another request")
 
-// maxQuestions is how many requests of a server may wait for their answers, which are refusals.
+// maxQuestions is the maximum number of a server's unanswered requests, which are all refused.
 const maxQuestions = 16
 
-// question counts a request of the server, and returns it as the SDK gets it; nil means not at all.
+// question counts a request of the server, and returns it for the SDK; nil means it is dropped.
 func (t *transport) question(m *message) ([]byte, error) {
 	if t.questions.Add(1) <= maxQuestions {
 		return m.question()

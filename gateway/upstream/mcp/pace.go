@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	perEvent  = 4 << 10 // bytes that an event costs besides its own, whatever it has
+	perEvent  = 4 << 10 // cost of an event besides its own bytes
 	perStream = 16 * perEvent
-	paceBytes = 100 * perEvent // per second, and at once after a pause
+	paceBytes = 100 * perEvent // bytes per second, and burst after a pause
 )
 
-// newPace returns what bounds how fast messages are read that no request asked for, from all streams of one server. A
-// server that sends more waits. A token is a byte.
+// newPace returns the rate limit of unsolicited messages from all streams of one server. A server that sends more has
+// to wait. A token is a byte.
 func newPace() *tokenbucket.Bucket { return tokenbucket.New(paceBytes, time.Second/paceBytes) }
 
-// paced is the pace of one stream. A nil one does not wait.
+// paced is the pace of one stream. A nil paced does not wait.
 type paced struct {
 	of  *tokenbucket.Bucket
 	ctx context.Context //nolint:containedctx // of the stream
 }
 
-// take pays for bytes, and waits until they are paid for. It returns an error once the stream is over: what is left in
-// buffers is not wanted.
+// take takes bytes from the bucket, and waits as long as necessary. It returns an error once the stream has ended,
+// because buffered data is not needed.
 func (p *paced) take(n int) error {
 	if p == nil {
 		return nil

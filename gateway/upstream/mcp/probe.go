@@ -13,11 +13,11 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// renewWatch is how old a session without a server's memory gets that hears of changes: it does not notice when the
-// server stops telling of them.
+// renewWatch is the maximum age of the session for notifications at a server without session state: the SDK does not
+// detect that the server has stopped sending them.
 const renewWatch = 5 * time.Minute
 
-// watch is the session that probes a server, and hears when its tools change.
+// watch is the session for probes of a server, and for notifications of changed tools.
 type watch struct {
 	turn  chan struct{} // capacity 1: held by the probe that uses the rest
 	open  *sdk.ClientSession
@@ -42,7 +42,7 @@ func (p probe) ProbeAddr(ctx context.Context, url string) health.Result {
 	return p.servers.probe(ctx, p.capability, url)
 }
 
-// probe asks a server for a sign of life.
+// probe checks whether a server responds.
 func (s *Servers) probe(ctx context.Context, capability, url string) health.Result {
 	server, release, err := s.Lookup(capability, url)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 	ctx, seen := withNote(ctx)
 	opened, err := server.look(ctx)
 	if err == nil {
-		if opened && !s.firstLook(capability, url) { // it was not heard for a while
+		if opened && !s.firstLook(capability, url) { // it had not responded for a while
 			s.Changed(capability)
 		}
 		return health.Result{OK: true}
@@ -70,7 +70,7 @@ func (s *Servers) probe(ctx context.Context, capability, url string) health.Resu
 	return health.Result{Reason: seen.reason(err), Refused: refused}
 }
 
-// firstLook reports whether a server was not heard before.
+// firstLook reports whether a server responds for the first time.
 func (s *Servers) firstLook(capability, url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Servers) firstLook(capability, url string) bool {
 	return !before
 }
 
-// look asks the server for a sign of life where its session is there, or opens another one.
+// look checks whether the server responds in its session, or opens a new one.
 func (v *server) look(ctx context.Context) (opened bool, _ error) {
 	cs := v.watched()
 	if cs != nil && (v.old.Load() || time.Since(v.watch.since) < renewWatch) {
@@ -104,7 +104,7 @@ func (v *server) look(ctx context.Context) (opened bool, _ error) {
 }
 
 // answers sends ping, or server/discover to a server without sessions, whose revisions have no ping. It reports
-// whether the server has answered: the SDK has errors of JSON-RPC also for connections that fail.
+// whether the server responded: the SDK also returns JSON-RPC errors for failed connections.
 func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 	if v.old.Load() {
 		ex, end := begin(ctx, "ping", nil)
@@ -118,7 +118,7 @@ func (v *server) answers(ctx context.Context, cs *sdk.ClientSession) bool {
 		return ex.lives()
 	}
 	v.abandon(discovered)
-	return !v.old.Load() // otherwise the server was replaced by one whose revisions have sessions
+	return !v.old.Load() // otherwise the server was replaced by one with sessions
 }
 
 // watched returns the session; nil means none.

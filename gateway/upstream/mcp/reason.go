@@ -20,27 +20,27 @@ import (
 )
 
 const (
-	maxWords = 120     // bytes of a response that a reason may have
-	maxSaid  = 300     // bytes of the message of an error of JSON-RPC
-	maxStart = 4 << 10 // bytes of a response in which secrets are searched
+	maxWords = 120     // bytes of a response in a reason
+	maxSaid  = 300     // bytes of a JSON-RPC error's message
+	maxStart = 4 << 10 // bytes of a response that are searched for secrets
 )
 
-// responseNote records what a probe or a call found instead of an MCP server.
+// responseNote records a response to a probe or a call that is not from an MCP server.
 type responseNote struct{ note atomic.Pointer[otherResponse] }
 
-// otherResponse is a response that is not one of MCP.
+// otherResponse is a response that is not MCP.
 type otherResponse struct {
 	code  int
-	words string // what is there
-	hint  string // what to write; may be ""
-	text  string // the beginning of the response, for operators
-	said  string // the message of the error of JSON-RPC that the response is, if it names no request; empty means none
+	words string // description of the response
+	hint  string // suggested fix; may be empty
+	text  string // start of the response, for operators
+	said  string // message of the JSON-RPC error in the response, if that has no id; empty means none
 }
 
-// publicText returns what callers may read.
+// publicText returns the description that callers may read.
 func (m *otherResponse) publicText() string { return strings.TrimSuffix(m.words+": "+m.hint, ": ") }
 
-// saidText returns the error in the response, after what is there.
+// saidText returns the description with the error in the response.
 func (m *otherResponse) saidText() string {
 	return strings.TrimSuffix(m.publicText()+": "+m.said, ": ")
 }
@@ -70,7 +70,7 @@ func (w *responseNote) reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused: nothing listens at this address"
-	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // the settings of HTTP/2
+	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // settings of HTTP/2
 		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
 		return health.WrongService("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc "+
 			"for a gRPC "+"service, and no protocol for a capability, each with HOST:PORT as the backend", "")
@@ -82,7 +82,7 @@ func (w *responseNote) reason(err error) string {
 	return text
 }
 
-// words returns a response of this status in words, for the error of a call.
+// words returns a description of a response with this status, for the error of a call.
 func (w *responseNote) words(code int) string {
 	note := w.note.Load()
 	switch {
@@ -94,7 +94,7 @@ func (w *responseNote) words(code int) string {
 	return note.saidText()
 }
 
-// cause returns why no session could be opened: what the server has said, or else the error.
+// cause returns the reason why no session could be opened: the server's own, or else the error.
 func (w *responseNote) cause(err error) error {
 	if w == nil {
 		return err
@@ -110,7 +110,7 @@ func noteOf(ctx context.Context) *responseNote {
 	return w
 }
 
-// note notes a response that is not one of MCP, with the beginning of its body, until the server sends another one.
+// note records a response that is not MCP, with the start of its body, until the server sends another one.
 func (t *transport) note(r *http.Request, resp *http.Response) {
 	w := noteOf(r.Context())
 	if w == nil || r.Method != http.MethodPost {
@@ -147,8 +147,8 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	w.note.Store(note)
 }
 
-// saidOf returns the message of an error of JSON-RPC that names no request, with the revisions that it lists; empty
-// means the text is none. An error of the transport is one.
+// saidOf returns the message of a JSON-RPC error without an id, with the revisions that it lists; empty means the text
+// is not such an error. Errors of the transport have this form.
 func saidOf(text []byte) string {
 	var m message
 	if json.Unmarshal(text, &m) != nil || m.Error == nil || !m.isUnnamed() {

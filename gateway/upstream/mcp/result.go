@@ -12,29 +12,29 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// maxError is how many bytes of a tool's own error are passed on.
+// maxError is the maximum length of a tool's own error, in bytes.
 const maxError = 16 << 10
 
-// needsInput is the error of a tool that asks back, which no caller could answer.
+// needsInput is the error of a tool that requests input, which callers cannot provide.
 const needsInput = "the tool asks its caller for input (elicitation or sampling), which capgate does not pass on"
 
 var errNoResult = errors.New("not a result of tools/call")
 
-// toolResult is the result of tools/call in the words of the capability protocol.
+// toolResult is the result of tools/call in the form of the capability protocol.
 type toolResult struct {
 	json    []byte
 	failure string // the tool's own error; empty means none
-	rest    []byte // JSON of what the result has besides, see rest; nil means nothing
+	rest    []byte // JSON of the remaining fields of the result, see rest; nil means none
 }
 
-// rest has the members of a result that are not in the words of the capability protocol. Clients of MCP get them.
+// rest holds the members of a result that the capability protocol lacks. MCP clients receive them.
 type rest struct {
 	Content    *[]json.RawMessage `json:"content,omitempty"`
 	Structured json.RawMessage    `json:"structuredContent,omitempty"`
 	Meta       json.RawMessage    `json:"_meta,omitempty"`
 }
 
-// block is one piece of a result's content.
+// block is an element of a result's content.
 type block struct {
 	Type string  `json:"type"`
 	Text *string `json:"text"`
@@ -50,9 +50,9 @@ type result struct {
 	Requests   json.RawMessage   `json:"inputRequests"`
 }
 
-// resultOf reads a result: the structured content where there is some and all else is text; the text, where that is
-// all; else an object with content, and structuredContent, as MCP has them. Numbers keep their digits. whole: the
-// caller gets the rest, too.
+// resultOf converts a result: to the structured content, if everything else is text; to the text, if there is nothing
+// else; otherwise to an object with content and structuredContent, as in MCP. Numbers keep their digits. If whole is
+// true, the rest is included.
 func resultOf(raw []byte, whole bool) (*toolResult, error) {
 	var r result
 	if err := json.Unmarshal(raw, &r); err != nil || raw[0] != '{' {
@@ -77,10 +77,10 @@ func resultOf(raw []byte, whole bool) (*toolResult, error) {
 	return t, err
 }
 
-// maxWhole bounds a result with its rest, in bytes. The rest of a longer one is left out.
+// maxWhole is the maximum size of a result with its rest, in bytes. The rest of a longer one is omitted.
 const maxWhole = 15 << 20
 
-// read returns the result in the words of the capability protocol, and the content that they leave out.
+// read returns the result in the form of the capability protocol, and the content that it lacks.
 func (r *result) read() (t *toolResult, more rest, err error) {
 	texts, plain := textsOf(r.Content)
 	t = new(toolResult)
@@ -109,14 +109,14 @@ func (r *result) read() (t *toolResult, more rest, err error) {
 	return t, more, err
 }
 
-// isBare reports whether a text has no annotations, and nothing else besides.
+// isBare reports whether a text has no annotations or other fields.
 func isBare(text json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	return json.Unmarshal(text, &members) == nil && len(members) == 2
 }
 
-// foreign returns the _meta of a result without the name of the server: a client is at the gateway. It returns nil if
-// there is nothing else.
+// foreign returns the _meta of a result without the server's name, because the client's server is the gateway. It
+// returns nil if nothing is left.
 func foreign(meta json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(meta, &members) != nil || len(members) == 0 {
@@ -135,7 +135,8 @@ func foreign(meta json.RawMessage) json.RawMessage {
 	return text
 }
 
-// looksWhole reports whether structured content could be taken for an object with content. It becomes a part of one.
+// looksWhole reports whether structured content could be mistaken for an object with content. It then becomes a part
+// of one.
 func looksWhole(structured json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(structured, &members) != nil || len(members) > 2 {
@@ -145,7 +146,7 @@ func looksWhole(structured json.RawMessage) bool {
 	return bytes.HasPrefix(members["content"], []byte("[")) && both == (len(members) == 2)
 }
 
-// textsOf returns the texts of content, and whether it has nothing else.
+// textsOf returns the texts of content, and whether there is no other content.
 func textsOf(content []json.RawMessage) (texts []string, plain bool) {
 	plain = true
 	for _, raw := range content {

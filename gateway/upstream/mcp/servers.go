@@ -12,12 +12,12 @@ import (
 	"github.com/capgate/capgate/health"
 )
 
-// Servers are the MCP servers of all fleets. They are safe for concurrent use.
+// Servers holds the MCP servers of all fleets. It is safe for concurrent use.
 type Servers struct {
 	*upstream.Fleets[*server]
 
 	mu    sync.Mutex
-	heard map[upstream.Key]bool // servers of fleets that were probed
+	heard map[upstream.Key]bool // servers of fleets that have responded to a probe
 }
 
 var _ upstream.Backends = (*Servers)(nil)
@@ -52,10 +52,10 @@ func (s *Servers) Serve(capability, url string) func(*relay.ServerStream) relay.
 	return upstream.Serve("mcp", &capabilityServer{servers: s, capability: capability, url: url})
 }
 
-// Probe implements upstream.Backends: servers answer server/discover, or initialize and ping.
+// Probe implements upstream.Backends: servers must respond to server/discover, or to initialize and ping.
 func (s *Servers) Probe(capability string) health.Question { return probe{s, capability} }
 
-// headersOf returns the configured headers as net/http has them.
+// headersOf returns the configured headers as an http.Header.
 func headersOf(all map[string]string) http.Header {
 	h := make(http.Header, len(all))
 	for name, value := range all {
@@ -64,7 +64,7 @@ func headersOf(all map[string]string) http.Header {
 	return h
 }
 
-// closeTimeout bounds the end of a session, of which the server is told.
+// closeTimeout is the timeout for ending a session at the server.
 const closeTimeout = 5 * time.Second
 
 // Fleet implements upstream.Backend.
@@ -73,7 +73,7 @@ func (v *server) Fleet() *upstream.Fleet { return v.fleet }
 // Uses implements upstream.Backend.
 func (v *server) Uses() *sync.WaitGroup { return &v.running }
 
-// Close implements upstream.Backend: it ends the sessions.
+// Close implements upstream.Backend. It ends the sessions.
 func (v *server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -22,26 +22,26 @@ const (
 	// legacy is the last revision with sessions.
 	legacy = "2025-11-25"
 
-	maxSessions       = 10_000 // of callers at one server
-	maxTenantSessions = 1_000  // of one tenant at one server
+	maxSessions       = 10_000 // sessions of callers at one server
+	maxTenantSessions = 1_000  // sessions of one tenant at one server
 	sweepEvery        = time.Minute
 )
 
-// sessionKey names a caller's session; zero: that of all calls, at a server without sessions.
+// sessionKey identifies a caller's session; the zero key is for all calls at a server without sessions.
 type sessionKey struct{ tenant, session string }
 
-// session is a session at a server. Where the server has no sessions it is what was agreed on.
+// session is a session at a server. If the server has no sessions, it is the result of the negotiation.
 type session struct {
 	turn  chan struct{} // capacity 1: held while it is opened
 	open  atomic.Pointer[sdk.ClientSession]
-	stale atomic.Bool // the tools that the SDK knows in it are former ones
+	stale atomic.Bool // the tools that the SDK has cached in it are outdated
 	works atomic.Bool // a request has succeeded in it
 	held  *fairshare.Account
-	calls int       // under server.mu
-	used  time.Time // under server.mu
+	calls int       // guarded by server.mu
+	used  time.Time // guarded by server.mu
 }
 
-// server is one MCP server.
+// server is an MCP server.
 type server struct {
 	all       *upstream.Fleets[*server]
 	fleet     *upstream.Fleet
@@ -49,17 +49,17 @@ type server struct {
 	url       string
 	transport *transport
 	listed    atomic.Pointer[listed]
-	callers   *sdk.Client    // of calls
-	watcher   *sdk.Client    // of the session that hears of changes, see probe.go
-	tokens    atomic.Uint64  // the last one by which a call wants its progress
+	callers   *sdk.Client    // for calls
+	watcher   *sdk.Client    // for the session that receives notifications, see probe.go
+	tokens    atomic.Uint64  // last progress token of a call
 	running   sync.WaitGroup // calls and probes
-	old       atomic.Bool    // it had sessions at the last look
-	binds     atomic.Bool    // it gave an id to the last session: it keeps state for it
-	modern    atomic.Bool    // it has no revision with sessions, although the fleet asks for one
+	old       atomic.Bool    // it had sessions at the last check
+	binds     atomic.Bool    // it assigned an id to the last session, so it keeps state for it
+	modern    atomic.Bool    // it supports no revision with sessions, although the fleet requests one
 
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
-	tenants  map[string]int // sessions of each tenant
+	tenants  map[string]int // number of sessions by tenant
 	swept    time.Time
 	watch    watch
 }
@@ -74,7 +74,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	}
 	v.watch.turn = make(chan struct{}, 1)
 	self := &sdk.Implementation{Name: "capgate", Version: all.Version}
-	// Without handlers, and with no capability, servers are refused what they ask of a client.
+	// Without handlers and capabilities, requests of servers are refused.
 	v.callers = sdk.NewClient(self, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
@@ -85,7 +85,7 @@ func newServer(all *upstream.Fleets[*server], f *upstream.Fleet, url string) *se
 	return v
 }
 
-// changed is told that the tools of the server are others. What was agreed on with it has the former ones.
+// changed is called when the tools of the server have changed. Negotiated sessions have cached the previous ones.
 func (v *server) changed() {
 	if !v.old.Load() {
 		v.mu.Lock()
@@ -97,7 +97,7 @@ func (v *server) changed() {
 	v.all.Changed(v.fleet.Capability)
 }
 
-// connect opens a session. alone keeps the server from sending anything but answers.
+// connect opens a session. If alone is true, the server cannot send anything but responses.
 func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*sdk.ClientSession, error) {
 	revision := v.revision()
 	cs, err := v.open(ctx, client, alone, revision)
@@ -107,7 +107,7 @@ func (v *server) connect(ctx context.Context, client *sdk.Client, alone bool) (*
 			v.modern.Store(cs.InitializeResult().ProtocolVersion >= modern)
 		}
 	}
-	if err != nil { // it may have been replaced
+	if err != nil { // the server may have been replaced
 		v.old.Store(false)
 		v.modern.Store(false)
 		return nil, err
@@ -138,8 +138,8 @@ func (v *server) revision() string {
 // errUnbound is returned for a session that a server has opened for calls of all tenants.
 var errUnbound = errors.New("the server has sessions, and this call must have its own")
 
-// keyOf returns the key of a call's session. Where the server keeps state for sessions, no two tenants share one, and
-// calls that name none have that of their principal.
+// keyOf returns the key of a call's session. If the server keeps state for sessions, tenants do not share one, and
+// calls that name none use that of their principal.
 func (v *server) keyOf(tenant, session, own string) sessionKey {
 	if !v.binds.Load() {
 		return sessionKey{}
@@ -147,8 +147,8 @@ func (v *server) keyOf(tenant, session, own string) sessionKey {
 	return sessionKey{tenant, cmp.Or(session, own)}
 }
 
-// lease returns the session of a key. release is to be called after the call. The error is a gRPC status: there is no
-// memory for a session more.
+// lease returns the session of a key. release must be called after the call. The error, a gRPC status, means that
+// there is no memory for another session.
 func (v *server) lease(key sessionKey) (_ *session, release func(), _ error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +174,7 @@ func (v *server) lease(key sessionKey) (_ *session, release func(), _ error) {
 	}, nil
 }
 
-// sweep ends sessions that had no call for long. The caller holds mu.
+// sweep ends sessions that have not been used for long. The caller must hold mu.
 func (v *server) sweep(now time.Time) {
 	if now.Sub(v.swept) < sweepEvery {
 		return
@@ -187,8 +187,8 @@ func (v *server) sweep(now time.Time) {
 	}
 }
 
-// makeRoom ends the longest unused session of a tenant that has its share of them, or of the tenant with the most
-// where there are too many in all. The caller holds mu.
+// makeRoom ends the least recently used session of a tenant that has reached its share, or of the tenant with the most
+// if there are too many in total. The caller must hold mu.
 func (v *server) makeRoom(tenant string) {
 	switch {
 	case v.tenants[tenant] >= maxTenantSessions:
@@ -204,7 +204,8 @@ func (v *server) makeRoom(tenant string) {
 	v.removeOldest(tenant)
 }
 
-// removeOldest ends the longest unused session of a tenant, and reports whether there was one. The caller holds mu.
+// removeOldest ends the least recently used session of a tenant, and reports whether there was one. The caller must
+// hold mu.
 func (v *server) removeOldest(tenant string) bool {
 	var oldest sessionKey
 	var since *session
@@ -220,7 +221,7 @@ func (v *server) removeOldest(tenant string) bool {
 	return since != nil
 }
 
-// remove ends a session. The caller holds mu.
+// remove ends a session. The caller must hold mu.
 func (v *server) remove(key sessionKey, s *session) {
 	delete(v.sessions, key)
 	if v.tenants[key.tenant]--; v.tenants[key.tenant] == 0 {
@@ -230,7 +231,7 @@ func (v *server) remove(key sessionKey, s *session) {
 	v.abandon(s.open.Load())
 }
 
-// drop ends the sessions of a server whose process has ended: another one does not know them.
+// drop ends the sessions of a server whose process has ended, because its successor does not know them.
 func (v *server) drop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -244,15 +245,15 @@ func (v *server) drop() {
 // abandon ends a session, if there is one, in the background.
 func (v *server) abandon(cs *sdk.ClientSession) {
 	if cs != nil {
-		v.running.Add(1) // the caller is one of those that run, or Close has not begun
+		v.running.Add(1) // the caller is counted in running, or Close has not started
 		go func() {
 			defer v.running.Done()
-			_ = cs.Close() // bounded by the SDK; a server that does not answer forgets the session by itself
+			_ = cs.Close() // limited by the SDK; a server that does not respond drops the session itself
 		}()
 	}
 }
 
-// ready returns the session, which it opens first if it is not.
+// ready returns the session, and opens it if necessary.
 func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.ClientSession, error) {
 	if cs := s.open.Load(); cs != nil {
 		if !s.stale.Swap(false) {
@@ -285,20 +286,20 @@ func (v *server) ready(ctx context.Context, key sessionKey, s *session) (*sdk.Cl
 	return cs, nil
 }
 
-// learn has the SDK know the tools, of which some want arguments in headers. It is no matter if that fails: those
-// calls then do.
+// learn makes the SDK cache the tools, some of which require arguments in headers. If that fails, only calls of those
+// tools fail.
 func (v *server) learn(ctx context.Context, cs *sdk.ClientSession) {
 	_ = v.pages(ctx, cs, func([]json.RawMessage) {})
 }
 
-// lost takes a session out of use that the server does not know any more, or whose connection is over.
+// lost drops a session that the server no longer knows, or whose connection has ended.
 func (v *server) lost(s *session, cs *sdk.ClientSession) {
 	if s.open.CompareAndSwap(cs, nil) {
 		v.abandon(cs)
 	}
 }
 
-// broken reports whether an error is the end of a session.
+// broken reports whether an error means the end of a session.
 func broken(err error) bool {
 	return errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed)
 }
@@ -325,7 +326,7 @@ func (v *server) closeAll(ctx context.Context) {
 		select {
 		case permits <- struct{}{}:
 		case <-ctx.Done():
-			return // servers end the others when they have not been used for long
+			return // servers end the others when they are unused for long
 		}
 		ending.Go(func() {
 			defer func() { <-permits }()

@@ -47,10 +47,10 @@ func Read(f, _ *upstream.Fleet, files upstream.Files) (err error) {
 
 func settingsOf(f *upstream.Fleet) *Settings { return f.Protocol.(*Settings) }
 
-// maxMessage returns the size of the largest message that a server may send.
+// maxMessage returns the maximum size of a server's message, in bytes.
 func (s *Settings) maxMessage() int { return cmp.Or(int(s.MaxMessage), 8<<20) }
 
-// ReservedHeader reports whether the protocol, or HTTP, sets a header of requests, so that the configuration cannot.
+// ReservedHeader reports whether the protocol, or HTTP, sets a header of requests, so that the configuration must not.
 func ReservedHeader(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Host",

@@ -21,10 +21,10 @@ import (
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
-// maxPages is how many pages the list of one server's tools may have.
+// maxPages is the maximum number of pages of a server's list of tools.
 const maxPages = 100
 
-// tool is one of the list, as far as capgate has a use for it.
+// tool holds the used fields of a listed tool.
 type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -35,11 +35,11 @@ type tool struct {
 
 // title returns the title; empty means none.
 func (t *tool) title() (title string) {
-	_ = json.Unmarshal(t.Title, &title) // a title of another type is left out
+	_ = json.Unmarshal(t.Title, &title) // a title of another type is omitted
 	return title
 }
 
-// tools asks for the tools of the server. A session of its own has no list that the SDK remembers.
+// tools requests the tools of the server. A separate session has no cached list in the SDK.
 func (v *server) tools(ctx context.Context) (*listed, error) {
 	ctx, _ = withNote(ctx)
 	cs, err := v.connect(ctx, v.callers, true)
@@ -91,8 +91,8 @@ func (v *server) tools(ctx context.Context) (*listed, error) {
 // listed is the last list of a server.
 type listed struct {
 	sum     [sha256.Size]byte // of the server's list
-	tools   []byte            // as the answer of a discovery tool
-	leftOut []byte            // which tools were left out, and why
+	tools   []byte            // in the form of a discovery tool's response
+	leftOut []byte            // which tools were omitted, and why
 }
 
 func sumOf(list []json.RawMessage) (sum [sha256.Size]byte) {
@@ -105,7 +105,7 @@ func sumOf(list []json.RawMessage) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// pages asks for all pages of the list, within its bounds.
+// pages requests all pages of the list, within its limits.
 func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]json.RawMessage)) error {
 	seen := map[string]bool{"": true}
 	size, tools, cursor := 0, 0, ""
@@ -138,7 +138,7 @@ func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]j
 	return nil
 }
 
-// page asks for one page of the list.
+// page requests one page of the list.
 func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string) ([]byte, error) {
 	ctx, seen := withNote(ctx)
 	ex, end := begin(ctx, "tools/list", nil)
@@ -156,8 +156,7 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 	return nil, ex.failureStatus(seen)
 }
 
-// add adds a tool to those that were found, unless capgate cannot take it: the others are not hidden by it. The error
-// says why.
+// add appends a tool, unless capgate cannot support it: that does not affect the others. The error is the reason.
 func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream.Discovered, error) {
 	var t tool
 	if json.Unmarshal(raw, &t) != nil {
@@ -183,7 +182,7 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream
 	return append(all, found), nil
 }
 
-// leaveOut logs why a tool is left out, and returns that for the catalog.
+// leaveOut logs why a tool is omitted, and returns the reason for the catalog.
 func (v *server) leaveOut(name string, err error) error {
 	name = untrusted.Clip(name, maxName)
 	v.all.Log.Warn("a tool of an MCP server was left out", "capability", v.fleet.Capability, "backend", v.url,
@@ -191,5 +190,5 @@ func (v *server) leaveOut(name string, err error) error {
 	return fmt.Errorf("the tool %q: %w", name, err)
 }
 
-// maxName is how many bytes of a tool's illegal name are logged.
+// maxName is the number of bytes of a tool's invalid name that are logged.
 const maxName = 64

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	dialTimeout   = 5 * time.Second  // of a connection
-	idleTimeout   = 60 * time.Second // until an unused connection closes
-	maxIdle       = 64               // connections of one server
-	maxHeader     = 64 << 10         // bytes of a response's headers
-	maxErrorBody  = 64 << 10         // bytes of a response that is no success
-	maxNotice     = 64 << 10         // bytes of a message that no request asked for
-	maxStreamSize = 4                // as many times the largest message may one response have, with what precedes it
-	asideTimeout  = 5 * time.Second  // of a message that expects no response
+	dialTimeout  = 5 * time.Second  // of a connection
+	idleTimeout  = 60 * time.Second // of an unused connection, before it closes
+	maxIdle      = 64               // unused connections of one server
+	maxHeader    = 64 << 10         // bytes of a response's headers
+	maxErrorBody = 64 << 10         // bytes of a response with an error status
+	maxNotice    = 64 << 10         // bytes of an unsolicited message
+	// maxStreamSize is the maximum size of a response with the messages before it, in maximum messages.
+	maxStreamSize = 4
+	asideTimeout  = 5 * time.Second // of a message without a response
 )
 
-// transport is the HTTP client of one server. It adds the configured headers, follows no redirect, bounds responses,
-// and takes no message that has more than one reading.
+// transport is the HTTP client of one server. It adds the configured headers, follows no redirects, limits responses,
+// and rejects ambiguous messages.
 type transport struct {
 	base       *http.Transport
 	header     http.Header
 	maxMessage int
-	questions  atomic.Int32        // requests of the server that are not answered yet
+	questions  atomic.Int32        // unanswered requests of the server
 	notices    *tokenbucket.Bucket // see newPace
 }
 
@@ -47,7 +48,7 @@ func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport 
 
 func (t *transport) client() *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // a redirect could carry credentials to another host
+		return http.ErrUseLastResponse // a redirect could send credentials to another host
 	}}
 }
 
@@ -71,7 +72,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.send(out, ex)
 }
 
-// send sends a noted request.
+// send sends a tracked request.
 func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(ex.traced(r))
 	ex.responded(resp, err)
@@ -82,13 +83,13 @@ func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) 
 	return t.noted(resp, ex), nil
 }
 
-// plain sends what is no noted request.
+// plain sends a request that is not tracked.
 func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	if sent.isAside() {
 		return t.aside(r, sent.isAnswer()), nil
 	}
 	pace := &paced{t.notices, r.Context()}
-	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is opened again
+	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is reopened
 		return nil, r.Context().Err()
 	}
 	resp, err := t.base.RoundTrip(r)
@@ -100,7 +101,8 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, redirected(resp)
 	}
-	if r.Method == http.MethodGet && !isGood(resp) { // the server has no stream of notices, whatever it says
+	// any other response means that the server has no stream of notifications
+	if r.Method == http.MethodGet && !isGood(resp) {
 		resp.StatusCode = http.StatusMethodNotAllowed
 	}
 	id := string(sent.ID)
@@ -123,7 +125,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	return resp, nil
 }
 
-// redirected returns the error of a redirect, for operators. A query could be a secret.
+// redirected returns the error of a redirect, for operators. A query could be secret.
 func redirected(resp *http.Response) error {
 	to, err := resp.Location()
 	if err != nil {
@@ -134,10 +136,10 @@ func redirected(resp *http.Response) error {
 		"final "+"URL", untrusted.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
-// maxURL is how many bytes of a URL to which a server redirects are told.
+// maxURL is the maximum length of a redirect's URL in an error, in bytes.
 const maxURL = 200
 
-// aside sends a message that expects no response. What becomes of it is no matter to the session.
+// aside sends a message without a response. Its failure does not affect the session.
 func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 	ctx, cancel := context.WithTimeout(r.Context(), asideTimeout)
 	defer cancel()
@@ -156,7 +158,7 @@ func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 		Body: http.NoBody, Request: r}
 }
 
-// noted returns the response to a noted request, of which no more is read than it may have.
+// noted returns the response to a tracked request, limited in size.
 func (t *transport) noted(resp *http.Response, ex *exchange) *http.Response {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	const asJSON = "application/json"

@@ -1,4 +1,4 @@
-// Package protocols lists the protocols that backends may speak besides Selu's.
+// Package protocols lists the protocols of backends other than Selu's.
 package protocols
 
 import (
@@ -18,14 +18,14 @@ import (
 // Protocol is a protocol of backends. The zero value is Selu's: the relay reaches the backends, and Healthcheck probes
 // them.
 type Protocol struct {
-	config.Protocol // how the configuration writes it
+	config.Protocol // name and settings in the configuration
 
 	// Probe returns the health check of backends that the relay reaches, for a value of health.probe.
 	Probe func(word string) health.Question
-	// Open returns what serves the backends in the process; nil means the relay reaches them over gRPC.
+	// Open returns the Backends that are served in the process; nil means the relay reaches them over gRPC.
 	Open func(upstream.Options) upstream.Backends
-	// Read completes a fleet with the content of the files that its settings name. before is the fleet as it was read
-	// last; nil means it was not there. It is set with Open.
+	// Read completes a fleet with the content of the files named by its settings. before is the fleet as last read, or
+	// nil. Read is required with Open.
 	Read func(f, before *upstream.Fleet, files upstream.Files) error
 }
 
@@ -53,20 +53,20 @@ func All() []Protocol {
 	}
 }
 
-// foreignToTools returns the fields of a fleet that have no effect where backends list tools.
+// foreignToTools returns the fields of a fleet that have no effect if backends list tools.
 func foreignToTools() []string {
 	return []string{"dialect", "services", "methods", "artifacts", "artifact_ttl", "manifest", "enforce_credentials"}
 }
 
-// toolsFleet sets the fixed fields of fleets whose backends list tools: they know no artifacts.
+// toolsFleet sets the fixed fields of fleets whose backends list tools: they have no artifacts.
 func toolsFleet(f *config.Fleet, _ func(string) bool) {
 	f.Dialect, f.Affinity.SharedArtifacts = call.Doc, true
 }
 
-// engineSessionTTL is how long an idle session stays pinned to its engine, which alone has it.
+// engineSessionTTL is the time for which an idle session stays pinned to its engine, which alone has it.
 const engineSessionTTL = 720 * time.Hour
 
-// engineFleet sets the defaults of fleets of engines: each engine keeps its sessions and has a Shield of its own.
+// engineFleet sets the defaults of fleets of engines: each engine keeps its own sessions and has its own Shield.
 func engineFleet(f *config.Fleet, isSet func(field string) bool) {
 	f.Affinity.Sessions, f.Affinity.SharedArtifacts, f.Shield = true, true, config.NoShield
 	if !isSet("session_ttl") {
@@ -85,7 +85,7 @@ func Of(f *config.Fleet) Protocol {
 	return Protocol{}
 }
 
-// Config returns the protocols as config.Parse takes them.
+// Config returns the protocols for config.Parse.
 func Config() (all []*config.Protocol) {
 	for _, p := range All() {
 		all = append(all, &p.Protocol)
