@@ -15,124 +15,29 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/health/storetest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-var (
-	_ health.Membership = (*redisstore.HealthStore)(nil)
-	_ health.Store      = (*redisstore.HealthStore)(nil)
-)
-
-func TestHealthRoll(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a, b := open().Health(), open().Health()
-		digest := health.Digest{Probes: 3, Sum: 1<<63 + 7, Late: 1500 * time.Millisecond}
-		heartbeat := func(r *redisstore.HealthStore, id string, dead time.Duration) health.Members {
-			t.Helper()
-			m, err := r.Heartbeat(t.Context(), health.Heartbeat{Replica: id, Digest: digest, Dead: dead})
-			check.Must(t, err)
-			slices.SortFunc(m.Members, func(a, b health.Member) int { return len(a.Replica) - len(b.Replica) })
-			return m
-		}
-		one := heartbeat(a, "a", time.Hour)
-		if len(one.Members) != 1 || one.Members[0].Replica != "a" || one.Members[0].Age != 0 ||
-			one.Members[0].Digest != digest || one.Epoch == "" {
-			t.Errorf("alone: %+v", one)
-		}
-		two := heartbeat(b, "bb", time.Hour)
-		if len(two.Members) != 2 || two.Members[0].Replica != "a" || two.Members[0].Age < 0 || two.Epoch != one.Epoch ||
-			two.Now < one.Now {
-			t.Errorf("two: %+v", two)
-		}
-		events := watch(t, a)
-		check.Must(t, b.Leave(t.Context(), "bb"))
-		if n := check.Received(t, events, "the event"); n.Left != "bb" {
-			t.Errorf("when one left: %+v", n)
-		}
-		if m := heartbeat(a, "a", time.Hour); len(m.Members) != 1 {
-			t.Errorf("after one left: %+v", m)
-		}
-		if m := heartbeat(a, "a", -time.Hour); len(m.Members) != 0 {
-			t.Errorf("when all beats are too old: %+v", m)
-		}
-	})
+func TestHealth(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) storetest.Shared { return s.Health() })
 }
 
-// watch returns the events after the start.
-func watch(t *testing.T, b *redisstore.HealthStore) <-chan health.Event {
-	t.Helper()
-	events := make(chan health.Event, 100)
-	ctx, stop := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
-	watching.Go(func() { _ = b.Watch(ctx, func(n health.Event) { events <- n }) })
-	t.Cleanup(func() {
-		stop()
-		check.Ended(t, &watching, "the watches to stop")
-	})
-	if n := check.Received(t, events, "the event"); !n.Subscribed {
-		t.Errorf("at first: %+v", n)
-	}
-	return events
-}
-
-func TestHealthBoard(t *testing.T) {
+// TestHealthVersionsHaveTheTime: a store that fails over to a copy does not give a version twice.
+func TestHealthVersionsHaveTheTime(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a, b := open().Health(), open().Health()
-		n := health.ShardOf("weather")
-		page := func(whole bool) health.Shard {
-			t.Helper()
-			p, err := b.Shard(t.Context(), n, whole)
-			check.Must(t, err)
-			return p
-		}
-		if p := page(true); p.Version != 0 || len(p.Entries) != 0 || p.Now == 0 {
-			t.Errorf("empty: %+v", p)
-		}
-		events := watch(t, b)
-		key := health.Key{Capability: "weather", Addr: "10.0.0.7:50051", Role: health.Secondary}
-		observation := health.Observation{
-			State: health.Down, Refused: true, Dialect: uint8(call.Live), Episode: 1<<32 - 1,
-			By: "a", Reason: "no answer in time\nor so", Since: 1, Written: 1,
-		}
-		publish := func(reports ...health.Report) health.Event {
-			t.Helper()
-			check.Must(t, a.Publish(t.Context(), reports))
-			return check.Received(t, events, "the event")
-		}
-		published := publish(health.Report{Key: key, Observation: &observation, Age: time.Minute}, health.Report{
-			Key: health.Key{Capability: "weather", Addr: "b:1"}, Observation: &observation,
-		})
-		if published.Shard != n || published.Version == 0 || published.Previous != 0 || len(published.Entries) != 2 ||
-			published.Entries[0].Key != key {
-			t.Fatalf("published: %+v", published)
-		}
-		got := *published.Entries[0].Observation
-		if got.Written-got.Since != time.Minute.Milliseconds() || got.Reason != "no answer in time or so" {
-			t.Errorf("published: %+v", got)
-		}
-		got.Since, got.Written, got.Reason = observation.Since, observation.Written, observation.Reason
-		if got != observation {
-			t.Errorf("posted %+v, published %+v", observation, got)
-		}
-		p := page(true)
-		if p.Version != published.Version || len(p.Entries) != 2 {
-			t.Errorf("read: %+v", p)
-		}
-		if p := page(false); p.Version != published.Version || len(p.Entries) != 0 {
-			t.Errorf("its version: %+v", p)
-		}
-		next := publish(health.Report{Key: key})
-		if next.Version <= published.Version || next.Previous != published.Version || len(next.Entries) != 1 ||
-			next.Entries[0].Observation != nil {
-			t.Errorf("published that one is gone: %+v", next)
-		}
-		if next.Version == next.Previous+1 { // a store that fails over to a copy must not give a version twice
-			t.Errorf("the version lacks the time: %+v", next)
-		}
-		if p := page(true); p.Version != next.Version || len(p.Entries) != 1 || p.Entries[0].Addr != "b:1" {
-			t.Errorf("one is gone: %+v", p)
+		b := open().Health()
+		events := storetest.Watch(t, b)
+		report := health.Report{Key: health.Key{Capability: "c", Addr: "a:1"},
+			Observation: &health.Observation{State: health.Up, By: "r", Reason: "one\nline"}}
+		for round := range 2 {
+			check.Must(t, b.Publish(t.Context(), []health.Report{report}))
+			n := check.Received(t, events, "the event")
+			if n.Version == n.Previous+1 || (n.Previous == 0) != (round == 0) ||
+				n.Entries[0].Observation.Reason != "one line" {
+				t.Errorf("round %d: %+v", round, n)
+			}
 		}
 	})
 }
@@ -179,7 +84,7 @@ func TestHealthMalformed(t *testing.T) {
 			s.Stats().Malformed != before+4 {
 			t.Errorf("%+v, %v, %d counted", p, err, s.Stats().Malformed-before)
 		}
-		events := watch(t, b)
+		events := storetest.Watch(t, b)
 		for _, garbage := range []string{
 			"", "left", "page 99 1 0", "page 1 x 0", "page 1 2 x", "page 1 2 2", "page 1 2",
 			"page 1 2 1\nc a:1 0", "page 1 2 1\nc a:1 0\n1 2 3",
