@@ -15,7 +15,6 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
-	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -140,21 +139,6 @@ func TestAMalformedSessionGrantsNothing(t *testing.T) {
 			if got := ask(t, k, request(fmt.Sprint(i))); got.State != approvals.Pending {
 				t.Errorf("%q: %+v", text, got)
 			}
-		}
-	})
-}
-
-// TestAnAnswerBecomesARule of the calling user and agent, which all replicas see.
-func TestAnAnswerBecomesARule(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		s, other := open(), open()
-		k := service(t, s, approvals.Options{Rules: s.Policies()})
-		a := ask(t, k, request("{}"))
-		approve(t, k, a, approvals.Answer{By: "eve", Remember: approvals.Always})
-		name := policy.Name{User: a.User, Agent: a.Agent, Capability: a.Capability, Tool: a.Tool}
-		if got := find(t, other.Policies(), a.Tenant, name); got[0] != (policy.Found{Present: true,
-			Verdict: call.Allow}) {
-			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -141,6 +141,29 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
+// TestTheRuleInForceDecides: a denial is enough, whatever the number of approvers, and an approval of which the rule now
+// wants no more answers than it has is complete with the next one, also of the same person.
+func TestTheRuleInForceDecides(t *testing.T) {
+	t.Parallel()
+	k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 3})
+	denied, approved := ask(t, k, request("1")), ask(t, k, request("2"))
+	for _, a := range []approvals.Approval{denied, approved} {
+		got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Who: person("bob")})
+		if err != nil || got.State != approvals.Pending {
+			t.Fatalf("%v, %v", got.State, err)
+		}
+	}
+	got, err := k.Deny(t.Context(), denied.Tenant, denied.ID, approvals.Answer{Who: person("eve"), Comment: "no"})
+	if err != nil || got.State != approvals.Denied || len(got.Answers) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	k.SetAnswerRules([]approvals.AnswerRule{{Tenant: "*", Capability: "*", Tool: "*"}})
+	got, err = k.Approve(t.Context(), approved.Tenant, approved.ID, approvals.Answer{Who: person("bob")})
+	if err != nil || got.State != approvals.Approved || len(got.Answers) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
 func TestEscalatedGroups(t *testing.T) {
 	t.Parallel()
