@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"testing"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/credentials"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/storetest"
 )
 
 // memory is a store in a map. The zero value is usable.
@@ -18,6 +20,23 @@ type memory struct {
 	unavailable bool
 	asked       int
 	gate        chan struct{} // not nil: queries wait until it is closed
+}
+
+// Set and Delete make memory a storetest.Store.
+func (m *memory) Set(_ context.Context, r policy.Rule) error {
+	m.setFound(r.Tenant, r.Name, policy.Found{Present: true, Verdict: r.Verdict, Expires: r.Expires})
+	return nil
+}
+
+func (m *memory) Delete(ctx context.Context, tenant string, n policy.Name) (bool, error) {
+	found, err := m.Find(ctx, tenant, []policy.Name{n})
+	m.remove(tenant, n)
+	return err == nil && found[0].Present, err
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() storetest.Store { return &memory{} })
 }
 
 type place struct {

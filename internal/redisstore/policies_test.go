@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
+	"github.com/capgate/capgate/policy/storetest"
 )
 
 // odd is the name of a rule with words that have a meaning in Redis or in keys.
@@ -35,39 +36,8 @@ func find(t *testing.T, p *redisstore.Policies, tenant string, names ...policy.N
 	return found
 }
 
-func TestRulesAreShared(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		a, b := open().Policies(), open().Policies()
-		plain := policy.Name{Capability: "weather", Tool: "forecast"}
-		set(t, a, rule("acme", odd, call.Ask))
-		set(t, a, rule("", plain, call.Allow))
-		want := []policy.Found{{Present: true, Verdict: call.Ask}, {}}
-		if got := find(t, b, "acme", odd, plain); !reflect.DeepEqual(got, want) {
-			t.Errorf("the tenant's: %+v", got)
-		}
-		want = []policy.Found{{}, {Present: true, Verdict: call.Allow}}
-		if got := find(t, b, "", odd, plain); !reflect.DeepEqual(got, want) {
-			t.Errorf("the global ones: %+v", got)
-		}
-		for _, other := range []string{"other", "acme:", "{acme}"} {
-			if got := find(t, b, other, odd, plain); !reflect.DeepEqual(got, []policy.Found{{}, {}}) {
-				t.Errorf("%s has the rules of another: %+v", other, got)
-			}
-		}
-		set(t, b, rule("acme", odd, call.Block))
-		if got := find(t, a, "acme", odd); got[0] != (policy.Found{Present: true}) {
-			t.Errorf("changed: %+v", got)
-		}
-		if _, err := a.Delete(t.Context(), "acme", odd); err != nil { // it existed, unless a Cluster deleted it twice
-			t.Error(err)
-		}
-		if was, err := a.Delete(t.Context(), "acme", odd); was || err != nil {
-			t.Errorf("deleted again: %v, %v", was, err)
-		}
-		if got := find(t, b, "acme", odd); got[0].Present {
-			t.Errorf("deleted, but there: %+v", got)
-		}
-	})
+func TestRules(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) storetest.Store { return s.Policies() })
 }
 
 func TestRulesAreListed(t *testing.T) {
