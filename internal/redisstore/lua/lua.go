@@ -2,7 +2,7 @@
 // is in include.
 //
 // A line "-- include NAME" is replaced by include/NAME.lua, which may have includes of its own. A program gets each
-// include once, in one line: the line numbers in errors of Redis are those of the file.
+// include once, in one line, and empty lines for comments: the line numbers in errors of Redis are those of the file.
 package lua
 
 import (
@@ -35,7 +35,7 @@ type program struct {
 	open     []string // the includes that are being read, outermost first
 }
 
-// load returns the text of a file with its includes.
+// load returns the text of a file with its includes and without its comments.
 func (p *program) load(name string) (string, error) {
 	text, err := fs.ReadFile(p.files, name+".lua")
 	if err != nil {
@@ -48,6 +48,8 @@ func (p *program) load(name string) (string, error) {
 				return "", err
 			}
 			line += "\n"
+		} else if strings.HasPrefix(strings.TrimSpace(line), "--") {
+			line = "\n"
 		}
 		out.WriteString(line)
 	}
@@ -69,16 +71,8 @@ func (p *program) include(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var lines []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "", strings.HasPrefix(line, "--"):
-		case strings.Contains(line, "--"):
-			return "", fmt.Errorf("include %s: a comment must have a line of its own: %s", name, line)
-		default:
-			lines = append(lines, line)
-		}
+	if strings.Contains(text, "--") {
+		return "", fmt.Errorf("include %s: a comment must have a line of its own", name)
 	}
-	return strings.Join(lines, " "), nil
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", " "), nil
 }

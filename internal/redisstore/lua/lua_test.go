@@ -22,14 +22,14 @@ func TestIncludes(t *testing.T) {
 		err     string
 	}{
 		"none":    {program: "return 1\n", want: "return 1\n"},
-		"one":     {program: "-- One.\n-- include one\nreturn one\n", want: "-- One.\nlocal one = 1\nreturn one\n"},
-		"nested":  {program: "-- include two\nreturn two\n", want: "local one = 1 local two = 2 * one\nreturn two\n"},
-		"twice":   {program: "-- include two\n-- include one\n", want: "local one = 1 local two = 2 * one\n\n"},
+		"one":     {program: "-- One.\n-- include one\nreturn one\n", want: "\nlocal one = 1\nreturn one\n"},
+		"nested":  {program: "-- include two\nreturn two\n", want: "local one = 1 local two =   2 * one\nreturn two\n"},
+		"twice":   {program: "-- include two\n-- include one\n", want: "local one = 1 local two =   2 * one\n\n"},
 		"unknown": {program: "-- include three\n", err: "lua/program.lua: open include/three.lua: file does not exist"},
 		"itself":  {program: "-- include itself\n", err: "lua/program.lua: include itself includes itself"},
 		"circle":  {program: "-- include here\n", err: "lua/program.lua: include here includes itself"},
 		"comment": {program: "-- include comment\n",
-			err: "lua/program.lua: include comment: a comment must have a line of its own: local a -- is one"},
+			err: "lua/program.lua: include comment: a comment must have a line of its own"},
 	} {
 		got, err := source(fstest.MapFS{
 			"program.lua":         {Data: []byte(c.program)},
