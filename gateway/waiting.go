@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // FleetCalls is the number of calls of a fleet that a drain waits for. A stream of an agent or a watcher counts as
@@ -40,15 +42,11 @@ func (g *Gateway) waiting() []FleetCalls {
 
 // logWaiting logs the calls that a drain waits for, until ctx ends.
 func (g *Gateway) logWaiting(ctx context.Context) {
-	ticker := time.NewTicker(tellWaiting)
-	defer ticker.Stop()
 	for {
 		if fleets := g.waiting(); len(fleets) > 0 {
 			g.cfg.Log.Info("waiting for calls", "fleets", fleets)
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, tellWaiting) {
 			return
 		}
 	}

@@ -116,15 +116,9 @@ func (p *Prober) Run(ctx context.Context) {
 	if p.shares() {
 		inFlight.Go(recovery.Loop(ctx, "health feed", func() { p.follow(ctx) }))
 	}
-	timer := time.NewTimer(shortest)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-p.wake:
-		case <-timer.C:
-		}
-		timer.Reset(max(p.step(ctx, &inFlight), shortest))
+	for wait := shortest; ctx.Err() == nil; {
+		signal.Wait(ctx, p.wake, wait)
+		wait = max(p.step(ctx, &inFlight), shortest)
 	}
 	inFlight.Wait()
 	p.leave()

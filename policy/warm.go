@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // Recent persists recently used keys, for replicas that start.
@@ -31,17 +33,10 @@ const (
 
 // PersistRecent periodically stores the most recently used keys until ctx ends, and once more then.
 func (d *Decider) PersistRecent(ctx context.Context, recent Recent) {
-	tick := time.NewTicker(recentInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			d.saveRecent(ctx, recent)
-		case <-ctx.Done():
-			d.saveRecent(context.WithoutCancel(ctx), recent)
-			return
-		}
+	for backoff.Sleep(ctx, recentInterval) {
+		d.saveRecent(ctx, recent)
 	}
+	d.saveRecent(context.WithoutCancel(ctx), recent)
 }
 
 // saveRecent stores the most recently used keys.

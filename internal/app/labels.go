@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/tenant"
@@ -42,29 +43,18 @@ const labelTime = 100 * time.Millisecond
 
 // freeLabels removes the series of deleted tenants, until ctx ends.
 func (i *authentication) freeLabels(ctx context.Context) {
-	next := time.NewTicker(labelTime)
-	defer next.Stop()
 	for all := i.metrics.Tenants(); ; all = i.metrics.Tenants() {
 		for len(all) > 0 {
 			of, refusal := i.directory.Settings(ctx, all[0])
 			if of == nil && refusal == nil {
 				i.metrics.ForgetTenant(all[0])
 			}
-			if all = all[1:]; !await(ctx, next.C) {
+			if all = all[1:]; !backoff.Sleep(ctx, labelTime) {
 				return
 			}
 		}
-		if !await(ctx, next.C) {
+		if !backoff.Sleep(ctx, labelTime) {
 			return
 		}
-	}
-}
-
-func await(ctx context.Context, tick <-chan time.Time) bool {
-	select {
-	case <-tick:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

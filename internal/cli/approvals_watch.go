@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -42,10 +43,8 @@ func (c *approvalsCommand) watch(cmd *cobra.Command, conn grpc.ClientConnInterfa
 			fmt.Fprintf(c.err, "capgate approvals watch: %s; reconnecting\n", lost(err))
 			reported = true
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, watchAgain) {
 			return nil
-		case <-time.After(watchAgain):
 		}
 	}
 }

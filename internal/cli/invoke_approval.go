@@ -15,6 +15,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -158,12 +159,8 @@ func (inv *invocation) await(ctx context.Context, client docpb.CapabilityClient,
 			return err
 		}
 		// a call that names its approval does not wait at the gateway
-		if status.InfoOf(err).GetReason() == approvalPending {
-			select {
-			case <-over.Done():
-				return err
-			case <-time.After(min(waitPause, left)):
-			}
+		if status.InfoOf(err).GetReason() == approvalPending && !backoff.Sleep(over, min(waitPause, left)) {
+			return err
 		}
 		next := inv.try(ctx, client, stdout, min(left, waitSlice))
 		if again := askedIn(next); again != id {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -59,11 +58,7 @@ func (r *registrar) run(ctx context.Context) error {
 				r.tell(registrationState{State: retrying, Error: text})
 			}
 		}
-		timer := time.NewTimer(wait - time.Duration(float64(wait)*0.2*rand.Float64()))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, wait-backoff.Random(wait/5)) {
 			return nil
 		}
 	}
@@ -115,9 +110,7 @@ func (r *registrar) withdraw() error {
 		default:
 			return err
 		}
-		select {
-		case <-time.After(firstRetry):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, firstRetry) {
 			return err
 		}
 	}

@@ -56,17 +56,11 @@ func (k *key) reject() {
 
 // follow reads the file again when it has changed, and when a gateway did not accept the key, until ctx ends.
 func (k *key) follow(ctx context.Context, log *slog.Logger, interval time.Duration) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
 	told, readable := "", true // the key of which the log says that it is rejected
 	for {
-		rejected := false
-		select {
-		case <-ctx.Done():
+		rejected := signal.Wait(ctx, k.refused, interval)
+		if ctx.Err() != nil {
 			return
-		case <-tick.C:
-		case <-k.refused:
-			rejected = true
 		}
 		before := k.authorization()
 		if k.file != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -127,26 +128,14 @@ func (l *Log) Run(ctx context.Context) {
 			_ = l.cfg.Store.Leave(context.WithoutCancel(ctx), l.cfg.Replica)
 		}()
 	}
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	said, calls := time.Time{}, 0
 	for {
 		recovery.Round("recent calls", func() { said, calls = l.publish(ctx, said) })
-		timer.Reset(max(pause, time.Duration(calls)*callPause))
-		select { // at most one batch in a pause
-		case <-timer.C:
-		case <-ctx.Done():
-			return
+		backoff.Sleep(ctx, max(pause, time.Duration(calls)*callPause)) // at most one batch in a pause
+		if !l.pending() {
+			signal.Wait(ctx, l.wake, beat-pause)
 		}
-		if l.pending() {
-			continue
-		}
-		select {
-		case <-l.wake:
-		case <-ticker.C:
-		case <-ctx.Done():
+		if ctx.Err() != nil {
 			return
 		}
 	}

@@ -146,20 +146,14 @@ func (b *breaker) run(ctx context.Context) {
 
 // watch returns when the breaker has tripped, or false when ctx has ended.
 func (b *breaker) watch(ctx context.Context) bool {
-	ask := time.NewTimer(b.jitter(idle))
-	defer ask.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for !signal.Wait(ctx, b.tripped, b.jitter(idle)) {
+		if ctx.Err() != nil {
 			return false
-		case <-b.tripped:
-			return true
-		case <-ask.C:
-			epoch := b.epoch()
-			b.judge(ctx, epoch, b.ping(ctx))
-			ask.Reset(b.jitter(idle))
 		}
+		epoch := b.epoch()
+		b.judge(ctx, epoch, b.ping(ctx))
 	}
+	return true
 }
 
 // judge records the result of a ping.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // A process that lacks CPU sees replies late that Redis sent in time. Such a delay says nothing about Redis:
@@ -42,18 +44,10 @@ func newStalls() *stalls {
 
 // run measures until ctx ends.
 func (s *stalls) run(ctx context.Context) {
-	timer := time.NewTimer(stallEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for backoff.Sleep(ctx, stallEvery) {
 		late := s.late()
 		s.due.Store(int64(time.Since(s.epoch) + stallEvery))
 		s.sum.Add(late)
-		timer.Reset(stallEvery)
 	}
 }
 

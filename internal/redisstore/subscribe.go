@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // quiet is the silence of a subscription after which it is pinged.
@@ -26,13 +27,7 @@ func (c client) subscribe(ctx context.Context, channel string, onMessage func(me
 			wait.Reset()
 		}
 		back := c.store.breaker.next()
-		t := time.NewTimer(c.store.breaker.jitter(wait.Next()))
-		select {
-		case <-ctx.Done():
-		case <-back:
-		case <-t.C:
-		}
-		t.Stop()
+		signal.Wait(ctx, back, c.store.breaker.jitter(wait.Next()))
 	}
 }
 

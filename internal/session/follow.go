@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/lib/accept"
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 )
 
 // Follow returns a context for a long response. It ends when check returns false: when the credential of the request
@@ -17,15 +18,9 @@ func (m *Manager) Follow(ctx context.Context, check func(context.Context) bool) 
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { // ends with the response
 		defer cancel()
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
 		for alive := true; alive; {
-			revoked := m.revoked.next()
-			select {
-			case <-ctx.Done():
+			if signal.Wait(ctx, m.revoked.next(), time.Second); ctx.Err() != nil {
 				return
-			case <-tick.C:
-			case <-revoked:
 			}
 			recovery.Round("sessions", func() { alive = false; alive = check(ctx) })
 		}

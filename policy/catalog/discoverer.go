@@ -123,16 +123,9 @@ func (d *Discoverer) fleet(capability string) *fleet {
 // Run runs discoveries until ctx ends.
 func (d *Discoverer) Run(ctx context.Context) {
 	defer d.running.Wait()
-	tick := time.NewTicker(d.catalog.opts.Round)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		d.start(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-d.wake:
-		}
+		signal.Wait(ctx, d.wake, d.catalog.opts.Round)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -127,10 +128,8 @@ func (d *Discoverer) Discover(ctx context.Context, capability string) error {
 		if !end.busy && !end.recent {
 			return end.err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, min(end.wait, time.Second)) {
 			return fmt.Errorf("another replica is discovering the tools: %w", ctx.Err())
-		case <-time.After(min(end.wait, time.Second)):
 		}
 	}
 }

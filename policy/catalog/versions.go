@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/toolschema"
 )
@@ -38,19 +39,12 @@ const versionsRound = 2 * time.Second
 // for Change, until ctx ends.
 func (c *Catalog) KeepVersions(ctx context.Context, to Versions) {
 	saved := map[string]map[string]toolschema.Hash{} // by capability and tool
-	ticker := time.NewTicker(versionsRound)
-	defer ticker.Stop()
-	for {
+	for ctx.Err() == nil {
 		recovery.Round("tool versions", func() {
 			c.saveVersions(ctx, to, saved)
 			c.readChanges(ctx, to)
 		})
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.published:
-		case <-ticker.C:
-		}
+		signal.Wait(ctx, c.published, versionsRound)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
 	"github.com/capgate/capgate/router"
 )
@@ -121,9 +122,7 @@ func (r *Resolver) lookUpArtifacts(ctx context.Context, q *Query, asked *atomic.
 		delays = delays[:unownedLookups]
 	}
 	for i, at := range delays {
-		select {
-		case <-time.After(time.Until(began.Add(at))):
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, time.Until(began.Add(at))) {
 			return nil // the store has answered: the artifact is unknown
 		}
 		for _, id := range q.Artifacts {

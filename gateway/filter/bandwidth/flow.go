@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -92,14 +93,7 @@ const watchInterval = time.Second
 // WatchRates applies changed rates of tenants to open streams until ctx ends. Deleted tenants, and tenants whose
 // settings are unavailable, keep their rates.
 func (f *Filter) WatchRates(ctx context.Context, tenants tenant.Tenants) {
-	next := time.NewTicker(watchInterval)
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-next.C:
-		}
+	for backoff.Sleep(ctx, watchInterval) {
 		f.known.Range(func(_, known any) bool {
 			was := known.(*flow).settings.Load()
 			if was == nil || was.Limits.BytesPerSecond == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
 	"github.com/capgate/capgate/gateway/frontdoor/stream"
 	"github.com/capgate/capgate/internal/lib/accept"
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
 )
@@ -71,10 +72,7 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenPause):
-		}
+		backoff.Sleep(ctx, listenPause)
 	}
 }
 

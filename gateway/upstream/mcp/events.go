@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
 )
 
 // events is a body with events (WHATWG HTML §9.2), each of which is validated before the SDK reads it.
@@ -226,12 +228,8 @@ func (b *events) resume() bool {
 // resume requests the rest of a response after a delay.
 func (t *transport) resume(of *resumption) (*http.Response, error) {
 	ctx := of.request.Context()
-	timer := time.NewTimer(of.wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if !backoff.Sleep(ctx, of.wait) {
 		return nil, ctx.Err()
-	case <-timer.C:
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, of.request.URL.String(), nil)
 	if err != nil {

@@ -65,22 +65,14 @@ const (
 func (s *source) run(ctx context.Context) {
 	defer s.end()
 	pause := backoff.Backoff{First: minPause, Max: maxPause}
-	for {
+	for ctx.Err() == nil {
 		wait := s.settings.Refresh
 		if s.refreshOnce(ctx) {
 			pause.Reset()
 		} else {
 			wait = min(pause.Next(), wait)
 		}
-		timer := time.NewTimer(backoff.Jitter(wait, 0.1)) // spreads the fetches of many replicas
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-s.wake:
-			timer.Stop()
-		}
+		signal.Wait(ctx, s.wake, backoff.Jitter(wait, 0.1)) // spreads the fetches of many replicas
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/semaphore"
@@ -188,22 +189,10 @@ func (c *ViewChanges) remove(v *view) {
 
 // follow checks a view after changes until ctx ends.
 func (s *views) follow(ctx context.Context, v *view) {
-	recent := time.NewTicker(viewRecent)
-	defer recent.Stop()
-	for {
+	for ctx.Err() == nil {
 		_ = recovery.Do("mcp view", func() error { s.lookAt(ctx, v); return nil })
-		pause := time.NewTimer(viewPause)
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
-		select {
-		case <-ctx.Done():
-			return
-		case <-v.due:
-		case <-recent.C:
-		}
+		backoff.Sleep(ctx, viewPause)
+		signal.Wait(ctx, v.due, viewRecent-viewPause)
 	}
 }
 
