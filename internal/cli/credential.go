@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
@@ -35,12 +34,6 @@ func isCredential(text string) bool {
 	_, _, isKey := tenant.ParseCredential(text)
 	return isKey || token.LooksLikeToken(text) || strings.HasPrefix(text, operator.StartPrefix) ||
 		strings.HasPrefix(text, operator.SessionPrefix)
-}
-
-// isLoopback reports whether a host of a URL is this machine itself.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // runtimeDir returns the directory for files of the user's processes (XDG Base Directory Specification); "": none.

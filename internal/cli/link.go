@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/nearest"
 	"github.com/capgate/capgate/internal/lib/plainjson"
 	"github.com/capgate/capgate/internal/lib/strictjson"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 const linkHelp = `CLIENT is claude-code, cursor, gemini or vscode. The entry for the file of its MCP servers is printed;
@@ -92,8 +92,8 @@ func (l *clientEntry) check(args []string) (*mcpClient, error) {
 		return nil, usageError("unknown client %q%s; want %s", args[0], either(nearest.Hint(args[0], names)),
 			nearest.List(names, len(names)))
 	}
-	if u, err := url.Parse(l.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, usageError("--url %q is not a URL; write it as in https://capgate.example.com/mcp", l.url)
+	if _, err := weburl.Parse(l.url, "https://capgate.example.com/mcp"); err != nil {
+		return nil, usageError("--url %s", err)
 	}
 	if l.name == "" {
 		return nil, usageError("--name is empty")

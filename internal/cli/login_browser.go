@@ -17,6 +17,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // signInTime is how long capgate login waits for a person.
@@ -28,7 +30,7 @@ func (l *loginCommand) signIn(ctx context.Context, remote bool) error {
 	if err := l.access.read(); err != nil {
 		return err
 	}
-	if l.access.secure == nil && !l.access.cleartext && !isLoopback(l.access.base.Hostname()) {
+	if l.access.secure == nil && !l.access.cleartext && !weburl.IsLoopback(l.access.base.Hostname()) {
 		return usageError("the session would come without TLS, where the network can read it; use --admin https://%s, "+
 			"or --insecure-cleartext", l.access.base.Host)
 	}

@@ -24,6 +24,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/lib/httpclient"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // gatewayPort is one of a gateway's two ports, as a command reaches it: its address, TLS, and the credential.
@@ -114,12 +116,8 @@ func (p *gatewayPort) read() error {
 		if p.wrong = p.readAddress(); p.wrong == nil {
 			p.wrong = p.readCredential()
 		}
-		p.client = &http.Client{Timeout: requestTimeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		if p.secure != nil {
-			p.client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: p.secure.Clone(),
-				ForceAttemptHTTP2: true}
-		}
+		p.client = httpclient.New(httpclient.Config{TLS: p.secure.Clone(), Timeout: requestTimeout,
+			Proxy: http.ProxyFromEnvironment, Compression: true})
 	})
 	return p.wrong
 }
@@ -174,7 +172,7 @@ func (p *gatewayPort) readCredential() error {
 	case !p.operators:
 		p.given = key // the file may be a pipe, which cannot be read again
 		return nil
-	case key != "" && p.secure == nil && !p.cleartext && !isLoopback(p.base.Hostname()):
+	case key != "" && p.secure == nil && !p.cleartext && !weburl.IsLoopback(p.base.Hostname()):
 		return usageError("%s would be sent to %s without TLS, where the network can read it; use --admin https://%s, "+
 			"or --insecure-cleartext", source, p.base.Host, p.base.Host)
 	}
@@ -216,7 +214,7 @@ func (p *gatewayPort) credential() (key, source string, err error) {
 	if of, ok := stored.Gateways[storeName(p.base)]; ok {
 		return of.Credential, storedSource, nil
 	}
-	if !isLoopback(p.base.Hostname()) {
+	if !weburl.IsLoopback(p.base.Hostname()) {
 		return "", "", nil
 	}
 	switch key, err = startToken(p.base.Host); {

@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/hosts"
 	"github.com/capgate/capgate/internal/lib/redisurl"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 )
@@ -59,12 +60,10 @@ func isURL(v string) bool {
 
 // checkBackendURL accepts a URL without credentials, which would be in logs and metrics.
 func checkBackendURL(v string) string {
-	u, err := url.Parse(v)
+	u, err := weburl.ParseBare(v, "https://tools.example.com/mcp")
 	switch {
-	case err != nil || u.Hostname() == "" || u.Opaque != "":
-		return "is not a URL; write https://host/path"
-	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "must have neither a user, a query nor a fragment, as it is in logs and metrics"
+	case err != nil:
+		return err.Error()
 	case len(v) > 512:
 		return "is longer than 512 bytes"
 	case !isHost(u.Hostname()):
@@ -196,10 +195,9 @@ func checkMethod(v string) string {
 // host, the scheme's own port, and slashes that separate nothing. A problem does not repeat the URL, which may contain
 // a password.
 func parsePublicURL(v string) (any, string) {
-	u, err := url.Parse(v)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
-		u.RawQuery != "" || u.Fragment != "" {
-		return v, "must be a URL without user, query and fragment, as in https://tools.example.com"
+	u, err := weburl.ParseBare(v, "https://tools.example.com")
+	if err != nil {
+		return v, err.Error()
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Host), ":")
 	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
@@ -280,12 +278,10 @@ func checkShieldAddress(v string) string {
 
 // checkShieldURL does not repeat the URL, which may contain a password.
 func checkShieldURL(v string) string {
-	u, err := url.Parse(v)
+	u, err := weburl.Parse(v, "http://shield:9090/evaluate")
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is not an HTTP URL; write it whole, as in http://shield:9090/evaluate"
-	case u.User != nil || u.Fragment != "":
-		return "must have neither a user nor a fragment"
+	case err != nil:
+		return err.Error()
 	case u.Path == "" || u.Path == "/":
 		return "lacks the path; Shield's own server has /evaluate"
 	}
@@ -307,24 +303,16 @@ func checkCollector(v string) string {
 	if !strings.Contains(v, "://") {
 		return checkHostPort(v, "")
 	}
-	u, err := url.Parse(v)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is neither host:port, for OTLP over gRPC, nor a URL, as in http://collector:4318, for OTLP over HTTP"
-	case u.User != nil || u.Fragment != "" || u.RawQuery != "":
-		return "must have neither a user nor a query nor a fragment; headers_file has credentials"
+	if _, err := weburl.ParseBare(v, "http://collector:4318"); err != nil {
+		return err.Error() + "; host:port means OTLP over gRPC, and headers_file has credentials"
 	}
 	return ""
 }
 
 // checkWebhookURL does not repeat the URL, which may contain a secret.
 func checkWebhookURL(v string) string {
-	u, err := url.Parse(v)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return "is not an HTTP URL; write it whole, as in https://hooks.example.com/approvals"
-	case u.User != nil || u.Fragment != "":
-		return "must have neither a user nor a fragment"
+	if _, err := weburl.Parse(v, "https://hooks.example.com/approvals"); err != nil {
+		return err.Error()
 	}
 	return ""
 }

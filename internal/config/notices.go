@@ -3,11 +3,11 @@ package config
 import (
 	"net"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // Webhook is a URL that gets events of approvals.
@@ -46,7 +46,7 @@ func CheckSecretURL(text string) string {
 	if wrong := checkWebhookURL(text); wrong != "" {
 		return wrong
 	}
-	if u, err := url.Parse(text); err == nil && u.Scheme == "http" && !loopbackHost(u.Hostname()) {
+	if u, err := url.Parse(text); err == nil && weburl.IsCleartext(u) {
 		return "must begin with https: the URL is a secret, and HTTP would send it in cleartext"
 	}
 	return ""
@@ -117,7 +117,7 @@ func (n *Notice) checkURL(at strictyaml.At) {
 
 // Check checks the security of a connection, and that a password has its name.
 func (e *Email) Check(at strictyaml.At) {
-	if host, _, err := net.SplitHostPort(e.Server); err == nil && e.TLS == "off" && !loopbackHost(host) {
+	if host, _, err := net.SplitHostPort(e.Server); err == nil && e.TLS == "off" && !weburl.IsLoopback(host) {
 		at.Fail("tls", "off is only for a server of this machine, such as 127.0.0.1:25: messages have arguments of "+
 			"calls")
 	}
@@ -127,11 +127,6 @@ func (e *Email) Check(at strictyaml.At) {
 }
 
 // loopbackHost reports whether a host is this machine.
-func loopbackHost(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
-}
-
 // maxNotices bounds the destinations: each has an outbox in Redis, which replicas poll.
 const maxNotices = 16
 

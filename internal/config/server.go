@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // ServerTLS is TLS of the public port. It is off when CertFile is empty.
@@ -131,11 +131,13 @@ const traceID = "{trace_id}"
 // Check checks that TLS has an effect, and the template of links.
 func (t *Traces) Check(at strictyaml.At) {
 	if t.Link != "" {
-		u, err := url.Parse(strings.ReplaceAll(t.Link, traceID, "0"))
+		link, _, _ := strings.Cut(strings.ReplaceAll(t.Link, traceID, "0"), "#") // some viewers route by the fragment
+		_, err := weburl.Parse(link, "https://traces.example.com/t/"+traceID)
 		switch {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-			len(t.Link) > 1024:
-			at.Fail("link", "it must be an http or https URL of at most 1024 bytes, without a user")
+		case err != nil:
+			at.Fail("link", "%s", err)
+		case len(t.Link) > 1024:
+			at.Fail("link", "is longer than 1024 bytes")
 		case !strings.Contains(t.Link, traceID):
 			at.Fail("link", "it lacks "+traceID)
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/lib/httpclient"
 )
 
 // outlive makes a call whose deadline is sent to the server, but not enforced by the client as gRPC clients do, and
@@ -26,8 +27,8 @@ func outlive(ctx context.Context, to container.Target, path string, message prot
 		protocols.SetHTTP2(true)
 	}
 	protocols.SetUnencryptedHTTP2(to.TLS == nil)
-	transport := &http.Transport{Protocols: protocols, TLSClientConfig: to.TLS.Clone(), DisableCompression: true}
-	defer transport.CloseIdleConnections()
+	client := httpclient.New(httpclient.Config{Protocols: protocols, TLS: to.TLS.Clone()})
+	defer client.CloseIdleConnections()
 
 	body, writing := io.Pipe()
 	var writer sync.WaitGroup
@@ -45,7 +46,7 @@ func outlive(ctx context.Context, to container.Target, path string, message prot
 	request.Header.Set("Content-Type", "application/grpc")
 	request.Header.Set("Te", "trailers")
 	request.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", deadline.Milliseconds()))
-	response, err := transport.RoundTrip(request)
+	response, err := client.Transport.RoundTrip(request)
 	if err != nil {
 		return ended(ctx, err)
 	}

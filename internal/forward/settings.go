@@ -1,17 +1,19 @@
 package forward
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // The environment variables of Settings. Selu sets the first two in every container.
@@ -157,24 +159,12 @@ func (s Settings) endpoints() (all []endpoint, err error) {
 const maxEndpoints = 16
 
 func parseURL(text string) (e endpoint, ok bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
-		u.Fragment != "" || u.Opaque != "" {
+	u, err := weburl.ParseBare(text, "")
+	if err != nil || strings.Trim(u.Path, "/") != "" {
 		return e, false
 	}
-	switch e.host, e.port = u.Hostname(), u.Port(); u.Scheme {
-	case "http":
-		if e.port == "" {
-			e.port = "80"
-		}
-	case "https":
-		if e.secure = true; e.port == "" {
-			e.port = "443"
-		}
-	default:
-		return e, false
-	}
-	return e, true
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return endpoint{host: u.Hostname(), port: port, secure: u.Scheme == "https"}, true
 }
 
 // tlsConfig reads the files of certificates.

@@ -6,14 +6,16 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/httpclient"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/extauthz"
 )
@@ -24,28 +26,16 @@ import (
 // (docs/shield/standalone.md), so the request contains both names.
 type httpClient struct {
 	url    string
-	client http.Client
+	client *http.Client
 }
 
 func newHTTP(address string, secure *tls.Config) (*httpClient, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// The URL may contain a password, and is not quoted.
-		return nil, errors.New("the URL must have the form http://shield:9090/evaluate")
+	if _, err := weburl.Parse(address, "http://shield:9090/evaluate"); err != nil {
+		return nil, fmt.Errorf("the URL %w", err)
 	}
-	if secure == nil {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return &httpClient{url: address, client: http.Client{
-		// A redirect is not a verdict.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost:        extauthz.MaxConcurrent, MaxIdleConnsPerHost: extauthz.MaxConcurrent,
-			IdleConnTimeout: 90 * time.Second,
-		},
-	}}, nil
+	return &httpClient{url: address, client: httpclient.New(httpclient.Config{
+		TLS: secure, MaxHeader: 16 << 10, MaxConns: extauthz.MaxConcurrent, MaxIdle: extauthz.MaxConcurrent,
+	})}, nil
 }
 
 func (h *httpClient) Close() { h.client.CloseIdleConnections() }

@@ -3,12 +3,12 @@ package signin
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // outside describes how a browser reaches the port.
@@ -74,9 +74,8 @@ func isLoopback(authority string) bool {
 	if err != nil {
 		host = strings.Trim(authority, "[]")
 	}
-	ip, err := netip.ParseAddr(host)
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
+	return weburl.IsLoopback(host) || strings.HasSuffix(host, ".localhost")
 }
 
 // sessionCookie returns the name of the cookie with the session. Ports of one host share cookies, so each has its own

@@ -241,5 +241,5 @@ func (t *transport) resume(of *resumption) (*http.Response, error) {
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Last-Event-Id", of.id)
-	return t.base.RoundTrip(r)
+	return t.base.Transport.RoundTrip(r)
 }

@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/tokenbucket"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
 const (
-	dialTimeout  = 5 * time.Second  // of a connection
-	idleTimeout  = 60 * time.Second // of an unused connection, before it closes
-	maxIdle      = 64               // unused connections of one server
-	maxHeader    = 64 << 10         // bytes of a response's headers
-	maxErrorBody = 64 << 10         // bytes of a response with an error status
-	maxNotice    = 64 << 10         // bytes of an unsolicited message
+	dialTimeout  = 5 * time.Second // of a connection
+	maxIdle      = 64              // unused connections of one server
+	maxHeader    = 64 << 10        // bytes of a response's headers
+	maxErrorBody = 64 << 10        // bytes of a response with an error status
+	maxNotice    = 64 << 10        // bytes of an unsolicited message
 	// maxStreamSize is the maximum size of a response with the messages before it, in maximum messages.
 	maxStreamSize = 4
 	asideTimeout  = 5 * time.Second // of a message without a response
@@ -30,7 +30,7 @@ const (
 // transport is the HTTP client of one server. It adds the configured headers, follows no redirects, limits responses,
 // and rejects ambiguous messages.
 type transport struct {
-	base       *http.Transport
+	base       *http.Client
 	header     http.Header
 	maxMessage int
 	questions  atomic.Int32        // unanswered requests of the server
@@ -38,18 +38,16 @@ type transport struct {
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
-	return &transport{header: header, maxMessage: maxMessage, notices: newPace(), base: &http.Transport{
-		DialContext: upstream.Dialer(dialTimeout).DialContext, TLSClientConfig: t, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: dialTimeout,
-		MaxIdleConns:        maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout,
-		MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
-	}}
+	return &transport{header: header, maxMessage: maxMessage, notices: newPace(), base: httpclient.New(httpclient.Config{
+		Dial: upstream.Dialer(dialTimeout).DialContext, TLS: t, Handshake: dialTimeout, MaxIdle: maxIdle,
+		MaxHeader: maxHeader,
+	})}
 }
 
 func (t *transport) client() *http.Client {
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // a redirect could send credentials to another host
-	}}
+	c := *t.base
+	c.Transport = t
+	return &c
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -74,7 +72,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // send sends a tracked request.
 func (t *transport) send(r *http.Request, ex *exchange) (*http.Response, error) {
-	resp, err := t.base.RoundTrip(ex.traced(r))
+	resp, err := t.base.Transport.RoundTrip(ex.traced(r))
 	ex.responded(resp, err)
 	if err != nil {
 		return nil, err
@@ -92,7 +90,7 @@ func (t *transport) plain(r *http.Request, sent head) (*http.Response, error) {
 	if r.Method == http.MethodGet && pace.take(perStream) != nil { // a stream that ends is reopened
 		return nil, r.Context().Err()
 	}
-	resp, err := t.base.RoundTrip(r)
+	resp, err := t.base.Transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +148,7 @@ func (t *transport) aside(r *http.Request, answers bool) *http.Response {
 	}
 	if err == nil {
 		var resp *http.Response
-		if resp, err = t.base.RoundTrip(out); err == nil {
+		if resp, err = t.base.Transport.RoundTrip(out); err == nil {
 			_ = resp.Body.Close()
 		}
 	}

@@ -3,8 +3,8 @@ package tracing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -14,6 +14,9 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/capgate/capgate/internal/lib/httpclient"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 // Retries of failed requests to the collector. Spans queue up meanwhile.
@@ -47,19 +50,14 @@ func newExporter(cfg *Config) (sdk.SpanExporter, error) {
 const standardPath = "/v1/traces"
 
 func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
-	u, err := url.Parse(cfg.Endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, errors.New("the endpoint is not an HTTP URL")
+	u, err := weburl.Parse(cfg.Endpoint, "http://collector:4318")
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint %w", err)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = standardPath
 	}
-	transport := &http.Transport{TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true, MaxIdleConns: 2,
-		IdleConnTimeout: time.Minute, TLSHandshakeTimeout: cfg.Timeout}
-	client := &http.Client{Transport: transport, Timeout: cfg.Timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // the headers are only for the endpoint
-		}}
+	client := httpclient.New(httpclient.Config{TLS: cfg.TLS, Timeout: cfg.Timeout, Handshake: cfg.Timeout, MaxIdle: 2})
 	exporter, err := otlptrace.New(context.Background(), otlptracehttp.NewClient(
 		otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(client),
@@ -67,17 +65,17 @@ func newHTTP(cfg *Config) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst,
 			MaxInterval: retryMax, MaxElapsedTime: retryUntil}),
 	))
-	return httpExporter{exporter, transport}, err
+	return httpExporter{exporter, client}, err
 }
 
 // httpExporter closes its connections at the end.
 type httpExporter struct {
 	*otlptrace.Exporter
-	transport *http.Transport
+	client *http.Client
 }
 
 func (e httpExporter) Shutdown(ctx context.Context) error {
-	defer e.transport.CloseIdleConnections()
+	defer e.client.CloseIdleConnections()
 	return e.Exporter.Shutdown(ctx)
 }
 

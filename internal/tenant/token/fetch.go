@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
+	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/untrusted"
+	"github.com/capgate/capgate/internal/lib/weburl"
 )
 
 const (
@@ -31,15 +32,10 @@ type fetcher struct {
 }
 
 func newFetcher(i *Issuer) *fetcher {
-	transport := &http.Transport{
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: i.Source.Roots},
-		MaxResponseHeaderBytes: 64 << 10,
-		ForceAttemptHTTP2:      true,
-	}
-	return &fetcher{issuer: i.URL, jwks: i.JWKS, insecure: i.Source.Insecure, client: &http.Client{
-		Transport:     bounded{transport},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	client := httpclient.New(httpclient.Config{Compression: true,
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: i.Source.Roots}})
+	return &fetcher{issuer: i.URL, jwks: i.JWKS, insecure: i.Source.Insecure,
+		client: &http.Client{Transport: bounded{client}, CheckRedirect: client.CheckRedirect}}
 }
 
 // fetched is what an issuer says of itself.
@@ -92,28 +88,18 @@ func (f *fetcher) fetch(ctx context.Context) (got fetched, err error) {
 // CheckURL checks that keys may be fetched from a URL. An attacker who can change cleartext in transit could sign
 // tokens.
 func CheckURL(text string, insecure bool) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not an HTTP URL; write it whole, as in https://login.example.com")
-	case u.User != nil || u.Fragment != "":
-		return errors.New("must have neither a user nor a fragment")
-	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return errors.New("is cleartext HTTP; use https, or insecure: true for tests")
+	u, err := weburl.Parse(text, "https://login.example.com")
+	if err == nil && weburl.IsCleartext(u) && !insecure {
+		err = errors.New("is cleartext HTTP; use https, or insecure: true for tests")
 	}
-	return nil
-}
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return err
 }
 
 // bounded rejects responses that are not 200, and long ones. Errors repeat nothing of a response.
-type bounded struct{ next *http.Transport }
+type bounded struct{ *http.Client }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(r)
+	resp, err := b.Transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +110,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp.Body = &body{ReadCloser: resp.Body, left: maxAnswer}
 	return resp, nil
 }
-
-// CloseIdleConnections is for http.Client.
-func (b bounded) CloseIdleConnections() { b.next.CloseIdleConnections() }
 
 // body fails when it exceeds its bound.
 type body struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/mailer"
+	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/policy/approvals"
 )
 
@@ -34,7 +35,7 @@ func ParseFormat(name string) (Format, bool) {
 type Config struct {
 	Name     string
 	Format   Format
-	URL      string           // see CheckURL; "" for Email
+	URL      string           // see [weburl.Parse]; "" for Email
 	Secrets  [][]byte         // see ParseSecrets; at least one for Generic, else none
 	Mail     *Mail            // of Email
 	Tenants  []string         // tenants of the events; nil: all
@@ -71,7 +72,8 @@ func (c *Config) setDefaults() error {
 	case c.Format == Generic && len(c.Secrets) == 0:
 		return errors.New("a webhook needs a secret")
 	}
-	return CheckURL(c.URL)
+	_, err := weburl.Parse(c.URL, "https://hooks.example.com/approvals")
+	return err
 }
 
 // wants reports whether the destination gets the events of a tenant.

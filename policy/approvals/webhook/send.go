@@ -9,10 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
@@ -24,38 +24,13 @@ const (
 // endpoint is the receiver of requests.
 type endpoint struct {
 	Config
-	client http.Client
-}
-
-// CheckURL validates a webhook's URL. The error does not repeat it.
-func CheckURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return errors.New("is not a URL of the form https://hooks.example.com/approvals")
-	case u.User != nil:
-		return errors.New("must not have a user or password; requests are signed")
-	case u.Fragment != "":
-		return errors.New("must not have a fragment, which is never sent")
-	}
-	return nil
+	client *http.Client
 }
 
 func newEndpoint(c Config) *endpoint {
-	secure := c.TLS
-	if secure == nil {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return &endpoint{Config: c, client: http.Client{
-		Timeout: c.Timeout,
-		// A redirect would let the receiver choose another URL.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy: c.Proxy, TLSClientConfig: secure, ForceAttemptHTTP2: true, DisableCompression: true,
-			MaxResponseHeaderBytes: 16 << 10,
-			MaxConnsPerHost:        workers, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
-		},
-	}}
+	return &endpoint{Config: c, client: httpclient.New(httpclient.Config{
+		TLS: c.TLS, Timeout: c.Timeout, MaxHeader: 16 << 10, MaxConns: workers, MaxIdle: workers, Proxy: c.Proxy,
+	})}
 }
 
 func (p *endpoint) close() { p.client.CloseIdleConnections() }

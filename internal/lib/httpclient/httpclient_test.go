@@ -1,0 +1,170 @@
+package httpclient_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/httpclient"
+)
+
+// server serves a page for each thing that a client must not do. conns counts its connections.
+func server(t *testing.T) (at string, conns *atomic.Int32) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Long", strings.Repeat("a", 70<<10))
+	})
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	mux.HandleFunc("/cookie", func(w http.ResponseWriter, r *http.Request) {
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Cookie")+r.Header.Get("Accept-Encoding"))
+	})
+	conns = new(atomic.Int32)
+	s := httptest.NewUnstartedServer(mux)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.URL, conns
+}
+
+// get returns the status and the body of a response.
+func get(c *http.Client, at string) (string, error) {
+	defer c.CloseIdleConnections()
+	resp, err := c.Get(at)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return http.StatusText(resp.StatusCode) + " " + string(text), err
+}
+
+// TestBounds: a server can neither send a client elsewhere, nor fill its memory with headers, nor hold it.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	at, _ := server(t)
+	for name, test := range map[string]struct {
+		config     httpclient.Config
+		path, want string
+		wrong      string // part of the error
+	}{
+		"redirect":             {path: "/redirect", want: "Temporary Redirect "},
+		"long headers":         {path: "/headers", wrong: "headers exceeded"},
+		"allowed long headers": {config: httpclient.Config{MaxHeader: 1 << 20}, path: "/headers", want: "OK "},
+		"slow body": {config: httpclient.Config{Timeout: 200 * time.Millisecond}, path: "/slow",
+			wrong: "Client.Timeout"},
+		"no compression": {path: "/", want: "OK "},
+		"compression":    {config: httpclient.Config{Compression: true}, path: "/", want: "OK gzip"},
+		"proxy": {config: httpclient.Config{Proxy: func(*http.Request) (*url.URL, error) {
+			return nil, errors.New("the proxy is asked for")
+		}}, path: "/", wrong: "the proxy is asked for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := get(httpclient.New(test.config), at+test.path)
+			if (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) ||
+				err == nil && strings.TrimSpace(got) != strings.TrimSpace(test.want) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestNothingIsKept: a client sends no cookie, and does not share more connections than it may have.
+func TestNothingIsKept(t *testing.T) {
+	t.Parallel()
+	at, conns := server(t)
+	c := httpclient.New(httpclient.Config{MaxConns: 1, MaxIdle: 1})
+	defer c.CloseIdleConnections()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for _, path := range []string{"/cookie", "/"} {
+				resp, err := c.Get(at + path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if text, err := io.ReadAll(resp.Body); err != nil || len(text) > 0 {
+					t.Errorf("%s: %q, %v", path, text, err)
+				}
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// TestTLS: HTTP/2 is spoken over TLS, and no version of TLS before 1.2. A certificate of no known CA is refused.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		max     uint16 // version of the server
+		unknown bool   // its CA
+		want    string
+		wrong   string
+	}{
+		"current":    {max: tls.VersionTLS13, want: "OK HTTP/2.0"},
+		"old":        {max: tls.VersionTLS11, wrong: "protocol version"},
+		"unknown CA": {max: tls.VersionTLS13, unknown: true, wrong: "certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Proto)
+			}))
+			s.Config.ErrorLog = log.New(io.Discard, "", 0)
+			s.EnableHTTP2 = true
+			s.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: test.max}
+			s.StartTLS()
+			defer s.Close()
+			config := httpclient.Config{}
+			if !test.unknown {
+				config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
+				config.TLS.RootCAs.AddCert(s.Certificate())
+			}
+			got, err := get(httpclient.New(config), s.URL)
+			if got != test.want || (err != nil) != (test.wrong != "") ||
+				err != nil && !strings.Contains(err.Error(), test.wrong) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestEnvironment: no client uses the proxy of the environment, or cookies, unless it was given them.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	if c := httpclient.New(httpclient.Config{}); c.Transport.(*http.Transport).Proxy != nil || c.Jar != nil {
+		t.Error("a client has a proxy or cookies that it was not given")
+	}
+}
