@@ -126,7 +126,6 @@ func (e *Email) Check(at strictyaml.At) {
 	}
 }
 
-// loopbackHost reports whether a host is this machine.
 // maxNotices bounds the destinations: each has an outbox in Redis, which replicas poll.
 const maxNotices = 16
 
