@@ -30,7 +30,7 @@ func TestTraces(t *testing.T) {
 			`f:1: traces.ratio: unknown field`},
 		"traces: {}": {`f:1: traces.endpoint: required: the collector: host:port for OTLP over gRPC`},
 		"traces: {endpoint: 'http://u:secret@otel'}": {`f:1: traces.endpoint: must have neither a user, a query`},
-		"traces: {endpoint: 'grpc://secret'}":        {`f:1: traces.endpoint: is not an HTTP URL; write it whole, as in http://collector:4318; host:port means OTLP over gRPC`},
+		"traces: {endpoint: 'grpc://secret'}":        {`f:1: traces.endpoint: is not an HTTP URL; write it whole, as in http://collector:4318`},
 		"traces: {endpoint: 'http://otel', tls: {}}": {`f:1: traces.tls: the endpoint is not https`},
 	} {
 		_, err := config.Parse("f", []byte(text+fleet))

@@ -38,10 +38,9 @@ type transport struct {
 }
 
 func newTransport(t *tls.Config, header http.Header, maxMessage int) *transport {
-	return &transport{header: header, maxMessage: maxMessage, notices: newPace(), base: httpclient.New(httpclient.Config{
-		Dial: upstream.Dialer(dialTimeout).DialContext, TLS: t, Handshake: dialTimeout, MaxIdle: maxIdle,
-		MaxHeader: maxHeader,
-	})}
+	base := httpclient.New(httpclient.Config{Dial: upstream.Dialer(dialTimeout).DialContext, TLS: t,
+		Handshake: dialTimeout, MaxIdle: maxIdle, MaxHeader: maxHeader})
+	return &transport{base: base, header: header, maxMessage: maxMessage, notices: newPace()}
 }
 
 func (t *transport) client() *http.Client {

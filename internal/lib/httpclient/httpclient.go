@@ -36,7 +36,8 @@ func New(c Config) *http.Client {
 		Timeout:       c.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			Proxy: c.Proxy, DialContext: c.Dial, TLSClientConfig: c.TLS, ForceAttemptHTTP2: true, Protocols: c.Protocols,
+			Proxy: c.Proxy, DialContext: c.Dial, TLSClientConfig: c.TLS,
+			ForceAttemptHTTP2: true, Protocols: c.Protocols,
 			TLSHandshakeTimeout: cmp.Or(c.Handshake, 10*time.Second), IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: cmp.Or(c.MaxHeader, 64<<10), MaxConnsPerHost: c.MaxConns,
 			MaxIdleConns: c.MaxIdle, MaxIdleConnsPerHost: c.MaxIdle, DisableCompression: !c.Compression,
