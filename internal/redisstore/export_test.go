@@ -194,3 +194,6 @@ func (e *EngineSessions) OwnerKey(fleet, session string) string { return e.owner
 func (e *EngineSessions) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
 	return e.do(ctx, f)
 }
+
+// SetClock sets the clock of the embedded Redis.
+func SetClock(s *Store, t time.Time) { s.server.SetTime(t) }
