@@ -68,6 +68,7 @@ func TestTheUsersThatAreRecommended(t *testing.T) {
 	if n, err := watching.HLen(t.Context(), "cg:{acme:policy}:rules").Result(); n != 1 || err != nil {
 		t.Error(n, err)
 	}
+	u.mayUse("capgate-serving")
 	u.mayNot("capgate", "CHANGE_ME_1")
 	u.mayNot("capgate-serving", "CHANGE_ME_2", "HSET cg:{acme:policy}:rules f v", "DEL cg:{key:x}:record")
 	u.mayNot("capgate-replica", "CHANGE_ME_4", "GET cg:x", "SET cg:x y", "PUBLISH cg:policies x", "INFO")
@@ -88,6 +89,27 @@ func (u users) client(user, password string) *redis.Client {
 	c := redis.NewClient(options)
 	u.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// mayUse: a user may read all keys, and write those that the table of keys does not keep for the admin API.
+func (u users) mayUse(user string) {
+	u.Helper()
+	options, err := redis.ParseURL(u.server.URL())
+	check.Must(u, err)
+	c := redis.NewClient(options)
+	defer func() { _ = c.Close() }()
+	for _, r := range readKeyTable().rows {
+		if r.Type == "channel" {
+			continue
+		}
+		name := "cg:" + strings.ReplaceAll(r.Glob(), "*", "x:y")
+		for command, allowed := range map[string]bool{"GET": true, "DEL": !r.ReadOnly} {
+			answer, err := c.Do(u.Context(), "ACL", "DRYRUN", user, command, name).Text()
+			if err != nil || (answer == "OK") != allowed {
+				u.Errorf("%s %s: %s, %v", command, name, answer, err)
+			}
+		}
+	}
 }
 
 // mayAdminister: tenants and rules can be set.

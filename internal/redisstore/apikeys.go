@@ -14,7 +14,7 @@ import (
 // endedKeyTTL is the lifetime of a record after the end of its key.
 const endedKeyTTL = 30 * 24 * time.Hour
 
-func (t *Tenants) apiKey(id string) string { return t.key(tag{"key", id}, "record") }
+func (t *Tenants) apiKey(id string) string { return t.key("{key:ID}:record", id) }
 
 // FindKey implements tenant.Store.
 func (t *Tenants) FindKey(ctx context.Context, id string) (*tenant.Key, error) {

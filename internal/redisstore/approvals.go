@@ -25,19 +25,6 @@ var (
 )
 
 // ApprovalStore holds the approvals of all tenants. It is an approvals.Store.
-//
-//	{TENANT:approvals}:record:ID    hash     its end and 1 h  an approval: its binding, its state, its preview
-//	{TENANT:approvals}:answers:ID   hash     as record        person → token, ms, JSON of that person's answer
-//	{TENANT:approvals}:call:SUM     string   its end          id of the approval that calls of that digest get
-//	{TENANT:approvals}:session:SUM  string   the answer's     "approved id" or "denied id" for calls of that digest in
-//	                                                          a session
-//	{TENANT:approvals}:open         sorted   2 TTLs and 1 h   ids that are pending or approved, by the end of that, ms
-//	{TENANT:approvals}:pending      sorted   2 TTLs and 1 h   ids that are pending, by their creation, ms
-//	{TENANT:approvals}:index        sorted   2 TTLs and 1 h   "TIME:ID" of all, the newest first, with score 0, for
-//	                                                          pages
-//	{TENANT:approvals}:events       stream   24h              kind and id of events; about the last 10,000
-//	approvals                       channel                   tenant, id, event, digest of the session that an answer
-//	                                                          holds for: an event of an approval
 type ApprovalStore struct {
 	client
 	expired atomic.Int64
@@ -48,8 +35,6 @@ const endedApprovalTTL = time.Hour
 
 // Approvals returns the store of approvals.
 func (s *Store) Approvals() *ApprovalStore { return &ApprovalStore{client: s.client(Approvals)} }
-
-func approvalTag(tenant string) tag { return tag{tenant, "approvals"} }
 
 var errApprovals = errors.New("a script of approvals returned an unexpected answer")
 
@@ -67,9 +52,9 @@ func (a *ApprovalStore) exec(ctx context.Context, s script, tenant string, args 
 func (a *ApprovalStore) execWith(
 	ctx context.Context, run runner, s script, tenant string, args ...any,
 ) ([]any, error) {
-	t := approvalTag(tenant)
-	keys := []string{a.key(t, "index"), a.key(t, "open"), a.key(t, "events")}
-	all := append([]any{a.key(t) + ":", a.channel(approvalsChannel), joinWords([]string{tenant}),
+	keys := a.keys([]string{tenant}, "{TENANT:approvals}:index", "{TENANT:approvals}:open", "{TENANT:approvals}:events")
+	tag := a.key("{TENANT:approvals}", tenant)
+	all := append([]any{tag + ":", a.channel(approvalsChannel), joinWords([]string{tenant}),
 		endedApprovalTTL.Milliseconds()},
 		args...)
 	reply, err := run(ctx, s, keys, all...)
@@ -83,7 +68,7 @@ func (a *ApprovalStore) execWith(
 	bad, _ := reply[1].(int64)
 	a.expired.Add(expired)
 	for range bad {
-		a.malformed(a.key(t))
+		a.malformed(tag)
 	}
 	return reply[2:], nil
 }
@@ -141,7 +126,7 @@ func (a *ApprovalStore) createOnce(
 	case len(reply) == 2:
 		f := pairs(reply[1])
 		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.signer.on() {
-			return approvals.CreateResult{}, a.key(approvalTag(tenant), "call", call), nil
+			return approvals.CreateResult{}, a.key("{TENANT:approvals}:call:SUM", tenant, call), nil
 		}
 		r, err := a.recordOf(tenant, f)
 		return approvals.CreateResult{Record: r, New: what == "new"}, "", err

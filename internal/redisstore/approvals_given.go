@@ -39,7 +39,7 @@ func encodeGiven(g *approvals.GivenAnswer, seal string) (string, error) {
 }
 
 func (a *ApprovalStore) answersKey(tenant, id string) string {
-	return a.key(approvalTag(tenant), "answers", id)
+	return a.key("{TENANT:approvals}:answers:ID", tenant, id)
 }
 
 // givenParts are the signed parts of a person's answer. record is the first signature of the approval.

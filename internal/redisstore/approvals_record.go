@@ -57,7 +57,7 @@ func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.
 		}
 	}
 	if !ok {
-		a.malformed(a.key(approvalTag(tenant)))
+		a.malformed(a.key("{TENANT:approvals}", tenant))
 		return approvals.Record{}, approvals.ErrUnknown
 	}
 	a.addGiven(&r, f)

@@ -22,7 +22,7 @@ var unsignedApprovalFields = map[string]bool{
 }
 
 func (a *ApprovalStore) recordKey(tenant, id string) string {
-	return a.key(approvalTag(tenant), "record", id)
+	return a.key("{TENANT:approvals}:record:ID", tenant, id)
 }
 
 // signRecord adds the first signature to the fields of a new approval.
@@ -101,7 +101,7 @@ func (a *ApprovalStore) signAnswer(
 }
 
 func (a *ApprovalStore) sessionKey(tenant, sum string) string {
-	return a.key(approvalTag(tenant), "session", sum)
+	return a.key("{TENANT:approvals}:session:SUM", tenant, sum)
 }
 
 // drop deletes the key that led a call to an unsigned approval or answer.

@@ -87,9 +87,9 @@ func (s *Sessions) Locate(ctx context.Context, a affinity.Artifact) (addr string
 }
 
 func (s *Sessions) artifactKey(a affinity.Artifact) string {
-	return s.key(tag{a.Tenant, "artifact", a.Capability, digest(a.ID)})
+	return s.key("{TENANT:artifact:CAP:SUM}", a.Tenant, a.Capability, digest(a.ID))
 }
 
 func (s *Sessions) artifactOwnerKey(a affinity.Artifact) string {
-	return s.key(tag{"artifacts", a.Capability, digest(a.ID)}, "first")
+	return s.key("{artifacts:CAP:SUM}:first", a.Capability, digest(a.ID))
 }

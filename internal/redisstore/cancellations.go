@@ -4,8 +4,6 @@ import "context"
 
 // Cancellations carries names of requests that their clients have cancelled to the replicas that serve them. A name
 // that no replica knows, or that is lost with a connection, has no effect.
-//
-//	cancelled  channel  name of a request that its client has cancelled
 type Cancellations struct{ client }
 
 // Cancellations returns the channel of cancelled requests.

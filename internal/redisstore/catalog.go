@@ -19,22 +19,10 @@ import (
 )
 
 // Catalog is the shared state of capabilities' tools. It is a catalog.Store.
-//
-//	{catalog}:state         hash     none  epoch: changes when everything was lost; version: number of changes
-//	{catalog}:changes       sorted   none  capabilities by the version of their last change
-//	{catalog}:accepted:CAP  hash     none  tool → accepted hash of its description and schema, and " gone" while the
-//	                                       tool is absent
-//	{catalog}:set:CAP       string   none  answer of the capability's discovery tool
-//	{catalog}:about:CAP     hash     none  sum: SHA-256 of set; ok, failed: ms of the last discoveries; error: cause
-//	                                       of the last failure; left: what the last success left out, and why
-//	{catalog}:turns         hash     none  capability → "lease until began", ms: the current or last discovery
-//	catalog                 channel        empty: the catalog has changed
 type Catalog struct{ client }
 
 // Catalog returns the store of the catalog.
 func (s *Store) Catalog() *Catalog { return &Catalog{s.client(Policy)} }
-
-func (c *Catalog) catalogKey(rest ...string) string { return c.key(tag{"catalog"}, rest...) }
 
 // Watch implements catalog.Store.
 func (c *Catalog) Watch(ctx context.Context, changed func()) {
@@ -45,7 +33,7 @@ func (c *Catalog) Watch(ctx context.Context, changed func()) {
 func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news catalog.Changes, err error) {
 	var state []any
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		state, err = r.HMGet(ctx, c.catalogKey("state"), "epoch", "version").Result()
+		state, err = r.HMGet(ctx, c.key("{catalog}:state"), "epoch", "version").Result()
 		return err
 	})
 	if err != nil {
@@ -55,7 +43,7 @@ func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news 
 		news.Now.Epoch, _ = state[0].(string)
 		version, _ := state[1].(string)
 		if news.Now.Version, err = strconv.ParseUint(version, 10, 64); err != nil && news.Now.Epoch != "" {
-			c.malformed(c.catalogKey("state"))
+			c.malformed(c.key("{catalog}:state"))
 		}
 	}
 	if news.Now == since {
@@ -67,7 +55,7 @@ func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news 
 	}
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		news.Capabilities, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{
-			Key: c.catalogKey("changes"), ByScore: true, Start: "(" + strconv.FormatUint(since.Version, 10),
+			Key: c.key("{catalog}:changes"), ByScore: true, Start: "(" + strconv.FormatUint(since.Version, 10),
 			Stop: "+inf",
 		}).Result()
 		return err
@@ -81,8 +69,8 @@ func (c *Catalog) Read(ctx context.Context, wants []catalog.ReadRequest) ([]cata
 	err := c.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i, w := range wants {
-				about[i] = pipe.HGetAll(ctx, c.catalogKey("about", w.Capability))
-				accepted[i] = pipe.HGetAll(ctx, c.catalogKey("accepted", w.Capability))
+				about[i] = pipe.HGetAll(ctx, c.key("{catalog}:about:CAP", w.Capability))
+				accepted[i] = pipe.HGetAll(ctx, c.key("{catalog}:accepted:CAP", w.Capability))
 			}
 			return nil
 		})
@@ -116,8 +104,8 @@ func (c *Catalog) decodeRecord(capability string, about, accepted map[string]str
 		}
 		text, seal, _ := strings.Cut(text, " ")
 		hash, ok := toolschema.ParseHash(text)
-		if ok = ok && c.verify(ToolRecord, c.catalogKey("accepted", capability), seal, tool, text); !ok {
-			c.malformed(c.catalogKey("accepted", capability))
+		if ok = ok && c.verify(ToolRecord, c.key("{catalog}:accepted:CAP", capability), seal, tool, text); !ok {
+			c.malformed(c.key("{catalog}:accepted:CAP", capability))
 			hash = toolschema.Hash{}
 		}
 		s.Accepted[tool] = hash
@@ -136,14 +124,14 @@ func (c *Catalog) parseTime(text string) time.Time {
 // set reads a discovered set, or nil if it has changed meanwhile: another event follows.
 func (c *Catalog) set(ctx context.Context, capability, sum string) (text []byte, err error) {
 	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		text, err = r.Get(ctx, c.catalogKey("set", capability)).Bytes()
+		text, err = r.Get(ctx, c.key("{catalog}:set:CAP", capability)).Bytes()
 		return err
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
 	if got := sha256.Sum256(text); hex.EncodeToString(got[:]) != sum {
-		c.malformed(c.catalogKey("set", capability))
+		c.malformed(c.key("{catalog}:set:CAP", capability))
 		return nil, nil
 	}
 	return text, nil
@@ -157,9 +145,8 @@ var changeScript = newScript("catalog_change")
 // Write implements catalog.Store.
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	id := change.Capability
-	keys := []string{c.catalogKey("state"), c.catalogKey("changes"), c.catalogKey("accepted", id),
-		c.catalogKey("about", id), c.catalogKey("set", id),
-		c.catalogKey("turns")}
+	keys := c.keys([]string{id}, "{catalog}:state", "{catalog}:changes", "{catalog}:accepted:CAP", "{catalog}:about:CAP",
+		"{catalog}:set:CAP", "{catalog}:turns")
 	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error,
 		change.LeftOut, len(change.Removed)}
 	for _, tool := range change.Removed {
@@ -179,7 +166,7 @@ var acceptScript = newScript("catalog_accept")
 
 // Accept implements catalog.Store.
 func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash toolschema.Hash) error {
-	keys := []string{c.catalogKey("state"), c.catalogKey("changes"), c.catalogKey("accepted", capability)}
+	keys := c.keys([]string{capability}, "{catalog}:state", "{catalog}:changes", "{catalog}:accepted:CAP")
 	return c.run(ctx, acceptScript, keys, rand.Text(), c.channel("catalog"), capability, tool,
 		c.accepted(capability, tool, hash)).Err()
 }
@@ -188,7 +175,7 @@ func (c *Catalog) Accept(ctx context.Context, capability, tool string, hash tool
 // tool. It is not treated as absent, since then the next tool of that name would be accepted.
 func (c *Catalog) accepted(capability, tool string, hash toolschema.Hash) string {
 	text := hash.String()
-	if seal := c.sign(ToolRecord, c.catalogKey("accepted", capability), tool, text); seal != "" {
+	if seal := c.sign(ToolRecord, c.key("{catalog}:accepted:CAP", capability), tool, text); seal != "" {
 		text += " " + seal
 	}
 	return text
@@ -201,7 +188,7 @@ func (c *Catalog) AcquireLease(
 	ctx context.Context, capability string, lease, within time.Duration,
 ) (catalog.Lease, error) {
 	id := rand.Text()
-	answer, err := c.run(ctx, acquireLeaseScript, []string{c.catalogKey("turns")}, capability, id, lease.Milliseconds(),
+	answer, err := c.run(ctx, acquireLeaseScript, []string{c.key("{catalog}:turns")}, capability, id, lease.Milliseconds(),
 		within.Milliseconds()).Int64Slice()
 	switch {
 	case err != nil:

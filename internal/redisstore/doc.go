@@ -10,8 +10,6 @@
 // the feature owns the interface; internal/app connects the two.
 //
 //	// Pins stores the backend of each session.
-//	//
-//	//	{TENANT:SESSION}:pin  string  its ttl  address of the backend
 //	type Pins struct{ client }
 //
 //	func (s *Store) Pins() *Pins { return &Pins{s.client(Session)} }
@@ -20,14 +18,14 @@
 //
 //	// Pin returns the backend of the session, or makes it addr if there is none.
 //	func (p *Pins) Pin(ctx context.Context, tenant, session, addr string, ttl time.Duration) (string, error) {
-//		key := p.key(tag{tenant, session}, "pin")
+//		key := p.key("{TENANT:SESSION}:pin", tenant, session)
 //		return p.run(ctx, pinScript, []string{key}, addr, ttl.Milliseconds()).Text()
 //	}
 //
 // A single command goes through do, which supplies a context with its purpose and deadline:
 //
 //	err := p.do(ctx, func(ctx context.Context, c redis.Cmdable) error {
-//		return c.Del(ctx, p.key(tag{tenant, session}, "pin")).Err()
+//		return c.Del(ctx, p.key("{TENANT:SESSION}:pin", tenant, session)).Err()
 //	})
 //
 // The guarantees and obligations of every feature:
@@ -37,9 +35,9 @@
 //     called; Redis may have come back empty. On a Cluster this holds for each master and its keys (shards.go).
 //   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
-//   - Keys are made by key, which escapes foreign text. The comment of a store lists its keys; `make generate` collects
-//     them in docs/run/keys.md and keys.go, by which a tenant is erased. The keys of one script share one hash tag, so
-//     that they are on the same node of a Cluster.
+//   - Keys are made by key, which escapes foreign text. Each kind of key has a row in keys.md, the table of keys, by
+//     which a tenant is erased; `make generate` writes docs/run/keys.md and the rights of Redis users from it. The keys
+//     of one script share one hash tag, so that they are on the same node of a Cluster.
 //   - Times are Redis' own: TIME in a script, or PX. In the embedded Redis keys may expire up to a tenth of a
 //     second early.
 //   - Malformed values are skipped, and counted with malformed.

@@ -14,15 +14,6 @@ import (
 )
 
 // Drains are the backends that operators took out of fleets. It is a drains.Store.
-//
-//	{drains}:backends  hash     none  "capability addr" → start of the drain, and ms when a replica reported it last;
-//	                                  deleted an hour after that
-//	{drains}:calls     hash     none  replica → ms of its report, its calls at drained backends; deleted after 15 s
-//	{drains}:ended     sorted   none  fields whose drain ended in the last hour, by ms: a replica that missed the end
-//	                                  does not restore them
-//	{drains}:by        hash     none  "capability addr" → start of the drain, and the name of the operator
-//	{drains}:state     hash     none  epoch: changes when everything was lost
-//	drains             channel        empty: drains have begun or ended
 type Drains struct{ client }
 
 // Drains returns the store of drains.
@@ -44,8 +35,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 	for key, n := range r.Calls {
 		calls.WriteString(strconv.FormatInt(n, 10) + " " + drainField(key) + "\n")
 	}
-	t := tag{"drains"}
-	keys := []string{d.key(t, "backends"), d.key(t, "calls"), d.key(t, "state"), d.key(t, "ended"), d.key(t, "by")}
+	keys := d.keys(nil, "{drains}:backends", "{drains}:calls", "{drains}:state", "{drains}:ended", "{drains}:by")
 	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
 		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving,
 		drains.MaxDrains, names.String()).Slice()

@@ -9,15 +9,13 @@ import (
 )
 
 // EngineQuestions stores the approvals of engines' own questions. It is an engine.Questions.
-//
-//	{TENANT:question:ENGINE:SUM}  string  its end  id of the approval for an engine's own question
 type EngineQuestions struct{ client }
 
 // EngineQuestions returns the store of engines' questions.
 func (s *Store) EngineQuestions() *EngineQuestions { return &EngineQuestions{s.client(Engines)} }
 
 func (q *EngineQuestions) question(tenant, engine, question string) string {
-	return q.key(tag{tenant, "question", engine, digest(question)})
+	return q.key("{TENANT:question:ENGINE:SUM}", tenant, engine, digest(question))
 }
 
 // Bind implements engine.Questions.

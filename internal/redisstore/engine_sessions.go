@@ -16,9 +16,6 @@ const (
 )
 
 // EngineSessions stores the tenants that own sessions of engines.
-//
-//	{engines:session:FLEET:SUM}:owner  owner  90 days, renewed by use  the tenant of an engine's session. Only with
-//	                                                                   tenants
 type EngineSessions struct{ client }
 
 // EngineSessions returns the store of the owners of sessions.
@@ -81,5 +78,5 @@ func (e *EngineSessions) owners(ctx context.Context, fleet string, sessions []st
 }
 
 func (e *EngineSessions) ownerKey(fleet, session string) string {
-	return e.key(tag{"engines", "session", fleet, digest(session)}, "owner")
+	return e.key("{engines:session:FLEET:SUM}:owner", fleet, digest(session))
 }

@@ -17,18 +17,6 @@ var (
 )
 
 // EngineTurns stores the turns and leases of engines. It is a turns.Store.
-//
-//	{engines:turns:ENGINE}:state    hash     1 h and 2 leases  score of the last turn, last sequence number, ms of the
-//	                                                           last step; of:ID → the ticket's member of the queue
-//	{engines:turns:ENGINE}:held     sorted   the same          the ticket that has the turn, by the end of that, ms;
-//	                                                           or "lost": Redis has lost it
-//	{engines:turns:ENGINE}:line     sorted   the same          "TENANT:SEQ:ID" of waiting tickets, with score 0
-//	{engines:turns:ENGINE}:alive    sorted   the same          the same tickets by their end without a renewal, ms
-//	{engines:turns:ENGINE}:tenants  sorted   the same          waiting tenants by their score: the least is next
-//	{engines:turns:ENGINE}:served   sorted   the same          tenants that do not wait, by their score; at most 1,000
-//	{engines:turns:ENGINE}:agent    string   its lease         "ID who": the claim that has the engine's lease
-//	turns                           channel                    id of a ticket that got the turn, or of a claim that
-//	                                                           was taken over
 type EngineTurns struct{ client }
 
 // EngineTurns returns the store of turns.
@@ -36,12 +24,10 @@ func (s *Store) EngineTurns() *EngineTurns { return &EngineTurns{s.client(Engine
 
 var errTurns = errors.New("wait for a turn at an engine: the script returned an unexpected answer")
 
-func turnTag(engine string) tag { return tag{"engines", "turns", engine} }
-
-func (s *EngineTurns) keys(engine string) []string {
-	t := turnTag(engine)
-	return []string{s.key(t, "state"), s.key(t, "held"), s.key(t, "line"), s.key(t, "alive"), s.key(t, "tenants"),
-		s.key(t, "served")}
+func (s *EngineTurns) turnKeys(engine string) []string {
+	return s.keys([]string{engine}, "{engines:turns:ENGINE}:state", "{engines:turns:ENGINE}:held",
+		"{engines:turns:ENGINE}:line", "{engines:turns:ENGINE}:alive", "{engines:turns:ENGINE}:tenants",
+		"{engines:turns:ENGINE}:served")
 }
 
 // args returns the arguments of all scripts of turns.
@@ -62,7 +48,7 @@ func flag(is bool) int {
 // Wait implements turns.Store.
 func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Status, error) {
 	args := s.args(t, t.MaybeLost, joinWords([]string{t.Tenant}), t.MaxWaiting, t.Seq)
-	reply, err := s.run(ctx, waitTurnScript, s.keys(t.Engine), args...).Slice()
+	reply, err := s.run(ctx, waitTurnScript, s.turnKeys(t.Engine), args...).Slice()
 	if err != nil {
 		return turns.Status{}, err
 	}
@@ -87,16 +73,16 @@ func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Status, 
 
 // Hold implements turns.Store.
 func (s *EngineTurns) Hold(ctx context.Context, t *turns.Ticket) error {
-	return s.run(ctx, holdTurnScript, s.keys(t.Engine), s.args(t, true)...).Err()
+	return s.run(ctx, holdTurnScript, s.turnKeys(t.Engine), s.args(t, true)...).Err()
 }
 
 // Leave implements turns.Store.
 func (s *EngineTurns) Leave(ctx context.Context, t *turns.Ticket, held bool) error {
-	return s.run(ctx, leaveTurnScript, s.keys(t.Engine), s.args(t, true, flag(held))...).Err()
+	return s.run(ctx, leaveTurnScript, s.turnKeys(t.Engine), s.args(t, true, flag(held))...).Err()
 }
 
 func (s *EngineTurns) agentKeys(c *turns.LeaseRequest) []string {
-	return []string{s.key(turnTag(c.Engine), "agent")}
+	return s.keys([]string{c.Engine}, "{engines:turns:ENGINE}:agent")
 }
 
 // Acquire implements turns.Store.

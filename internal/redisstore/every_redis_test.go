@@ -25,12 +25,13 @@ type shared struct {
 	main  redistest.Main
 	urls  map[string]func() string // by kind
 	tests atomic.Int64             // for unique prefixes
+	keys  *keyTable
 }
 
 var servers = newShared() //nolint:gochecknoglobals // shared by TestMain and the tests
 
 func newShared() *shared {
-	s := &shared{}
+	s := &shared{keys: readKeyTable()}
 	s.urls = map[string]func() string{
 		"server": sync.OnceValue(func() string {
 			server := redistest.Start(&s.main)
@@ -83,6 +84,10 @@ func as(address, user, password string) string {
 func TestMain(m *testing.M) {
 	status := m.Run()
 	servers.main.Close()
+	if unused := servers.keys.unused(); status == 0 && wholePackage() && len(unused) > 0 {
+		fmt.Fprintf(os.Stderr, "no test has written the keys of these rows of keys.md: %q\n", unused)
+		status = 1
+	}
 	os.Exit(status)
 }
 
@@ -117,6 +122,7 @@ func onEveryRedisWith(t *testing.T, keys map[string][][]byte, test func(t *testi
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		first := open(t, redisstore.Config{})
+		servers.keys.compare(t, first, "cg:")
 		given := false
 		test(t, func() *redisstore.Store {
 			if !given {
@@ -131,6 +137,7 @@ func onEveryRedisWith(t *testing.T, keys map[string][][]byte, test func(t *testi
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := fmt.Sprintf("cg:test-%d:", servers.tests.Add(1))
+			servers.keys.compare(t, open(t, redisstore.Config{URL: url(), Prefix: prefix}), prefix)
 			test(t, func() *redisstore.Store {
 				return open(t, redisstore.Config{URL: url(), Prefix: prefix, StoreKeys: keys[name]})
 			})

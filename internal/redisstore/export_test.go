@@ -23,13 +23,19 @@ type Probe struct{ client }
 func (s *Store) Probe() *Probe { return &Probe{s.client(Session)} }
 
 // Key names a key that only tests use.
-func (p *Probe) Key(words ...string) string { return p.key(tag{"probe"}, words...) }
+func (p *Probe) Key(words ...string) string { return p.KeyOf("probe", words...) }
 
 // KeyOf names a key of a feature whose tag is one word.
-func (p *Probe) KeyOf(feature string, rest ...string) string { return p.key(tag{feature}, rest...) }
+func (p *Probe) KeyOf(feature string, rest ...string) string {
+	name := p.key("{FEATURE}", feature)
+	if len(rest) > 0 {
+		name += ":" + joinWords(rest)
+	}
+	return name
+}
 
 // Channel names a channel.
-func (p *Probe) Channel(words ...string) string { return p.channel(words...) }
+func (p *Probe) Channel(words ...string) string { return p.channel(joinWords(words)) }
 
 // Do sends commands.
 func (p *Probe) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
@@ -69,7 +75,7 @@ func (p *Probe) Get(ctx context.Context, key string) (value string, err error) {
 func (p *Probe) Malformed(key string) { p.malformed(key) }
 
 // Keys are the names of the registrations' keys: leases, ends, ended, state, manifests.
-func (r *Registrations) Keys() []string { return r.keys() }
+func (r *Registrations) Keys() []string { return r.scriptKeys() }
 
 // Do sends commands.
 func (r *Registrations) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
@@ -98,27 +104,31 @@ func (p *PermitStore) Lasting(d time.Duration) *PermitStore {
 
 // Key is the key of the permits at a backend.
 func (p *PermitStore) Key(capability, addr string) string {
-	return p.keys(capability, &router.Demand{Addr: addr})[0]
+	return p.keysOf(capability, &router.Demand{Addr: addr})[0]
 }
 
 // Key is the key of a tenant's rules.
-func (p *Policies) Key(tenant string) string { return p.key(p.tag(tenant), "rules") }
+func (p *Policies) Key(tenant string) string { return p.ruleKey("{TENANT:policy}:rules", tenant) }
 
 // RecordKey is the key of an approval.
 func (a *ApprovalStore) RecordKey(tenant, id string) string {
-	return a.key(approvalTag(tenant), "record", id)
+	return a.recordKey(tenant, id)
 }
 
 // IndexKey is the key of the index of a tenant's approvals, OpenKey that of the open ones: older versions have no other
 // sets.
-func (a *ApprovalStore) IndexKey(tenant string) string { return a.key(approvalTag(tenant), "index") }
+func (a *ApprovalStore) IndexKey(tenant string) string {
+	return a.key("{TENANT:approvals}:index", tenant)
+}
 
 // OpenKey is described at IndexKey.
-func (a *ApprovalStore) OpenKey(tenant string) string { return a.key(approvalTag(tenant), "open") }
+func (a *ApprovalStore) OpenKey(tenant string) string {
+	return a.key("{TENANT:approvals}:open", tenant)
+}
 
 // SessionKey is the key of an answer for a session.
 func (a *ApprovalStore) SessionKey(tenant, sum string) string {
-	return a.key(approvalTag(tenant), "session", sum)
+	return a.sessionKey(tenant, sum)
 }
 
 // Do sends commands.
@@ -129,7 +139,7 @@ func (a *ApprovalStore) Do(ctx context.Context, f func(context.Context, redis.Cm
 // Indexed is the number of approvals in the index; -1 after an error.
 func (a *ApprovalStore) Indexed(ctx context.Context, tenant string) (n int64) {
 	err := a.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		n, err = r.ZCard(ctx, a.key(approvalTag(tenant), "index")).Result()
+		n, err = r.ZCard(ctx, a.key("{TENANT:approvals}:index", tenant)).Result()
 		return err
 	})
 	if err != nil {
@@ -170,7 +180,7 @@ func ParseStored(fields map[string]string) (keyOK, tenantOK bool) {
 }
 
 // RecordKey is the key of the record of an idempotency key.
-func (i *IdempotencyStore) RecordKey(c *idempotency.Claim) string { return i.keys(c)[0] }
+func (i *IdempotencyStore) RecordKey(c *idempotency.Claim) string { return i.keysOf(c)[0] }
 
 // Do sends commands.
 func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis.Cmdable) error) error {
@@ -179,7 +189,7 @@ func (i *IdempotencyStore) Do(ctx context.Context, f func(context.Context, redis
 
 // Keys returns the keys of an engine's turns: state, held, line, alive, tenants, served, agent.
 func (s *EngineTurns) Keys(engine string) []string {
-	return append(s.keys(engine), s.agentKeys(&turns.LeaseRequest{Engine: engine})...)
+	return append(s.turnKeys(engine), s.agentKeys(&turns.LeaseRequest{Engine: engine})...)
 }
 
 // Do sends commands.

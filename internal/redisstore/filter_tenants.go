@@ -8,12 +8,12 @@ import (
 
 // FilterTenants returns the given tenants that have approvals, in their order.
 func (a *ApprovalStore) FilterTenants(ctx context.Context, tenants []string) ([]string, error) {
-	return a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "index") })
+	return a.having(ctx, tenants, func(of string) string { return a.key("{TENANT:approvals}:index", of) })
 }
 
 // TenantOf returns the tenant, among the given ones, that has an approval, or "".
 func (a *ApprovalStore) TenantOf(ctx context.Context, id string, tenants []string) (string, error) {
-	all, err := a.having(ctx, tenants, func(of string) string { return a.key(approvalTag(of), "record", id) })
+	all, err := a.having(ctx, tenants, func(of string) string { return a.recordKey(of, id) })
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
@@ -22,7 +22,7 @@ func (a *ApprovalStore) TenantOf(ctx context.Context, id string, tenants []strin
 
 // FilterTenants returns the given tenants that have rules, in their order.
 func (p *Policies) FilterTenants(ctx context.Context, tenants []string) ([]string, error) {
-	return p.having(ctx, tenants, func(of string) string { return p.key(p.tag(of), "names") })
+	return p.having(ctx, tenants, func(of string) string { return p.ruleKey("{TENANT:policy}:names", of) })
 }
 
 // having returns the given tenants for which a key exists.

@@ -12,13 +12,6 @@ import (
 )
 
 // HealthStore is the health.Membership and the health.Store.
-//
-//	{health}:roll     sorted   24h  live replicas by their last heartbeat; dead ones are removed
-//	{health}:digests  hash     24h  replica → its last heartbeat, and the digest of its probes
-//	{health}:epoch    string   24h  changes when the membership was lost
-//	{health:N}:page   hash     24h  shard N, 0 to 15: observations of backends, and the shard's version; rewritten
-//	                                hourly
-//	health            channel       changes of shards; replicas that leave
 type HealthStore struct {
 	client
 	epoch string // for a membership without one
@@ -38,11 +31,10 @@ var (
 )
 
 func (b *HealthStore) membershipKeys() []string {
-	t := tag{"health"}
-	return []string{b.key(t, "roll"), b.key(t, "digests"), b.key(t, "epoch")}
+	return b.keys(nil, "{health}:roll", "{health}:digests", "{health}:epoch")
 }
 
-func (b *HealthStore) shardKey(n int) string { return b.key(tag{"health", strconv.Itoa(n)}, "page") }
+func (b *HealthStore) shardKey(n int) string { return b.key("{health:N}:page", strconv.Itoa(n)) }
 
 // Heartbeat implements health.Membership.
 func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat) (health.Members, error) {

@@ -9,12 +9,6 @@ import (
 )
 
 // IdempotencyStore holds the idempotency keys of all tenants. It is an idempotency.Store.
-//
-//	{TENANT:idempotency}:record:SUM  hash     idempotency.ttl  state; print: keyed hash of the request; token of the
-//	                                                           claim; until: its end, ms; answer, or the call of a
-//	                                                           task over MCP, encrypted
-//	{TENANT:idempotency}:index       sorted   the longest ttl  digests of the tenant's keys by their end, ms
-//	idempotency                      channel                   digest of a key whose call has ended
 type IdempotencyStore struct{ client }
 
 // Idempotency returns the store of idempotency keys.
@@ -30,15 +24,14 @@ var (
 	endKeyScript   = newScript("idempotency_end")
 )
 
-func (i *IdempotencyStore) keys(c *idempotency.Claim) []string {
-	t := tag{c.Tenant, "idempotency"}
-	return []string{i.key(t, "record", c.ID), i.key(t, "index")}
+func (i *IdempotencyStore) keysOf(c *idempotency.Claim) []string {
+	return i.keys([]string{c.Tenant, c.ID}, "{TENANT:idempotency}:record:SUM", "{TENANT:idempotency}:index")
 }
 
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	granted := func(reply []any) bool { return textAt(reply, 0) == string(idempotency.Mine) }
-	reply, err := i.runReplicated(ctx, granted, claimKeyScript, i.keys(c), c.ID, c.Token, c.Fingerprint,
+	reply, err := i.runReplicated(ctx, granted, claimKeyScript, i.keysOf(c), c.ID, c.Token, c.Fingerprint,
 		c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
 	if errors.Is(err, ErrUnreplicated) {
 		// the call does not run; without this the key is in use until its claim ends
@@ -58,18 +51,18 @@ func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (ide
 		idempotency.TooLarge, idempotency.Unknown:
 		return f, nil
 	}
-	i.malformed(i.keys(c)[0])
+	i.malformed(i.keysOf(c)[0])
 	return idempotency.Found{}, errIdempotency
 }
 
 // Renew implements idempotency.Store.
 func (i *IdempotencyStore) Renew(ctx context.Context, c *idempotency.Claim) error {
-	return i.run(ctx, renewKeyScript, i.keys(c), c.ID, c.Token, c.Lease.Milliseconds(), c.TTL.Milliseconds()).Err()
+	return i.run(ctx, renewKeyScript, i.keysOf(c), c.ID, c.Token, c.Lease.Milliseconds(), c.TTL.Milliseconds()).Err()
 }
 
 // End implements idempotency.Store.
 func (i *IdempotencyStore) End(ctx context.Context, c *idempotency.Claim, s idempotency.State, sealed []byte) error {
-	return i.run(ctx, endKeyScript, i.keys(c), c.ID, c.Token, string(s), c.TTL.Milliseconds(), string(sealed),
+	return i.run(ctx, endKeyScript, i.keysOf(c), c.ID, c.Token, string(s), c.TTL.Milliseconds(), string(sealed),
 		i.channel("idempotency")).Err()
 }
 

@@ -15,17 +15,6 @@ import (
 var limitsScript = newScript("limits_exchange")
 
 // TenantLimits are the permits and budgets used by replicas. It is a ratelimit.Store.
-//
-//	{TENANT:limits}:rate:PER:CAP:TOOL:VALUE    string  until full  tokens of the bucket, and their ms; with a debt 0,
-//	                                                               and when it is paid
-//	{TENANT:limits}:spills:PER:CAP:TOOL:VALUE  string  until full  tokens that did not fit into that bucket
-//	{TENANT:limits}:day:PER:CAP:TOOL           hash    the day     period: the day (UTC); value → its calls; at most
-//	                                                               10,000 values, further ones share one
-//	{TENANT:limits}:month:PER:CAP:TOOL         hash    the month   the same for the month
-//	{TENANT:limits}:places:PER:CAP:TOOL:VALUE  hash    5 s         replica → permits for concurrent calls, ends of its
-//	                                                               demand and of its permits, sequence number
-//	{TENANT:limits}:UID:…                                          the same for tenants in Redis: a tenant that gets
-//	                                                               the id of a deleted one begins anew
 type TenantLimits struct {
 	client
 	replica string
@@ -50,11 +39,11 @@ const (
 func (l *TenantLimits) Exchange(
 	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand,
 ) ([]ratelimit.Grant, error) {
-	keys := append(make([]string, 0, 1+limitKeys*len(asks)), l.keyOf(of, "seen", l.replica))
+	keys := append(make([]string, 0, 1+limitKeys*len(asks)), l.key("{TENANT:limits}:[UID:]seen:REPLICA", of.ID, of.UID, l.replica))
 	args := append(make([]any, 0, 7+20*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds(),
 		seqOf(asks), seenFor.Milliseconds(), ratelimit.DebtTime.Milliseconds())
 	for i := range asks {
-		keys, args = l.keysOf(keys, of, &asks[i].Name), append(args, limitArgs(&asks[i])...)
+		keys, args = append(keys, l.keysOf(of, &asks[i].Name)...), append(args, limitArgs(&asks[i])...)
 	}
 	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
 	if err != nil {
@@ -88,7 +77,7 @@ func (l *TenantLimits) Spent(ctx context.Context, of ratelimit.Owner, names []ra
 	_ = l.do(ctx, func(ctx context.Context, r redis.Cmdable) error { // each command has its own error
 		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i := range names {
-				keys, field := l.keysOf(nil, of, &names[i]), valueField(&names[i])
+				keys, field := l.keysOf(of, &names[i]), valueField(&names[i])
 				counts = append(counts, p.HGet(ctx, keys[1], field), p.HGet(ctx, keys[2], field))
 			}
 			return nil
@@ -118,20 +107,12 @@ func seqOf(asks []ratelimit.Demand) (seq int64) {
 	return seq
 }
 
-// keyOf names a key of a tenant's limits.
-func (l *TenantLimits) keyOf(of ratelimit.Owner, rest ...string) string {
-	if of.UID != "" {
-		rest = append([]string{of.UID}, rest...)
-	}
-	return l.key(tag{of.ID, "limits"}, rest...)
-}
-
-func (l *TenantLimits) keysOf(keys []string, of ratelimit.Owner, n *ratelimit.Name) []string {
-	key := func(kind string, more ...string) string {
-		return l.keyOf(of, append([]string{kind, n.Per, n.Capability, n.Tool}, more...)...)
-	}
-	value := valueField(n)
-	return append(keys, key("rate", value), key("day"), key("month"), key("places", value), key("spills", value))
+// keysOf returns the keys of one limit.
+func (l *TenantLimits) keysOf(of ratelimit.Owner, n *ratelimit.Name) []string {
+	return l.keys([]string{of.ID, of.UID, n.Per, n.Capability, n.Tool, valueField(n)},
+		"{TENANT:limits}:[UID:]rate:PER:CAP:TOOL:VALUE", "{TENANT:limits}:[UID:]day:PER:CAP:TOOL",
+		"{TENANT:limits}:[UID:]month:PER:CAP:TOOL", "{TENANT:limits}:[UID:]places:PER:CAP:TOOL:VALUE",
+		"{TENANT:limits}:[UID:]spills:PER:CAP:TOOL:VALUE")
 }
 
 // valueField is the field of a value. It differs from the field of all other values together, and from that of the

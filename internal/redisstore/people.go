@@ -18,17 +18,6 @@ import (
 )
 
 // People are the sessions of people: revocations, and a list. It is a session.Store.
-//
-//	{people}:state    hash     none  epoch: changes when everything was lost; version: number of revocations
-//	{people}:revoked  sorted   none  "session UNTIL ID" and "name UNTIL BEFORE NAME": revocations by their version; at
-//	                                 most 50,000 of each kind
-//	{people}:ends     sorted   none  the same by UNTIL, ms; removed after that
-//	{people}:names    hash     none  name of a person or key → its revocation of all sessions
-//	{people}:owners   hash     none  revocation of a session → its owner
-//	{people}:shares   hash     none  owner → number of its revocations; at most four times the free part
-//	{people}:issued   hash     none  id → JSON of an issued session, without its secret; at most 2,000
-//	{people}:list     sorted   none  the same ids by the end of the session, ms; removed after that
-//	people            channel        empty: sessions of people were revoked
 type People struct{ client }
 
 // People returns the store of the sessions of people.
@@ -36,9 +25,8 @@ func (s *Store) People() *People { return &People{s.client(Identity)} }
 
 // Revoke implements session.Store.
 func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {
-	t := tag{"people"}
-	keys := []string{p.key(t, "state"), p.key(t, "revoked"), p.key(t, "ends"), p.key(t, "issued"), p.key(t, "list"),
-		p.key(t, "names"), p.key(t, "owners"), p.key(t, "shares")}
+	keys := p.keys(nil, "{people}:state", "{people}:revoked", "{people}:ends", "{people}:issued", "{people}:list",
+		"{people}:names", "{people}:owners", "{people}:shares")
 	args := []any{rand.Text(), p.channel("people"), session.MaxRevocations}
 	for _, v := range all {
 		args = append(args, v.Until.UnixMilli(), encodeRevocation(v), v.Session, v.Name, v.Owner)
@@ -53,8 +41,7 @@ func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {
 // Revoked implements session.Store.
 func (p *People) Revoked(ctx context.Context, after changefeed.Position) (changefeed.Position, []session.Revocation,
 	error) {
-	t := tag{"people"}
-	keys := []string{p.key(t, "state"), p.key(t, "revoked")}
+	keys := p.keys(nil, "{people}:state", "{people}:revoked")
 	answer, err := p.run(ctx, revokedScript, keys, rand.Text(), after.Epoch,
 		strconv.FormatUint(after.Version, 10)).StringSlice()
 	if err != nil {
@@ -88,15 +75,13 @@ func (p *People) Add(ctx context.Context, r session.Record) error {
 	if err != nil {
 		return err
 	}
-	t := tag{"people"}
-	return p.run(ctx, addPersonScript, []string{p.key(t, "issued"), p.key(t, "list")}, r.ID, string(text),
+	return p.run(ctx, addPersonScript, p.keys(nil, "{people}:issued", "{people}:list"), r.ID, string(text),
 		r.Expires.UnixMilli(), session.MaxRecords).Err()
 }
 
 // List implements session.Store.
 func (p *People) List(ctx context.Context) (all []session.Record, err error) {
-	t := tag{"people"}
-	keys := []string{p.key(t, "issued"), p.key(t, "list")}
+	keys := p.keys(nil, "{people}:issued", "{people}:list")
 	texts, err := p.run(ctx, listPeopleScript, keys).StringSlice()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err

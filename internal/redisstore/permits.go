@@ -13,11 +13,6 @@ import (
 )
 
 // PermitStore are the permits of limited fleets' backends. It is a router.PermitStore.
-//
-//	{slots:capability:addr}  hash     5 s  replica → permits at that backend, waiting calls, start of the wait, ms of
-//	                                       the report and of its end, sequence number
-//	slots                    channel       "replica capability": the replica begins to wait for a permit, or returned
-//	                                       one that others wait for
 type PermitStore struct {
 	client
 	replica string
@@ -44,7 +39,7 @@ func (p *PermitStore) Exchange(ctx context.Context, capability string, wants []r
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		_, err := r.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for i := range wants {
-				sent[i] = permitScript.lua.EvalSha(ctx, pipe, p.keys(capability, &wants[i]),
+				sent[i] = permitScript.lua.EvalSha(ctx, pipe, p.keysOf(capability, &wants[i]),
 					p.args(capability, &wants[i])...)
 			}
 			return nil
@@ -57,17 +52,17 @@ func (p *PermitStore) Exchange(ctx context.Context, capability string, wants []r
 	grants := make([]router.Grant, len(wants))
 	for i := range wants {
 		if redis.HasErrorPrefix(sent[i].Err(), "NOSCRIPT") {
-			sent[i] = p.run(ctx, permitScript, p.keys(capability, &wants[i]), p.args(capability, &wants[i])...)
+			sent[i] = p.run(ctx, permitScript, p.keysOf(capability, &wants[i]), p.args(capability, &wants[i])...)
 		}
-		if grants[i], err = p.grant(sent[i], p.keys(capability, &wants[i])[0]); err != nil {
+		if grants[i], err = p.grant(sent[i], p.keysOf(capability, &wants[i])[0]); err != nil {
 			return nil, err
 		}
 	}
 	return grants, nil
 }
 
-func (p *PermitStore) keys(capability string, w *router.Demand) []string {
-	return []string{p.key(tag{"slots", capability, w.Addr})}
+func (p *PermitStore) keysOf(capability string, w *router.Demand) []string {
+	return p.keys([]string{capability, w.Addr}, "{slots:CAP:ADDR}")
 }
 
 func (p *PermitStore) args(capability string, w *router.Demand) []any {

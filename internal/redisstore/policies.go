@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,20 +16,6 @@ import (
 )
 
 // Policies are the rules of all tenants. It is a policy.Store, a policy.Rules and a policy.Feed.
-//
-//	{TENANT:policy}:rules      hash     none  user, agent, capability, tool → JSON of a rule; global rules: no tenant
-//	{TENANT:policy}:names      sorted   none  the same fields, all with score 0, for pages
-//	{TENANT:policy}:about:C:T  set      none  those of the fields whose capability and tool are exactly C and T
-//	{TENANT:candidates}:…                     the same for candidate rules
-//	{policies}:tenants         set      none  tenants that have, or had, rules
-//	{policies}:version         string   none  number of changes of rules
-//	{policies}:epoch           string   none  names the rules; an emptied Redis gets another with its first change
-//	{policies}:lost            string   none  epoch whose rules a replica found lost
-//	{policies}:accepted        string   none  the last 16 epochs whose loss an operator has accepted
-//	{policies}:recent          sorted   24h   tenant, user, agent, capability, tool of the latest decisions, by about
-//	                                          their ms
-//	policies                   channel        version, tenant, user, agent, capability, tool: a rule that was set or
-//	                                          deleted
 type Policies struct {
 	client
 	set string // "policy": the rules in force; "candidates"
@@ -41,13 +28,15 @@ func (s *Store) Policies() *Policies { return &Policies{s.client(Policy), "polic
 // force: both are cached together.
 func (p *Policies) Candidates() *Policies { return &Policies{p.client, "candidates"} }
 
-// tag is the hash tag of a tenant's rules; "" is for the global ones.
-func (p *Policies) tag(tenant string) tag { return tag{tenant, p.set} }
+// ruleKey returns the name of a key of a tenant's rules; tenant "" is for the global ones.
+func (p *Policies) ruleKey(pattern, tenant string, words ...string) string {
+	return p.key(strings.Replace(pattern, "policy", p.set, 1), append([]string{tenant}, words...)...)
+}
 
 // ruleKeys returns the keys of a tenant's rules for the capability and tool of n: rules, names, about.
 func (p *Policies) ruleKeys(tenant string, n policy.Name) []string {
-	t := p.tag(tenant)
-	return []string{p.key(t, "rules"), p.key(t, "names"), p.key(t, "about", n.Capability, n.Tool)}
+	return []string{p.ruleKey("{TENANT:policy}:rules", tenant), p.ruleKey("{TENANT:policy}:names", tenant),
+		p.ruleKey("{TENANT:policy}:about:CAP:TOOL", tenant, n.Capability, n.Tool)}
 }
 
 // ruleField is a rule's name. Sorted, they are by user, agent, capability and tool.
@@ -79,7 +68,7 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 	for i, n := range names {
 		fields[i] = ruleField(n)
 	}
-	key := p.key(p.tag(tenant), "rules")
+	key := p.ruleKey("{TENANT:policy}:rules", tenant)
 	var values []any
 	err := p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		values, err = r.HMGet(ctx, key, fields...).Result()
@@ -195,14 +184,13 @@ func (p *Policies) publishChange(ctx context.Context, c policy.Change) error {
 func (p *Policies) List(
 	ctx context.Context, tenant, after string, most int,
 ) (rules []policy.Rule, next string, err error) {
-	t := p.tag(tenant)
 	from := "-"
 	if after != "" {
 		from = "(" + after
 	}
 	var fields []string
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.key(t, "names"), ByLex: true, Start: from, Stop: "+",
+		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.ruleKey("{TENANT:policy}:names", tenant), ByLex: true, Start: from, Stop: "+",
 			Count: int64(most) + 1}).Result()
 		return err
 	})
@@ -213,7 +201,7 @@ func (p *Policies) List(
 		fields = fields[:most]
 		next = fields[most-1]
 	}
-	key := p.key(t, "rules")
+	key := p.ruleKey("{TENANT:policy}:rules", tenant)
 	var values []any
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		values, err = r.HMGet(ctx, key, fields...).Result()

@@ -11,7 +11,7 @@ import (
 // deleteToolBatch is the number of rules that one script deletes.
 const deleteToolBatch = 1000
 
-func (p *Policies) tenantsKey() string { return p.key(tag{"policies"}, "tenants") }
+func (p *Policies) tenantsKey() string { return p.key("{policies}:tenants") }
 
 // RuleTenants returns the tenants that have, or had, rules or candidates, in no order. "" has the global ones.
 func (p *Policies) RuleTenants(ctx context.Context) (tenants []string, err error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-func (p *Policies) versionKey() string  { return p.key(tag{"policies"}, "version") }
-func (p *Policies) epochKey() string    { return p.key(tag{"policies"}, "epoch") }
-func (p *Policies) lostKey() string     { return p.key(tag{"policies"}, "lost") }
-func (p *Policies) acceptedKey() string { return p.key(tag{"policies"}, "accepted") }
+func (p *Policies) versionKey() string  { return p.key("{policies}:version") }
+func (p *Policies) epochKey() string    { return p.key("{policies}:epoch") }
+func (p *Policies) lostKey() string     { return p.key("{policies}:lost") }
+func (p *Policies) acceptedKey() string { return p.key("{policies}:accepted") }
 
 var countChangeScript = newScript("policies_count_change")
 

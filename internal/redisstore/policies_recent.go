@@ -12,7 +12,7 @@ import (
 // recentTTL is the lifetime of the recently used keys without calls.
 const recentTTL = 24 * time.Hour
 
-func (p *Policies) recentKey() string { return p.key(tag{"policies"}, "recent") }
+func (p *Policies) recentKey() string { return p.key("{policies}:recent") }
 
 var saveRecentScript = newScript("policies_save_recent")
 

@@ -33,26 +33,14 @@ var (
 )
 
 // Recent has the last calls, changes and counts of all replicas. It is a recent.Store.
-//
-//	{recent}:calls     hash     24h     id → JSON of a call; as many as calls.keep
-//	{recent}:order     sorted   24h     "FLOW:TIME:ID" of the same, with score 0; a FLOW is a tenant and whether its
-//	                                    calls ended well
-//	{recent}:flows     sorted   24h     these FLOWs by the number of their calls
-//	{recent}:minute:N  hash     20 min  calls, refusals and errors that ended in a minute, of all and by tenant
-//	{recent}:replicas  hash     2 min   replica → ms, JSON of what it says of itself
-//	{recent}:changes   stream   none    JSON of changes by operators; about the last 1,000
-//	calls              channel          JSON: calls that have ended
 type Recent struct{ client }
 
 // Recent returns the store of what happened lately.
 func (s *Store) Recent() *Recent { return &Recent{s.client(RecentCalls)} }
 
-func (r *Recent) recentKey(rest ...string) string { return r.key(tag{"recent"}, rest...) }
-
 // Publish implements recent.Store.
 func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
-	keys := []string{r.recentKey("order"), r.recentKey("flows"), r.recentKey("calls"), r.recentKey("changes"),
-		r.recentKey("replicas")}
+	keys := r.keys(nil, "{recent}:order", "{recent}:flows", "{recent}:calls", "{recent}:changes", "{recent}:replicas")
 	args := []any{keep, recentCallsTTL.Milliseconds(), r.channel("calls"), "", recent.MaxChanges, len(b.Calls)}
 	texts := make([][]byte, len(b.Calls))
 	for i := range b.Calls {
@@ -98,20 +86,20 @@ func (r *Recent) Publish(ctx context.Context, b *recent.Batch, keep int) error {
 }
 
 func (r *Recent) minuteKey(minute int64) string {
-	return r.recentKey("minute", strconv.FormatInt(minute, 10))
+	return r.key("{recent}:minute:N", strconv.FormatInt(minute, 10))
 }
 
 // Calls implements recent.Store.
 func (r *Recent) Calls(ctx context.Context) (calls []recent.Call, err error) {
 	var texts []string
 	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		texts, err = c.HVals(ctx, r.recentKey("calls")).Result()
+		texts, err = c.HVals(ctx, r.key("{recent}:calls")).Result()
 		return err
 	})
 	for _, text := range texts {
 		var c recent.Call
 		if json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
-			r.malformed(r.recentKey("calls"))
+			r.malformed(r.key("{recent}:calls"))
 			continue
 		}
 		calls = append(calls, c)
@@ -146,11 +134,11 @@ func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenants []string)
 
 // Replicas implements recent.Store.
 func (r *Recent) Replicas(ctx context.Context, within time.Duration) (all []recent.Replica, err error) {
-	texts, err := r.run(ctx, replicasScript, []string{r.recentKey("replicas")}, within.Milliseconds()).StringSlice()
+	texts, err := r.run(ctx, replicasScript, []string{r.key("{recent}:replicas")}, within.Milliseconds()).StringSlice()
 	for _, text := range texts {
 		var one recent.Replica
 		if len(text) > maxSaying || json.Unmarshal([]byte(text), &one) != nil || !one.Bound() {
-			r.malformed(r.recentKey("replicas"))
+			r.malformed(r.key("{recent}:replicas"))
 			continue
 		}
 		all = append(all, one)
@@ -161,7 +149,7 @@ func (r *Recent) Replicas(ctx context.Context, within time.Duration) (all []rece
 // Leave implements recent.Store.
 func (r *Recent) Leave(ctx context.Context, replica string) error {
 	return r.do(ctx, func(ctx context.Context, c redis.Cmdable) error {
-		return c.HDel(ctx, r.recentKey("replicas"), replica).Err()
+		return c.HDel(ctx, r.key("{recent}:replicas"), replica).Err()
 	})
 }
 
@@ -169,14 +157,14 @@ func (r *Recent) Leave(ctx context.Context, replica string) error {
 func (r *Recent) Changes(ctx context.Context) (changes []recent.Change, err error) {
 	var entries []redis.XMessage
 	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		entries, err = c.XRevRangeN(ctx, r.recentKey("changes"), "+", "-", recent.MaxChanges).Result()
+		entries, err = c.XRevRangeN(ctx, r.key("{recent}:changes"), "+", "-", recent.MaxChanges).Result()
 		return err
 	})
 	for i := range entries {
 		text, _ := entries[i].Values["change"].(string)
 		var c recent.Change
 		if len(text) > recent.MaxChangeBytes || json.Unmarshal([]byte(text), &c) != nil || !c.Bound() {
-			r.malformed(r.recentKey("changes"))
+			r.malformed(r.key("{recent}:changes"))
 			continue
 		}
 		changes = append(changes, c)

@@ -10,7 +10,7 @@ import (
 // erase deletes the calls and the counts of a tenant. A replica that has not published its last calls yet may add them
 // within seconds.
 func (r *Recent) erase(ctx context.Context, tenant string) error {
-	keys := []string{r.recentKey("order"), r.recentKey("flows"), r.recentKey("calls")}
+	keys := r.keys(nil, "{recent}:order", "{recent}:flows", "{recent}:calls")
 	last := time.Now().Unix()/60 + 1 // the clock of another replica may be ahead
 	for minute := last - recent.Window - 5; minute <= last; minute++ {
 		keys = append(keys, r.minuteKey(minute))

@@ -18,15 +18,6 @@ import (
 )
 
 // Registrations are the leases of backends that registered themselves. It is a registry.Leases.
-//
-//	{registry}:leases     hash     none  "capability addr" → lease, TTL in ms, JSON of one registration
-//	{registry}:ends       sorted   none  the same fields by their end, ms
-//	{registry}:ended      sorted   none  fields that ended in the last two minutes, by their end, ms
-//	{registry}:state      hash     none  epoch and version of leases; ms of their last sweep, and of the last tidying
-//	                                     of manifests
-//	{registry}:manifests  hash     none  SHA-256 → text of a manifest that leases name; deleted about a minute after
-//	                                     the last of these leases
-//	registry              channel        empty: leases have changed
 type Registrations struct {
 	client
 	epoch string // for a Redis without a version
@@ -57,7 +48,7 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 		return err
 	}
 	register := func(sum, text string) (string, error) {
-		return r.run(ctx, registerScript, r.keys(), r.channel("registry"), r.epoch,
+		return r.run(ctx, registerScript, r.scriptKeys(), r.channel("registry"), r.epoch,
 			fieldOf(g.Key()), value, g.TTL.Milliseconds(), g.Lease, renew, most, sum, text,
 			registry.MaxManifests).Text()
 	}
@@ -84,7 +75,7 @@ func (r *Registrations) Register(ctx context.Context, g *registry.Registration, 
 // Manifest implements registry.Leases.
 func (r *Registrations) Manifest(ctx context.Context, sum registry.Sum) (text string, err error) {
 	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		text, err = c.HGet(ctx, r.keys()[4], sum.String()).Result()
+		text, err = c.HGet(ctx, r.scriptKeys()[4], sum.String()).Result()
 		return err
 	})
 	if errors.Is(err, redis.Nil) {
@@ -95,7 +86,7 @@ func (r *Registrations) Manifest(ctx context.Context, sum registry.Sum) (text st
 
 // Withdraw implements registry.Leases.
 func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease string) (bool, error) {
-	answer, err := r.run(ctx, withdrawScript, r.keys(), r.channel("registry"), r.epoch, fieldOf(key), lease).Text()
+	answer, err := r.run(ctx, withdrawScript, r.scriptKeys(), r.channel("registry"), r.epoch, fieldOf(key), lease).Text()
 	if answer == "superseded" {
 		return false, registry.ErrSuperseded
 	}
@@ -104,7 +95,7 @@ func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease st
 
 // Read implements registry.Leases.
 func (r *Registrations) Read(ctx context.Context, since string) (registry.Reading, error) {
-	answer, err := r.run(ctx, readScript, r.keys(), r.channel("registry"), r.epoch, since,
+	answer, err := r.run(ctx, readScript, r.scriptKeys(), r.channel("registry"), r.epoch, since,
 		silence.Milliseconds()).Slice()
 	if err != nil {
 		return registry.Reading{}, err
@@ -125,7 +116,7 @@ func (r *Registrations) Read(ctx context.Context, since string) (registry.Readin
 	for i := 0; i < len(live); i += 2 {
 		g, ok := decodeRegistration(live[i], live[i+1])
 		if !ok {
-			r.malformed(r.keys()[0])
+			r.malformed(r.scriptKeys()[0])
 			got.Malformed++
 			continue
 		}
@@ -144,10 +135,10 @@ func (r *Registrations) Watch(ctx context.Context, changed func()) {
 	r.subscribe(ctx, r.channel("registry"), func(string) { changed() }, changed)
 }
 
-// keys returns the keys of all scripts, in order.
-func (r *Registrations) keys() []string {
-	t := tag{"registry"}
-	return []string{r.key(t, "leases"), r.key(t, "ends"), r.key(t, "ended"), r.key(t, "state"), r.key(t, "manifests")}
+// scriptKeys returns the keys of all scripts, in order.
+func (r *Registrations) scriptKeys() []string {
+	return r.keys(nil, "{registry}:leases", "{registry}:ends", "{registry}:ended", "{registry}:state",
+		"{registry}:manifests")
 }
 
 func fieldOf(k registry.Key) string { return k.Capability + " " + k.Addr }

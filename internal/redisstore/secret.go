@@ -9,8 +9,6 @@ import (
 )
 
 // Secret holds the secret that replicas share. It is a sharedkey.Store.
-//
-//	{secret}:shared  string  none  secret that replicas share, unless secret_file has one: 32 bytes
 type Secret struct{ client }
 
 // Secret returns the store of the secret.
@@ -18,7 +16,7 @@ func (s *Store) Secret() *Secret { return &Secret{s.client(Identity)} }
 
 // SharedSecret implements sharedkey.Store.
 func (s *Secret) SharedSecret(ctx context.Context, proposal []byte) (secret []byte, err error) {
-	name := s.key(tag{"secret"}, "shared")
+	name := s.key("{secret}:shared")
 	err = s.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 		if err := r.SetNX(ctx, name, proposal, 0).Err(); err != nil {
 			return err

@@ -16,12 +16,6 @@ import (
 )
 
 // Sessions are the backends of sessions and artifacts. It is an affinity.Store.
-//
-//	{TENANT:pin:CAP:SUM}       string   session_ttl   "moves since addr maker,user": the backend of a session, and the
-//	                                                  replica that may have used it ("+": several); renewed by use
-//	{TENANT:artifact:CAP:SUM}  string   artifact_ttl  addr: the backend that has the artifact
-//	{artifacts:CAP:SUM}:first  owner    artifact_ttl  the tenant that got the artifact first. Only with tenants
-//	sessions                   channel                JSON: a session and its new pin
 type Sessions struct {
 	client
 	name string // the replica's, as the maker of pins
@@ -129,7 +123,7 @@ func (s *Sessions) decodePin(key string, answer *redis.Cmd) (affinity.BindResult
 }
 
 func (s *Sessions) pinKey(n affinity.Session) string {
-	return s.key(tag{n.Tenant, "pin", n.Capability, digest(n.ID)})
+	return s.key("{TENANT:pin:CAP:SUM}", n.Tenant, n.Capability, digest(n.ID))
 }
 
 // digest returns a fixed-length name of a foreign id, which does not reveal it.

@@ -24,31 +24,19 @@ var (
 )
 
 // Tenants are the shared tenants and API keys. It is a tenant.Store.
-//
-//	{ID:tenant}:record  hash     none                   uid, name, disabled, capabilities, limits (JSON), created,
-//	                                                    updated, version
-//	{ID:tenant}:keys    sorted   none                   ids of the tenant's API keys, all with score 0, for pages
-//	{key:ID}:record     hash     30 days after its end  tenant and its uid, hash of the secret, scopes, asserts, end,
-//	                                                    successor
-//	{tenants}:index     sorted   none                   ids of tenants, all with score 0, for pages
-//	{tenants}:version   string   none                   number of changes of tenants and keys
-//	tenants             channel                         version, tenant, key: the tenant or the key that has changed
 type Tenants struct{ client }
 
 // Tenants returns the store of tenants.
 func (s *Store) Tenants() *Tenants { return &Tenants{s.client(Identity)} }
 
-func recordTag(id string) tag { return tag{id, "tenant"} }
-
 // recordKeys returns the keys of a tenant: record, keys.
 func (t *Tenants) recordKeys(id string) []string {
-	of := recordTag(id)
-	return []string{t.key(of, "record"), t.key(of, "keys")}
+	return t.keys([]string{id}, "{ID:tenant}:record", "{ID:tenant}:keys")
 }
 
-func (t *Tenants) indexKey() string { return t.key(tag{"tenants"}, "index") }
+func (t *Tenants) indexKey() string { return t.key("{tenants}:index") }
 
-func (t *Tenants) versionKey() string { return t.key(tag{"tenants"}, "version") }
+func (t *Tenants) versionKey() string { return t.key("{tenants}:version") }
 
 // FindTenant implements tenant.Store.
 func (t *Tenants) FindTenant(ctx context.Context, id string) (*tenant.Record, error) {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -64,11 +65,14 @@ func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmda
 
 // eraseOn deletes a tenant's keys of one node, and clears it as an owner.
 func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) error {
-	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+joinWords(tag{id})+":")+"*",
+	table := Rows(keyTable)
+	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+joinWords([]string{id})+":")+"*",
 		func(ctx context.Context, keys []string) error {
 			_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for _, key := range keys {
-					if t.isTenantData(key) {
+					tag, _, _ := strings.Cut(strings.TrimPrefix(key, t.store.cfg.Prefix+"{"), "}")
+					words := strings.Split(tag, ":")
+					if slices.ContainsFunc(table, func(r Row) bool { return r.ofTenant(words) }) {
 						pipe.Unlink(ctx, key)
 					}
 				}
@@ -79,8 +83,11 @@ func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) er
 	if err != nil {
 		return err
 	}
-	for _, pattern := range owners() {
-		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+pattern,
+	for _, r := range table {
+		if r.Type != "owner" {
+			continue
+		}
+		err = t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix)+r.Glob(),
 			func(ctx context.Context, keys []string) error {
 				return clearOwner(ctx, node, keys, id)
 			})
@@ -138,14 +145,6 @@ func clearOwner(ctx context.Context, node redis.Cmdable, keys []string, id strin
 		}
 	}
 	return nil
-}
-
-// isTenantData reports whether a key is a tenant's own data. Other keys, such as those of "slots", may have a
-// tenant's name as their first word.
-func (t *Tenants) isTenantData(key string) bool {
-	tagged, _, _ := strings.Cut(strings.TrimPrefix(key, t.store.cfg.Prefix+"{"), "}")
-	all := strings.Split(tagged, ":")
-	return len(all) > 1 && ownedByTenants(all[1]) == len(all)
 }
 
 // globEscaper escapes a text for a pattern that matches only that text.

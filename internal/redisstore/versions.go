@@ -14,8 +14,6 @@ import (
 const versionsTTL = 90 * 24 * time.Hour
 
 // Versions stores the accepted versions of tools. It is a catalog.Versions. Whoever reads them compares their hashes.
-//
-//	{catalog}:versions:CAP  hash  90 days  tool → JSON of its accepted version, for comparison; renewed by a start
 type Versions struct{ client }
 
 // Versions returns the store of tools' versions.
@@ -30,7 +28,7 @@ type versionText struct {
 }
 
 func (v *Versions) versionsKey(capability string) string {
-	return v.key(tag{"catalog"}, "versions", capability)
+	return v.key("{catalog}:versions:CAP", capability)
 }
 
 // Save implements catalog.Versions.

@@ -29,14 +29,6 @@ var (
 )
 
 // Webhooks is the outbox of approval events, with the dead letters. It is a webhook.Store.
-//
-//	{webhooks:DESTINATION}:cursors  hash    none  tenant → id of its last event that is in the outbox
-//	{webhooks:DESTINATION}:due      sorted  none  ids of events by their due time or the end of their lease, ms; at
-//	                                              most 10,000
-//	{webhooks:DESTINATION}:entries  hash    none  the same ids → tenant, approval, kind, ms
-//	{webhooks:DESTINATION}:claims   hash    none  the same ids → "attempts lease"
-//	{webhooks:DESTINATION}:dead     sorted  none  ids of dead letters by their death, ms; the newest 1,000
-//	{webhooks:DESTINATION}:letters  hash    none  these ids → the entry, attempts, reason
 type Webhooks struct {
 	client
 	name  string        // of the destination
@@ -50,10 +42,10 @@ func (s *Store) Notices(name string) *Webhooks {
 
 var errWebhooks = errors.New("a script of webhooks returned an unexpected answer")
 
-func (w *Webhooks) keys() []string {
-	t := tag{"webhooks", w.name}
-	return []string{w.key(t, "cursors"), w.key(t, "due"), w.key(t, "entries"), w.key(t, "claims"), w.key(t, "dead"),
-		w.key(t, "letters")}
+func (w *Webhooks) scriptKeys() []string {
+	return w.keys([]string{w.name}, "{webhooks:DESTINATION}:cursors", "{webhooks:DESTINATION}:due",
+		"{webhooks:DESTINATION}:entries", "{webhooks:DESTINATION}:claims", "{webhooks:DESTINATION}:dead",
+		"{webhooks:DESTINATION}:letters")
 }
 
 // Watch implements webhook.Store.
@@ -63,7 +55,7 @@ func (w *Webhooks) Watch(ctx context.Context, changed func(tenant string, kind a
 
 // Overdue implements webhook.Store.
 func (w *Webhooks) Overdue(ctx context.Context, tenant string, most int) ([]string, error) {
-	return w.run(ctx, overdueScript, []string{w.key(approvalTag(tenant), "open")}, most).StringSlice()
+	return w.run(ctx, overdueScript, w.keys([]string{tenant}, "{TENANT:approvals}:open"), most).StringSlice()
 }
 
 // Cursors implements webhook.Store.
@@ -71,9 +63,9 @@ func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[strin
 	var found []any
 	err = w.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
 		if tenants == nil {
-			all, err = r.HGetAll(ctx, w.keys()[0]).Result()
+			all, err = r.HGetAll(ctx, w.scriptKeys()[0]).Result()
 		} else {
-			found, err = r.HMGet(ctx, w.keys()[0], tenants...).Result()
+			found, err = r.HMGet(ctx, w.scriptKeys()[0], tenants...).Result()
 		}
 		return err
 	})
@@ -92,7 +84,7 @@ func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[strin
 func (w *Webhooks) Read(
 	ctx context.Context, tenant, after string, most int,
 ) (events []webhook.Event, next string, err error) {
-	key := w.key(approvalTag(tenant), "events")
+	key := w.key("{TENANT:approvals}:events", tenant)
 	reply, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
 	if err != nil {
 		return nil, "", err
@@ -147,7 +139,7 @@ func (w *Webhooks) Put(
 	for i := range events {
 		args = append(args, events[i].ID, eventText(&events[i]))
 	}
-	return droppedOf(w.run(ctx, putScript, w.keys(), args...).Int())
+	return droppedOf(w.run(ctx, putScript, w.scriptKeys(), args...).Int())
 }
 
 // Lease implements webhook.Store.
@@ -155,7 +147,7 @@ func (w *Webhooks) Lease(
 	ctx context.Context, most int, lease time.Duration,
 ) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
 	token := rand.Text()
-	reply, err := w.run(ctx, leaseDueScript, w.keys(), token, most, lease.Milliseconds()).Slice()
+	reply, err := w.run(ctx, leaseDueScript, w.scriptKeys(), token, most, lease.Milliseconds()).Slice()
 	if err != nil {
 		return nil, 0, sizes, err
 	}
@@ -168,7 +160,7 @@ func (w *Webhooks) Lease(
 	}
 	sizes = webhook.Sizes{Queued: int(counts[0]), Dead: int(counts[1])}
 	for range counts[2] {
-		w.malformed(w.keys()[2])
+		w.malformed(w.scriptKeys()[2])
 	}
 	list, _ := reply[4].([]any)
 	for i := 0; i+2 < len(list); i += 3 {
@@ -182,7 +174,7 @@ func (w *Webhooks) Lease(
 			}
 		}
 		if !ok {
-			w.malformed(w.keys()[2])
+			w.malformed(w.scriptKeys()[2])
 			_ = w.Done(ctx, textAt(list, i)) // otherwise it is retried after the lease
 		}
 	}
@@ -191,7 +183,7 @@ func (w *Webhooks) Lease(
 
 // Done implements webhook.Store.
 func (w *Webhooks) Done(ctx context.Context, id string) error {
-	return w.run(ctx, doneScript, w.keys(), id).Err()
+	return w.run(ctx, doneScript, w.scriptKeys(), id).Err()
 }
 
 // Reschedule implements webhook.Store.
@@ -200,12 +192,12 @@ func (w *Webhooks) Reschedule(ctx context.Context, e *webhook.Entry, wait time.D
 	if e.Retried && e.Attempts == 0 {
 		attempts = "00"
 	}
-	return w.run(ctx, rescheduleScript, w.keys(), e.ID, e.Lease, attempts, wait.Milliseconds()).Err()
+	return w.run(ctx, rescheduleScript, w.scriptKeys(), e.ID, e.Lease, attempts, wait.Milliseconds()).Err()
 }
 
 // DeadLetter implements webhook.Store.
 func (w *Webhooks) DeadLetter(ctx context.Context, e *webhook.Entry, why string, most int) (dropped int, err error) {
-	return droppedOf(w.run(ctx, deadLetterScript, w.keys(), e.ID, e.Lease,
+	return droppedOf(w.run(ctx, deadLetterScript, w.scriptKeys(), e.ID, e.Lease,
 		joinWords([]string{strconv.Itoa(e.Attempts), why}),
 		most).Int())
 }
@@ -220,21 +212,21 @@ func droppedOf(n int, err error) (int, error) {
 
 // Dead implements webhook.Store.
 func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.Letter, err error) {
-	reply, err := w.run(ctx, deadScript, w.keys(), skip, most).Slice()
+	reply, err := w.run(ctx, deadScript, w.scriptKeys(), skip, most).Slice()
 	if err != nil {
 		return nil, err
 	}
 	for i := 0; i+2 < len(reply); i += 3 {
 		all, ok := splitWords(textAt(reply, i+2), 6)
 		if !ok {
-			w.malformed(w.keys()[5])
+			w.malformed(w.scriptKeys()[5])
 			continue
 		}
 		var l webhook.Letter
 		l.Event, ok = eventOf(textAt(reply, i), all[:4])
 		attempts, bad := strconv.Atoi(all[4])
 		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !parseMillis(&l.Died, textAt(reply, i+1)) {
-			w.malformed(w.keys()[5])
+			w.malformed(w.scriptKeys()[5])
 			continue
 		}
 		letters = append(letters, l)
@@ -244,7 +236,7 @@ func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.
 
 // Retry implements webhook.Store.
 func (w *Webhooks) Retry(ctx context.Context, id string) (bool, error) {
-	n, err := w.run(ctx, retryScript, w.keys(), id).Int()
+	n, err := w.run(ctx, retryScript, w.scriptKeys(), id).Int()
 	return n == 1, err
 }
 

@@ -1,21 +1,24 @@
-// Command generate collects the keys and channels that the stores of internal/redisstore list in their comments:
-// docs/run/keys.md has all, and keys.go those by which a tenant is erased. `make generate` runs it at the root of the
+// Command generate writes what follows from the table of keys of internal/redisstore: docs/run/keys.md, and the keys
+// that deploy/redis/users.acl grants to gateways without the admin API. `make generate` runs it at the root of the
 // repository.
 package main
 
 import (
 	"bytes"
 	"fmt"
-	"go/format"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/capgate/capgate/internal/redisstore"
 )
 
-const folder = "internal/redisstore"
+const (
+	source = "internal/redisstore/keys.md"
+	page   = "docs/run/keys.md"
+	users  = "deploy/redis/users.acl"
+)
 
 func main() {
 	if err := run("."); err != nil {
@@ -38,110 +41,77 @@ func run(root string) error {
 
 // generate returns the generated files by their names.
 func generate(root string) (map[string][]byte, error) {
-	names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	table, err := os.ReadFile(filepath.Join(root, source)) //nolint:gosec // a file of the repository
 	if err != nil {
 		return nil, err
 	}
-	doc, t := bytes.NewBufferString(preamble), table{owned: map[string]int{}}
-	for _, name := range names {
-		text, err := os.ReadFile(name) //nolint:gosec // a file of the repository
-		if err != nil {
-			return nil, err
-		}
-		for _, store := range stores.FindAllStringSubmatch(string(text), -1) {
-			rows := strings.ReplaceAll(store[1], "//\t", "")
-			fmt.Fprintf(doc, "\n## %s\n\n```\n%s```\n", store[2], rows)
-			if err := t.add(rows); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-		}
+	acl, err := os.ReadFile(filepath.Join(root, users)) //nolint:gosec // a file of the repository
+	if err != nil {
+		return nil, err
 	}
-	code, err := t.code()
-	return map[string][]byte{"docs/run/keys.md": doc.Bytes(), folder + "/keys.go": code}, err
+	before, after, _ := bytes.Cut(acl, []byte("user capgate-serving on >CHANGE_ME_2 "))
+	_, after, found := bytes.Cut(after, []byte(" &cg:*"))
+	if !found {
+		return nil, fmt.Errorf("%s has no user capgate-serving", users)
+	}
+	granted := strings.Join(grants(redisstore.Rows(string(table))), " ")
+	return map[string][]byte{
+		page:  slices.Concat([]byte(preamble), table),
+		users: slices.Concat(before, []byte("user capgate-serving on >CHANGE_ME_2 "+granted+" &cg:*"), after),
+	}, nil
 }
 
-// stores finds the rows in the comment of a type, and the type.
-var stores = regexp.MustCompile(`(?m)^//\n((?://\t.*\n)+)type ([A-Z]\w*) struct`)
-
-// row finds the tag, the rest and the type of a key.
-var row = regexp.MustCompile(`(?m)^\{(\S+)\}(\S*) +(\S+)`)
-
-// variable finds the words of a tag that differ from key to key.
-var variable = regexp.MustCompile(`[A-Z]+`)
-
-// table has the keys that depend on tenants.
-type table struct {
-	owned  map[string]int // number of words of the tags of tenants' own data, by the word after the tenant
-	owners []string       // patterns of the keys that have an owner
-}
-
-// add adds the keys of a store.
-func (t *table) add(rows string) error {
-	for _, r := range row.FindAllStringSubmatch(rows, -1) {
-		words := strings.Split(r[1], ":")
-		if r[3] == "owner" {
-			t.owners = append(t.owners, "{"+variable.ReplaceAllString(r[1], "*")+"}"+r[2])
-		}
-		if words[0] != "TENANT" {
+// grants returns the patterns of keys that a gateway without the admin API may write, or only read.
+func grants(rows []redisstore.Row) (all []string) {
+	readOnly := map[string]bool{}
+	for _, r := range rows {
+		readOnly[tagOf(r)] = readOnly[tagOf(r)] || r.ReadOnly
+	}
+	for _, r := range rows {
+		one := "~cg:" + tagOf(r)
+		switch {
+		case r.Type == "channel":
 			continue
+		case r.ReadOnly:
+			one = "%R" + one
+		case readOnly[tagOf(r)]:
+			one = "~cg:" + r.Glob()
 		}
-		if n := t.owned[words[1]]; n > 0 && n != len(words) {
-			return fmt.Errorf("{TENANT:%s…} has tags of different lengths", words[1])
+		if !slices.Contains(all, one) {
+			all = append(all, one)
 		}
-		t.owned[words[1]] = len(words)
 	}
-	return nil
+	return all
 }
 
-// code returns the Go code of the table.
-func (t *table) code() ([]byte, error) {
-	byLength := map[int][]string{}
-	for _, word := range slices.Sorted(maps.Keys(t.owned)) {
-		byLength[t.owned[word]] = append(byLength[t.owned[word]], fmt.Sprintf("%q", word))
+// tagOf returns the pattern of Redis for all keys with the hash tag of a row.
+func tagOf(r redisstore.Row) string {
+	tag, rest, _ := strings.Cut(r.Glob(), "}")
+	if tag += "}"; rest != "" {
+		tag += ":*"
 	}
-	var out bytes.Buffer
-	out.WriteString(codeHead)
-	for _, n := range slices.Sorted(maps.Keys(byLength)) {
-		fmt.Fprintf(&out, "case %s:\nreturn %d\n", strings.Join(byLength[n], ", "), n)
-	}
-	fmt.Fprintf(&out, codeTail, t.owners)
-	return format.Source(out.Bytes())
+	return tag
 }
 
-const codeHead = `// Code generated by internal/redisstore/generate from the comments of the stores. DO NOT EDIT.
-
-package redisstore
-
-// ownedByTenants returns the number of words in the tags of tenants' own data with a word after the tenant; 0: none.
-func ownedByTenants(word string) int {
-switch word {
-`
-
-const codeTail = `}
-return 0
-}
-
-// owners returns the patterns of the keys that have the owner of something, without the prefix.
-func owners() []string { return %#v }
-`
-
-const preamble = `<!-- Generated from the comments in internal/redisstore. Run ` + "`make generate`" +
-	` instead of editing. -->
+const preamble = `<!-- Generated from ` + source + `. Run ` + "`make generate`" + ` instead of editing. -->
 
 # Keys in Redis
 
-Each key is listed with its type, its time to live and its content, by the store that uses it. Every name begins with
-` + "`cg:`" + `. The braces are part of the key, and have its hash tag. ` + "`CAP`" + ` is a capability, ` + "`SUM`" + ` the digest of an
-id. Times are milliseconds since 1970 by the clock of Redis.
+Each key is listed with its type, its time to live and its content. Every name begins with ` + "`cg:`" + `. The braces are part
+of the key, and have its hash tag. ` + "`CAP`" + ` is a capability, ` + "`SUM`" + ` the digest of an id. Not every key has a word in
+brackets. Times are milliseconds since 1970 by the clock of Redis.
 
 - A tenant's own data has ` + "`TENANT`" + ` as the first word between the braces, and is deleted with the tenant.
 - The other keys are the installation's. No caller sees them as they are: backends, capabilities, callers, owners of
   files, events of all tenants, and sessions of people. The same division holds for caches in memory, and for reads that
   calls share.
-- The type ` + "`owner`" + ` is a string with a tenant. It becomes empty when that tenant is deleted, so that no other tenant
-  gets what it owned.
-- With secret_file, [records that grant something](redis.md#signed-records) have an HMAC. Approvals, tenants, API keys
-  and the JSON of rules have a field ` + "`seal`" + `, and answered approvals also ` + "`answer_seal`" + `. Accepted hashes
-  and answers for sessions have it as a last word.
+- The type ` + "`owner`" + ` is a string with a tenant. It becomes empty when that tenant is deleted, so that no other tenant gets
+  what it owned.
+- With store keys, [records that grant something](redis.md#signed-records) have an HMAC. Approvals, tenants, API keys and
+  the JSON of rules have a field ` + "`seal`" + `, and answered approvals also ` + "`answer_seal`" + `. Accepted hashes and answers for
+  sessions have it as a last word. The signing key and the key of cookies have it after a dot.
 - A channel has no braces, as a Cluster publishes at all nodes.
+- The user ` + "`capgate-serving`" + ` of [users.acl](../../deploy/redis/users.acl) may only read the keys of sections that are
+  read-only for other gateways.
+
 `

@@ -3,10 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"slices"
 	"testing"
 
+	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -25,56 +25,12 @@ func TestTheTableOfKeysIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestTagsOfTenants: tags of a tenant's own data with the same word have the same length.
-func TestTagsOfTenants(t *testing.T) {
+// TestGrants: rows of read-only sections may be read, whatever other sections have the same hash tag.
+func TestGrants(t *testing.T) {
 	t.Parallel()
-	all := table{owned: map[string]int{}}
-	check.Must(t, all.add("{TENANT:a}:x  hash  none  x\n{TENANT:b:CAP}  set  none  x\n{c:d:SUM}:y  owner  1 h  y\nc  "+
-		"channel  z\n"))
-	if err := all.add("{TENANT:a:CAP}  string  none  x\n"); err == nil {
-		t.Error("tags of two lengths are accepted")
-	}
-	code, err := all.code()
-	check.Must(t, err)
-	for _, want := range []string{"case \"a\":\n\t\treturn 2\n\tcase \"b\":\n\t\treturn 3", `[]string{"{c:d:*}:y"}`} {
-		if !strings.Contains(string(code), want) {
-			t.Errorf("without %s:\n%s", want, code)
-		}
-	}
-}
-
-// TestEachTagIsListed: each tag and channel that a store makes is in the comment of a store. A tenant's own data that
-// is not listed would outlive the tenant.
-func TestEachTagIsListed(t *testing.T) {
-	t.Parallel()
-	files, err := generate(root)
-	check.Must(t, err)
-	listed := string(files["docs/run/keys.md"])
-	names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
-	check.Must(t, err)
-	making := regexp.MustCompile(`(tag\{|\.channel\()(\w[\w.]*, )?"(\w+)"`)
-	found := 0
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		check.Must(t, err)
-		for _, made := range making.FindAllStringSubmatch(string(text), -1) {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			found++
-			row := `(?m)^\{` + made[3] + `[:}]`
-			switch {
-			case made[1] == ".channel(":
-				row = `(?m)^` + made[3] + ` +channel `
-			case made[2] != "":
-				row = `(?m)^\{(TENANT|ID):` + made[3] + `[:}]`
-			}
-			if !regexp.MustCompile(row).MatchString(listed) {
-				t.Errorf("%s makes %s, and no store lists it in its comment", filepath.Base(name), made[0])
-			}
-		}
-	}
-	if found < 20 {
-		t.Errorf("only %d tags and channels were found", found)
+	got := grants(redisstore.Rows("## A\n\nx. Read-only for other gateways.\n\n{a}:x  hash  none  x\n{a}:y:N  set  1 h  y\n" +
+		"## B\n\n{a}:z:[UID:]w  owner  none  z\n{TENANT:b}  string  none  b\n{c:N}:d  stream  none  d\nc  channel    c\n"))
+	if want := []string{"%R~cg:{a}:*", "~cg:{a}:z:*w", "~cg:{*:b}", "~cg:{c:*}:*"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -120,7 +120,7 @@ var sources = []string{".go", ".proto", ".json", ".yaml", ".md", ".mod", ".sum",
 // unchanged is the time of files that are as they were copied.
 var unchanged = time.Unix(1, 0)
 
-// build runs the go command with the Go files of the scratch copy in place of the repository's: packages that did not
+// build runs the go command with the files of the scratch copy in place of the repository's: packages that did not
 // change come from the build cache.
 func (s *scratch) build(command string, arguments ...string) {
 	s.Helper()
@@ -136,12 +136,12 @@ func (s *scratch) run(dir, name string, arguments ...string) {
 	}
 }
 
-// overlay writes the file for -overlay with all Go files that differ from the repository's.
+// overlay writes the file for -overlay with all files that differ from the repository's.
 func (s *scratch) overlay() string {
 	s.Helper()
 	replace := map[string]string{}
 	check.Must(s, filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+		if err != nil || d.IsDir() {
 			return err
 		}
 		if info, err := d.Info(); err != nil || info.ModTime().Equal(unchanged) {
@@ -186,13 +186,13 @@ func (s *scratch) describe() {
 	s.changed("internal/config/schema.json", "docs/run/configuration.md")
 }
 
-// keys writes the table of keys, and its code.
+// keys writes the table of keys for operators, and the rights of Redis users.
 func (s *scratch) keys() {
 	s.Helper()
 	program := filepath.Join(filepath.Dir(s.dir), "generate")
 	s.build("build", "-o", program, "./internal/redisstore/generate")
 	s.run(s.dir, program)
-	s.changed("internal/redisstore/keys.go", "docs/run/keys.md")
+	s.changed("docs/run/keys.md", "deploy/redis/users.acl")
 }
 
 // protos writes the Go code of the protos.
