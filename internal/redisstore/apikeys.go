@@ -51,7 +51,7 @@ func (t *Tenants) addKey(ctx context.Context, k *tenant.Key) error {
 		forgotten = strconv.FormatInt(k.Expires.Add(endedKeyTTL).UnixMilli(), 10)
 	}
 	at, err := t.run(ctx, writeKeyScript, []string{t.apiKey(k.ID)},
-		append([]any{forgotten}, t.signKey(k.ID, keyFields(k))...)...).Int64()
+		append([]any{forgotten}, t.signKey(k.ID, encodeFields(keyFields(k)))...)...).Int64()
 	if err != nil {
 		return err
 	}

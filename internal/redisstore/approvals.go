@@ -84,7 +84,7 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 	}
 	call := hex.EncodeToString(d.CallSum[:])
 	args := []any{d.ID, call, session, d.TTL.Milliseconds(), d.MaxOpen, d.Escalates.Milliseconds()}
-	args = append(args, a.signRecord(d.Tenant, d.ID, call, session, approvalFields(&d.Record))...)
+	args = append(args, a.signRecord(d.Tenant, d.ID, call, session, encodeFields(approvalFields(&d.Record)))...)
 	for attempt := 1; ; attempt++ {
 		asked, bad, err := a.createOnce(ctx, d.Tenant, call, session, args)
 		if bad == "" || err != nil {
@@ -141,7 +141,7 @@ func (a *ApprovalStore) Redeem(
 ) (was approvals.State, trace string, err error) {
 	reply, err := a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
 		return a.runReplicated(ctx, func(reply []any) bool { return textAt(reply, 2) == "approved" }, s, keys, args...)
-	}, redeemScript, w.Tenant, append([]any{id, token}, bindingFields(w)...)...)
+	}, redeemScript, w.Tenant, append([]any{id, token}, encodeFields(bindingFields(w))...)...)
 	if err != nil {
 		tenant, id := strings.Clone(w.Tenant), strings.Clone(id) // they may outlive the call
 		a.store.undo(ctx, tenant, err, func(ctx context.Context) (bool, error) {
@@ -206,7 +206,7 @@ func (a *ApprovalStore) Answer(
 		err = a.dropForged(ctx, tenant, id, f)
 		return approvals.Record{}, approvals.AnswerStale, err
 	}
-	record, err := a.record(tenant, reply[1])
+	record, err := a.record(tenant, f)
 	if err == nil && what == "sessionless" {
 		err = approvals.ErrNoSession
 	}

@@ -28,7 +28,7 @@ func (a *ApprovalStore) Due(ctx context.Context, tenant string) (due []approvals
 	}
 	list, _ := reply[1].([]any)
 	for _, fields := range list {
-		r, err := a.record(tenant, fields)
+		r, err := a.record(tenant, pairs(fields))
 		if err == nil {
 			due = append(due, r)
 			continue

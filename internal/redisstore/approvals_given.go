@@ -153,5 +153,5 @@ func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *a
 	for _, person := range r.Before {
 		args = append(args, person)
 	}
-	return append(args, "by", r.By, "comment", r.Comment, "remember", r.Remember.String(), "answer_seal", with.seal)
+	return append(append(args, encodeFields(answerFields(&r.By, &r.Comment, &r.Remember))...), "answer_seal", with.seal)
 }

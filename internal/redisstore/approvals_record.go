@@ -2,33 +2,46 @@ package redisstore
 
 import (
 	"context"
-	"encoding/hex"
 	"strconv"
 	"time"
 
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// bindingFields are the fields and values of a binding.
-func bindingFields(w *approvals.Binding) []any {
-	return []any{
-		"user", w.User, "agent", w.Agent, "capability", w.Capability, "tool", w.Tool,
-		"schema", hex.EncodeToString(w.Schema[:]), "arguments", hex.EncodeToString(w.ArgsHash[:]),
-		"session", w.Session, "thread", w.Thread, approvals.SettingsField, hex.EncodeToString(w.Settings[:]),
+// bindingFields are the fields of a binding. An older approval has no settings.
+func bindingFields(w *approvals.Binding) []field {
+	return []field{
+		{"user", &w.User}, {"agent", &w.Agent}, {"capability", &w.Capability}, {"tool", &w.Tool},
+		{"schema", w.Schema[:]}, {"arguments", w.ArgsHash[:]}, {"session", &w.Session}, {"thread", &w.Thread},
+		{approvals.SettingsField, optional{w.Settings[:]}},
 	}
 }
 
-// approvalFields are the fields of a new approval.
-func approvalFields(r *approvals.Record) []any {
-	return append(bindingFields(&r.Binding), "id", r.ID, "description", r.Description, "request", r.RequestID, "trace",
-		r.Trace, "change", r.Change,
-		"level", r.Level, "why", r.Why, "preview", r.Preview, "value", r.Value, "sealed", r.Sealed,
-		"whole", strconv.FormatBool(r.Whole))
+// approvalFields are the fields of a new approval, which never change.
+func approvalFields(r *approvals.Record) []field {
+	return append(bindingFields(&r.Binding), []field{
+		{"id", &r.ID}, {"description", &r.Description}, {"request", &r.RequestID}, {"trace", &r.Trace},
+		{"change", &r.Change}, {"level", &r.Level}, {"why", &r.Why}, {"preview", &r.Preview}, {"value", &r.Value},
+		{"sealed", &r.Sealed}, {"whole", optional{&r.Whole}},
+	}...)
+}
+
+// answerFields are the fields of an approval that its answer sets.
+func answerFields(by, comment *string, remember *approvals.Remember) []field {
+	return []field{{"by", by}, {"comment", comment}, {"remember", word(remember, approvals.ParseRemember)}}
+}
+
+// stateFields are the fields of an approval that change.
+func stateFields(r *approvals.Record) []field {
+	return append(answerFields(&r.By, &r.Comment, &r.Remember), []field{
+		{"state", word(&r.State, approvals.ParseState)}, {"created", &r.Created}, {"expires", &r.Expires},
+		{"answered", optional{&r.Answered}}, {"changed", optional{&r.Changed}}, {"seal", nil}, {"answer_seal", nil},
+		{"answer", nil}, {"answers", nil}, {"token", nil}, {"released", nil},
+	}...)
 }
 
 // record parses the fields of an approval. A malformed one is absent.
-func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, error) {
-	f := pairs(fields)
+func (a *ApprovalStore) record(tenant string, f map[string]string) (approvals.Record, error) {
 	if !a.signed(tenant, f["id"], f) {
 		return approvals.Record{}, approvals.ErrUnknown
 	}
@@ -36,32 +49,21 @@ func (a *ApprovalStore) record(tenant string, fields any) (approvals.Record, err
 }
 
 // recordOf is record for fields whose signature is verified.
-func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (approvals.Record, error) {
-	r := approvals.Record{Sealed: []byte(f["sealed"])}
-	r.ID, r.Session, r.Thread = f["id"], f["session"], f["thread"]
-	r.Description, r.RequestID, r.Trace, r.Change = f["description"], f["request"], f["trace"], f["change"]
-	r.Level, r.Why, r.Preview, r.By, r.Comment = f["level"], f["why"], f["preview"], f["by"], f["comment"]
-	r.Value, r.Whole = f["value"], f["whole"] == "true"
-	r.Tenant, r.User, r.Agent, r.Capability, r.Tool = tenant, f["user"], f["agent"], f["capability"], f["tool"]
-	state, known := approvals.ParseState(f["state"])
-	remember, alsoKnown := approvals.ParseRemember(f["remember"])
-	r.State, r.Remember = state, remember
-	ok := known && alsoKnown && r.ID != "" && decodeHex(r.Schema[:], f["schema"]) && decodeHex(r.ArgsHash[:],
-		f["arguments"]) &&
-		// an older approval has none
-		(f[approvals.SettingsField] == "" || decodeHex(r.Settings[:], f[approvals.SettingsField])) &&
-		parseMillis(&r.Created, f["created"]) && parseMillis(&r.Expires, f["expires"])
-	for name, t := range map[string]*time.Time{"answered": &r.Answered, "changed": &r.Changed} {
-		if f[name] != "" {
-			ok = ok && parseMillis(t, f[name])
-		}
-	}
-	if !ok {
+func (a *ApprovalStore) recordOf(tenant string, f map[string]string) (r approvals.Record, err error) {
+	r.Tenant = tenant
+	if !decodeFields(append(approvalFields(&r), stateFields(&r)...), f) || r.ID == "" {
 		a.malformed(a.key("{TENANT:approvals}", tenant))
 		return approvals.Record{}, approvals.ErrUnknown
 	}
 	a.addGiven(&r, f)
 	return r, nil
+}
+
+func formatMillis(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
 }
 
 func parseMillis(t *time.Time, text string) bool {
@@ -103,7 +105,7 @@ func (a *ApprovalStore) List(
 		}
 		list, _ := reply[1].([]any)
 		for _, fields := range list {
-			if r, err := a.record(tenant, fields); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
+			if r, err := a.record(tenant, pairs(fields)); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
 				page = append(page, r)
 			}
 		}
@@ -136,7 +138,7 @@ func (a *ApprovalStore) Events(
 		}
 		event := approvals.RecordEvent{ID: textAt(e, 0), Kind: approvals.Kind(textAt(e, 1))}
 		if fields, _ := e[3].([]any); len(fields) > 0 {
-			event.Record, _ = a.record(tenant, fields)
+			event.Record, _ = a.record(tenant, pairs(fields))
 		}
 		if event.Record.ID == "" {
 			event.Record.Tenant, event.Record.ID = tenant, textAt(e, 2)

@@ -15,11 +15,7 @@ import (
 // scripts change, can only restrict the approval.
 
 // unsignedApprovalFields are the fields of an approval that its first signature does not cover.
-var unsignedApprovalFields = map[string]bool{
-	"seal": true, "state": true, "created": true, "expires": true, "answered": true, "answer": true, "by": true,
-	"comment":  true,
-	"remember": true, "changed": true, "token": true, "released": true, "answer_seal": true, "answers": true,
-}
+var unsignedApprovalFields = namesOf(stateFields(new(approvals.Record)))
 
 func (a *ApprovalStore) recordKey(tenant, id string) string {
 	return a.key("{TENANT:approvals}:record:ID", tenant, id)
@@ -27,13 +23,9 @@ func (a *ApprovalStore) recordKey(tenant, id string) string {
 
 // signRecord adds the first signature to the fields of a new approval.
 func (a *ApprovalStore) signRecord(tenant, id, call, grant string, fields []any) []any {
-	all := fieldsOf(fields)
+	all := pairs(fields)
 	all["call"], all["grant"] = call, grant
-	if seal := a.sign(ApprovalRecord, a.recordKey(tenant, id),
-		sortedFields(all, unsignedApprovalFields)...); seal != "" {
-		fields = append(fields, "seal", seal)
-	}
-	return fields
+	return a.seal(fields, ApprovalRecord, a.recordKey(tenant, id), sortedFields(all, unsignedApprovalFields)...)
 }
 
 // signed reports whether an approval has the signatures that its state requires. Only states that allow calls require

@@ -57,6 +57,14 @@ func (c client) sign(kind Kind, key string, parts ...string) string {
 	return ""
 }
 
+// seal adds the signature of a record to its fields.
+func (c client) seal(fields []any, kind Kind, key string, parts ...string) []any {
+	if seal := c.sign(kind, key, parts...); seal != "" {
+		fields = append(fields, "seal", seal)
+	}
+	return fields
+}
+
 // verify reports whether a record has a valid signature. A record without one is counted, and logged at most once a
 // second; its reader treats it as absent.
 func (c client) verify(kind Kind, key, seal string, parts ...string) bool {
@@ -103,19 +111,4 @@ func sortedFields(fields map[string]string, but map[string]bool) []string {
 		parts = append(parts, name, fields[name])
 	}
 	return parts
-}
-
-// fieldsOf converts the names and values in a command's arguments.
-func fieldsOf(args []any) map[string]string {
-	fields := make(map[string]string, len(args)/2)
-	for i := 0; i+1 < len(args); i += 2 {
-		name, _ := args[i].(string)
-		switch v := args[i+1].(type) {
-		case string:
-			fields[name] = v
-		case []byte:
-			fields[name] = string(v)
-		}
-	}
-	return fields
 }

@@ -66,10 +66,6 @@ func (t *Tenants) fields(ctx context.Context, key string) (fields map[string]str
 
 // CreateTenant stores a new tenant. The errors are tenant.ErrTenantExists and tenant.ErrStoreFull.
 func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
-	fields, err := tenantFields(r)
-	if err != nil {
-		return err
-	}
 	n, err := t.count(ctx, t.indexKey())
 	if err != nil {
 		return err
@@ -80,7 +76,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 	if err := t.list(ctx, r.ID); err != nil {
 		return err
 	}
-	fields = t.signTenant(r.ID, r.UID, fields)
+	fields := t.signTenant(r.ID, r.UID, encodeFields(tenantFields(r)))
 	at, err := t.run(ctx, createTenantScript, t.recordKeys(r.ID)[:1], append([]any{"uid", r.UID}, fields...)...).Int64()
 	switch {
 	case err != nil:
@@ -97,10 +93,7 @@ func (t *Tenants) CreateTenant(ctx context.Context, r *tenant.Record) error {
 // UpdateTenant replaces the mutable fields of a tenant of r's version. The errors are tenant.ErrTenantUnknown and
 // tenant.ErrTenantChanged.
 func (t *Tenants) UpdateTenant(ctx context.Context, r *tenant.Record) error {
-	fields, err := tenantFields(r)
-	if err != nil {
-		return err
-	}
+	fields := encodeFields(tenantFields(r))
 	if t.store.signer.on() { // a signature is bound to the tenant's uid
 		held, err := t.FindTenant(ctx, r.ID)
 		if err != nil {

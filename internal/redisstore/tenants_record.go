@@ -3,123 +3,110 @@ package redisstore
 import (
 	"crypto/hmac"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // tenantFields are the mutable fields of a tenant.
-func tenantFields(r *tenant.Record) ([]any, error) {
-	var limits []byte
-	if r.Limits != nil {
-		var err error
-		if limits, err = json.Marshal(r.Limits); err != nil {
-			return nil, fmt.Errorf("limits: %w", err)
+func tenantFields(r *tenant.Record) []field {
+	limits := coding{func() string {
+		if r.Limits == nil {
+			return ""
 		}
-	}
-	return []any{
-		"name", r.Name, "disabled", strconv.FormatBool(r.Disabled), "limits", string(limits), "by", r.UpdatedBy,
-		"capabilities", strings.Join(r.Capabilities.Patterns(), " "), // patterns contain no spaces
-	}, nil
+		text, _ := json.Marshal(r.Limits) // never fails for numbers and texts
+		return string(text)
+	}, func(text string) bool {
+		if text == "" {
+			return true
+		}
+		l, err := tenant.ParseLimits([]byte(text))
+		r.Limits = &l
+		return err == nil
+	}}
+	capabilities := coding{func() string {
+		return strings.Join(r.Capabilities.Patterns(), " ") // patterns contain no spaces
+	}, func(text string) bool {
+		var err error
+		r.Capabilities, err = tenant.ParseGrants(strings.Fields(text))
+		return err == nil
+	}}
+	return []field{{"name", &r.Name}, {"disabled", &r.Disabled}, {"limits", limits}, {"capabilities", capabilities},
+		{"by", &r.UpdatedBy}}
 }
 
 // parseTenant parses a tenant's fields. A malformed record is rejected as a whole: its parse could grant more than
 // was meant.
-func parseTenant(id string, f map[string]string) (r *tenant.Record, ok bool) {
-	r = &tenant.Record{ID: id, UID: f["uid"], Name: f["name"], UpdatedBy: f["by"]}
-	var wrong [4]error
-	r.Disabled, wrong[0] = strconv.ParseBool(f["disabled"])
-	r.Capabilities, wrong[1] = tenant.ParseGrants(strings.Fields(f["capabilities"]))
-	r.Version, wrong[2] = strconv.ParseInt(f["version"], 10, 64)
-	if text := f["limits"]; text != "" {
-		r.Limits = new(tenant.Limits)
-		*r.Limits, wrong[3] = tenant.ParseLimits([]byte(text))
-	}
-	return r, errors.Join(wrong[:]...) == nil && r.UID != "" && r.Version > 0 &&
-		parseMillis(&r.Created, f["created"]) && parseMillis(&r.Updated, f["updated"])
+func parseTenant(id string, f map[string]string) (*tenant.Record, bool) {
+	version, err := strconv.ParseInt(f["version"], 10, 64)
+	r := &tenant.Record{ID: id, UID: f["uid"], Version: version}
+	ok := decodeFields(append(tenantFields(r), field{"created", &r.Created}, field{"updated", &r.Updated}), f)
+	return r, ok && r.UID != "" && err == nil && r.Version > 0
 }
 
 // keyFields are the fields of a new key.
-func keyFields(k *tenant.Key) []any {
-	fields := []any{
-		"tenant", k.Tenant, "uid", k.UID, "name", k.Name, "hash", k.Hash.String(), "scopes", k.Scopes.String(),
-		"asserts", k.Asserts.String(), "by", k.CreatedBy,
+func keyFields(k *tenant.Key) []field {
+	makers := coding{func() string {
+		if len(k.Makers) == 0 {
+			return ""
+		}
+		text, _ := json.Marshal(k.Makers) // never fails for texts
+		return string(text)
+	}, func(text string) bool { return json.Unmarshal([]byte(text), &k.Makers) == nil }}
+	return []field{
+		{"tenant", &k.Tenant}, {"uid", &k.UID}, {"name", &k.Name}, {"hash", word(&k.Hash, tenant.ParseHash)},
+		{"scopes", flags(&k.Scopes, tenant.ParseScope)}, {"asserts", flags(&k.Asserts, tenant.ParseAssert)},
+		{"by", &k.CreatedBy}, {"expires", optional{&k.Expires}}, {"from", optional{&k.Replaces}},
+		{"first", optional{&k.First}}, {"makers", optional{makers}},
 	}
-	if !k.Expires.IsZero() {
-		fields = append(fields, "expires", strconv.FormatInt(k.Expires.UnixMilli(), 10))
-	}
-	if k.Replaces != "" {
-		fields = append(fields, "from", k.Replaces, "first", k.First)
-	}
-	if len(k.Makers) > 0 {
-		makers, _ := json.Marshal(k.Makers) // never fails for texts
-		fields = append(fields, "makers", string(makers))
-	}
-	return fields
+}
+
+// keyEndFields are the fields of a key that scripts write. They can only end the key.
+func keyEndFields(k *tenant.Key) []field {
+	return []field{{"created", &k.Created}, {"to", &k.ReplacedBy}, {"ends", optional{&k.Until}},
+		{"retired", optional{&k.Replaced}}, {"revoked", optional{&k.Revoked}}, {"seal", nil}}
 }
 
 // parseKey parses a key's fields. A malformed one is absent.
 func parseKey(id string, f map[string]string) (*tenant.Key, bool) {
-	k := &tenant.Key{ID: id, Tenant: f["tenant"], Name: f["name"]}
-	k.UID, k.CreatedBy, k.Replaces, k.ReplacedBy, k.First = f["uid"], f["by"], f["from"], f["to"], f["first"]
-	if text := f["makers"]; text != "" && json.Unmarshal([]byte(text), &k.Makers) != nil {
-		return nil, false
-	}
-	hash, ok := tenant.ParseHash(f["hash"])
-	if !ok || k.Tenant == "" || !parseMillis(&k.Created, f["created"]) {
-		return nil, false
-	}
-	k.Hash = hash
-	for name, t := range map[string]*time.Time{"expires": &k.Expires, "ends": &k.Until, "retired": &k.Replaced,
-		"revoked": &k.Revoked} {
-		if text, there := f[name]; there && !parseMillis(t, text) {
-			return nil, false
-		}
-	}
-	for _, name := range splitList(f["scopes"]) {
-		scope, ok := tenant.ParseScope(name)
-		if !ok {
-			return nil, false
-		}
-		k.Scopes |= scope
-	}
-	for _, name := range splitList(f["asserts"]) {
-		what, ok := tenant.ParseAssert(name)
-		if !ok {
-			return nil, false
-		}
-		k.Asserts |= what
-	}
-	return k, true
+	k := &tenant.Key{ID: id}
+	ok := decodeFields(append(keyFields(k), keyEndFields(k)...), f)
+	return k, ok && k.Tenant != ""
 }
 
-// splitList splits a list. An empty text has no elements.
-func splitList(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, ",")
+// flags is the coding of a set of named bits as a list.
+func flags[T interface {
+	~uint8 | ~uint16
+	fmt.Stringer
+}](set *T, parse func(string) (T, bool)) coding {
+	return coding{func() string { return (*set).String() }, func(text string) bool {
+		for name := range strings.SplitSeq(text, ",") {
+			one, ok := parse(name)
+			if !ok && text != "" {
+				return false
+			}
+			*set |= one
+		}
+		return true
+	}}
 }
 
 // signTenant adds the signature to a tenant's fields.
 func (t *Tenants) signTenant(id, uid string, fields []any) []any {
-	all := fieldsOf(fields)
+	all := pairs(fields)
 	all["uid"] = uid
-	if seal := t.sign(TenantRecord, t.recordKeys(id)[0], signedTenantFields(all)...); seal != "" {
-		fields = append(fields, "seal", seal)
-	}
-	return fields
+	return t.seal(fields, TenantRecord, t.recordKeys(id)[0], signedTenantFields(all)...)
 }
 
 // signedTenantFields are the parts that a tenant's signature covers.
 func signedTenantFields(f map[string]string) []string {
-	parts := []string{f["uid"], f["name"], f["disabled"], f["limits"], f["capabilities"]}
-	if by := f["by"]; by != "" {
-		parts = append(parts, by)
+	parts := []string{f["uid"]}
+	for _, each := range tenantFields(new(tenant.Record)) {
+		if text := f[each.name]; text != "" || each.name != "by" { // which older versions do not have
+			parts = append(parts, text)
+		}
 	}
 	return parts
 }
@@ -135,15 +122,11 @@ func (t *Tenants) signedTenant(key string, f map[string]string) bool {
 	return t.verify(TenantRecord, key, f["seal"], parts...)
 }
 
-// signKey adds the signature to an API key's fields. The fields that are written later can only end the key.
+// signKey adds the signature to an API key's fields.
 func (t *Tenants) signKey(id string, fields []any) []any {
 	key := t.apiKey(id)
-	if seal := t.sign(KeyRecord, key, sortedFields(fieldsOf(fields), unsignedKeyFields)...); seal != "" {
-		fields = append(fields, "seal", seal)
-	}
-	return fields
+	return t.seal(fields, KeyRecord, key, sortedFields(pairs(fields), unsignedKeyFields)...)
 }
 
 // unsignedKeyFields are the fields of an API key that its signature does not cover.
-var unsignedKeyFields = map[string]bool{"seal": true, "created": true, "to": true, "ends": true, "retired": true,
-	"revoked": true}
+var unsignedKeyFields = namesOf(keyEndFields(new(tenant.Key)))
