@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -36,41 +37,27 @@ const endedApprovalTTL = time.Hour
 // Approvals returns the store of approvals.
 func (s *Store) Approvals() *ApprovalStore { return &ApprovalStore{client: s.client(Approvals)} }
 
-var errApprovals = errors.New("a script of approvals returned an unexpected answer")
-
 // runner runs a script.
-type runner func(ctx context.Context, s script, keys []string, args ...any) ([]any, error)
+type runner func(ctx context.Context, s script, keys []string, args ...any) *reply
 
-// exec runs a script, and returns its answer without the counts.
-func (a *ApprovalStore) exec(ctx context.Context, s script, tenant string, args ...any) ([]any, error) {
-	return a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
-		return a.run(ctx, s, keys, args...).Slice()
-	}, s, tenant, args...)
+// exec runs a script, and returns its reply without the counts.
+func (a *ApprovalStore) exec(ctx context.Context, s script, tenant string, args ...any) *reply {
+	return a.execWith(ctx, a.read, s, tenant, args...)
 }
 
 // execWith is exec with another way to run the script.
-func (a *ApprovalStore) execWith(
-	ctx context.Context, run runner, s script, tenant string, args ...any,
-) ([]any, error) {
+func (a *ApprovalStore) execWith(ctx context.Context, run runner, s script, tenant string, args ...any) *reply {
 	keys := a.keys([]string{tenant}, "{TENANT:approvals}:index", "{TENANT:approvals}:open", "{TENANT:approvals}:events")
 	tag := a.key("{TENANT:approvals}", tenant)
 	all := append([]any{tag + ":", a.channel(approvalsChannel), joinWords([]string{tenant}),
 		endedApprovalTTL.Milliseconds()},
 		args...)
-	reply, err := run(ctx, s, keys, all...)
-	if err != nil {
-		return nil, err
-	}
-	if len(reply) < 2 {
-		return nil, errApprovals
-	}
-	expired, _ := reply[0].(int64)
-	bad, _ := reply[1].(int64)
-	a.expired.Add(expired)
-	for range bad {
+	r := run(ctx, s, keys, all...)
+	a.expired.Add(r.int())
+	for range r.int() {
 		a.malformed(tag)
 	}
-	return reply[2:], nil
+	return r
 }
 
 // Expired implements approvals.Store.
@@ -91,7 +78,7 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 			return asked, err
 		}
 		if attempt == maxUnsigned {
-			return approvals.CreateResult{}, errApprovals
+			return approvals.CreateResult{}, errors.New("create an approval: redis has records without a valid signature")
 		}
 		if err := a.drop(ctx, bad); err != nil {
 			return approvals.CreateResult{}, err
@@ -106,32 +93,32 @@ const maxUnsigned = 3
 func (a *ApprovalStore) createOnce(
 	ctx context.Context, tenant, call, session string, args []any,
 ) (asked approvals.CreateResult, bad string, err error) {
-	reply, err := a.exec(ctx, createApprovalScript, tenant, args...)
-	if err != nil {
-		return approvals.CreateResult{}, "", err
-	}
-	switch what := textAt(reply, 0); {
-	case what == "full":
-		return approvals.CreateResult{LimitReached: true}, "", nil
-	case what == "remembered" && len(reply) == 5:
-		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, textAt(reply, 4), textAt(reply, 1),
-			textAt(reply, 2)) {
+	r := a.exec(ctx, createApprovalScript, tenant, args...)
+	switch what := r.text(); what {
+	case "full":
+		return approvals.CreateResult{LimitReached: true}, "", r.end()
+	case "remembered":
+		state, id, left, seal := r.text(), r.text(), r.millis(), r.text()
+		if err := r.end(); err != nil {
+			return approvals.CreateResult{}, "", err
+		}
+		if key := a.sessionKey(tenant, session); !a.verify(ApprovalAnswer, key, seal, state, id) {
 			return approvals.CreateResult{}, key, nil
 		}
-		left, _ := reply[3].(int64)
-		state, _ := approvals.ParseState(textAt(reply, 1))
-		asked := approvals.CreateResult{Remembered: state, Left: time.Duration(left) * time.Millisecond}
-		asked.ID = textAt(reply, 2)
+		asked.ID, asked.Left = id, left
+		asked.Remembered, _ = approvals.ParseState(state)
 		return asked, "", nil
-	case len(reply) == 2:
-		f := pairs(reply[1])
+	default:
+		f := r.fields()
+		if err := r.end(); err != nil {
+			return approvals.CreateResult{}, "", err
+		}
 		if !a.signed(tenant, f["id"], f) || f["call"] != call && a.store.signer.on() {
 			return approvals.CreateResult{}, a.key("{TENANT:approvals}:call:SUM", tenant, call), nil
 		}
-		r, err := a.recordOf(tenant, f)
-		return approvals.CreateResult{Record: r, New: what == "new"}, "", err
+		record, err := a.recordOf(tenant, f)
+		return approvals.CreateResult{Record: record, New: what == "new"}, "", err
 	}
-	return approvals.CreateResult{}, "", errApprovals
 }
 
 // Redeem implements approvals.CallStore. A redemption that failed, but that Redis may have executed, is released: its
@@ -139,47 +126,45 @@ func (a *ApprovalStore) createOnce(
 func (a *ApprovalStore) Redeem(
 	ctx context.Context, w *approvals.Binding, id, token string,
 ) (was approvals.State, trace string, err error) {
-	reply, err := a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) ([]any, error) {
-		return a.runReplicated(ctx, func(reply []any) bool { return textAt(reply, 2) == "approved" }, s, keys, args...)
+	redeemed := func(r *reply) bool {
+		_, _ = r.int(), r.int()
+		return r.text() == "approved"
+	}
+	r := a.execWith(ctx, func(ctx context.Context, s script, keys []string, args ...any) *reply {
+		return a.runReplicated(ctx, redeemed, s, keys, args...)
 	}, redeemScript, w.Tenant, append([]any{id, token}, encodeFields(bindingFields(w))...)...)
-	if err != nil {
+	what := r.text()
+	if err := *r.err; err != nil {
 		tenant, id := strings.Clone(w.Tenant), strings.Clone(id) // they may outlive the call
 		a.store.undo(ctx, tenant, err, func(ctx context.Context) (bool, error) {
 			return a.Release(ctx, tenant, id, token)
 		})
 		return 0, "", err
 	}
-	switch what := textAt(reply, 0); what {
+	switch what {
 	case "unknown":
 		return 0, "", approvals.ErrUnknown
 	case "mismatch":
-		if len(reply) < 2 {
-			return 0, "", errApprovals
-		}
-		list, _ := reply[1].([]any)
-		m := &approvals.MismatchError{}
-		for i := range list {
-			m.Fields = append(m.Fields, textAt(list, i))
-		}
-		return 0, "", m
-	default:
-		state, ok := approvals.ParseState(what)
-		if !ok {
-			return 0, "", errApprovals
-		}
-		if len(reply) == 3 {
-			if f := pairs(reply[2]); !a.signed(w.Tenant, id, f) {
-				return 0, "", approvals.ErrUnknown
-			}
-		}
-		return state, textAt(reply, 1), nil
+		m := &approvals.MismatchError{Fields: r.list().texts()}
+		return 0, "", cmp.Or(r.end(), error(m))
 	}
+	state, ok := approvals.ParseState(what)
+	if !ok {
+		return 0, "", errReply
+	}
+	if r.more() {
+		trace = r.text()
+		if f := r.fields(); r.end() == nil && !a.signed(w.Tenant, id, f) {
+			return 0, "", approvals.ErrUnknown
+		}
+	}
+	return state, trace, r.end()
 }
 
 // Release implements approvals.CallStore.
 func (a *ApprovalStore) Release(ctx context.Context, tenant, id, token string) (bool, error) {
-	reply, err := a.exec(ctx, releaseScript, tenant, id, token)
-	return textAt(reply, 0) == "released", err
+	r := a.exec(ctx, releaseScript, tenant, id, token)
+	return r.text() == "released", r.end()
 }
 
 // Answer implements approvals.ReviewStore.
@@ -190,18 +175,15 @@ func (a *ApprovalStore) Answer(
 	if err != nil {
 		return approvals.Record{}, 0, err
 	}
-	reply, err := a.exec(ctx, answerScript, tenant, a.answerArgs(id, r, &with)...)
-	if err != nil {
-		return approvals.Record{}, 0, err
-	}
-	what := textAt(reply, 0)
+	got := a.exec(ctx, answerScript, tenant, a.answerArgs(id, r, &with)...)
+	what := got.text()
 	if what == "unknown" {
 		return approvals.Record{}, 0, approvals.ErrUnknown
 	}
-	if len(reply) != 2 {
-		return approvals.Record{}, 0, errApprovals
+	f := got.fields()
+	if err := got.end(); err != nil {
+		return approvals.Record{}, 0, err
 	}
-	f := pairs(reply[1])
 	if what == "stale" {
 		err = a.dropForged(ctx, tenant, id, f)
 		return approvals.Record{}, approvals.AnswerStale, err
@@ -216,57 +198,52 @@ func (a *ApprovalStore) Answer(
 
 // Withdraw implements approvals.ReviewStore.
 func (a *ApprovalStore) Withdraw(ctx context.Context, tenant, id string) error {
-	_, err := a.exec(ctx, withdrawApprovalScript, tenant, id)
-	return err
+	return a.exec(ctx, withdrawApprovalScript, tenant, id).end()
 }
 
 // Get implements approvals.ReviewStore.
 func (a *ApprovalStore) Get(ctx context.Context, tenant, id string) (approvals.Record, error) {
-	reply, err := a.exec(ctx, getScript, tenant, id)
+	f, err := a.signedFields(ctx, tenant, id)
 	if err != nil {
 		return approvals.Record{}, err
-	}
-	if len(reply) == 0 {
-		return approvals.Record{}, approvals.ErrUnknown
-	}
-	f := pairs(reply[0])
-	if !a.signed(tenant, id, f) {
-		return approvals.Record{}, approvals.ErrUnknown
 	}
 	return a.recordOf(tenant, f)
 }
 
+// signedFields returns the fields of an approval. The error of one without valid signatures is approvals.ErrUnknown.
+func (a *ApprovalStore) signedFields(ctx context.Context, tenant, id string) (map[string]string, error) {
+	r := a.exec(ctx, getScript, tenant, id)
+	if !r.more() {
+		return nil, cmp.Or(r.end(), approvals.ErrUnknown)
+	}
+	f := r.fields()
+	if err := r.end(); err != nil {
+		return nil, err
+	}
+	if !a.signed(tenant, id, f) {
+		return nil, approvals.ErrUnknown
+	}
+	return f, nil
+}
+
 // State implements approvals.ReviewStore.
 func (a *ApprovalStore) State(ctx context.Context, tenant, id string) (approvals.State, time.Duration, error) {
-	reply, err := a.exec(ctx, stateScript, tenant, id)
-	if err != nil {
-		return 0, 0, err
+	r := a.exec(ctx, stateScript, tenant, id)
+	if !r.more() {
+		return 0, 0, cmp.Or(r.end(), approvals.ErrUnknown)
 	}
-	if len(reply) != 2 {
-		return 0, 0, approvals.ErrUnknown
-	}
-	state, _ := approvals.ParseState(textAt(reply, 0))
-	left, _ := reply[1].(int64)
-	return state, time.Duration(left) * time.Millisecond, nil
+	state, _ := approvals.ParseState(r.text())
+	return state, r.millis(), r.end()
 }
 
 // Pending returns a tenant's backlog of pending approvals. It records those that have expired.
 func (a *ApprovalStore) Pending(ctx context.Context, tenant string) (p approvals.Backlog, err error) {
-	reply, err := a.exec(ctx, pendingScript, tenant)
-	if err != nil {
-		return p, err
+	r := a.exec(ctx, pendingScript, tenant)
+	p.Count = int(r.int())
+	if oldest := r.text(); p.Count > 0 && !parseMillis(&p.Oldest, oldest) {
+		r.fail()
 	}
-	n, ok := int64(0), false
-	if len(reply) == 2 {
-		n, ok = reply[0].(int64)
-	}
-	if !ok {
-		return p, errApprovals
-	}
-	if p.Count = int(n); n > 0 && !parseMillis(&p.Oldest, textAt(reply, 1)) {
-		return p, errApprovals
-	}
-	return p, nil
+	return p, r.end()
 }
 
 // Watch implements approvals.Store.
@@ -301,15 +278,6 @@ func (c client) watchApprovals(ctx context.Context,
 		}
 		changed(all[0], all[1], approvals.Kind(all[2]), all[3])
 	}, connected)
-}
-
-// textAt returns a string of a script's answer, or "".
-func textAt(reply []any, i int) string {
-	if i >= len(reply) {
-		return ""
-	}
-	text, _ := reply[i].(string)
-	return text
 }
 
 func decodeHex(to []byte, text string) bool {

@@ -19,36 +19,26 @@ var (
 // Due implements approvals.DueStore.
 func (a *ApprovalStore) Due(ctx context.Context, tenant string) (due []approvals.Record, next time.Duration,
 	err error) {
-	reply, err := a.exec(ctx, dueScript, tenant)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(reply) != 2 {
-		return nil, 0, errApprovals
-	}
-	list, _ := reply[1].([]any)
-	for _, fields := range list {
-		r, err := a.record(tenant, pairs(fields))
-		if err == nil {
-			due = append(due, r)
-			continue
-		}
-		if id := pairs(fields)["id"]; id != "" { // a forged record is no approval
+	r := a.exec(ctx, dueScript, tenant)
+	next = r.millis()
+	for list := r.list(); list.more(); {
+		f := list.fields()
+		if record, err := a.record(tenant, f); err == nil {
+			due = append(due, record)
+		} else if id := f["id"]; id != "" { // a forged record is no approval
 			_ = a.Postpone(ctx, tenant, id, -1)
 		}
 	}
-	wait, _ := reply[0].(int64)
-	return due, time.Duration(wait) * time.Millisecond, nil
+	return due, next, r.end()
 }
 
 // Escalate implements approvals.DueStore.
 func (a *ApprovalStore) Escalate(ctx context.Context, tenant, id string) (bool, error) {
-	reply, err := a.exec(ctx, escalateScript, tenant, id)
-	return textAt(reply, 0) == "escalated", err
+	r := a.exec(ctx, escalateScript, tenant, id)
+	return r.text() == "escalated", r.end()
 }
 
 // Postpone implements approvals.DueStore.
 func (a *ApprovalStore) Postpone(ctx context.Context, tenant, id string, after time.Duration) error {
-	_, err := a.exec(ctx, postponeScript, tenant, id, after.Milliseconds())
-	return err
+	return a.exec(ctx, postponeScript, tenant, id, after.Milliseconds()).end()
 }

@@ -95,21 +95,17 @@ func (a *ApprovalStore) List(
 		}
 	}
 	for range maxScans {
-		reply, err := a.exec(ctx, listScript, tenant, append([]any{after, most - len(page), scanEntries, state},
-			wanted...)...)
-		if err != nil {
-			return nil, "", err
-		}
-		if len(reply) != 2 {
-			return nil, "", errApprovals
-		}
-		list, _ := reply[1].([]any)
-		for _, fields := range list {
-			if r, err := a.record(tenant, pairs(fields)); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
+		got := a.exec(ctx, listScript, tenant, append([]any{after, most - len(page), scanEntries, state}, wanted...)...)
+		after = got.text()
+		for list := got.list(); list.more(); {
+			if r, err := a.record(tenant, list.fields()); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
 				page = append(page, r)
 			}
 		}
-		if after = textAt(reply, 0); after == "" || len(page) >= most {
+		if err := got.end(); err != nil {
+			return nil, "", err
+		}
+		if after == "" || len(page) >= most {
 			break
 		}
 	}
@@ -120,30 +116,22 @@ func (a *ApprovalStore) List(
 func (a *ApprovalStore) Events(
 	ctx context.Context, tenant, after string, most int,
 ) (events []approvals.RecordEvent, last string, err error) {
-	reply, err := a.exec(ctx, eventsScript, tenant, after, most)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(reply) != 3 {
-		return nil, "", errApprovals
-	}
-	if missed, _ := reply[1].(int64); missed == 1 {
+	r := a.exec(ctx, eventsScript, tenant, after, most)
+	last = r.text()
+	if r.int() == 1 {
 		events = append(events, approvals.RecordEvent{ID: after, Kind: approvals.EventsLost})
 	}
-	list, _ := reply[2].([]any)
-	for _, each := range list {
-		e, _ := each.([]any)
-		if len(e) != 4 {
-			return nil, "", errApprovals
-		}
-		event := approvals.RecordEvent{ID: textAt(e, 0), Kind: approvals.Kind(textAt(e, 1))}
-		if fields, _ := e[3].([]any); len(fields) > 0 {
-			event.Record, _ = a.record(tenant, pairs(fields))
+	for list := r.list(); list.more(); {
+		e := list.list()
+		event := approvals.RecordEvent{ID: e.text(), Kind: approvals.Kind(e.text())}
+		id := e.text()
+		if f := e.fields(); len(f) > 0 {
+			event.Record, _ = a.record(tenant, f)
 		}
 		if event.Record.ID == "" {
-			event.Record.Tenant, event.Record.ID = tenant, textAt(e, 2)
+			event.Record.Tenant, event.Record.ID = tenant, id
 		}
 		events = append(events, event)
 	}
-	return events, textAt(reply, 0), nil
+	return events, last, r.end()
 }

@@ -23,7 +23,7 @@ func (a *ApprovalStore) recordKey(tenant, id string) string {
 
 // signRecord adds the first signature to the fields of a new approval.
 func (a *ApprovalStore) signRecord(tenant, id, call, grant string, fields []any) []any {
-	all := pairs(fields)
+	all := valuesOf(fields).pairs()
 	all["call"], all["grant"] = call, grant
 	return a.seal(fields, ApprovalRecord, a.recordKey(tenant, id), sortedFields(all, unsignedApprovalFields)...)
 }
@@ -64,16 +64,9 @@ func (a *ApprovalStore) signAnswer(
 		with.given, err = encodeGiven(&r.Given, "")
 		return with, err
 	}
-	reply, err := a.exec(ctx, getScript, tenant, id)
+	f, err := a.signedFields(ctx, tenant, id)
 	if err != nil {
 		return with, err
-	}
-	if len(reply) == 0 {
-		return with, approvals.ErrUnknown
-	}
-	f := pairs(reply[0])
-	if !a.signed(tenant, id, f) {
-		return with, approvals.ErrUnknown
 	}
 	var now time.Time
 	err = a.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {

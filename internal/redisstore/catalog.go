@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +38,10 @@ func (c *Catalog) Changed(ctx context.Context, since changefeed.Position) (news 
 	if err != nil {
 		return news, err
 	}
-	if len(state) == 2 {
-		news.Now.Epoch, _ = state[0].(string)
-		version, _ := state[1].(string)
-		if news.Now.Version, err = strconv.ParseUint(version, 10, 64); err != nil && news.Now.Epoch != "" {
-			c.malformed(c.key("{catalog}:state"))
-		}
+	r := valuesOf(state)
+	news.Now.Epoch = r.text()
+	if news.Now.Version, err = strconv.ParseUint(r.text(), 10, 64); err != nil && news.Now.Epoch != "" {
+		c.malformed(c.key("{catalog}:state"))
 	}
 	if news.Now == since {
 		return news, nil
@@ -188,17 +185,13 @@ func (c *Catalog) AcquireLease(
 	ctx context.Context, capability string, lease, within time.Duration,
 ) (catalog.Lease, error) {
 	id := rand.Text()
-	answer, err := c.run(ctx, acquireLeaseScript, []string{c.key("{catalog}:turns")}, capability, id, lease.Milliseconds(),
-		within.Milliseconds()).Int64Slice()
-	switch {
-	case err != nil:
-		return catalog.Lease{}, err
-	case len(answer) != 2:
-		return catalog.Lease{}, fmt.Errorf("acquire the lease of a discovery: the script returned %v", answer)
-	case answer[1] == 0:
-		return catalog.Lease{ID: id}, nil
+	r := c.read(ctx, acquireLeaseScript, []string{c.key("{catalog}:turns")}, capability, id, lease.Milliseconds(),
+		within.Milliseconds())
+	wait, why := r.millis(), r.int()
+	if err := r.end(); err != nil || why != 0 {
+		return catalog.Lease{Busy: why == 1, Wait: wait}, err
 	}
-	return catalog.Lease{Busy: answer[1] == 1, Wait: time.Duration(answer[0]) * time.Millisecond}, nil
+	return catalog.Lease{ID: id}, nil
 }
 
 var _ catalog.Store = (*Catalog)(nil)

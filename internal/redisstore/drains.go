@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -36,22 +35,15 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 		calls.WriteString(strconv.FormatInt(n, 10) + " " + drainField(key) + "\n")
 	}
 	keys := d.keys(nil, "{drains}:backends", "{drains}:calls", "{drains}:state", "{drains}:ended", "{drains}:by")
-	answer, err := d.run(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
+	reply := d.read(ctx, drainsScript, keys, d.channel("drains"), rand.Text(), r.Replica, r.Epoch,
 		drainFields(r.Set), drainFields(r.End), held.String(), drainFields(r.Known), calls.String(), r.Leaving,
-		drains.MaxDrains, names.String()).Slice()
-	if err != nil {
+		drains.MaxDrains, names.String())
+	v := drains.View{Epoch: reply.text(), Written: reply.int() == 1, Full: reply.int() == 1}
+	drained, counted, by := reply.fields(), reply.fields(), reply.fields()
+	if err := reply.end(); err != nil {
 		return drains.View{}, err
 	}
-	if len(answer) != 6 {
-		return drains.View{}, errors.New("exchange drains: the script returned an unexpected answer")
-	}
-	var v drains.View
-	v.Epoch, _ = answer[0].(string)
-	written, _ := answer[1].(int64)
-	full, _ := answer[2].(int64)
-	v.Written, v.Full = written == 1, full == 1
-	by := pairs(answer[5])
-	for field, value := range pairs(answer[3]) {
+	for field, value := range drained {
 		since, _, _ := strings.Cut(value, " ")
 		key, n, ok := parseDrain(since + " " + field)
 		if !ok {
@@ -65,7 +57,7 @@ func (d *Drains) Exchange(ctx context.Context, r drains.Report) (drains.View, er
 		v.Drains = append(v.Drains, drains.Drain{Key: key, Since: time.UnixMilli(n), By: name})
 	}
 	v.Calls = map[string]map[drains.Key]int64{}
-	for replica, value := range pairs(answer[4]) {
+	for replica, value := range counted {
 		_, lines, _ := strings.Cut(value, "\n")
 		v.Calls[replica] = map[drains.Key]int64{}
 		for line := range strings.Lines(lines) {
@@ -102,17 +94,6 @@ func parseDrain(line string) (key drains.Key, n int64, ok bool) {
 	}
 	n, err := strconv.ParseInt(words[0], 10, 64)
 	return drains.Key{Capability: words[1], Addr: words[2]}, n, err == nil && n >= 0
-}
-
-// pairs returns the fields and values of a hash.
-func pairs(v any) map[string]string {
-	list, _ := v.([]any)
-	m := make(map[string]string, len(list)/2)
-	for i := 0; i+1 < len(list); i += 2 {
-		field, _ := list[i].(string)
-		m[field], _ = list[i+1].(string)
-	}
-	return m
 }
 
 var drainsScript = newScript("drains_exchange")

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,15 +27,8 @@ var claimSessionScript = newScript("engine_sessions_claim")
 func (e *EngineSessions) Claim(
 	ctx context.Context, fleet, session, tenant string,
 ) (owner string, claimed bool, err error) {
-	reply, err := e.run(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant,
-		sessionOwnerTTL.Milliseconds()).Slice()
-	if err != nil {
-		return "", false, err
-	}
-	if len(reply) != 2 {
-		return "", false, errors.New("claim a session of an engine: the script returned an unexpected answer")
-	}
-	return textAt(reply, 0), reply[1] == int64(1), nil
+	r := e.read(ctx, claimSessionScript, []string{e.ownerKey(fleet, session)}, tenant, sessionOwnerTTL.Milliseconds())
+	return r.text(), r.int() == 1, r.end()
 }
 
 // Owners returns the owners of sessions of a fleet of engines, in the order of the sessions; "" is none.

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
@@ -21,8 +20,6 @@ type EngineTurns struct{ client }
 
 // EngineTurns returns the store of turns.
 func (s *Store) EngineTurns() *EngineTurns { return &EngineTurns{s.client(Engines)} }
-
-var errTurns = errors.New("wait for a turn at an engine: the script returned an unexpected answer")
 
 func (s *EngineTurns) turnKeys(engine string) []string {
 	return s.keys([]string{engine}, "{engines:turns:ENGINE}:state", "{engines:turns:ENGINE}:held",
@@ -48,27 +45,12 @@ func flag(is bool) int {
 // Wait implements turns.Store.
 func (s *EngineTurns) Wait(ctx context.Context, t *turns.Ticket) (turns.Status, error) {
 	args := s.args(t, t.MaybeLost, joinWords([]string{t.Tenant}), t.MaxWaiting, t.Seq)
-	reply, err := s.run(ctx, waitTurnScript, s.turnKeys(t.Engine), args...).Slice()
-	if err != nil {
-		return turns.Status{}, err
+	r := s.read(ctx, waitTurnScript, s.turnKeys(t.Engine), args...)
+	state, known := map[string]turns.State{"mine": turns.Granted, "waits": turns.Waiting, "full": turns.Full}[r.text()]
+	if !known {
+		r.fail()
 	}
-	if len(reply) != 3 {
-		return turns.Status{}, errTurns
-	}
-	seq, _ := reply[1].(int64)
-	left, _ := reply[2].(int64)
-	standing := turns.Status{Seq: seq, Left: time.Duration(left) * time.Millisecond}
-	switch textAt(reply, 0) {
-	case "mine":
-		standing.State = turns.Granted
-	case "waits":
-		standing.State = turns.Waiting
-	case "full":
-		standing.State = turns.Full
-	default:
-		return turns.Status{}, errTurns
-	}
-	return standing, nil
+	return turns.Status{State: state, Seq: r.int(), Left: r.millis()}, r.end()
 }
 
 // Hold implements turns.Store.

@@ -39,26 +39,16 @@ func (b *HealthStore) shardKey(n int) string { return b.key("{health:N}:page", s
 // Heartbeat implements health.Membership.
 func (b *HealthStore) Heartbeat(ctx context.Context, heartbeat health.Heartbeat) (health.Members, error) {
 	keys := b.membershipKeys()
-	reply, err := b.run(ctx, heartbeatScript, keys, heartbeat.Replica, encodeDigest(heartbeat.Digest),
-		heartbeat.Dead.Milliseconds(),
-		b.epoch, shardTTL.Milliseconds()).Slice()
-	if err != nil {
+	r := b.read(ctx, heartbeatScript, keys, heartbeat.Replica, encodeDigest(heartbeat.Digest),
+		heartbeat.Dead.Milliseconds(), b.epoch, shardTTL.Milliseconds())
+	m := health.Members{Epoch: r.text(), Now: r.int()}
+	lines := r.list().texts()
+	if err := r.end(); err != nil {
 		return health.Members{}, err
 	}
-	if len(reply) != 3 {
-		return health.Members{}, errMalformed
-	}
-	epoch, ok1 := reply[0].(string)
-	now, ok2 := reply[1].(string)
-	lines, ok3 := reply[2].([]any)
-	m := health.Members{Epoch: epoch, Members: make([]health.Member, 0, len(lines))}
-	m.Now, err = strconv.ParseInt(now, 10, 64)
-	if !ok1 || !ok2 || !ok3 || err != nil {
-		return health.Members{}, errMalformed
-	}
+	m.Members = make([]health.Member, 0, len(lines))
 	for _, line := range lines {
-		text, _ := line.(string)
-		member, ok := decodeMember(text, m.Now)
+		member, ok := decodeMember(line, m.Now)
 		if !ok {
 			b.malformed(keys[1])
 			continue
@@ -102,23 +92,18 @@ func (b *HealthStore) Publish(ctx context.Context, reports []health.Report) erro
 // Shard implements health.Store.
 func (b *HealthStore) Shard(ctx context.Context, n int, whole bool) (health.Shard, error) {
 	key := b.shardKey(n)
-	reply, err := b.run(ctx, shardScript, []string{key}).StringSlice()
-	if err != nil {
+	r := b.read(ctx, shardScript, []string{key})
+	p := health.Shard{Now: r.int()}
+	is, version := r.text(), r.text()
+	err := r.end()
+	switch {
+	case err != nil:
 		return health.Shard{}, err
-	}
-	if len(reply) != 3 {
-		return health.Shard{}, errMalformed
-	}
-	p := health.Shard{}
-	if p.Now, err = strconv.ParseInt(reply[0], 10, 64); err != nil {
-		return health.Shard{}, errMalformed
-	}
-	switch is := reply[1]; {
 	case is == "none":
 	case is != "hash": // another type of key, which the next publish replaces
 		b.malformed(key)
 	case !whole:
-		p.Version = b.version(key, reply[2])
+		p.Version = b.version(key, version)
 	default:
 		err = b.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
 			fields, err := r.HGetAll(ctx, key).Result()

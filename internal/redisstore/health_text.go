@@ -29,8 +29,6 @@ const (
 	maxText    = 512 // bytes; a longer reason is cut
 )
 
-var errMalformed = errors.New("redis returned an unexpected answer")
-
 func encodeDigest(d health.Digest) string {
 	return fmt.Sprintf("%d %x %d", d.Probes, d.Sum, d.Late.Milliseconds())
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/capgate/capgate/internal/idempotency"
 )
@@ -15,8 +14,6 @@ type IdempotencyStore struct{ client }
 func (s *Store) Idempotency() *IdempotencyStore {
 	return &IdempotencyStore{s.client(Idempotency)}
 }
-
-var errIdempotency = errors.New("a script of idempotency keys returned an unexpected answer")
 
 var (
 	claimKeyScript = newScript("idempotency_claim")
@@ -30,9 +27,12 @@ func (i *IdempotencyStore) keysOf(c *idempotency.Claim) []string {
 
 // Begin implements idempotency.Store.
 func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
-	granted := func(reply []any) bool { return textAt(reply, 0) == string(idempotency.Mine) }
-	reply, err := i.runReplicated(ctx, granted, claimKeyScript, i.keysOf(c), c.ID, c.Token, c.Fingerprint,
+	granted := func(r *reply) bool { return r.text() == string(idempotency.Mine) }
+	r := i.runReplicated(ctx, granted, claimKeyScript, i.keysOf(c), c.ID, c.Token, c.Fingerprint,
 		c.Lease.Milliseconds(), c.TTL.Milliseconds(), c.Limit)
+	f := idempotency.Found{State: idempotency.State(r.text()), Fingerprint: r.text(), Sealed: []byte(r.text()),
+		Left: r.millis()}
+	err := r.end()
 	if errors.Is(err, ErrUnreplicated) {
 		// the call does not run; without this the key is in use until its claim ends
 		_ = i.End(context.WithoutCancel(ctx), c, idempotency.None, nil)
@@ -40,19 +40,13 @@ func (i *IdempotencyStore) Begin(ctx context.Context, c *idempotency.Claim) (ide
 	if err != nil {
 		return idempotency.Found{}, err
 	}
-	if len(reply) != 4 {
-		return idempotency.Found{}, errIdempotency
-	}
-	left, _ := reply[3].(int64)
-	f := idempotency.Found{State: idempotency.State(textAt(reply, 0)), Fingerprint: textAt(reply, 1),
-		Sealed: []byte(textAt(reply, 2)), Left: time.Duration(left) * time.Millisecond}
 	switch f.State {
 	case idempotency.None, idempotency.Mine, idempotency.Full, idempotency.Running, idempotency.Answered,
 		idempotency.TooLarge, idempotency.Unknown:
 		return f, nil
 	}
 	i.malformed(i.keysOf(c)[0])
-	return idempotency.Found{}, errIdempotency
+	return idempotency.Found{}, errReply
 }
 
 // Renew implements idempotency.Store.

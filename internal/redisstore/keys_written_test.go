@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/session"
@@ -42,7 +43,7 @@ func TestOneReplicaReadsWhatAnotherWrote(t *testing.T) {
 		owned := revoked
 		owned.Owner = "acme"
 		check.Must(t, writes.People().Revoke(ctx, []session.Revocation{owned}))
-		if _, got, err := reads.People().Revoked(ctx, session.Position{}); err != nil ||
+		if _, got, err := reads.People().Revoked(ctx, changefeed.Position{}); err != nil ||
 			!reflect.DeepEqual(got, []session.Revocation{revoked}) {
 			t.Errorf("revocations: %+v, %v", got, err)
 		}

@@ -29,8 +29,7 @@ func (s *Store) Limits(replica string) *TenantLimits {
 }
 
 const (
-	limitKeys    = 5
-	limitNumbers = 12
+	limitKeys = 5
 	// seenFor is the time for which a message that arrives again is known.
 	seenFor = time.Minute
 )
@@ -45,27 +44,25 @@ func (l *TenantLimits) Exchange(
 	for i := range asks {
 		keys, args = append(keys, l.keysOf(of, &asks[i].Name)...), append(args, limitArgs(&asks[i])...)
 	}
-	n, err := l.run(ctx, limitsScript, keys, args...).Int64Slice()
-	if err != nil {
-		return nil, fmt.Errorf("exchange permits of tenant limits: %w", err)
-	}
-	if len(n) == 0 {
+	r := l.read(ctx, limitsScript, keys, args...)
+	if *r.err == nil && !r.more() {
 		return nil, errOvertaken
 	}
-	if len(n) != limitNumbers*len(asks)+2 {
-		return nil, fmt.Errorf("exchange permits of tenant limits: the script returned %d numbers for %d demands",
-			len(n), len(asks))
-	}
-	dayEnds, monthEnds := millis(n[len(n)-2]), millis(n[len(n)-1])
 	answers := make([]ratelimit.Grant, len(asks))
 	for i := range answers {
-		a := n[i*limitNumbers:]
 		answers[i] = ratelimit.Grant{
-			Calls: a[0], Short: call.Limit(a[1]), Wait: millis(a[2]),
-			Day: ratelimit.BudgetUse{Period: a[3], Calls: a[4]}, Month: ratelimit.BudgetUse{Period: a[5], Calls: a[6]},
-			DayEnds: dayEnds, MonthEnds: monthEnds,
-			Permits: a[7], Sharing: a[8], Others: a[9], Bucket: ratelimit.Bucket{Tokens: a[10], Spills: a[11]},
+			Calls: r.int(), Short: call.Limit(r.int()), Wait: r.millis(),
+			Day:     ratelimit.BudgetUse{Period: r.int(), Calls: r.int()},
+			Month:   ratelimit.BudgetUse{Period: r.int(), Calls: r.int()},
+			Permits: r.int(), Sharing: r.int(), Others: r.int(), Bucket: ratelimit.Bucket{Tokens: r.int(), Spills: r.int()},
 		}
+	}
+	dayEnds, monthEnds := r.millis(), r.millis()
+	for i := range answers {
+		answers[i].DayEnds, answers[i].MonthEnds = dayEnds, monthEnds
+	}
+	if err := r.end(); err != nil {
+		return nil, fmt.Errorf("exchange permits of tenant limits: %w", err)
 	}
 	return answers, nil
 }
@@ -132,5 +129,3 @@ func limitArgs(a *ratelimit.Demand) []any {
 		b.Concurrent, a.Used, a.Retain, a.Need, a.Spare, a.Bucket.Tokens, a.Bucket.Spills, a.Age.Milliseconds(),
 	}
 }
-
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

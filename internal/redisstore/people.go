@@ -5,13 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/session"
@@ -42,18 +39,15 @@ func (p *People) Revoke(ctx context.Context, all []session.Revocation) error {
 func (p *People) Revoked(ctx context.Context, after changefeed.Position) (changefeed.Position, []session.Revocation,
 	error) {
 	keys := p.keys(nil, "{people}:state", "{people}:revoked")
-	answer, err := p.run(ctx, revokedScript, keys, rand.Text(), after.Epoch,
-		strconv.FormatUint(after.Version, 10)).StringSlice()
-	if err != nil {
+	r := p.read(ctx, revokedScript, keys, rand.Text(), after.Epoch, strconv.FormatUint(after.Version, 10))
+	at := changefeed.Position{Epoch: r.text()}
+	at.Version, _ = strconv.ParseUint(r.text(), 10, 64) // 0 if malformed
+	texts := r.texts()
+	if err := r.end(); err != nil {
 		return after, nil, err
 	}
-	if len(answer) < 2 {
-		return after, nil, errors.New("read revocations: the script returned an unexpected answer")
-	}
-	at := changefeed.Position{Epoch: answer[0]}
-	at.Version, _ = strconv.ParseUint(answer[1], 10, 64) // 0 if malformed
-	all := make([]session.Revocation, 0, len(answer)-2)
-	for _, text := range answer[2:] {
+	all := make([]session.Revocation, 0, len(texts))
+	for _, text := range texts {
 		v, ok := decodeRevocation(text)
 		if !ok {
 			p.malformed(keys[1])
@@ -82,22 +76,19 @@ func (p *People) Add(ctx context.Context, r session.Record) error {
 // List implements session.Store.
 func (p *People) List(ctx context.Context) (all []session.Record, err error) {
 	keys := p.keys(nil, "{people}:issued", "{people}:list")
-	texts, err := p.run(ctx, listPeopleScript, keys).StringSlice()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, err
-	}
-	for _, text := range texts {
-		var r session.Record
-		if json.Unmarshal([]byte(text), &r) != nil || r.ID == "" {
+	r := p.read(ctx, listPeopleScript, keys)
+	for _, text := range r.texts() {
+		var one session.Record
+		if json.Unmarshal([]byte(text), &one) != nil || one.ID == "" {
 			p.malformed(keys[0])
 			continue
 		}
-		all = append(all, r)
+		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b session.Record) int {
 		return cmp.Or(b.Issued.Compare(a.Issued), cmp.Compare(b.ID, a.ID))
 	})
-	return all, nil
+	return all, r.end()
 }
 
 // encodeRevocation returns "session UNTIL ID" or "name UNTIL BEFORE NAME".

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -76,19 +75,15 @@ func (p *PermitStore) args(capability string, w *router.Demand) []any {
 var errOvertaken = errors.New("a later exchange has overtaken this one")
 
 func (p *PermitStore) grant(answer *redis.Cmd, key string) (router.Grant, error) {
-	n, err := answer.Int64Slice()
-	switch {
-	case err != nil:
-		return router.Grant{}, err
-	case len(n) != 4:
-		return router.Grant{}, fmt.Errorf("exchange permits: the script returned %v", n)
-	case n[0] < 0:
-		return router.Grant{}, errOvertaken
+	r := replyOf(answer)
+	g := router.Grant{Held: int(r.int()), Waiting: int(r.int()), Replicas: int(r.int())}
+	if bad := r.int(); g.Held >= 0 {
+		for range bad {
+			p.malformed(key)
+		}
+		return g, r.end()
 	}
-	for range n[3] {
-		p.malformed(key)
-	}
-	return router.Grant{Held: int(n[0]), Waiting: int(n[1]), Replicas: int(n[2])}, nil
+	return router.Grant{}, errOvertaken
 }
 
 // Unavailable implements router.PermitStore.

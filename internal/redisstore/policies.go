@@ -78,8 +78,9 @@ func (p *Policies) Find(ctx context.Context, tenant string, names []policy.Name)
 		return nil, err
 	}
 	found := make([]policy.Found, len(values))
-	for i, v := range values {
-		text, present := v.(string)
+	r := valuesOf(values)
+	for i := range values {
+		text, present := r.found()
 		if !present {
 			continue
 		}
@@ -210,8 +211,9 @@ func (p *Policies) List(
 	if err != nil {
 		return nil, "", err
 	}
-	for i, v := range values {
-		text, present := v.(string)
+	r := valuesOf(values)
+	for i := range values {
+		text, present := r.found()
 		name, ok := parseRuleField(fields[i])
 		if !present || !ok {
 			continue // deleted meanwhile

@@ -35,13 +35,14 @@ func (p *Policies) Revision(ctx context.Context) (now policy.Revision, err error
 	if err != nil {
 		return now, err
 	}
-	if text := textAt(values, 0); text != "" {
+	r := valuesOf(values)
+	if text := r.text(); text != "" {
 		if now.Version, err = strconv.ParseUint(text, 10, 64); err != nil {
 			p.malformed(p.versionKey())
 			return now, err
 		}
 	}
-	now.Epoch, now.Lost, now.Accepted = textAt(values, 1), textAt(values, 2), strings.Fields(textAt(values, 3))
+	now.Epoch, now.Lost, now.Accepted = r.text(), r.text(), strings.Fields(r.text())
 	return now, nil
 }
 

@@ -120,22 +120,22 @@ func (r *Recent) Minutes(ctx context.Context, minutes []int64, tenants []string)
 	for _, one := range tenants {
 		which = append(which, one)
 	}
-	sums, err := r.run(ctx, minutesScript, keys, which...).Int64Slice()
-	if err != nil || len(sums) != minuteKinds*len(minutes) {
-		return nil, errors.Join(errors.New("the minutes cannot be read"), err)
-	}
+	got := r.read(ctx, minutesScript, keys, which...)
 	counts := make([]recent.Counts, len(minutes))
 	for i := range counts {
-		of := sums[minuteKinds*i:]
-		counts[i] = recent.Counts{Calls: of[0], Refusals: of[1], Errors: of[2], Asked: of[3], ToolErrors: of[4]}
+		counts[i] = recent.Counts{Calls: got.int(), Refusals: got.int(), Errors: got.int(), Asked: got.int(),
+			ToolErrors: got.int()}
+	}
+	if err := got.end(); err != nil {
+		return nil, fmt.Errorf("read the minutes: %w", err)
 	}
 	return counts, nil
 }
 
 // Replicas implements recent.Store.
 func (r *Recent) Replicas(ctx context.Context, within time.Duration) (all []recent.Replica, err error) {
-	texts, err := r.run(ctx, replicasScript, []string{r.key("{recent}:replicas")}, within.Milliseconds()).StringSlice()
-	for _, text := range texts {
+	got := r.read(ctx, replicasScript, r.keys(nil, "{recent}:replicas"), within.Milliseconds())
+	for _, text := range got.texts() {
 		var one recent.Replica
 		if len(text) > maxSaying || json.Unmarshal([]byte(text), &one) != nil || !one.Bound() {
 			r.malformed(r.key("{recent}:replicas"))
@@ -143,7 +143,7 @@ func (r *Recent) Replicas(ctx context.Context, within time.Duration) (all []rece
 		}
 		all = append(all, one)
 	}
-	return all, err
+	return all, got.end()
 }
 
 // Leave implements recent.Store.

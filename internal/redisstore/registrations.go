@@ -95,26 +95,14 @@ func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease st
 
 // Read implements registry.Leases.
 func (r *Registrations) Read(ctx context.Context, since string) (registry.Reading, error) {
-	answer, err := r.run(ctx, readScript, r.scriptKeys(), r.channel("registry"), r.epoch, since,
-		silence.Milliseconds()).Slice()
-	if err != nil {
-		return registry.Reading{}, err
-	}
-	var got registry.Reading
-	switch len(answer) {
-	case 1:
+	reply := r.read(ctx, readScript, r.scriptKeys(), r.channel("registry"), r.epoch, since, silence.Milliseconds())
+	got := registry.Reading{Version: reply.text()}
+	if !reply.more() {
 		got.Version, got.Unchanged = since, true
-		return got, nil
-	case 3:
-		got.Version, _ = answer[0].(string)
+		return got, reply.end()
 	}
-	live, isLive := answer[1].([]any)
-	ended, isEnded := answer[2].([]any)
-	if !isLive || !isEnded || len(live)%2 != 0 {
-		return got, errors.New("read registrations: the script returned an unexpected answer")
-	}
-	for i := 0; i < len(live); i += 2 {
-		g, ok := decodeRegistration(live[i], live[i+1])
+	for live := reply.list(); live.more(); {
+		g, ok := decodeRegistration(live.text(), live.text())
 		if !ok {
 			r.malformed(r.scriptKeys()[0])
 			got.Malformed++
@@ -122,12 +110,12 @@ func (r *Registrations) Read(ctx context.Context, since string) (registry.Readin
 		}
 		got.Live = append(got.Live, g)
 	}
-	for _, field := range ended {
+	for _, field := range reply.list().texts() {
 		if key, ok := keyOf(field); ok {
 			got.Ended = append(got.Ended, key)
 		}
 	}
-	return got, nil
+	return got, reply.end()
 }
 
 // Watch implements registry.Leases.
@@ -143,9 +131,8 @@ func (r *Registrations) scriptKeys() []string {
 
 func fieldOf(k registry.Key) string { return k.Capability + " " + k.Addr }
 
-func keyOf(field any) (registry.Key, bool) {
-	text, _ := field.(string)
-	capability, addr, ok := strings.Cut(text, " ")
+func keyOf(field string) (registry.Key, bool) {
+	capability, addr, ok := strings.Cut(field, " ")
 	return registry.Key{Capability: capability, Addr: addr}, ok
 }
 
@@ -168,11 +155,10 @@ func sumOf(g *registry.Registration) string {
 	return g.Manifest.Sum.String()
 }
 
-func decodeRegistration(field, value any) (g registry.Registration, ok bool) {
+func decodeRegistration(field, value string) (g registry.Registration, ok bool) {
 	key, ok := keyOf(field)
-	text, isText := value.(string)
-	lines := strings.SplitN(text, "\n", 3)
-	if !ok || !isText || len(lines) != 3 {
+	lines := strings.SplitN(value, "\n", 3)
+	if !ok || len(lines) != 3 {
 		return g, false
 	}
 	ttl, err := strconv.ParseUint(lines[1], 10, 32)

@@ -20,17 +20,18 @@ var ErrUnreplicated = errors.New("too few replicas of redis have the write in ti
 // answer that is granted; then the script must have written something, as Redis waits for the writes of the
 // connection.
 func (c client) runReplicated(
-	ctx context.Context, granted func(reply []any) bool, s script, keys []string, args ...any,
-) (reply []any, err error) {
+	ctx context.Context, granted func(*reply) bool, s script, keys []string, args ...any,
+) (r *reply) {
 	cfg := &c.store.cfg
 	if cfg.WaitReplicas == 0 {
-		return c.run(ctx, s, keys, args...).Slice()
+		return c.read(ctx, s, keys, args...)
 	}
 	ctx, cancel := withPurpose(ctx, c.purpose, cfg.Timeout+cfg.WaitTimeout)
 	defer cancel()
-	err = c.onMaster(ctx, keys[0], func(conn *redis.Conn) error {
-		if reply, err = s.lua.Run(ctx, conn, keys, args...).Slice(); err != nil || !granted(reply) {
-			return err
+	err := c.onMaster(ctx, keys[0], func(conn *redis.Conn) error {
+		r = replyOf(s.lua.Run(ctx, conn, keys, args...))
+		if seen := *r; *r.err != nil || !granted(&seen) {
+			return *r.err
 		}
 		copies, err := conn.Wait(ctx, cfg.WaitReplicas, cfg.WaitTimeout).Result()
 		if err != nil || copies < int64(cfg.WaitReplicas) {
@@ -39,7 +40,10 @@ func (c client) runReplicated(
 		}
 		return nil
 	})
-	return reply, err
+	if err != nil {
+		return &reply{err: &err}
+	}
+	return r
 }
 
 // onMaster lets f use one connection to the server that has a key.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -102,24 +101,17 @@ const maxAge = 1 << 38
 
 // decodePin parses the answer of pinScript.
 func (s *Sessions) decodePin(key string, answer *redis.Cmd) (affinity.BindResult, error) {
-	words, err := answer.StringSlice()
-	if err != nil {
-		return affinity.BindResult{}, err
-	}
-	if len(words) != 6 {
-		return affinity.BindResult{}, errors.New("bind a session: the script returned an unexpected answer")
-	}
-	moves, _ := strconv.ParseUint(words[0], 10, 64) // at most 15 digits
-	age, _ := strconv.ParseInt(words[2], 10, 64)    // 0 if malformed
-	age = min(max(age, 0), maxAge)                  // the clocks of two masters may differ
-	if words[4] != "0" {
+	r := replyOf(answer)
+	moves := r.int() // at most 15 digits
+	b := affinity.BindResult{Pin: affinity.Pin{Moves: uint64(moves), Addr: r.text()}}
+	age, _ := strconv.ParseInt(r.text(), 10, 64) // 0 if malformed
+	age = min(max(age, 0), maxAge)               // the clocks of two masters may differ
+	b.Age, b.New = time.Duration(age)*time.Millisecond, r.int() == 1
+	if r.int() != 0 {
 		s.malformed(key)
 	}
-	return affinity.BindResult{
-		Pin: affinity.Pin{Addr: words[1], Moves: moves}, New: words[3] == "1",
-		Age:   time.Duration(age) * time.Millisecond,
-		Users: map[string]affinity.Users{"none": affinity.NoGateway, "this": affinity.ThisGateway}[words[5]],
-	}, nil
+	b.Users = map[string]affinity.Users{"none": affinity.NoGateway, "this": affinity.ThisGateway}[r.text()]
+	return b, r.end()
 }
 
 func (s *Sessions) pinKey(n affinity.Session) string {

@@ -95,7 +95,7 @@ func flags[T interface {
 
 // signTenant adds the signature to a tenant's fields.
 func (t *Tenants) signTenant(id, uid string, fields []any) []any {
-	all := pairs(fields)
+	all := valuesOf(fields).pairs()
 	all["uid"] = uid
 	return t.seal(fields, TenantRecord, t.recordKeys(id)[0], signedTenantFields(all)...)
 }
@@ -125,7 +125,7 @@ func (t *Tenants) signedTenant(key string, f map[string]string) bool {
 // signKey adds the signature to an API key's fields.
 func (t *Tenants) signKey(id string, fields []any) []any {
 	key := t.apiKey(id)
-	return t.seal(fields, KeyRecord, key, sortedFields(pairs(fields), unsignedKeyFields)...)
+	return t.seal(fields, KeyRecord, key, sortedFields(valuesOf(fields).pairs(), unsignedKeyFields)...)
 }
 
 // unsignedKeyFields are the fields of an API key that its signature does not cover.

@@ -59,9 +59,9 @@ func (v *Versions) Load(ctx context.Context, capability string, tools []string) 
 		found, err = r.HMGet(ctx, v.versionsKey(capability), tools...).Result()
 		return err
 	})
-	all := map[string]catalog.Version{}
+	all, r := map[string]catalog.Version{}, valuesOf(found)
 	for i := range found {
-		text := textAt(found, i)
+		text := r.text()
 		if text == "" {
 			continue
 		}

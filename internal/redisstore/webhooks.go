@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +39,6 @@ func (s *Store) Notices(name string) *Webhooks {
 	return &Webhooks{s.client(Approvals), name, time.Minute}
 }
 
-var errWebhooks = errors.New("a script of webhooks returned an unexpected answer")
-
 func (w *Webhooks) scriptKeys() []string {
 	return w.keys([]string{w.name}, "{webhooks:DESTINATION}:cursors", "{webhooks:DESTINATION}:due",
 		"{webhooks:DESTINATION}:entries", "{webhooks:DESTINATION}:claims", "{webhooks:DESTINATION}:dead",
@@ -72,8 +69,9 @@ func (w *Webhooks) Cursors(ctx context.Context, tenants []string) (all map[strin
 	if tenants != nil {
 		all = map[string]string{}
 	}
+	r := valuesOf(found)
 	for i := range found {
-		if cursor := textAt(found, i); cursor != "" {
+		if cursor := r.text(); cursor != "" {
 			all[tenants[i]] = cursor
 		}
 	}
@@ -85,19 +83,10 @@ func (w *Webhooks) Read(
 	ctx context.Context, tenant, after string, most int,
 ) (events []webhook.Event, next string, err error) {
 	key := w.key("{TENANT:approvals}:events", tenant)
-	reply, err := w.run(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds()).Slice()
-	if err != nil {
-		return nil, "", err
-	}
-	if len(reply) != 2 {
-		return nil, "", errWebhooks
-	}
-	list, _ := reply[1].([]any)
-	if len(list)%3 != 0 {
-		return nil, "", errWebhooks
-	}
-	for i := 0; i < len(list); i += 3 {
-		id, kind, approval := textAt(list, i), textAt(list, i+1), textAt(list, i+2)
+	r := w.read(ctx, webhookEventsScript, []string{key}, after, most, w.began.Milliseconds())
+	next = r.text()
+	for list := r.list(); list.more(); {
+		id, kind, approval := list.text(), list.text(), list.text()
 		e := webhook.Event{ID: w.idOf(tenant, id, approval), Tenant: tenant, Approval: approval,
 			Kind: approvals.Kind(kind)}
 		ms, _, _ := strings.Cut(id, "-")
@@ -107,7 +96,7 @@ func (w *Webhooks) Read(
 		}
 		events = append(events, e)
 	}
-	return events, textAt(reply, 0), nil
+	return events, next, r.end()
 }
 
 // idOf is the same for the same event and destination at every replica.
@@ -147,38 +136,28 @@ func (w *Webhooks) Lease(
 	ctx context.Context, most int, lease time.Duration,
 ) (taken []webhook.Entry, again time.Duration, sizes webhook.Sizes, err error) {
 	token := rand.Text()
-	reply, err := w.run(ctx, leaseDueScript, w.scriptKeys(), token, most, lease.Milliseconds()).Slice()
-	if err != nil {
-		return nil, 0, sizes, err
-	}
-	if len(reply) != 5 {
-		return nil, 0, sizes, errWebhooks
-	}
-	var counts [4]int64
-	for i := range counts {
-		counts[i], _ = reply[i].(int64)
-	}
-	sizes = webhook.Sizes{Queued: int(counts[0]), Dead: int(counts[1])}
-	for range counts[2] {
+	r := w.read(ctx, leaseDueScript, w.scriptKeys(), token, most, lease.Milliseconds())
+	sizes = webhook.Sizes{Queued: int(r.int()), Dead: int(r.int())}
+	for range r.int() {
 		w.malformed(w.scriptKeys()[2])
 	}
-	list, _ := reply[4].([]any)
-	for i := 0; i+2 < len(list); i += 3 {
-		all, ok := splitWords(textAt(list, i+1), 4)
+	again = max(0, r.millis())
+	for list := r.list(); list.more(); {
+		id, text, tries := list.text(), list.text(), list.int()
+		all, ok := splitWords(text, 4)
 		if ok {
 			var e webhook.Event
-			if e, ok = eventOf(textAt(list, i), all); ok {
-				tries, _ := list[i+2].(int64)
+			if e, ok = eventOf(id, all); ok {
 				taken = append(taken, webhook.Entry{Event: e, Attempts: int(max(tries, -tries)), Retried: tries < 0,
 					Lease: token})
 			}
 		}
 		if !ok {
 			w.malformed(w.scriptKeys()[2])
-			_ = w.Done(ctx, textAt(list, i)) // otherwise it is retried after the lease
+			_ = w.Done(ctx, id) // otherwise it is retried after the lease
 		}
 	}
-	return taken, max(0, time.Duration(counts[3])*time.Millisecond), sizes, nil
+	return taken, again, sizes, r.end()
 }
 
 // Done implements webhook.Store.
@@ -212,26 +191,24 @@ func droppedOf(n int, err error) (int, error) {
 
 // Dead implements webhook.Store.
 func (w *Webhooks) Dead(ctx context.Context, skip, most int) (letters []webhook.Letter, err error) {
-	reply, err := w.run(ctx, deadScript, w.scriptKeys(), skip, most).Slice()
-	if err != nil {
-		return nil, err
-	}
-	for i := 0; i+2 < len(reply); i += 3 {
-		all, ok := splitWords(textAt(reply, i+2), 6)
+	r := w.read(ctx, deadScript, w.scriptKeys(), skip, most)
+	for r.more() {
+		id, died, text := r.text(), r.text(), r.text()
+		all, ok := splitWords(text, 6)
 		if !ok {
 			w.malformed(w.scriptKeys()[5])
 			continue
 		}
 		var l webhook.Letter
-		l.Event, ok = eventOf(textAt(reply, i), all[:4])
+		l.Event, ok = eventOf(id, all[:4])
 		attempts, bad := strconv.Atoi(all[4])
-		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !parseMillis(&l.Died, textAt(reply, i+1)) {
+		if l.Attempts, l.Reason = attempts, all[5]; !ok || bad != nil || !parseMillis(&l.Died, died) {
 			w.malformed(w.scriptKeys()[5])
 			continue
 		}
 		letters = append(letters, l)
 	}
-	return letters, nil
+	return letters, r.end()
 }
 
 // Retry implements webhook.Store.
