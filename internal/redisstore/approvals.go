@@ -78,7 +78,7 @@ func (a *ApprovalStore) Create(ctx context.Context, d *approvals.Draft) (approva
 			return asked, err
 		}
 		if attempt == maxUnsigned {
-			return approvals.CreateResult{}, errors.New("create an approval: redis has records without a valid signature")
+			return approvals.CreateResult{}, errors.New("create an approval: records in redis have no valid signature")
 		}
 		if err := a.drop(ctx, bad); err != nil {
 			return approvals.CreateResult{}, err

@@ -142,8 +142,8 @@ var changeScript = newScript("catalog_change")
 // Write implements catalog.Store.
 func (c *Catalog) Write(ctx context.Context, change catalog.Change) error {
 	id := change.Capability
-	keys := c.keys([]string{id}, "{catalog}:state", "{catalog}:changes", "{catalog}:accepted:CAP", "{catalog}:about:CAP",
-		"{catalog}:set:CAP", "{catalog}:turns")
+	keys := c.keys([]string{id}, "{catalog}:state", "{catalog}:changes", "{catalog}:accepted:CAP",
+		"{catalog}:about:CAP", "{catalog}:set:CAP", "{catalog}:turns")
 	args := []any{rand.Text(), c.channel("catalog"), id, change.Lease, change.Sum, change.Set, change.Error,
 		change.LeftOut, len(change.Removed)}
 	for _, tool := range change.Removed {

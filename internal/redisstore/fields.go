@@ -42,7 +42,8 @@ func codingOf(value any) coding {
 	case *[]byte:
 		return coding{func() string { return string(*v) }, func(text string) bool { *v = []byte(text); return true }}
 	case []byte:
-		return coding{func() string { return hex.EncodeToString(v) }, func(text string) bool { return decodeHex(v, text) }}
+		return coding{func() string { return hex.EncodeToString(v) },
+			func(text string) bool { return decodeHex(v, text) }}
 	case *time.Time:
 		return coding{func() string { return formatMillis(*v) }, func(text string) bool { return parseMillis(v, text) }}
 	case *bool:

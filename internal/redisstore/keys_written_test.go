@@ -32,7 +32,8 @@ func TestOneReplicaReadsWhatAnotherWrote(t *testing.T) {
 			t.Errorf("lost rules: %+v, %v", r, err)
 		}
 
-		versions := map[string]catalog.Version{"send": {Description: "Sends.", Schema: []byte("{}"), Output: []byte("[]")}}
+		versions := map[string]catalog.Version{"send": {Description: "Sends.", Schema: []byte("{}"),
+			Output: []byte("[]")}}
 		check.Must(t, writes.Versions().Save(ctx, "mail", versions))
 		if got, err := reads.Versions().Load(ctx, "mail", []string{"send", "other"}); err != nil ||
 			!reflect.DeepEqual(got, versions) {

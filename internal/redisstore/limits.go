@@ -38,7 +38,8 @@ const (
 func (l *TenantLimits) Exchange(
 	ctx context.Context, of ratelimit.Owner, asks []ratelimit.Demand,
 ) ([]ratelimit.Grant, error) {
-	keys := append(make([]string, 0, 1+limitKeys*len(asks)), l.key("{TENANT:limits}:[UID:]seen:REPLICA", of.ID, of.UID, l.replica))
+	keys := append(make([]string, 0, 1+limitKeys*len(asks)),
+		l.key("{TENANT:limits}:[UID:]seen:REPLICA", of.ID, of.UID, l.replica))
 	args := append(make([]any, 0, 7+20*len(asks)), l.replica, l.ttl.Milliseconds(), l.room, l.ahead.Milliseconds(),
 		seqOf(asks), seenFor.Milliseconds(), ratelimit.DebtTime.Milliseconds())
 	for i := range asks {
@@ -54,7 +55,8 @@ func (l *TenantLimits) Exchange(
 			Calls: r.int(), Short: call.Limit(r.int()), Wait: r.millis(),
 			Day:     ratelimit.BudgetUse{Period: r.int(), Calls: r.int()},
 			Month:   ratelimit.BudgetUse{Period: r.int(), Calls: r.int()},
-			Permits: r.int(), Sharing: r.int(), Others: r.int(), Bucket: ratelimit.Bucket{Tokens: r.int(), Spills: r.int()},
+			Permits: r.int(), Sharing: r.int(), Others: r.int(),
+			Bucket: ratelimit.Bucket{Tokens: r.int(), Spills: r.int()},
 		}
 	}
 	dayEnds, monthEnds := r.millis(), r.millis()

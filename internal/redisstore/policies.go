@@ -191,7 +191,8 @@ func (p *Policies) List(
 	}
 	var fields []string
 	err = p.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
-		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.ruleKey("{TENANT:policy}:names", tenant), ByLex: true, Start: from, Stop: "+",
+		fields, err = r.ZRangeArgs(ctx, redis.ZRangeArgs{Key: p.ruleKey("{TENANT:policy}:names", tenant),
+			ByLex: true, Start: from, Stop: "+",
 			Count: int64(most) + 1}).Result()
 		return err
 	})

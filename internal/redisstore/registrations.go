@@ -86,7 +86,8 @@ func (r *Registrations) Manifest(ctx context.Context, sum registry.Sum) (text st
 
 // Withdraw implements registry.Leases.
 func (r *Registrations) Withdraw(ctx context.Context, key registry.Key, lease string) (bool, error) {
-	answer, err := r.run(ctx, withdrawScript, r.scriptKeys(), r.channel("registry"), r.epoch, fieldOf(key), lease).Text()
+	answer, err := r.run(ctx, withdrawScript, r.scriptKeys(), r.channel("registry"), r.epoch, fieldOf(key),
+		lease).Text()
 	if answer == "superseded" {
 		return false, registry.ErrSuperseded
 	}

@@ -41,7 +41,8 @@ func storedDraft(id string) *approvals.Draft {
 	d.Binding = approvals.Binding{Tenant: "acme", User: "ann:{1}\xff", Agent: "a\nb", Capability: "mail", Tool: "send",
 		Session: "s 1", Thread: "t1", Schema: toolschema.Hash{1, 2}, ArgsHash: [32]byte{3}, Settings: approvals.Sum{4}}
 	d.ID, d.Description, d.Change, d.RequestID, d.Trace = id, "Sends a letter.", "changed", "r1", "trace"
-	d.Level, d.Why, d.Preview, d.Value, d.Whole, d.Sealed = "tenant", "it is far", "{}", "5 EUR", true, []byte("\x00sealed")
+	d.Level, d.Why, d.Preview, d.Value = "tenant", "it is far", "{}", "5 EUR"
+	d.Whole, d.Sealed = true, []byte("\x00sealed")
 	return d
 }
 
@@ -133,7 +134,8 @@ func checkRecords(t *testing.T, s *redisstore.Store) {
 	if got, err := tenants.FindTenant(ctx, "acme"); err != nil || !reflect.DeepEqual(got, record) {
 		t.Errorf("a tenant: %+v, %v", got, err)
 	}
-	if got, err := tenants.FindTenant(ctx, "off"); err != nil || !got.Disabled || got.Limits != nil || got.Version != 2 {
+	if got, err := tenants.FindTenant(ctx, "off"); err != nil || !got.Disabled || got.Limits != nil ||
+		got.Version != 2 {
 		t.Errorf("a disabled tenant: %+v, %v", got, err)
 	}
 	if got, err := tenants.FindTenant(ctx, "bare"); err != nil || got == nil || got.UID != "u2" {

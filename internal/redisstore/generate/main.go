@@ -93,25 +93,4 @@ func tagOf(r redisstore.Row) string {
 	return tag
 }
 
-const preamble = `<!-- Generated from ` + source + `. Run ` + "`make generate`" + ` instead of editing. -->
-
-# Keys in Redis
-
-Each key is listed with its type, its time to live and its content. Every name begins with ` + "`cg:`" + `. The braces are part
-of the key, and have its hash tag. ` + "`CAP`" + ` is a capability, ` + "`SUM`" + ` the digest of an id. Not every key has a word in
-brackets. Times are milliseconds since 1970 by the clock of Redis.
-
-- A tenant's own data has ` + "`TENANT`" + ` as the first word between the braces, and is deleted with the tenant.
-- The other keys are the installation's. No caller sees them as they are: backends, capabilities, callers, owners of
-  files, events of all tenants, and sessions of people. The same division holds for caches in memory, and for reads that
-  calls share.
-- The type ` + "`owner`" + ` is a string with a tenant. It becomes empty when that tenant is deleted, so that no other tenant gets
-  what it owned.
-- With store keys, [records that grant something](redis.md#signed-records) have an HMAC. Approvals, tenants, API keys and
-  the JSON of rules have a field ` + "`seal`" + `, and answered approvals also ` + "`answer_seal`" + `. Accepted hashes and answers for
-  sessions have it as a last word. The signing key and the key of cookies have it after a dot.
-- A channel has no braces, as a Cluster publishes at all nodes.
-- The user ` + "`capgate-serving`" + ` of [users.acl](../../deploy/redis/users.acl) may only read the keys of sections that are
-  read-only for other gateways.
-
-`
+const preamble = "<!-- Generated from " + source + ". Run `make generate` instead of editing. -->\n\n"
