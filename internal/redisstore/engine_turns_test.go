@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/engine/turns/storetest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -88,6 +89,31 @@ func (q *queue) says(what, got, want string) {
 	if got != want {
 		q.t.Errorf("%s: got %q, want %q", what, got, want)
 	}
+}
+
+func TestTurns(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) turns.Store { return s.EngineTurns() })
+}
+
+// TestTurnsAreTold: the tenants' tickets are notified in the order of their turns.
+func TestTurnsAreTold(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		q := newQueue(t, open())
+		ctx, cancel := context.WithCancel(t.Context())
+		told, connected := make(chan string, 100), make(chan struct{}, 100)
+		var watching sync.WaitGroup
+		defer check.Ended(t, &watching, "the watches to stop")
+		defer cancel()
+		watching.Go(func() {
+			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
+		})
+		check.Received(t, connected, "the subscription")
+		q.wait("a1", "a2", "b1")
+		q.leave("a1", true)
+		q.says("after the first", check.Received(t, told, "the second turn"), "b1")
+		q.leave("b1", true)
+		q.says("after the second", check.Received(t, told, "the third turn"), "a2")
+	})
 }
 
 func TestTurnsAreFair(t *testing.T) {
@@ -278,64 +304,22 @@ func TestTurnsLeaveLittle(t *testing.T) {
 	})
 }
 
-func TestLeases(t *testing.T) {
+// TestLeasesEnd: a lease ends with its time, and is that of one engine.
+func TestLeasesEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		s, other := open().EngineTurns(), open().EngineTurns()
-		a := &turns.LeaseRequest{Engine: "engine-1", ID: "a", Who: "ann of acme", Lease: time.Hour}
-		b := &turns.LeaseRequest{Engine: "engine-1", ID: "b", Lease: time.Hour}
-		elsewhere := &turns.LeaseRequest{Engine: "engine-2", ID: "b", Lease: time.Hour}
-		expect := func(what string, of *redisstore.EngineTurns, c *turns.LeaseRequest, want bool) {
+		s := open().EngineTurns()
+		acquired := func(engine, id string, lease time.Duration) bool {
 			t.Helper()
-			if got, err := of.Acquire(t.Context(), c); err != nil || got != want {
-				t.Errorf("%s: %v, %v", what, got, err)
-			}
-		}
-		expect("the first", s, a, true)
-		expect("the first, again", s, a, true)
-		expect("another", other, b, false)
-		expect("another engine's", other, elsewhere, true)
-		check.Must(t, other.Release(t.Context(), b))
-		expect("who had it", s, a, true)
-		b.Takeover = true
-		expect("who takes it over", other, b, true)
-		expect("who had it", s, a, false)
-		check.Must(t, s.Release(t.Context(), a))
-		b.Takeover = false
-		expect("who took it over", other, b, true)
-		check.Must(t, other.Release(t.Context(), b))
-		b.Lease = time.Millisecond
-		expect("who has it for a while", other, b, true)
-		check.Until(t, "that to end", func() (bool, string) {
-			ok, err := s.Acquire(t.Context(), a)
-			return ok && err == nil, fmt.Sprint(ok, err)
-		})
-
-	})
-}
-
-// TestTurnsAreTold: the next ticket is notified, and a claim that lost its lease.
-func TestTurnsAreTold(t *testing.T) {
-	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
-		q := newQueue(t, open())
-		ctx, cancel := context.WithCancel(t.Context())
-		told, connected := make(chan string, 100), make(chan struct{}, 100)
-		var watching sync.WaitGroup
-		defer check.Ended(t, &watching, "the watches to stop")
-		defer cancel()
-		watching.Go(func() {
-			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
-		})
-		check.Received(t, connected, "who follows to be connected")
-		q.wait("a1", "a2", "b1")
-		q.leave("a1", true)
-		q.says("after the first", check.Received(t, told, "the second's turn to be told"), "b1")
-		q.leave("b1", true)
-		q.says("after the second", check.Received(t, told, "the third's turn to be told"), "a2")
-		for _, id := range []string{"x", "y"} {
-			_, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: id, Lease: time.Hour,
-				Takeover: true})
+			ok, err := s.Acquire(t.Context(), &turns.LeaseRequest{Engine: engine, ID: id, Lease: lease})
 			check.Must(t, err)
+			return ok
 		}
-		q.says("who lost a lease", check.Received(t, told, "the lost lease to be told"), "x")
+		if !acquired("engine-1", "a", time.Hour) || !acquired("engine-2", "b", time.Millisecond) {
+			t.Error("two engines have no lease each")
+		}
+		check.Holds(t, "a lease to end", func() bool { return acquired("engine-2", "c", time.Hour) })
+		if acquired("engine-1", "c", time.Hour) {
+			t.Error("a lease has ended before its time")
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/engine/turns"
+	"github.com/capgate/capgate/gateway/engine/turns/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -29,6 +30,11 @@ type memory struct {
 
 func newMemory() *memory {
 	return &memory{asked: make(chan string, 1000), ready: make(chan struct{})}
+}
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() turns.Store { return newMemory() })
 }
 
 // step makes a step of the store, unless that is away.
@@ -86,7 +92,7 @@ func (m *memory) Acquire(_ context.Context, c *turns.LeaseRequest) (ok bool, err
 	err = m.step("seize", func() {
 		if ok = m.agent == "" || m.agent == c.ID || c.Takeover; ok {
 			old := m.agent
-			if m.agent = c.ID; m.notify != nil {
+			if m.agent = c.ID; m.notify != nil && old != "" && old != c.ID {
 				m.notify(old)
 			}
 		}
