@@ -17,6 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/storetest"
 )
 
 // service is the approvals.Service of one replica.
@@ -58,6 +59,10 @@ func wantRefusal(t *testing.T, what string, got *call.Refusal, reason string) {
 	if got == nil && reason != "" || got != nil && got.Reason != reason {
 		t.Errorf("%s: got %v, want %q", what, got, reason)
 	}
+}
+
+func TestApprovals(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) approvals.Store { return s.Approvals() })
 }
 
 func TestAnApprovalIsUsedOnce(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/storetest"
 )
 
 // memory is a store of one replica, for tests of behaviour that no store determines. The zero value is usable.
@@ -25,6 +26,11 @@ type memory struct {
 }
 
 var errUnavailable = errors.New("unavailable")
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() approvals.Store { return &memory{} })
+}
 
 func (m *memory) enter() (leave func(), err error) {
 	m.mu.Lock()
@@ -141,8 +147,7 @@ func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Stored
 func (m *memory) Withdraw(_ context.Context, _, id string) error {
 	leave, err := m.enter()
 	defer leave()
-	r, err := m.find(id, err)
-	if err == nil && r.State == approvals.Pending {
+	if r := m.records[id]; err == nil && r.State == approvals.Pending {
 		r.State = approvals.Expired
 		m.records[id] = r
 	}
