@@ -58,8 +58,8 @@ func TestMalformedTools(t *testing.T) {
 			if err := r.HSet(ctx, probe.KeyOf("catalog", "accepted", "weather"), "x", "no hash").Err(); err != nil {
 				return err
 			}
-			if err := r.HSet(ctx, probe.KeyOf("catalog", "about", "weather"), "sum", strings.Repeat("a", 64), "ok", "x", "failed",
-				"-").Err(); err != nil {
+			if err := r.HSet(ctx, probe.KeyOf("catalog", "about", "weather"), "sum", strings.Repeat("a", 64),
+				"ok", "x", "failed", "-").Err(); err != nil {
 				return err
 			}
 			if err := r.HSet(ctx, probe.KeyOf("catalog", "turns"), "weather", "what").Err(); err != nil {

@@ -108,7 +108,8 @@ func TestRegistrationsAfterAFailover(t *testing.T) {
 				c.ZRem(ctx, keys[1], "weather 10.0.0.8:1").Err(), c.HSet(ctx, keys[3], "version", version).Err())
 		}))
 		check.Must(t, r.Register(t.Context(), storetest.Registration("10.0.0.9:1", "l3"), false, 9))
-		if got := storetest.Read(t, r, before); got.Unchanged || len(got.Live) != 2 || got.Live[1].Addr != "10.0.0.9:1" {
+		got := storetest.Read(t, r, before)
+		if got.Unchanged || len(got.Live) != 2 || got.Live[1].Addr != "10.0.0.9:1" {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -248,7 +248,8 @@ func TestForgedTools(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
 	c := f.store.Catalog()
-	storetest.Write(t, c, catalog.Change{Capability: "weather", Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
+	storetest.Write(t, c, catalog.Change{Capability: "weather",
+		Tools: map[string]toolschema.Hash{"x": hashA, "y": hashA}})
 	check.Must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
 	if got := storetest.Read(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
 		got["y"] != hashA {

@@ -141,8 +141,8 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
-// TestTheRuleInForceDecides: a denial is enough, whatever the number of approvers, and an approval of which the rule now
-// wants no more answers than it has is complete with the next one, also of the same person.
+// TestTheRuleInForceDecides: one denial is enough, whatever the number of approvers. Once a rule requires no more
+// answers than there are, the next answer completes the approval, also one by the same person.
 func TestTheRuleInForceDecides(t *testing.T) {
 	t.Parallel()
 	k := ruled(t, approvals.Options{}, approvals.AnswerRule{Answers: 3})
