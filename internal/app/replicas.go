@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// limitsFeature shares the places of limited fleets among replicas.
+// limitsFeature shares the permits of limited fleets among replicas.
 func limitsFeature() feature {
 	return feature{
 		build: func(p *App) error {

@@ -145,7 +145,7 @@ func (c *mcpClient) read() (file string, mode fs.FileMode, text []byte, err erro
 	return file, about.Mode().Perm(), text, err
 }
 
-// added returns the text of a file with the entry. before is its text; none: there is no file.
+// added returns the text of a file with the entry added. before is its current text, nil if there is no file.
 func (l *clientEntry) added(c *mcpClient, before []byte) ([]byte, error) {
 	file := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(before)) > 0 {

@@ -123,8 +123,8 @@ func (p *Planner) Probes() []health.Fleet {
 	return all
 }
 
-// fleetsFor returns the configuration's fleets, and one with every default for each capability
-// that only members serve: the registry lets only those through that may have one.
+// fleetsFor returns the configuration's fleets, and a default fleet for each capability that only members serve. The
+// registry admits only members that may have one.
 func fleetsFor(cfg *config.Config, members []registry.Member) []*config.Fleet {
 	all := make([]*config.Fleet, 0, len(cfg.Fleets))
 	known := make(map[string]bool, len(cfg.Fleets))

@@ -104,7 +104,7 @@ func (h *handler) Unsent(s *relay.Stream, err error) {
 	})
 }
 
-// isPassing reports whether a gateway took a connection, and did not take a call by it.
+// isPassing reports whether a gateway accepted a connection, but no call on it.
 func isPassing(err error) bool {
 	return errors.Is(err, relay.ErrGoAway) || errors.Is(err, relay.ErrRefused)
 }

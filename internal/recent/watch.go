@@ -49,8 +49,8 @@ func (l *Log) Watch(ctx context.Context, after string, f func(Event) error) erro
 	return l.WatchMatching(ctx, nil, after, f)
 }
 
-// WatchMatching is Watch for the calls that a filter selects; nil: all. No other calls take room among those that f has
-// not read. The filter must not be changed.
+// WatchMatching is like Watch, for the calls that a filter selects; nil selects all. Other calls take no room in the
+// watch's buffer. The filter must not be changed.
 func (l *Log) WatchMatching(ctx context.Context, filter *Filter, after string, f func(Event) error) error {
 	w, ready := l.hub.join(filter)
 	defer l.hub.leave(w)

@@ -8,7 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/changefeed"
 )
 
-// Store has what replicas share about sessions. Its methods must end with ctx.
+// Store holds the state of sessions that replicas share. Its methods must end with ctx.
 type Store interface {
 	// Revoke stores revocations, and takes their sessions off the list. The error is ErrFull if there are too many.
 	Revoke(ctx context.Context, all []Revocation) error

@@ -95,7 +95,7 @@ func CheckURL(text string, insecure bool) error {
 	return err
 }
 
-// bounded rejects responses that are not 200, and long ones. Errors repeat nothing of a response.
+// bounded rejects long responses, and those with a status other than 200. Its errors quote nothing of a response.
 type bounded struct{ *http.Client }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
