@@ -154,42 +154,49 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 	}
 }
 
-// A replica with constant calls does not starve one with rare calls.
+// TestLimitIsFairToReplicas: replicas with constant calls do not starve one with rare calls, also if there are fewer
+// permits than replicas.
 func TestLimitIsFairToReplicas(t *testing.T) {
 	t.Parallel()
-	check.Bubble(t, func(t *testing.T) {
-		board, concurrent := newBoard(), &concurrency{}
-		busy := newLimited(t, &replica{board: board, name: "busy"}, concurrent, router.Limit{PerBackend: 2},
-			named(1)...)
-		other := newLimited(t, &replica{board: board, name: "other"}, concurrent, router.Limit{PerBackend: 2},
-			named(1)...)
-		ctx, stop := context.WithCancel(t.Context())
-		var work sync.WaitGroup
-		for range 20 {
-			work.Go(func() {
-				for ctx.Err() == nil {
-					_ = busy.call(router.PermitRequest{Tenant: "busy"}, 20*time.Millisecond)
+	for _, limit := range []int{1, 2, 5} {
+		check.Bubble(t, func(t *testing.T) {
+			board, concurrent := newBoard(), &concurrency{}
+			var all []*limited
+			for _, name := range []string{"busy", "as busy", "other"} {
+				all = append(all, newLimited(t, &replica{board: board, name: name}, concurrent,
+					router.Limit{PerBackend: limit}, named(1)...))
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var work sync.WaitGroup
+			for _, busy := range all[:2] {
+				for range 20 {
+					work.Go(func() {
+						for ctx.Err() == nil {
+							_ = busy.call(router.PermitRequest{Tenant: "busy"}, 20*time.Millisecond)
+						}
+					})
 				}
-			})
-		}
-		<-time.After(time.Second)
-		for range 20 {
-			began := time.Now()
-			if refusal := other.call(router.PermitRequest{Tenant: "other"}, time.Millisecond); refusal != nil {
-				t.Error(refusal)
 			}
-			if waited := time.Since(began); waited > 150*time.Millisecond {
-				t.Errorf("waited %v while each place is free again after 20 ms", waited)
+			<-time.After(time.Second)
+			for range 20 {
+				began := time.Now()
+				if refusal := all[2].call(router.PermitRequest{Tenant: "other"}, time.Millisecond); refusal != nil {
+					t.Error(refusal)
+				}
+				if waited := time.Since(began); waited > 150*time.Millisecond {
+					t.Errorf("limit %d: waited %v while each permit is free again after 20 ms", limit, waited)
+				}
 			}
-		}
-		stop()
-		work.Wait()
-		if most := concurrent.peak(); most > 2 {
-			t.Errorf("%d calls at once", most)
-		}
-		busy.end()
-		other.end()
-	})
+			stop()
+			work.Wait()
+			if most := concurrent.peak(); most > limit {
+				t.Errorf("%d calls at once, limit %d", most, limit)
+			}
+			for _, r := range all {
+				r.end()
+			}
+		})
+	}
 }
 
 func chanOf(r *limited, e router.PermitRequest) <-chan router.PermitResult {
