@@ -33,7 +33,8 @@
 //   - A command ends within Config.Timeout. After a timeout or a connection failure, all commands fail at once
 //     with [ErrUnavailable] until a probe in the background succeeds. Then the functions of [Store.OnReconnect] are
 //     called; Redis may have come back empty. On a Cluster this holds for each master and its keys (shards.go).
-//   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent.
+//   - A failed command may have been executed, on a Cluster even twice. Scripts must be idempotent. They are files in
+//     lua/, where include/ has what they share, such as Redis' clock and the journal of changes.
 //   - Redis may be full or a replica: then reads succeed and writes fail, without an ErrUnavailable.
 //   - Keys are made by key, which escapes foreign text. Each kind of key has a row in keys.md, the table of keys, by
 //     which a tenant is erased; `make generate` writes docs/run/keys.md and the rights of Redis users from it. The keys

@@ -1,11 +1,15 @@
 -- Exchanges the drains and the open calls of replicas. It writes with pcall, since a Redis without free memory can
 -- still be read.
+--
+-- KEYS: backends, calls, state, ended, by. ARGV: channel, a new epoch, replica, known epoch; lines of fields whose
+-- drain begins, and of those whose drain ends; lines of start and field of known drains; lines of fields that the
+-- replica has; its calls; "1" if it leaves; maximum of drains; lines of start or "-", field and name of the operator.
 
 -- include now
 
 local backends, calls, state, ended, by = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local channel, new, replica, known_epoch = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local most = tonumber(ARGV[11])
+local channel, new, replica, known_epoch, begun, over = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local held, known, open, leaves, most, names = ARGV[7], ARGV[8], ARGV[9], ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
 local written, full, changed = 1, 0, false
 local function write(...)
   local r = redis.pcall(...)
@@ -23,21 +27,21 @@ local function add(field, since)
   if write('HSET', backends, field, since .. ' ' .. now) then changed = true end
 end
 if known_epoch ~= '' and known_epoch ~= epoch then
-  for since, field in string.gmatch(ARGV[7], '(%d+) ([^\n]+)\n') do
+  for since, field in string.gmatch(held, '(%d+) ([^\n]+)\n') do
     if not redis.call('ZSCORE', ended, field) then add(field, since) end
   end
 end
-for field in string.gmatch(ARGV[5], '([^\n]+)\n') do
+for field in string.gmatch(begun, '([^\n]+)\n') do
   write('ZREM', ended, field)
   add(field, now)
 end
-for field in string.gmatch(ARGV[6], '([^\n]+)\n') do
+for field in string.gmatch(over, '([^\n]+)\n') do
   if write('HDEL', backends, field) == 1 then changed = true end
   write('ZADD', ended, now, field)
 end
 write('ZREMRANGEBYSCORE', ended, '-inf', now - 3600000)
 write('ZREMRANGEBYRANK', ended, 0, -most - 1)
-for field in string.gmatch(ARGV[8], '([^\n]+)\n') do
+for field in string.gmatch(known, '([^\n]+)\n') do
   local since, seen = string.match(redis.call('HGET', backends, field) or '', '^(%d+) (%d+)$')
   if since and now - tonumber(seen) > 60000 then write('HSET', backends, field, since .. ' ' .. now) end
 end
@@ -48,8 +52,7 @@ for i = 1, #all, 2 do
     if write('HDEL', backends, all[i]) == 1 then changed = true end
   end
 end
-if ARGV[10] == '1' then write('HDEL', calls, replica)
-else write('HSET', calls, replica, now .. '\n' .. ARGV[9]) end
+if leaves then write('HDEL', calls, replica) else write('HSET', calls, replica, now .. '\n' .. open) end
 all = redis.call('HGETALL', calls)
 for i = 1, #all, 2 do
   local at = string.match(all[i + 1], '^(%d+)\n')
@@ -60,7 +63,7 @@ local drained = redis.call('HGETALL', backends)
 local since_of = {}
 for i = 1, #drained, 2 do since_of[drained[i]] = string.match(drained[i + 1], '^%d+') end
 -- A name holds for the drain that began at its time. Replicas of earlier versions begin and end drains without names.
-for since, field, who in string.gmatch(ARGV[12], '(%S+) (%S+ %S+) (%S+)\n') do
+for since, field, who in string.gmatch(names, '(%S+) (%S+ %S+) (%S+)\n') do
   local at = since_of[field]
   if at and (since == '-' or since == at) and string.match(redis.call('HGET', by, field) or '', '^%d+') ~= at then
     write('HSET', by, field, at .. ' ' .. who)

@@ -116,10 +116,10 @@ func TestLuacheck(t *testing.T) {
 		check.Must(t, err)
 		own, err := os.ReadFile(name + ".lua")
 		check.Must(t, err)
-		lines := strings.Split(text, "\n")
-		for i, line := range strings.Split(string(own), "\n") {
+		lines, included := strings.Split(string(own), "\n"), strings.Split(text, "\n")
+		for i, line := range lines {
 			if strings.HasPrefix(line, "-- include ") {
-				lines[i] += " -- luacheck: ignore"
+				lines[i] = included[i] + " -- luacheck: ignore"
 			}
 		}
 		check.Must(t, os.WriteFile(filepath.Join(dir, name+".lua"), []byte(strings.Join(lines, "\n")), 0o600))
