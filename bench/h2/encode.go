@@ -1,6 +1,10 @@
 package h2
 
-import "golang.org/x/net/http2/hpack"
+import (
+	"bytes"
+
+	"golang.org/x/net/http2/hpack"
+)
 
 const (
 	tableLimit    = 4096 // bytes of dynamic table that HTTP/2 starts with
@@ -50,6 +54,18 @@ func (e *encoder) add(name, value string) int {
 	f.coded = appendString(f.coded, value)
 	e.fixed = append(e.fixed, f)
 	return len(e.fixed) - 1
+}
+
+// staticIndex returns the index of a field in the static table, and that of its name, as grpc-go's encoder writes them;
+// 0 means that the table has none.
+func staticIndex(name, value string) (whole, named byte) {
+	var b bytes.Buffer
+	_ = hpack.NewEncoder(&b).WriteField(hpack.HeaderField{Name: name, Value: value}) // a Buffer does not fail
+	if first := b.Bytes()[0]; first < 0x80 {
+		return 0, first & 0x3f
+	}
+	whole = b.Bytes()[0] & 0x7f
+	return whole, whole
 }
 
 // setLimit follows the peer's SETTINGS_HEADER_TABLE_SIZE.

@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/httpclient"
+	"github.com/capgate/capgate/internal/testkit/check"
 )
 
 // server serves a page for each thing that a client must not do. conns counts its connections.
@@ -54,9 +56,15 @@ func server(t *testing.T) (at string, conns *atomic.Int32) {
 }
 
 // get returns the status and the body of a response.
-func get(c *http.Client, at string) (string, error) {
+func get(t *testing.T, c *http.Client, at string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
+	defer cancel()
 	defer c.CloseIdleConnections()
-	resp, err := c.Get(at)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := c.Do(request)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +95,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := get(httpclient.New(test.config), at+test.path)
+			got, err := get(t, httpclient.New(test.config), at+test.path)
 			if (err != nil) != (test.wrong != "") || err != nil && !strings.Contains(err.Error(), test.wrong) ||
 				err == nil && strings.TrimSpace(got) != strings.TrimSpace(test.want) {
 				t.Errorf("%q, %v", got, err)
@@ -152,7 +160,7 @@ func TestTLS(t *testing.T) {
 				config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
 				config.TLS.RootCAs.AddCert(s.Certificate())
 			}
-			got, err := get(httpclient.New(config), s.URL)
+			got, err := get(t, httpclient.New(config), s.URL)
 			if got != test.want || (err != nil) != (test.wrong != "") ||
 				err != nil && !strings.Contains(err.Error(), test.wrong) {
 				t.Errorf("%q, %v", got, err)
