@@ -66,7 +66,7 @@ func (g *Gateway) AskForTools(ctx context.Context, q catalog.DiscoveryCall) (cat
 		return catalog.Answer{}, own.failure(q.Tool, err)
 	}
 	if said := resp.GetError(); said != "" {
-		return catalog.Answer{}, fmt.Errorf("%s answers with an error: %s", q.Tool, upstream.Said(said, maxCause))
+		return catalog.Answer{}, fmt.Errorf("%s returned an error: %s", q.Tool, upstream.Said(said, maxCause))
 	}
 	leftOut := string(localgrpc.Rest(resp.ProtoReflect().GetUnknown()))
 	return catalog.Answer{Tools: resp.GetResultJson(), LeftOut: upstream.Said(leftOut, maxLeftOut)}, nil

@@ -33,7 +33,7 @@ func TestLegacyBackendsByHTTP(t *testing.T) {
 			{"GET", "caps/tools/echo/stream?args=%7B%22a%22%3A%22%C3%BC%22%7D", "", asLines, 200, whole},
 			{"POST", "caps/invoke", `{"tool_name":"fail"}`, asLines, 200, failed},
 			{"POST", "caps/tools/mute/stream", `{}`, asLines, 200,
-				`{"event":"done","id":"1","error":"the tool failed, and did not say why"}` + "\n"},
+				`{"event":"done","id":"1","error":"the tool failed without an error message"}` + "\n"},
 			{"POST", "caps/stream", `{"tool_name":"break"}`, asLines, 500, `"code":"DATA_LOSS","reason":"BROKE"`},
 			{"POST", "caps/stream", `{"tool_name":"echo","args_json":"/w=="}`, asLines, 400,
 				`"reason":"DIALECT_TEXT_ONLY"`},

@@ -298,7 +298,7 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 		{`{"tool_name":"echo","args":{"a":[1,"ü"]},"session_id":"s"}`, 200, `{"result":{"a":[1,"ü"]}}`},
 		{`{"tool_name":"echo"}`, 200, `{"result":{}}`},
 		{`{"tool_name":"fail","args":{}}`, 200, `{"error":"the tool failed for {}"}`},
-		{`{"tool_name":"mute"}`, 200, `{"error":"the tool failed, and did not say why"}`},
+		{`{"tool_name":"mute"}`, 200, `{"error":"the tool failed without an error message"}`},
 		{`{"tool_name":"echo","args_json":"/w=="}`, 400, "DIALECT_TEXT_ONLY"},
 	} {
 		for _, client := range []*http.Client{f.gateway.HTTP1(t), f.gateway.HTTP2(t)} {

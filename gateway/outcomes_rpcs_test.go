@@ -42,7 +42,7 @@ func fileOf(content string) gatewaytest.File {
 func outcomesOf(rpc string, client, backend call.Dialect) []becomes {
 	mute := gatewaytest.MuteError
 	if backend == call.Legacy && client != call.Legacy {
-		mute = "the tool failed, and did not say why"
+		mute = "the tool failed without an error message"
 	}
 	cut := end{result: `{"a`, outcome: "incomplete"}
 	if rpc == "Invoke" || backend == call.Legacy {

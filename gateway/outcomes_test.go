@@ -236,7 +236,7 @@ func TestFilesOfTheLegacyDialect(t *testing.T) {
 		_, downErr := f.client.Download(ctx, "b1-1")
 		who := "the capability's backend speaks the legacy dialect, which has no "
 		if client == call.Legacy {
-			who = "the legacy dialect, in which the call is made, has no "
+			who = "the legacy dialect of this call has no "
 		}
 		for rpc, err := range map[string]error{"UploadInputArtifact": upErr, "DownloadOutputArtifact": downErr} {
 			if status.Code(err) != codes.Unimplemented || errorInfo(err).GetReason() != "DIALECT_UNSUPPORTED" ||

@@ -62,7 +62,7 @@ func newShares(cfg *Config) *shares {
 	own := (shards+1)*relay.ShardCost(keptOf(m, shards)) + m/processPart // one more for the admin API
 	process := fairshare.New("process", own, fairshare.Unshared())
 	if !all.Of("").Reserve(own) {
-		cfg.Log.Error("there is less memory than the gateway itself needs: set a larger overload.max_memory or fewer "+
+		cfg.Log.Error("the gateway itself needs more memory: increase overload.max_memory, or use fewer "+
 			"processors", "memory", m, "needed", own)
 	}
 	copies := min(max(m/(4*leastPool), 1), bodyCopies)

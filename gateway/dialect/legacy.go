@@ -19,7 +19,7 @@ import (
 const capabilityHeader = "x-capability-id"
 
 // noReason is the error of a legacy failure without a text. In the other dialects, an empty error means success.
-const noReason = "the tool failed, and did not say why"
+const noReason = "the tool failed without an error message"
 
 // toLegacy calls backends with the legacy dialect.
 type toLegacy struct {
@@ -147,9 +147,9 @@ func carry[Req, Resp any](ctx context.Context, refuse Refuse, req *Req,
 
 var (
 	refusedBinary = &call.Refusal{Kind: call.InvalidArgument, Reason: "DIALECT_TEXT_ONLY",
-		Message: "the capability's backend has the legacy dialect, whose arguments and configuration are text, and " +
-			"these are not UTF-8"}
+		Message: "the capability's backend uses the legacy dialect, whose arguments and configuration must be " +
+			"UTF-8, and these are not"}
 	refusedBinaryResult = &call.Refusal{Kind: call.DataLoss, Reason: "DIALECT_TEXT_ONLY", Progress: call.Sent,
-		Message: "the tool has run, but its result is not UTF-8, and the caller's legacy dialect has only text: call " +
+		Message: "the tool has run, but its result is not UTF-8, which the caller's legacy dialect requires: call " +
 			"it in another dialect"}
 )

@@ -54,7 +54,7 @@ func TestLegacyBackends(t *testing.T) {
 			&legacypb.InvokeResponse{Success: true, Error: "a warning"}, "{}", nil, "", "", false},
 		"failure": {&docpb.InvokeRequest{}, &legacypb.InvokeResponse{Error: "no"}, "{}", nil, "", "no", false},
 		"failure without a text": {&docpb.InvokeRequest{}, &legacypb.InvokeResponse{}, "{}", nil, "",
-			"the tool failed, and did not say why", false},
+			"the tool failed without an error message", false},
 		"arguments that are no text":      {req: &docpb.InvokeRequest{ArgsJson: []byte("\xff")}, refused: true},
 		"a configuration that is no text": {req: &docpb.InvokeRequest{ConfigJson: []byte("\xff")}, refused: true},
 	} {

@@ -36,5 +36,5 @@ var (
 		Message: "the capability's response is not a message of its dialect, so it cannot be translated to the " +
 			"caller's"}
 	refusedLongAnswer = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
-		Message: "the capability has answered with more than 16 MiB, which is not translated to the caller's dialect"}
+		Message: "the capability's response exceeds 16 MiB, and cannot be translated to the caller's dialect"}
 )

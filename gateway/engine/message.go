@@ -237,9 +237,9 @@ var (
 	refusedNoSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "ENGINE_SESSION_UNKNOWN",
 		Message: "the message names no session"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "ENGINE_QUEUE_FULL", RetryAfter: retryFull,
-		Message: "too many messages wait for this engine already; this one was not sent to it"}
+		Message: "too many messages are already waiting for this engine; this one was not sent to it"}
 	refusedLeft = &call.Refusal{Kind: call.Canceled, Reason: "CALLER_LEFT",
-		Message: "the caller left before its turn came; nothing was sent to the engine"}
+		Message: "the caller left before its turn; nothing was sent to the engine"}
 )
 
 func readerSlow(p *Call) *call.Refusal {

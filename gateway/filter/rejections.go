@@ -15,26 +15,26 @@ const RetryLater = time.Second
 // Rejections that several filters share.
 var (
 	OverFairShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
-		Message: "the gateway has more to do than it can, and this tenant more than its share of it"}
+		Message: "the gateway is overloaded, and this tenant uses more than its share"}
 	Overloaded = &call.Refusal{Kind: call.Unavailable, Reason: "OVERLOADED", RetryAfter: RetryLater,
-		Message: "the gateway has more to do than it can"}
+		Message: "the gateway is overloaded"}
 	OverMemoryShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
-		Message: "the gateway holds as much for this tenant as its share of the memory allows"}
+		Message: "this tenant has used its share of the gateway's memory"}
 	OverAddressShare = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OVERLOADED", RetryAfter: RetryLater,
-		Message: "the gateway holds too much for callers at this address that it does not know yet"}
+		Message: "unauthenticated callers at this address have used their share of the gateway's memory"}
 	Panicked  = status.Panicked
 	NoMessage = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MISSING",
 		Message: "the call ended without a request message"}
 	Malformed = &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 		Message: "the request is not a well-formed InvokeRequest"}
 	TwoIdentities = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDENTITY_CONFLICT",
-		Message: "the call names two users or two agents: by metadata x-user-id or x-agent-id twice, or by user_id " +
-			"of its context otherwise than by metadata"}
+		Message: "the call names two users or two agents: the metadata x-user-id or x-agent-id occurs twice, or " +
+			"user_id of its context differs from the metadata"}
 	ShuttingDown = &call.Refusal{Kind: call.Unavailable, Reason: "SERVICE_UNAVAILABLE",
 		Message: "the gateway is shutting down"}
 	// AttemptLost rejects a call whose backend failed and may have carried it out, and that had no other attempt.
 	AttemptLost = &call.Refusal{Kind: call.Unavailable, Reason: "UPSTREAM_LOST", Progress: call.Sent,
-		Message: "the backend failed, and the call was not given to another one; the call may have been carried out"}
+		Message: "the backend failed, and the call was not sent to another one; the call may have been carried out"}
 	// CallOver rejects a call that continues although its client already has an answer.
 	CallOver = &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 )

@@ -35,4 +35,4 @@ func (Bytes) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-var errBytes = errors.New("localgrpc: Bytes passes on bytes alone")
+var errBytes = errors.New("localgrpc: the codec Bytes only supports *[]byte")

@@ -27,7 +27,7 @@ const (
 var (
 	requests = [...]*call.Refusal{
 		undecodable: {Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-			Message: "the request is not a message of this method, or a text in it is not UTF-8"},
+			Message: "the request is not a message of this method, or a string in it is not valid UTF-8"},
 		uninflatable: {Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
 			Message: "the request cannot be decompressed: it does not match its grpc-encoding"},
 		unsupported: {Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
@@ -36,12 +36,13 @@ var (
 			Message: "the request is longer than the gateway accepts"},
 	}
 	answers = [...]*call.Refusal{
-		undecodable: malformed("the capability's response is not a message of its type, or a text in it is not UTF-8"),
+		undecodable: malformed("the capability's response is not a message of its type, or a string in it is not " +
+			"valid UTF-8"),
 		uninflatable: malformed("the capability's response cannot be decompressed: it is not compressed as " +
 			"grpc-encoding says"),
 		unsupported: malformed("the capability's response is compressed in a way that the gateway does not support"),
 		tooLong: {Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
-			Message: "the capability's response is longer than the caller takes"},
+			Message: "the capability's response is longer than the caller accepts"},
 		missing: malformed("the capability's response has no message"),
 		several: malformed("the capability's response has more than one message"),
 	}

@@ -49,7 +49,7 @@ func (s *serverStream) Context() context.Context { return s.ctx }
 // SetHeader implements grpc.ServerStream.
 func (s *serverStream) SetHeader(md metadata.MD) error {
 	if s.sent {
-		return status.Error(codes.Internal, "the header of the answer was sent")
+		return status.Error(codes.Internal, "the header of the response was already sent")
 	}
 	s.header = metadata.Join(s.header, md)
 	return nil

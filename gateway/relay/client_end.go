@@ -304,7 +304,8 @@ func (c *clientEnd) ended(s *Stream) {
 func (c *clientEnd) end(st Status, trailer []Field) {
 	c.over = true
 	if c.tooLong && st.Code == codeOK { // the remaining data arrived in the same turn
-		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller takes",
+		st = Status{Code: codeResourceExhausted, Message: "a message of the response is longer than the caller " +
+			"accepts",
 			Local: true}
 	}
 	c.mu.Lock()

@@ -22,7 +22,7 @@ func (r *Relay) Open(ctx context.Context, q Request) (*ClientStream, error) {
 		return nil, err
 	}
 	if len(q.Path) == 0 || q.Path[0] != '/' {
-		return nil, errors.New("relay: the path of a request begins with /")
+		return nil, errors.New("relay: the path of a request must begin with /")
 	}
 	sh, err := r.shardOf(&q)
 	if err != nil {

@@ -35,17 +35,17 @@ func (e *connError) Error() string { return fmt.Sprintf("http2 error %d: %s", e.
 var (
 	ErrRefused   = errors.New("upstream refused the stream")
 	ErrGoAway    = errors.New("upstream is going away")
-	ErrQueueFull = errors.New("too many streams wait for the upstream")
+	ErrQueueFull = errors.New("too many streams are waiting for the upstream")
 	ErrClosed    = errors.New("upstream is closed")
 	errPanicked  = errors.New("the gateway failed while it connected")
 	// ErrLost is the error of a failed stream for which Handler.Again returned true.
-	ErrLost = errors.New("upstream failed the stream, which it may have begun to carry out")
+	ErrLost = errors.New("upstream failed a stream that it may have started")
 )
 
 var (
-	errNotReading  = errors.New("peer does not read what it makes us answer")
+	errNotReading  = errors.New("peer does not read its responses")
 	errPingTimeout = errors.New("peer does not answer a PING")
-	errNoH2        = errors.New("peer does not agree to h2 by ALPN")
+	errNoH2        = errors.New("peer did not negotiate h2 by ALPN")
 	errIdle        = errors.New("idle")
 	errSlow        = errors.New("preface, frame or header block took too long")
 )

@@ -13,7 +13,7 @@ type Handle struct{ end *serverEnd }
 // Errors of Open and Continue.
 var (
 	ErrHandleDead = errors.New("relay: the parent call has ended")
-	ErrContinued  = errors.New("relay: the call is being continued already")
+	ErrContinued  = errors.New("relay: the call is already being continued")
 )
 
 // parentState is guarded by serverEnd.mu.

@@ -108,7 +108,7 @@ func (r *Relay) claim() {
 	}
 	account := r.cfg.Memory.Client(nil)
 	if account != nil && !account.Reserve(int64(len(r.shards))*ShardCost(r.cfg.Memory.MaxKept)) {
-		r.cfg.Log.Error("there is less memory than shards need: set fewer shards, or more memory", "shards",
+		r.cfg.Log.Error("the shards need more memory: use fewer shards, or increase the memory", "shards",
 			len(r.shards))
 	}
 }
@@ -227,7 +227,7 @@ func (c *conn) recount() {
 		default:
 			c.forgetInput()
 			c.recount()
-			c.fail(&connError{errEnhanceYourCalm, "too much is held for this client"})
+			c.fail(&connError{errEnhanceYourCalm, "too much memory is held for this client"})
 		}
 	})
 }

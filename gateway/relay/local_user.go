@@ -106,7 +106,7 @@ func (e *localEnd) closeSend() {
 	e.sh.post(&e.event)
 }
 
-var errNotYet = errors.New("no whole message has come")
+var errNotYet = errors.New("no complete message was received")
 
 // receive waits for a message, which it stores in buf if it fits, or for the end.
 func (e *localEnd) receive(buf []byte) (Message, error) {

@@ -50,7 +50,7 @@ func (s *ServerStream) SendHeader(header ...Field) error {
 		return err
 	}
 	if !s.end.setHeader(header) {
-		return errors.New("relay: the response's headers were sent already")
+		return errors.New("relay: the response's headers were already sent")
 	}
 	s.end.sh.post(&s.end.event)
 	return nil

@@ -106,7 +106,7 @@ func (c *clientEnd) reply(st Status, trailer []Field) {
 	}
 	p := a.buf
 	if len(p) < prefixLen || len(p)-prefixLen != int(be32(p[1:])) {
-		a.Status = Status{Code: codeInternal, Message: "the response is not one message", Local: true}
+		a.Status = Status{Code: codeInternal, Message: "the response is not a single message", Local: true}
 		return
 	}
 	a.Message, a.Compressed = p[prefixLen:], p[0] != 0

@@ -20,32 +20,33 @@ var failures = [...]struct {
 	code    codes.Code
 	message string
 }{
-	relay.NoFailure:        {codes.Internal, "the call ended without a reason"},
-	relay.UpstreamLost:     {codes.Unavailable, "the backend was lost before its answer was complete"},
-	relay.UpstreamProtocol: {codes.Internal, "the backend broke the HTTP/2 protocol"}, // as grpc maps PROTOCOL_ERROR
+	relay.NoFailure:    {codes.Internal, "the call ended without a reason"},
+	relay.UpstreamLost: {codes.Unavailable, "the backend was lost before its response was complete"},
+	relay.UpstreamProtocol: {codes.Internal, "the backend violated the HTTP/2 " +
+		"protocol"}, // as grpc maps PROTOCOL_ERROR
 	relay.DeadlineExceeded: {codes.DeadlineExceeded, "the call's deadline has passed"},
 	relay.MessageTooLarge:  {codes.ResourceExhausted, "a message is longer than the gateway accepts"},
-	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or cut off"},
+	relay.MessageMalformed: {codes.InvalidArgument, "the first message is malformed or truncated"},
 	relay.MessageTimeout:   {codes.DeadlineExceeded, "the first message did not arrive in time"},
 	relay.MemoryExceeded: {codes.ResourceExhausted,
-		"the gateway holds too much that this call's reader has not read"},
+		"the gateway holds too much unread data of this call"},
 	relay.Draining:        {codes.Unavailable, "the gateway is stopping"},
 	relay.ClientGone:      {codes.Canceled, "the caller left"},
-	relay.ClientProtocol:  {codes.InvalidArgument, "the request breaks the HTTP/2 protocol"},
-	relay.TooManyBytes:    {codes.ResourceExhausted, "the stream has more bytes than it may"},
+	relay.ClientProtocol:  {codes.InvalidArgument, "the request violates the HTTP/2 protocol"},
+	relay.TooManyBytes:    {codes.ResourceExhausted, "the stream exceeds its limit of bytes"},
 	relay.Panicked:        {codes.Internal, Panicked.Message},
-	relay.TooManyMessages: {codes.ResourceExhausted, "the stream has more messages than it may"},
-	relay.MessageFollowed: {codes.InvalidArgument, "something follows the request's only message"},
+	relay.TooManyMessages: {codes.ResourceExhausted, "the stream exceeds its limit of messages"},
+	relay.MessageFollowed: {codes.InvalidArgument, "data follows the only message of the request"},
 	relay.AccountExceeded: {codes.ResourceExhausted,
-		"the gateway holds as much for this caller as its share of the memory allows"},
-	relay.UpstreamReset: {codes.Internal, "the backend broke the call off"}, // with the code of the reset
+		"this caller has used its share of the gateway's memory"},
+	relay.UpstreamReset: {codes.Internal, "the backend aborted the call"}, // with the code of the reset
 	relay.UpstreamNotGRPC: {codes.Unknown, // with the code of the HTTP status
 		"the response is not gRPC: it comes from another server than the backend, or has no status"},
 }
 
 // Panicked is the refusal of a call during which the gateway panicked.
 var Panicked = &call.Refusal{Kind: call.Internal, Reason: "INTERNAL_PANIC",
-	Message: "the gateway has a defect, and this call met it: its log has a line \"panic\" with the stack"}
+	Message: "the gateway failed because of a defect: its log has a line \"panic\" with the stack"}
 
 // Failure returns the status for a failure of the relay.
 func Failure(f relay.Failure, p call.Progress) relay.Status {

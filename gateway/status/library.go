@@ -96,7 +96,7 @@ func ofLibrary(code codes.Code, message string) *call.Refusal {
 	switch code {
 	case codes.NotFound:
 		return &call.Refusal{Kind: call.NotFound, Reason: "SERVICE_UNKNOWN",
-			Message: "the gateway has no service of this name"}
+			Message: "the gateway has no service with this name"}
 	case codes.ResourceExhausted:
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 			Message: "the request is longer than the gateway accepts"}
@@ -113,5 +113,5 @@ func ofLibrary(code codes.Code, message string) *call.Refusal {
 		return &call.Refusal{Kind: call.Canceled, Reason: "CLIENT_GONE", Message: "the caller left"}
 	}
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "REQUEST_MALFORMED",
-		Message: "the request is not a message of this method, or a text in it is not UTF-8"}
+		Message: "the request is not a message of this method, or a string in it is not valid UTF-8"}
 }

@@ -34,7 +34,7 @@ func Relayed(r *call.Refusal, p call.Progress) relay.Status {
 func UnknownMethod(any, grpc.ServerStream) error { return Of(refusedMethod, call.NotSent).Err() }
 
 var refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-	Message: "the gateway has no method of this name"}
+	Message: "the gateway has no method with this name"}
 
 func protoOf(r *call.Refusal, p call.Progress) *spb.Status {
 	if r.Progress == call.Sent {

@@ -60,7 +60,7 @@ const searched = 4 << 10
 func Said(text string, most int) string {
 	text = untrusted.Clip(text, most+searched)
 	if credentials.MatchString(text) {
-		return "(its text may have a credential, and is not shown)"
+		return "(its text may contain a credential, and is not shown)"
 	}
 	return untrusted.Clip(untrusted.Line(text), most)
 }

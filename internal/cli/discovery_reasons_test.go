@@ -98,7 +98,7 @@ func TestWhyADiscoveryFails(t *testing.T) {
 		"a credential in an error": {listingMCP(t,
 			`"error":{"code":-32603,"message":"no: Bearer configured-credential"}`),
 			[]string{"Internal", "is not shown"}, "configured-credential"},
-		"no list of MCP": {listingMCP(t, `"result":{"tools":7}`), []string{"not one of tools/list"}, ""},
+		"no list of MCP": {listingMCP(t, `"result":{"tools":7}`), []string{"not valid for tools/list"}, ""},
 		"a broken file": {reflecting(t, "b.v1.Broken/*"),
 			[]string{"broken.proto", "gone.proto", "has no file of this name"}, ""},
 	} {

@@ -41,8 +41,8 @@ func TestEnginesCommand(t *testing.T) {
 		{[]string{"history", "engine-1", "s1"}, 0, "assistant: You said: hello there\n", ""},
 		{[]string{"history", "engine-1", "s3"}, 0, "", ""},
 		{[]string{"status", "weather"}, exitRefused, "",
-			"the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that one " +
-				"is (ENGINE_UNKNOWN)\n"},
+			"the fleet does not consist of OpenParallax engines; set protocol: openparallax in its configuration " +
+				"(ENGINE_UNKNOWN)\n"},
 		{[]string{"status", "absent"}, exitRefused, "", "(CAPABILITY_UNKNOWN)\n"},
 		{[]string{"send", "engine-1", "hello", "--mode", "otr"}, exitUsage, "",
 			`--mode "otr": want NORMAL, OTR or HEARTBEAT`},

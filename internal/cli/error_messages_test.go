@@ -76,7 +76,7 @@ var mistakes = []mistake{
 		[]string{"$OPEN is the public port of a gateway", "CAPGATE_ADMIN"}},
 	{"a page of the admin API", "curl -s $OPEN/metrics", -1,
 		[]string{"a path of the admin API, which listens at another port"}},
-	{"MCP with a slash", "curl -s $OPEN/mcp/", -1, []string{"MCP is served at /mcp, without a slash at its end"}},
+	{"MCP with a slash", "curl -s $OPEN/mcp/", -1, []string{"MCP is served at /mcp, without a trailing slash"}},
 	{"MCP's older transport", "curl -s $OPEN/sse", -1, []string{"MCP is served at /mcp",
 		"HTTP with SSE, is not served"}},
 	{"TLS to cleartext", "capgate invoke --addr $OPEN --tls caps echo", exitUnreachable,
@@ -178,7 +178,8 @@ func mistakenWorld(t *testing.T) *strings.Replacer {
 	put("rule.yaml", "fleets: [{capability: a, policy: alow, backends: ['b:1']}]\n")
 	put("silent.yaml", "fleets: [{capability: a, backends: ['b:1']}]\n")
 	put("large", strings.Repeat(" ", 16<<20+1))
-	strict := put("manifest.yaml", "id: strict\nimage: i\ntools:\n- {name: echo, description: d, input_schema: {type: "+
+	strict := put("manifest.yaml", "id: strict\nimage: i\ntools:\n- {name: echo, description: d, input_schema: "+
+		"{type: "+
 		"object, properties: {b: {type: integer}}}, recommended_policy: allow}\n")
 	more := fmt.Sprintf(`policies: {}
 fleets:

@@ -369,7 +369,8 @@ func TestInvokeALegacyBackend(t *testing.T) {
 			{[]string{"caps", "echo", `{"a": 1}`}, 0, "{\n  \"a\": 1\n}\n", ""},
 			{[]string{"--stream", "caps", "echo", `{"a": 1}`}, 0, `{"a":1}` + "\n", ""},
 			{[]string{"caps", "fail"}, exitRefused, "", "fail: the tool failed for {}\n"},
-			{[]string{"--stream", "caps", "mute"}, exitRefused, "", "mute: the tool failed, and did not say why\n"},
+			{[]string{"--stream", "caps", "mute"}, exitRefused, "", "mute: the tool failed without an error " +
+				"message\n"},
 		} {
 			exit, stdout, stderr := invokeWith(t, "", append([]string{"--addr", public}, test.args...)...)
 			if exit != test.exit || stdout != test.stdout || stderr != test.stderr {

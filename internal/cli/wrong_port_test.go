@@ -32,9 +32,10 @@ func TestWrongProtocol(t *testing.T) {
 		!strings.Contains(body, `"reason":"TLS_REQUIRED"`) {
 		t.Errorf("%d %s", status, body)
 	}
-	secure.stderr.wait(t, secure, "a client speaks HTTP in cleartext to the port that speaks TLS")
+	secure.stderr.wait(t, secure, "HTTP in cleartext at a port that requires TLS")
 	// A client with HTTP/2 prior knowledge reports the text of the GOAWAY.
-	if err := as(t, dial(t, public), "", gatewaytest.Echo); !strings.Contains(fmt.Sprint(err), "this port speaks TLS") {
+	if err := as(t, dial(t, public), "", gatewaytest.Echo); !strings.Contains(fmt.Sprint(err), "this port "+
+		"speaks TLS") {
 		t.Errorf("a client of gRPC in cleartext: %v", err)
 	}
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", "http://"+public, "caps", gatewaytest.Echo)

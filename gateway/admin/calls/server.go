@@ -69,7 +69,7 @@ type request interface {
 }
 
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "CALLS_OFF",
-	Message: "no calls are kept: the configuration has calls.keep 0"}
+	Message: "recent calls are off: calls.keep is 0 in the configuration"}
 
 // filter parses the filters of a request, and restricts them to the operator's tenant. The error is a *call.Refusal.
 func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err error) {

@@ -132,5 +132,5 @@ func (a Access) check(who *operator.Identity) (*operator.Identity, *call.Refusal
 }
 
 var refusedUnknown = &call.Refusal{Kind: call.Unauthenticated, Reason: "OPERATOR_UNKNOWN",
-	Message: "the admin API needs an operator's credential: send an API key or a token with a role as header or " +
-		"metadata authorization, Bearer and the key"}
+	Message: "the admin API requires an operator's credential: send an API key or a token with a role in the " +
+		"header or metadata authorization, after Bearer and a space"}

@@ -49,7 +49,7 @@ var (
 	refusedCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "the credential is neither an operator's key nor any other that the admin API accepts"}
 	refusedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the request shows an empty credential, two different ones, or a scheme other than Bearer: " +
+		Message: "the request has an empty credential, two different ones, or a scheme other than Bearer: " +
 			"send one key or token as header or metadata authorization, after Bearer and a space"}
 	refusedForeign = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "X-Api-Key is neither an API key of this gateway, which begins with cg_, nor a token"}
@@ -85,4 +85,4 @@ func (s *StartToken) Authenticate(r *http.Request) (*operator.Identity, bool, *c
 }
 
 var refusedStart = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-	Message: "the start token is not that of this process, which printed its own when it started"}
+	Message: "the start token does not belong to this process; use the one that it printed at startup"}

@@ -21,10 +21,10 @@ func (s *server) ExplainPolicy(ctx context.Context,
 		Tool: req.GetTool()}
 	for field, v := range map[string]string{"capability": c.Capability, "tool": c.Tool} {
 		if v == "" || v == policy.Any {
-			return nil, invalid(field, "it is required, because one call is explained")
+			return nil, invalid(field, "it is required, because a single call is explained")
 		}
 	}
-	effect := "; force (--force) explains it all the same"
+	effect := "; use force (--force) to explain it anyway"
 	if req.GetForce() {
 		effect = ""
 	}

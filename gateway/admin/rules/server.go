@@ -104,7 +104,7 @@ func (s *server) SetPolicy(ctx context.Context, req *capgatepb.SetPolicyRequest)
 		}
 	}
 	if err == nil && !req.GetForce() {
-		err = s.known(ctx, &r, "; force (--force) sets the rule all the same")
+		err = s.known(ctx, &r, "; use force (--force) to set the rule anyway")
 	}
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (s *server) AcceptLoss(ctx context.Context, _ *capgatepb.AcceptLossRequest)
 }
 
 var refusedNotLost = &call.Refusal{Kind: call.FailedPrecondition, Reason: "RULES_NOT_LOST",
-	Message: "no replica has found that rules are lost"}
+	Message: "no replica has detected lost rules"}
 
 // record writes a change of a rule to the audit log.
 func (s *server) record(ctx context.Context, what string, r *policy.Rule, candidate bool) {

@@ -30,7 +30,7 @@ func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, r
 	}
 	if to.GetRedis() == "away" {
 		to.Attention = append(to.Attention, &attention{Kind: "redis", Link: "#/",
-			Text: "Redis does not respond; replicas go on with what they know, each by itself"})
+			Text: "Redis does not respond; each replica continues with its cached state"})
 	}
 	troubles := 0
 	for i := range replicas {

@@ -205,7 +205,7 @@ func (s *server) explainRotated(ctx context.Context, err error, h *keyAccess, id
 	}
 	return &call.Refusal{Kind: call.FailedPrecondition, Reason: "KEY_ROTATED",
 		Metadata: map[string]string{"replaced_by": k.ReplacedBy},
-		Message:  "the API key was rotated before; rotate its successor " + k.ReplacedBy}
+		Message:  "the API key is already rotated; rotate its successor " + k.ReplacedBy}
 }
 
 func graceOf(d *durationpb.Duration) (time.Duration, error) {

@@ -22,7 +22,7 @@ type discovered struct {
 }
 
 var refusedUnknown = &call.Refusal{Kind: call.Unavailable, Reason: "TOOLS_UNKNOWN", RetryAfter: time.Second,
-	Message: "the tools of this capability are not known yet: they are listed by the gateway, when a backend is up"}
+	Message: "the tools of this capability are not known yet: the gateway lists them once a backend is up"}
 
 // Discovered returns the tools of a capability that a caller may use, as the capability's discovery tool lists them.
 // It only reads the catalog. As for every call, the scope invoke is sufficient. The error is a *call.Refusal, or that

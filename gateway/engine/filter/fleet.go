@@ -44,8 +44,7 @@ func Directed(c *filter.Call) *call.Refusal {
 
 var (
 	refusedFleet = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_UNKNOWN",
-		Message: "the fleet is not of OpenParallax engines; protocol: openparallax in its configuration says that " +
-			"one is"}
+		Message: "the fleet does not consist of OpenParallax engines; set protocol: openparallax in its configuration"}
 	refusedMethod = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
 		Message: "OpenParallax engines have no method of this name"}
 	refusedShutdown = &call.Refusal{Kind: call.PermissionDenied, Reason: "ENGINE_SHUTDOWN_OFF",

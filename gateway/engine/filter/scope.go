@@ -20,7 +20,7 @@ func Scope(c *filter.Call) *call.Refusal {
 	case c.Principal.Only != nil:
 		return tenant.RefuseSignature()
 	case !c.Principal.Scopes.Any(scope):
-		return filter.ScopeMissing(scope, "the credential is not one that may call this method of engines")
+		return filter.ScopeMissing(scope, "the credential may not call this method of engines")
 	}
 	return nil
 }

@@ -29,4 +29,4 @@ func (f Filter) Check(c *filter.Call) *call.Refusal {
 }
 
 var rejectedUnaudited = &call.Refusal{Kind: call.Unavailable, Reason: "AUDIT_UNAVAILABLE",
-	Message: "the call cannot be recorded, and may not be made without that; try again later"}
+	Message: "the call cannot be recorded in the audit log, which is required; try again later"}

@@ -104,15 +104,15 @@ func credentialOf(s Headers) (string, *call.Refusal) {
 
 var (
 	rejectedNobody = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING",
-		Message: "an API key or a token is needed: send it as metadata or header authorization, Bearer and the " +
-			"credential, or alone as x-api-key"}
+		Message: "an API key or a token is required: send it in the metadata or header authorization, after Bearer " +
+			"and a space, or alone in x-api-key"}
 	rejectedForeign = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
 		Message: "x-api-key is neither an API key of this gateway, which begins with cg_, nor a token"}
 	rejectedTwoCredentials = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the call shows two different credentials"}
+		Message: "the call has two different credentials"}
 	rejectedEmpty = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the call shows an empty credential, or a scheme other than Bearer; at this listener it needs none"}
+		Message: "the call has an empty credential, or a scheme other than Bearer; this listener requires none"}
 	rejectedNoCredential = &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_INVALID",
-		Message: "the call shows an empty credential, or a scheme other than Bearer: send the key or token as " +
-			"metadata or header authorization, after Bearer and a space, or alone as x-api-key"}
+		Message: "the call has an empty credential, or a scheme other than Bearer: send the key or token in the " +
+			"metadata or header authorization, after Bearer and a space, or alone in x-api-key"}
 )

@@ -150,4 +150,4 @@ func (f *Filter) check(ctx context.Context, m *request) *call.Refusal {
 }
 
 var rejectedChecking = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_CHECKS", RetryAfter: time.Second,
-	Message: "too many calls of this tenant wait at once until what they bring is checked"}
+	Message: "too many calls of this tenant are waiting for a check of their arguments"}

@@ -13,17 +13,18 @@ import (
 
 var (
 	rejectedDeciding = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
-		Message: "too many calls wait to know whether they may run"}
+		Message: "too many calls are waiting for an authorization decision; retry later"}
 	rejectedApproval = &call.Refusal{Kind: call.InvalidArgument, Reason: "APPROVAL_INVALID",
-		Message: "metadata x-approval-id may be there once, and x-approval-wait once, a number of seconds"}
+		Message: "the metadata x-approval-id and x-approval-wait may each occur once; x-approval-wait is a number " +
+			"of seconds"}
 	rejectedUnapprovable = &call.Refusal{Kind: call.FailedPrecondition, Reason: "APPROVAL_IMPOSSIBLE",
-		Message: "a person would have to approve this call, but only calls of a tool, by Invoke or StreamInvoke, can " +
-			"be approved"}
+		Message: "this call requires an approval, but only calls of a tool, by Invoke or StreamInvoke, can be " +
+			"approved"}
 	rejectedUnread = &call.Refusal{Kind: call.Unavailable, Reason: "POLICY_UNKNOWN", RetryAfter: time.Second,
 		Message: "the policy changed while the call was waiting; retry the call"}
 	rejectedUncheckable = &call.Refusal{Kind: call.PermissionDenied, Reason: "SHIELD_BLOCKED",
-		Message: "a Shield judges the calls of this capability, and only calls of a tool, by Invoke or StreamInvoke, " +
-			"can be judged"}
+		Message: "a Shield checks the calls of this capability, but only calls of a tool, by Invoke or " +
+			"StreamInvoke, can be checked"}
 )
 
 // forbidden returns the refusal of a call that policy does not allow.
@@ -38,7 +39,7 @@ func forbidden(c *call.Call, d policy.Decision) *call.Refusal {
 		r.Reason = call.ApprovalRequired
 		r.Message = "this tool may only run after a person has approved the call"
 	case d.Level == policy.Default:
-		r.Message = "nothing allows this tool: no rule, no manifest, nor the policy of its fleet; an operator can " +
+		r.Message = "no rule, manifest or policy of the fleet allows this tool; an operator can " +
 			"allow it with capgate policy set, or with policy: allow in the fleet's configuration"
 	}
 	return r
@@ -50,7 +51,7 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 	r := forbidden(c, o.decision)
 	r.Metadata["approval"] = o.asked.ID
 	if o.asked.State == approvals.Approved {
-		r.Message = "a person has approved this call; make it with the approval's id, as metadata or header " +
+		r.Message = "a person has approved this call; repeat it with the approval's id in the metadata or header " +
 			"x-approval-id"
 	}
 	r.Metadata["expires"] = o.asked.Expires.UTC().Format(time.RFC3339)
@@ -66,8 +67,8 @@ func approvalRequired(c *call.Call, o *result) *call.Refusal {
 func schemaUnknown(c *call.Call) *call.Refusal {
 	return &call.Refusal{
 		Kind: call.FailedPrecondition, Reason: "SCHEMA_UNKNOWN",
-		Message: "the arguments cannot be checked: it is not known that the capability has this tool, nor what it " +
-			"takes", Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
+		Message: "the arguments cannot be checked, because the tool and its schema are not " +
+			"known", Metadata: map[string]string{"capability": c.Capability, "tool": c.Tool},
 	}
 }
 

@@ -21,9 +21,10 @@ func Method(c *filter.Call) *call.Refusal {
 // lacking returns the refusal of a call of an RPC that the client's dialect lacks.
 func lacking(m call.Method) *call.Refusal {
 	return &call.Refusal{Kind: call.Unimplemented, Reason: "DIALECT_UNSUPPORTED",
-		Message: "the legacy dialect, in which the call is made, has no " + m.String() + ": make it in another one"}
+		Message: "the legacy dialect of this call has no " + m.String() + ": use another dialect"}
 }
 
 var refusedUnlisted = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-	Message: "the capability has no method of this name; services or methods in the configuration of its fleet can " +
+	Message: "the capability has no method with this name; services or methods in the configuration of its fleet " +
+		"can " +
 		"list more"}

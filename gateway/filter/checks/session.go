@@ -37,8 +37,8 @@ func ForgetSession(c *filter.Call) { c.Info.Session = "" }
 
 var (
 	refusedTwoSessions = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_CONFLICT",
-		Message: "the call names two sessions, by session_id of the message and by metadata x-session-id, or twice " +
-			"by the latter"}
+		Message: "the call names two sessions: session_id of the message differs from the metadata x-session-id, " +
+			"or the metadata occurs twice"}
 	refusedSession = &call.Refusal{Kind: call.InvalidArgument, Reason: "SESSION_INVALID",
 		Message: "the session's id is longer than 512 bytes"}
 )

@@ -34,11 +34,11 @@ func repeatedHeader(name string) *call.Refusal {
 
 var (
 	refusedContentType = &call.Refusal{Kind: call.Unimplemented, Reason: "CONTENT_TYPE_UNSUPPORTED",
-		Message: "calls of capabilities and engines have the content-type application/grpc or " +
-			"application/grpc+proto, and nothing after it"}
+		Message: "calls of capabilities and engines must have exactly the content-type application/grpc or " +
+			"application/grpc+proto"}
 	refusedPath = &call.Refusal{Kind: call.Unimplemented, Reason: "METHOD_UNKNOWN",
-		Message: "the path is not that of a gRPC method: it is /package.Service/Method, of letters, digits and " +
-			"underscores"}
+		Message: "the path is not that of a gRPC method: it must be /package.Service/Method, with letters, digits " +
+			"and underscores"}
 	refusedTwoKeys = &call.Refusal{Kind: call.InvalidArgument, Reason: "ROUTING_KEY_CONFLICT",
 		Message: "the call has metadata x-capability-id twice, with different values"}
 )

@@ -59,10 +59,10 @@ func keyOf(c *filter.Call, s *State) (key string, present, twice bool) {
 
 var (
 	rejectedStream = &call.Refusal{Kind: call.Unimplemented, Reason: "IDEMPOTENCY_UNSUPPORTED",
-		Message: "answers of streams and uploads are not kept: send this call without an idempotency key, " +
-			"or, if it is of a tool, not as a stream"}
+		Message: "responses of streams and uploads are not stored: send this call without an idempotency key, or " +
+			"call the tool without a stream"}
 	rejectedKey = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_INVALID",
-		Message: "an idempotency key has 1 to 255 printable characters of ASCII, and a call has one at most"}
+		Message: "an idempotency key must have 1 to 255 printable ASCII characters, and a call may have only one"}
 	rejectedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "IDEMPOTENCY_OFF",
 		Message: "this gateway takes no idempotency keys"}
 )

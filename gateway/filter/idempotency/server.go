@@ -182,4 +182,4 @@ func opened(answer []byte) ([]byte, error) {
 	return nil, status.FromProto(&st).Err()
 }
 
-var errPacked = status.Error(codes.Internal, "an answer that was kept cannot be read")
+var errPacked = status.Error(codes.Internal, "a stored response cannot be read")

@@ -114,5 +114,5 @@ func count[K comparable](of map[K]int, key K, n int) {
 }
 
 var rejectedOpen = &call.Refusal{Kind: call.ResourceExhausted, Reason: "OPEN_CALLS_FULL", RetryAfter: time.Second,
-	Message: "too many calls that need no credential are open already, of this connection, address or gateway: end " +
-		"some"}
+	Message: "too many calls without a credential are open on this connection, from this address or at this " +
+		"gateway: end some"}

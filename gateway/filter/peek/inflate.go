@@ -124,18 +124,19 @@ func inflate(msg []byte, size int) ([]byte, *call.Refusal) {
 }
 
 var rejectedMembers = &call.Refusal{Kind: call.InvalidArgument, Reason: "AMBIGUOUS_MESSAGE",
-	Message: "the compressed request message is not exactly one gzip member, and decoders may read the first alone"}
+	Message: "the compressed request message is not exactly one gzip member, of which decoders may only read the " +
+		"first"}
 
 // Close waits for messages in progress.
 func (r *Reader) Close() { r.running.Wait() }
 
 var (
 	rejectedEncoding = &call.Refusal{Kind: call.Unimplemented, Reason: "ENCODING_UNSUPPORTED",
-		Message: "the request is compressed otherwise than by gzip: name the capability by metadata x-capability-id, " +
-			"or send it plain"}
+		Message: "the request uses a compression other than gzip: name the capability in the metadata " +
+			"x-capability-id, or send it uncompressed"}
 	rejectedInflating = &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_COMPRESSED",
-		RetryAfter: time.Second, Message: "too many compressed requests at once that name no capability by metadata " +
-			"x-capability-id"}
+		RetryAfter: time.Second, Message: "too many concurrent compressed requests that do not name the capability " +
+			"in the metadata x-capability-id"}
 	rejectedTooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE",
 		Message: "the request is longer than the gateway accepts"}
 )

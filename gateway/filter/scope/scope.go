@@ -53,10 +53,10 @@ func Builtin(c *filter.Call) *call.Refusal {
 
 // Rejections of callers that lack a scope.
 var (
-	RejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential is not one that may call capabilities")
-	RejectedReading   = filter.ScopeMissing(tenant.Read, "the credential is not one that may list what there is")
-	rejectedAnswering = filter.ScopeMissing(tenant.Approve, "the credential is not one that may answer approvals")
+	RejectedInvoking  = filter.ScopeMissing(tenant.Invoke, "the credential may not call capabilities")
+	RejectedReading   = filter.ScopeMissing(tenant.Read, "the credential may not list capabilities and tools")
+	rejectedAnswering = filter.ScopeMissing(tenant.Approve, "the credential may not answer approvals")
 
 	rejectedAdministering = filter.ScopeMissing(tenant.Admin,
-		"the credential is not one that may see its tenant and that one's keys")
+		"the credential may not read its tenant and the tenant's keys")
 )

@@ -79,7 +79,7 @@ func (t *target) decode(m *message) error {
 	}
 	if t.schema == nil {
 		return refused("JSON_UNSUPPORTED", call.Unimplemented,
-			"the gateway has no schema of this method, and passes on only messages of protobuf")
+			"the gateway has no schema of this method, so it only accepts protobuf messages")
 	}
 	in, err := empty(t.schema.Input())
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *target) encode(ctx context.Context, m *message) error {
 		m.data, err = protojson.Marshal(out)
 	}
 	if err != nil {
-		return refused("ANSWER_MALFORMED", call.Internal, "the answer is not a %s that can be written as JSON",
+		return refused("ANSWER_MALFORMED", call.Internal, "the response is not a %s that can be encoded as JSON",
 			t.schema.Output().FullName())
 	}
 	return nil

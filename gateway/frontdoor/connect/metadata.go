@@ -53,7 +53,7 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 		for _, v := range values {
 			if !isName(name) {
 				return nil, refused("METADATA_INVALID", call.InvalidArgument,
-					"a header's name has other characters than letters, digits, -, _ and .")
+					"a header's name may only contain letters, digits, -, _ and .")
 			}
 			if err := appendTo(md, name, v); err != nil {
 				return nil, err
@@ -66,7 +66,7 @@ func outgoing(ctx context.Context, from http.Header) (context.Context, error) {
 func appendTo(md metadata.MD, name, value string) error {
 	if !strings.HasSuffix(name, binary) {
 		if !header.IsASCII(value) {
-			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may hold printable ASCII only",
+			return refused("METADATA_INVALID", call.InvalidArgument, "the header %s may only contain printable ASCII",
 				name)
 		}
 		md.Append(name, value)

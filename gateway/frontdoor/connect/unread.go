@@ -23,7 +23,7 @@ func (t *target) unread(code connect.Code) error {
 		return refused("MESSAGE_TOO_LARGE", call.ResourceExhausted, "the message is longer than the gateway accepts")
 	}
 	return refused("REQUEST_MALFORMED", call.InvalidArgument,
-		"the request is cut off, or is not compressed, encoded or put into envelopes as its headers say")
+		"the request is truncated, or its compression, encoding or envelopes do not match its headers")
 }
 
 // checkHeader validates the headers that connect-go would otherwise reject itself.

@@ -23,8 +23,7 @@ func boundaryOf(contentType string) (boundary string, isForm bool, refusal *call
 	case typ != formType && !strings.EqualFold(strings.TrimSpace(begin), formType):
 		return "", false, nil
 	case err != nil || params["boundary"] == "" || len(params["boundary"]) > 70: // RFC 2046 §5.1.1
-		return "", true, badForm("the form's Content-Type names no boundary, or no good one; let the HTTP client " +
-			"write that header")
+		return "", true, badForm("the form's Content-Type has no valid boundary; let the HTTP client set that header")
 	}
 	return params["boundary"], true, nil
 }
@@ -40,7 +39,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 	for err == nil {
 		var part *multipart.Part
 		if part, err = parts.NextPart(); err == io.EOF && len(all.Files) == 0 {
-			const none = "the form has no file: a part that is one has a filename in its Content-Disposition; " +
+			const none = "the form has no file: a file needs a filename in its Content-Disposition; " +
 				"curl sends a file with -F name=@path"
 			return all, badForm(none)
 		}
@@ -51,7 +50,7 @@ func (f *Files) form(ctx context.Context, in *body, boundary string) (all Upload
 			break
 		}
 		if len(all.Files) == maxFiles || len(all.Fields) == maxFiles {
-			err = begun(badForm(fmt.Sprintf("the form has more than %d files; those that follow were not read",
+			err = begun(badForm(fmt.Sprintf("the form has more than %d files; the following ones were not read",
 				maxFiles)))
 			break
 		}
@@ -117,7 +116,7 @@ func readPart(part *multipart.Part) (p formPart, err error) {
 	case named && name == "" && n == 0:
 		p.kind = noPart
 	case name == "" && strings.HasPrefix(typ, "multipart/"):
-		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " has several files in a body of its own; " +
+		p.refusal = badForm("the part " + call.Quote(part.FormName()) + " contains several files in a nested body; " +
 			"send each file as a part of the form")
 	case !named && (typ == "" || typ == "text/plain"):
 		p.kind = fieldPart
@@ -135,7 +134,7 @@ func (p *formPart) decode(part *multipart.Part) {
 		p.content = base64Reader{base64.NewDecoder(base64.StdEncoding, p.content)}
 	default:
 		p.refusal = badForm("the part " + call.Quote(part.FormName()) +
-			" has a Content-Transfer-Encoding that is not known; send the file without one")
+			" has an unknown Content-Transfer-Encoding; send the file without one")
 	}
 }
 
@@ -146,7 +145,7 @@ type base64Reader struct{ in io.Reader }
 func (b base64Reader) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	if refusal := (*call.Refusal)(nil); err != nil && err != io.EOF && !errors.As(err, &refusal) {
-		err = begun(badForm("a part is not base64, as its Content-Transfer-Encoding says"))
+		err = begun(badForm("a part is not base64, although its Content-Transfer-Encoding says so"))
 	}
 	return n, err
 }
@@ -189,7 +188,7 @@ func formError(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return broken()
 	}
-	return begun(badForm("the form cannot be read: it is not as RFC 7578 has it"))
+	return begun(badForm("the form is invalid: it does not follow RFC 7578"))
 }
 
 // ofTheFile reports whether an error concerns only one file: the capability's own errors, and a file that is too

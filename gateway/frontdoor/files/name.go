@@ -84,9 +84,9 @@ func checkQuery(raw string, isForm bool) *call.Refusal {
 		if name == "filename" && len(query[name]) == 1 && !isForm {
 			continue
 		}
-		why := "is unknown: an upload has the parameter filename alone"
+		why := "is unknown: an upload only has the parameter filename"
 		if name == "filename" {
-			why = "is there twice, or its request is a form, whose parts have names of their own"
+			why = "occurs twice, or its request is a form, whose parts have their own names"
 		}
 		return &call.Refusal{Kind: call.InvalidArgument, Reason: "INVALID_QUERY",
 			Message: "the query parameter " + call.Quote(name) + " " + why}

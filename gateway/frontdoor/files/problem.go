@@ -35,12 +35,12 @@ func badForm(why string) *call.Refusal {
 // broken returns the refusal of a body that was cut off.
 func broken() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "UPLOAD_CUT_OFF",
-		Message: "the body ended before its end; nothing of the file was kept", Progress: call.Sent}
+		Message: "the body was truncated; nothing of the file was stored", Progress: call.Sent}
 }
 
 func stalled() *call.Refusal {
 	return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "UPLOAD_STALLED",
-		Message: "nothing more came of the body for too long", Progress: call.Sent}
+		Message: "no more data of the body arrived for too long", Progress: call.Sent}
 }
 
 func isStalled(err error) bool {
@@ -56,7 +56,8 @@ func mismatch() *call.Refusal {
 // unread returns the error of an upload whose capability responded before it had read all of it.
 func unread() *call.Refusal {
 	return &call.Refusal{Kind: call.DataLoss, Reason: "ARTIFACT_NOT_READ",
-		Message: "the capability answered before it had all of the file, or gave it no id", Progress: call.Sent}
+		Message: "the capability responded before it had received the whole file, or without " +
+			"an id", Progress: call.Sent}
 }
 
 // cutOff returns the error of a download without its last chunk, whose gRPC status is OK.

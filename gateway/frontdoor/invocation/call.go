@@ -90,7 +90,7 @@ func take(root strictjson.Value, found *[members][]byte) error {
 		f := &fields[i]
 		switch kind := v.Kind(); {
 		case seen[i]:
-			return Invalid(fmt.Sprintf("%s and %s are the same field: give one", f.name, f.camel))
+			return Invalid(fmt.Sprintf("%s and %s are the same field: set only one", f.name, f.camel))
 		case kind == strictjson.Null:
 		case f.object && kind == strictjson.Object:
 			found[i] = v.Raw()
@@ -129,7 +129,8 @@ func object(found *[members][]byte, plain, encoded int) error {
 	text := found[encoded]
 	switch {
 	case len(text) > 0 && found[plain] != nil:
-		return Invalid(fmt.Sprintf("%s and %s exclude each other: give one", fields[plain].name, fields[encoded].name))
+		return Invalid(fmt.Sprintf("%s and %s are mutually exclusive: set "+
+			"only one", fields[plain].name, fields[encoded].name))
 	case len(text) > 0:
 		data, err := decodeBase64(string(text))
 		if err != nil {

@@ -156,7 +156,7 @@ func (h *Handler) readState(i *invocation) (sdk.Result, error) {
 	switch {
 	case !i.seals.open(sealedState, i.state, &s) || s.Call != i.digest() || time.Now().Unix() > s.Expires:
 		return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "MCP_STATE_INVALID",
-			"requestState is not that of this call and caller, or it has expired; make the call without it")
+			"requestState does not belong to this call and caller, or has expired; make the call without it")
 	case !s.Form && i.answer != nil && i.answer.Action != "accept":
 		return failed(wasDeclined, i.stateless), nil
 	case s.Form:

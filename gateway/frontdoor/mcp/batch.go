@@ -22,12 +22,12 @@ const (
 // readBatch reads the messages of a batch.
 func (m *message) readBatch() error {
 	if m.version != "" && m.version != batchVersion {
-		return invalid("batches of messages are for the revision " + batchVersion +
-			"; send each message in a request of its own")
+		return invalid("batches of messages are only supported in the revision " + batchVersion +
+			"; send each message in a separate request")
 	}
 	if err := json.Unmarshal(m.body, &m.batch); err != nil || len(m.batch) == 0 || len(m.batch) > maxBatch {
 		m.batch = nil
-		return invalid(fmt.Sprintf("a batch has 1 to %d messages", maxBatch))
+		return invalid(fmt.Sprintf("a batch must have 1 to %d messages", maxBatch))
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 		case one.method == "" && one.batch == nil:
 			continue // a response, to which this revision has no requests
 		case one.batch != nil || one.method == "initialize":
-			h.refuse(answer, r, one, invalid("a batch has neither batches nor initialize"))
+			h.refuse(answer, r, one, invalid("a batch must not contain batches or initialize"))
 		case size > maxBatchReply:
 			h.refuse(answer, r, one, invalid("the responses of the batch are too long; this message was not served"))
 		default:
@@ -90,7 +90,7 @@ func (h *Handler) answers(r *http.Request, m *message) (all [][]byte) {
 		if answer.body.Len() > 0 && !json.Valid(answer.body.Bytes()) { // text, or events
 			answer = &captured{ctx: r.Context(), header: http.Header{}}
 			h.refuse(answer, r, one, invalid(
-				"this message cannot be answered in a batch; send it in a request of its own"))
+				"this message is not supported in a batch; send it in a separate request"))
 		}
 		if body := bytes.TrimSpace(answer.body.Bytes()); len(body) > 0 {
 			all, size = append(all, body), size+len(body)

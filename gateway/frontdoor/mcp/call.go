@@ -139,7 +139,7 @@ func (h *Handler) invocationOf(ctx context.Context, x *exchange, req *sdk.CallTo
 	case len(args) == 0 || string(args) == "null":
 		args = []byte("{}")
 	case args[0] != '{':
-		return nil, invalidParams("arguments is a JSON object")
+		return nil, invalidParams("arguments must be a JSON object")
 	}
 	a, err := aboutCall(x.r.Header, &x.read.meta)
 	if err != nil {

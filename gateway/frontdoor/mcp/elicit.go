@@ -114,13 +114,13 @@ func (h *Handler) answerQuestion(r *http.Request, m *message) error {
 		!h.sealsFor(r.Context(), r).open(sealedQuestion, id, &of) || of.Session != s.ID ||
 		time.Now().Unix() > of.Expires {
 		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidRequest, "MCP_ANSWER_UNKNOWN",
-			"the id of the response is not that of a request to this session, or it has expired")
+			"the id of the response does not belong to a request to this session, or has expired")
 	}
 	switch {
 	case m.failed:
 		return nil
 	case m.answer == nil:
-		return invalid("the result of elicitation/create has an action: accept, decline or cancel")
+		return invalid("the result of elicitation/create must have an action: accept, decline or cancel")
 	}
 	if err := h.answerApproval(r.Context(), of.Approval, m.answer); err != nil {
 		return err

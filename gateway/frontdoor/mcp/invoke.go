@@ -41,7 +41,7 @@ func (h *Handler) unary(ctx context.Context, i *invocation) (*docpb.InvokeRespon
 	var err error
 	of.message, err = proto.MarshalOptions{}.MarshalAppend(append(of.message[:0], room[:]...), i.req)
 	if err != nil {
-		return nil, invalidParams("the call cannot be written as a message: a text is not UTF-8")
+		return nil, invalidParams("the call cannot be encoded: a string is not valid UTF-8")
 	}
 	response := &of.response
 	h.cfg.Unary(ctx, &relay.Request{Path: docpb.Capability_Invoke_FullMethodName, Authority: localgrpc.DefaultAuthority,
@@ -62,9 +62,9 @@ const replyCopies = 2
 // Refusals of streamed responses.
 var (
 	cutOff = &call.Refusal{Kind: call.DataLoss, Reason: "ANSWER_CUT_OFF", Progress: call.Sent,
-		Message: "the capability ended its answer before its last chunk; the result is incomplete"}
+		Message: "the capability ended its response before its last chunk; the result is incomplete"}
 	tooLong = &call.Refusal{Kind: call.ResourceExhausted, Reason: "MESSAGE_TOO_LARGE", Progress: call.Sent,
-		Message: "the answer of the capability is too long"}
+		Message: "the capability's response is too long"}
 )
 
 // stream makes a call with StreamInvoke and sends each chunk of the result as a progress notification. The response

@@ -42,7 +42,7 @@ func (h *Handler) list(ctx context.Context, req *sdk.ListToolsRequest) (sdk.Resu
 		var ok bool
 		if after, ok = readCursor(req.Params.Cursor); !ok {
 			return nil, refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "LIST_INVALID",
-				"cursor is not one that this server has made")
+				"cursor was not issued by this server")
 		}
 	}
 	p := &page{ctx: ctx, h: h, names: h.settings.Load().Names, after: after, tools: []*listedTool{},

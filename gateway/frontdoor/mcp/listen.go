@@ -81,7 +81,7 @@ func (w *watching) tell(ctx context.Context, changes <-chan struct{}, ended chan
 func (h *Handler) listen(ctx context.Context, req *sdk.SubscriptionsListenRequest) (sdk.Result, error) {
 	x := exchangeOf(ctx)
 	if req.Params.Notifications == nil || x.read.id == nil {
-		return nil, invalidParams("notifications is an object with the notifications to listen to")
+		return nil, invalidParams("notifications must be an object with the notifications to listen to")
 	}
 	out, meta := x.events, sdk.Meta{sdk.MetaKeySubscriptionID: json.RawMessage(x.read.id)}
 	begin := func() error {

@@ -69,7 +69,7 @@ func (a *about) add(name, value string) error {
 	}
 	if !header.IsASCII(value) {
 		return refused(http.StatusBadRequest, jsonrpc.CodeInvalidParams, "INVALID_HEADER",
-			http.CanonicalHeaderKey(name)+" may hold printable ASCII only")
+			http.CanonicalHeaderKey(name)+" may only contain printable ASCII")
 	}
 	a.fields = append(a.fields, relay.Field{Name: name, Value: value})
 	return nil

@@ -67,7 +67,7 @@ func (p *param) check(header http.Header, object json.RawMessage) error {
 		var of string
 		if json.Unmarshal(property.Header, &of) == nil && of != "" && !sameParam(header.Values(paramPrefix+of), value) {
 			return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
-				"the header "+paramPrefix+of+" is not the argument of the message")
+				"the header "+paramPrefix+of+" does not match the argument in the message")
 		}
 		if len(property.Properties) > 0 {
 			if f := property.check(header, value); f != nil {

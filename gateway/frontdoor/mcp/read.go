@@ -89,11 +89,11 @@ func (m *message) checkHeader(header http.Header) error {
 	}
 	if typ != jsonType[0] {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_MEDIA_TYPE",
-			"an MCP message is JSON: send it with Content-Type: application/json")
+			"an MCP message must be JSON: send it with Content-Type: application/json")
 	}
 	if coding := header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return refused(http.StatusUnsupportedMediaType, jsonrpc.CodeInvalidRequest, "UNSUPPORTED_ENCODING",
-			"an MCP message is sent without compression")
+			"an MCP message must not be compressed")
 	}
 	return checkSingle(header)
 }
@@ -163,7 +163,7 @@ func (m *message) parse(header http.Header) error {
 		m.mayStream = acceptedOf(header).named
 		return m.readBatch()
 	default:
-		return invalid("a message is a JSON object")
+		return invalid("a message must be a JSON object")
 	}
 	hasResult := false
 	var rpc, params strictjson.Value
@@ -178,7 +178,7 @@ func (m *message) parse(header http.Header) error {
 			}
 		case "method":
 			if v.Kind() != strictjson.String || len(v.Bytes()) == 0 || len(v.Bytes()) > maxMethod {
-				return invalid("method is a text of 1 to 128 bytes")
+				return invalid("method must be a string of 1 to 128 bytes")
 			}
 			m.method = string(v.Bytes())
 		case "params":
@@ -193,9 +193,9 @@ func (m *message) parse(header http.Header) error {
 	case !hasRPC || rpc.Kind() != strictjson.String || string(rpc.Bytes()) != "2.0":
 		return invalid(`jsonrpc is "2.0"`)
 	case (m.method == "") != (hasResult != m.failed):
-		return invalid("a message has a method, or it is a response")
+		return invalid("a message must have a method, or be a response")
 	case hasParams && params.Kind() != strictjson.Object:
-		return invalid("params is a JSON object")
+		return invalid("params must be a JSON object")
 	case m.id != nil && m.method != "" && !m.isServed():
 		return m.unknownMethod()
 	}
@@ -247,7 +247,7 @@ func (m *message) readID(v strictjson.Value) error {
 		m.id, _ = json.Marshal(string(text)) // strings can always be encoded
 	}
 	if m.id == nil {
-		return invalid("id is a text of at most 256 bytes, or an integer of at most 256 digits")
+		return invalid("id must be a string of at most 256 bytes, or an integer of at most 256 digits")
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (m *message) checkTask(params strictjson.Value, header http.Header) error {
 		return nil
 	}
 	return refused(http.StatusBadRequest, sdk.CodeHeaderMismatch, "MCP_HEADER_MISMATCH",
-		"the header Mcp-Name is not the taskId of the message")
+		"the header Mcp-Name does not match the taskId in the message")
 }
 
 func (m *message) unknownMethod() error {
@@ -283,7 +283,7 @@ func (m *message) unknownMethod() error {
 		httpStatus = http.StatusNotFound // 2026-07-28, Streamable HTTP
 	}
 	return refused(httpStatus, jsonrpc.CodeMethodNotFound, "METHOD_UNKNOWN",
-		"this server has tools alone; it does not "+"have this method")
+		"this server only supports tools; it does not have this method")
 }
 
 // usualAccept is the Accept header of the SDKs.

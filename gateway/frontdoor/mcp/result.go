@@ -42,7 +42,7 @@ func failed(text string, stateless bool) *callResult {
 // failedWith returns the result of a call whose tool responded with a status: its code, message and details.
 func failedWith(err error, stateless bool) *callResult {
 	p := problem.Of(err)
-	r := failed(p.Code+": "+cmp.Or(p.Detail, "the tool has not said why"), stateless)
+	r := failed(p.Code+": "+cmp.Or(p.Detail, "the tool gave no reason"), stateless)
 	if len(p.Details) > 0 {
 		text, _ := plainjson.Marshal(p.Details) // the details are JSON
 		r.more = append(r.more, &sdk.TextContent{Text: string(text)})

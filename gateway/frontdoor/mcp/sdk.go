@@ -81,7 +81,7 @@ func (w *sdkResponse) WriteHeader(status int) {
 	if status >= http.StatusBadRequest && strings.HasPrefix(w.header.Get("Content-Type"), "text/plain") {
 		clear(w.header)
 		w.h.refuse(w, w.x.r, w.x.read, refused(status, jsonrpc.CodeInvalidRequest, "INVALID_BODY",
-			"the message is not one of MCP: a member is missing, or has another type"))
+			"the message is not valid MCP: a member is missing, or has the wrong type"))
 		w.text = true
 		return
 	}
@@ -167,7 +167,7 @@ func ownError(e rpcError) error {
 		return (&message{}).unknownMethod()
 	case sdk.CodeHeaderMismatch:
 		return refused(http.StatusBadRequest, e.Code, "MCP_HEADER_MISMATCH",
-			"the header "+cmp.Or(named, "of the message")+" is missing, or is not as in the message")
+			"the header "+cmp.Or(named, "of the message")+" is missing, or does not match the message")
 	case sdk.CodeUnsupportedProtocolVersion:
 		return refused(http.StatusBadRequest, e.Code, "MCP_VERSION_UNSUPPORTED",
 			"the revision of the protocol is not supported")
@@ -181,5 +181,5 @@ func ownError(e rpcError) error {
 			" of _meta is missing or invalid")
 	}
 	return refused(http.StatusBadRequest, e.Code, "INVALID_BODY",
-		"the params are not those of the method: a member is missing, or has another type")
+		"the params are not valid for the method: a member is missing, or has the wrong type")
 }

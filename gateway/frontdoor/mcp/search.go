@@ -66,7 +66,7 @@ func inner(p *sdk.CallToolParamsRaw) (*sdk.CallToolParamsRaw, error) {
 		return true
 	})
 	if !ok || q.Name == "" {
-		return nil, invalidParams("call_tool has the arguments name, a text, and arguments, an object")
+		return nil, invalidParams("call_tool requires the arguments name, a string, and arguments, an object")
 	}
 	return &q, nil
 }
@@ -112,7 +112,8 @@ func (h *Handler) search(ctx context.Context, x *exchange, p *sdk.CallToolParams
 		return err == nil
 	})
 	if !ok || len(query) > maxQuery || limit < 1 || limit > maxFound {
-		return nil, invalidParams("search_tools has the arguments query, a text of at most 1 KiB, and limit, 1 to 50")
+		return nil, invalidParams("search_tools takes the arguments query, a string of at most 1 KiB, and limit, 1 " +
+			"to 50")
 	}
 	words, all, names := wordsOf(query), []found{}, h.settings.Load().Names
 	err := h.cfg.Catalog.Tools(ctx, "", func(capability string, tools []Tool) bool {

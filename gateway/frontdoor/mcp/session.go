@@ -39,7 +39,7 @@ func (h *Handler) resume(r *http.Request) (s session, f error) {
 	seals := h.sealsFor(r.Context(), r)
 	if seals.on() && !seals.open(sealedSession, id, &s) {
 		return s, refused(http.StatusNotFound, jsonrpc.CodeInvalidRequest, "MCP_SESSION_UNKNOWN",
-			"there is no such session of this caller; begin another one with initialize")
+			"there is no such session of this caller; start another one with initialize")
 	}
 	return s, nil
 }

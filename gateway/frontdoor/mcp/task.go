@@ -163,7 +163,7 @@ func (h *Handler) aboutTask(ctx context.Context, method string, p *taskParams) (
 func (h *Handler) keptCall(x *exchange, p *taskParams) (*keptCall, error) {
 	if p == nil || !h.takesTasks(x) {
 		return nil, refused(http.StatusBadRequest, sdk.CodeMissingRequiredClientCapabilities, "MCP_CAPABILITY_MISSING",
-			"tasks are for clients that declare the extension "+tasksExtension+" in this request")
+			"tasks are only for clients that declare the extension "+tasksExtension+" in this request")
 	}
 	text, err := []byte(nil), error(nil)
 	if len(p.ID) <= maxName {

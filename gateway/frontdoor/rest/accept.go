@@ -33,5 +33,5 @@ func formWanted(h http.Header, any ...form) (form, bool) {
 
 func notAcceptable() *call.Refusal {
 	return &call.Refusal{Kind: call.InvalidArgument, Reason: "NOT_ACCEPTABLE",
-		Message: "this path answers with a stream: accept " + stream.Events + " or " + stream.Lines}
+		Message: "this path responds with a stream: accept " + stream.Events + " or " + stream.Lines}
 }

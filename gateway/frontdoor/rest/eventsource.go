@@ -52,8 +52,9 @@ func (h *Handler) notGot(w http.ResponseWriter, r *http.Request, capability stri
 	}
 	w.Header().Set("Allow", "POST, OPTIONS")
 	WriteProblem(w, r, &call.Refusal{Kind: call.Unimplemented,
-		Reason:  "METHOD_NOT_ALLOWED",
-		Message: "this tool is not called by GET, as event_source of its fleet does not name it; POST its arguments"})
+		Reason: "METHOD_NOT_ALLOWED",
+		Message: "this tool cannot be called with GET, because event_source of its fleet does not list it; POST " +
+			"its arguments"})
 }
 
 // ofAnotherSite rejects requests that a page of another site makes a browser send. Otherwise a visit of such a page

@@ -67,7 +67,7 @@ func unread(err error) error {
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &call.Refusal{Kind: call.DeadlineExceeded, Reason: "BODY_STALLED",
-			Message: "nothing more came of the body for too long"}
+			Message: "no more data of the body arrived for too long"}
 	}
 	return invocation.Invalid("the body could not be read to its end")
 }

@@ -23,7 +23,8 @@ func Page[T interface{ GetId() string }](req paging.Request, all []T) (page []T,
 	if asked.After != "" {
 		number, id, _ := strings.Cut(asked.After, " ")
 		if from, err = strconv.Atoi(number); err != nil || from < 1 {
-			return nil, "", call.InvalidField(bounds.Reason, "page_token", "it must be an answer's next_page_token")
+			return nil, "", call.InvalidField(bounds.Reason, "page_token", "it must be the next_page_token of a "+
+				"response")
 		}
 		from = min(from, len(all))
 		if from == 0 || all[from-1].GetId() != id {

@@ -139,7 +139,7 @@ func checkHeader(h http.Header) (time.Duration, *call.Refusal) {
 		}
 		for _, v := range values {
 			if !header.IsASCII(v) {
-				return 0, badHeader(name, "may hold printable ASCII only")
+				return 0, badHeader(name, "may only contain printable ASCII")
 			}
 		}
 	}

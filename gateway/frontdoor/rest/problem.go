@@ -32,7 +32,7 @@ var misplacedPaths = []struct{ prefix, text string }{ //nolint:gochecknoglobals 
 
 const (
 	adminPath = "this is a path of the admin API, which listens at another port: admin in the configuration"
-	mcpPath   = "MCP is served at /mcp, without a slash at its end"
+	mcpPath   = "MCP is served at /mcp, without a trailing slash"
 	mcpNoSSE  = "MCP is served at /mcp, as Streamable HTTP; its older transport, HTTP with SSE, is not served"
 )
 

@@ -91,7 +91,7 @@ func (s *streaming) verdict() error {
 	if s.ended {
 		return nil
 	}
-	return cutOff("the capability ended its answer before its last chunk; the result is incomplete")
+	return cutOff("the capability ended its response before its last chunk; the result is incomplete")
 }
 
 func (s *streaming) done() error {

@@ -33,7 +33,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 	of := h.issuer(name)
 	if of == nil {
 		h.fail(w, r, next, &call.Refusal{Kind: call.NotFound, Reason: "SIGN_IN_FAILED",
-			Message: "people do not sign in at an issuer of this name here"})
+			Message: "no issuer with this name is configured for sign-in here"})
 		return
 	}
 	if to := h.moved(r, r.URL.RequestURI()); to != "" { // the issuer redirects the browser back to that name
@@ -52,7 +52,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 		Issuer: name, Client: of.ID, Next: next, At: time.Now()}
 	to, err := h.cfg.Logins.Authorize(r.Context(), of.Client, l.Login)
 	if err != nil {
-		h.cfg.Log.Warn("an issuer is not available for a sign-in", "issuer", name, "error", err)
+		h.cfg.Log.Warn("issuer not available for sign-in", "issuer", name, "error", err)
 		h.fail(w, r, next, refusedIssuerAway)
 		return
 	}
@@ -92,7 +92,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, h.next(l.Next), refusedBrowser)
 		return
 	case q.Has("error") || len(codes) != 1 || codes[0] == "":
-		h.cfg.Log.Info("an issuer has refused a sign-in", "issuer", l.Issuer, "error", errorCode(q.Get("error")))
+		h.cfg.Log.Info("issuer refused a sign-in", "issuer", l.Issuer, "error", errorCode(q.Get("error")))
 		h.fail(w, r, h.next(l.Next), refusedByIssuer(errorCode(q.Get("error"))))
 		return
 	}
@@ -121,7 +121,7 @@ func (h *Handler) person(r *http.Request, l *begun, a token.Answer) (*session.Se
 	}
 	who, err := h.cfg.Logins.Exchange(r.Context(), of.Client, l.Login, a)
 	if err != nil {
-		h.cfg.Log.Warn("a sign-in has failed", "issuer", l.Issuer, "error", err)
+		h.cfg.Log.Warn("sign-in failed", "issuer", l.Issuer, "error", err)
 		return nil, refusedToken
 	}
 	return h.sessionOf(&who), nil
@@ -146,19 +146,20 @@ func errorCode(code string) string {
 
 func refusedByIssuer(code string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
-		Message: "the issuer has not signed you in (" + code + ")"}
+		Message: "the issuer did not sign you in (" + code + ")"}
 }
 
 var (
 	refusedBrowser = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
-		Message: "this answer belongs to no sign-in that this browser has begun, or it came too late; sign in again"}
+		Message: "this response does not belong to a sign-in started in this browser, or arrived too late; sign in " +
+			"again"}
 	refusedToken = &call.Refusal{Kind: call.PermissionDenied, Reason: "SIGN_IN_FAILED",
-		Message: "the issuer's answer is not valid for this sign-in; sign in again, and if it fails again ask an " +
-			"operator: the gateway's log has the reason"}
+		Message: "the issuer's response is not valid for this sign-in; sign in again, and if that fails, contact " +
+			"an operator: the reason is in the gateway's log"}
 	refusedIssuerAway = &call.Refusal{Kind: call.Unavailable, Reason: "SIGN_IN_FAILED", RetryAfter: 5 * time.Second,
 		Message: "the issuer is not available at the moment; try again later"}
 	refusedIssuerBusy = &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: time.Second,
-		Message: "too many people sign in at this moment; try again"}
+		Message: "too many people are signing in at the moment; try again"}
 )
 
 // maxUsed is the maximum number of remembered states.

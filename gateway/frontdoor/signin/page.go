@@ -37,7 +37,7 @@ type content struct {
 	Next    string
 	Inbox   bool
 	Keys    string
-	Problem *call.Refusal // why a sign-in has failed; nil means none
+	Problem *call.Refusal // why sign-in failed; nil means none
 	Out     bool          // the person has signed out
 	Ended   bool          // the session ended while a page was open
 	Session *session.Session
@@ -83,7 +83,7 @@ func get(r *http.Request) *http.Request {
 	return &one
 }
 
-// fail shows why a sign-in has failed, and the ways to sign in: as a page for browsers, otherwise as a problem.
+// fail shows why sign-in failed, and the ways to sign in: as a page for browsers, otherwise as a problem.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, next string, refusal *call.Refusal) {
 	if !wantsPage(r) {
 		h.problem(w, r, refusal)

@@ -202,4 +202,4 @@ func (h *Handler) programEnd(w http.ResponseWriter, r *http.Request) {
 }
 
 var refusedProgram = &call.Refusal{Kind: call.InvalidArgument, Reason: "SIGN_IN_FAILED",
-	Message: "the program's request is invalid, has expired, or was used; begin again with capgate login"}
+	Message: "the program's request is invalid, has expired, or was used; start again with capgate login"}

@@ -37,7 +37,7 @@ func (h *Handler) Session(r *http.Request) (*session.Session, *call.Refusal) {
 }
 
 var refusedCSRF = &call.Refusal{Kind: call.PermissionDenied, Reason: "CSRF_TOKEN_MISSING",
-	Message: "a request with a session and with effects needs the header X-CSRF-Token: GET /v1/me has its value"}
+	Message: "an unsafe request with a session requires the header X-CSRF-Token: GET /v1/me returns its value"}
 
 // hasEffects reports whether a method is unsafe (RFC 9110 §9.2.1).
 func hasEffects(r *http.Request) bool {

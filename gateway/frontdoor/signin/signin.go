@@ -103,7 +103,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request, s *session.Sessi
 	}
 	if before, refusal := h.open(r); refusal == nil {
 		if refusal = h.cfg.Sessions.EndOwn(r.Context(), before); refusal != nil {
-			h.cfg.Log.Warn("a session goes on after a new sign-in", "name", before.Name(), "error", refusal)
+			h.cfg.Log.Warn("previous session not ended after a new sign-in", "name", before.Name(), "error", refusal)
 		}
 	}
 	cookie, refusal := h.cfg.Sessions.Issue(r.Context(), h.cfg.Kind, s)

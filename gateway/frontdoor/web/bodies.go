@@ -128,8 +128,8 @@ func (r *results) Release(n int64) {
 // refusedResult is the error of a call without room for its response. The call may have run, so it must not be
 // repeated.
 var refusedResult = &call.Refusal{Kind: call.ResourceExhausted, Reason: "RESULTS_FULL", Progress: call.Sent,
-	Message: "the responses that the gateway holds for this tenant fill its share of the memory: read responses " +
-		"faster, or make fewer calls at once; the call may have run"}
+	Message: "the responses held for this tenant have used its share of the memory: read responses faster, or make " +
+		"fewer calls at once; the call may have run"}
 
 // Exceeded implements request.Results.
 func (*results) Exceeded() error {

@@ -80,6 +80,6 @@ func nativeGRPC(r *http.Request) bool { return r.ProtoMajor == 2 && r.Header.Get
 func hostRefusal(host, setting string) *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "HOST_UNKNOWN",
 		Metadata: map[string]string{"host": call.Quote(host)},
-		Message: "this port does not answer to the name " + call.Quote(host) +
-			": use localhost or its address, or have the gateway's configuration name it under " + setting}
+		Message: "this port does not accept the host name " + call.Quote(host) +
+			": use localhost or its address, or add the name to the gateway's configuration, under " + setting}
 }

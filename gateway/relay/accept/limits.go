@@ -27,9 +27,10 @@ type connLimits struct {
 }
 
 var (
-	errNetworkLimit = errors.New("its network has as many connections as it may have")
-	errConnLimit    = errors.New("there are as many connections as there may be, all with a credential")
-	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated client " +
+	errNetworkLimit = errors.New("the connection limit of its network is reached")
+	errConnLimit    = errors.New("the connection limit is reached, and all connections have a credential")
+	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated " +
+		"client " +
 		"may connect")
 )
 
@@ -67,7 +68,7 @@ func (s *Server) admit(p *Peer, nc net.Conn) error {
 	defer l.mu.Unlock()
 	if max.Evict {
 		if out := l.makeRoom(network, max.MaxConns, max.MaxNetworkConns); out != nil {
-			s.refused.warn(s.cfg.Log, out.nc, "a connection without a credential was ended: a new one needed the room")
+			s.refused.warn(s.cfg.Log, out.nc, "connection without a credential closed to make room for a new one")
 		}
 	}
 	unknown := !l.recent.has(network, time.Now())

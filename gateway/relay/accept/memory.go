@@ -35,7 +35,7 @@ const (
 )
 
 // ErrNoMemory is the error of a connection whose Account has no room.
-var ErrNoMemory = errors.New("its owner holds as much memory as its share allows")
+var ErrNoMemory = errors.New("its owner has used its share of the memory")
 
 // Reservation is a connection's reservation with an Account. It is safe for concurrent use.
 type Reservation struct {

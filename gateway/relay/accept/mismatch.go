@@ -48,7 +48,7 @@ func (s *Server) cleartextToTLS(nc net.Conn, err error) {
 	if !ok {
 		return
 	}
-	s.mismatches.warn(s.cfg.Log, nc, "a client speaks HTTP in cleartext to the port that speaks TLS")
+	s.mismatches.warn(s.cfg.Log, nc, "HTTP in cleartext at a port that requires TLS")
 	_ = nc.SetDeadline(time.Now().Add(mismatchTimeout))
 	if string(record.RecordHeader[:]) == Preface[:len(record.RecordHeader)] {
 		in := io.LimitReader(io.MultiReader(bytes.NewReader(begun.seen), nc), mismatchRead)
@@ -77,7 +77,6 @@ func looksLikeHTTP(first [5]byte) bool {
 func (s *Server) tlsToCleartext(nc net.Conn, first []byte) {
 	if len(first) > 0 && first[0] == handshakeRecord {
 		s.mismatches.warn(s.cfg.Log, nc,
-			"a client speaks TLS to the port that speaks cleartext: the configuration has no "+
-				"tls, or the client should not use it")
+			"TLS at a cleartext port: configure tls for it, or use a client without TLS")
 	}
 }

@@ -93,18 +93,18 @@ func (c *anyCheck) any(v strictjson.Value, at string, depth int) error {
 	}
 	found, err := c.types.FindMessageByURL(string(url.Bytes()))
 	if err != nil {
-		return &toolschema.Violation{Pointer: at + "/@type", Reason: "the type of an Any is not known"}
+		return &toolschema.Violation{Pointer: at + "/@type", Reason: "the type of an Any is unknown"}
 	}
 	m := found.Descriptor()
 	if want := typeURL + string(m.FullName()); string(url.Bytes()) != want {
-		return &toolschema.Violation{Pointer: at + "/@type", Reason: "a type is written as in " + want}
+		return &toolschema.Violation{Pointer: at + "/@type", Reason: "a type must be written like " + want}
 	}
 	if depth == maxAny {
-		return &toolschema.Violation{Pointer: at, Reason: "an Any is in more than 16 others"}
+		return &toolschema.Violation{Pointer: at, Reason: "Any messages are nested deeper than 16 levels"}
 	}
 	schema, err := c.types.schemas.of(m)
 	if err != nil {
-		return &toolschema.Violation{Pointer: at, Reason: "the type of an Any has too large a schema"}
+		return &toolschema.Violation{Pointer: at, Reason: "the schema of an Any's type is too large"}
 	}
 	if err := below(at, schema.Check(c.ctx, v.Raw())); err != nil {
 		return err

@@ -99,12 +99,12 @@ func rule(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	for _, known := range []struct{ text, rule string }{
 		{"is already set", "at most one field of a oneof may be set"},
-		{"google.protobuf.Timestamp", "a timestamp is as in 2026-01-31T12:00:00Z"},
-		{"google.protobuf.Duration", "a duration is as in 1.5s"},
-		{"google.protobuf.FieldMask", "a field mask has paths of fields in lowerCamelCase"},
-		{"unable to resolve", "the type of an Any is not known"},
-		{"google.protobuf.Any", "an Any has @type and the fields of that type, or value"},
-		{"bytes field", "bytes are base64"},
+		{"google.protobuf.Timestamp", "a timestamp must be like 2026-01-31T12:00:00Z"},
+		{"google.protobuf.Duration", "a duration must be like 1.5s"},
+		{"google.protobuf.FieldMask", "a field mask must list paths of fields in lowerCamelCase"},
+		{"unable to resolve", "the type of an Any is unknown"},
+		{"google.protobuf.Any", "an Any must have @type, and the fields of that type or value"},
+		{"bytes field", "bytes must be base64"},
 		{"unknown field", "a message in an Any has an unknown field"},
 		{"required field", "a required field is not set"},
 	} {

@@ -23,7 +23,7 @@ const (
 )
 
 var (
-	errCostly  = errors.New("costs too much to read: its names, messages and fields together are too large")
+	errCostly  = errors.New("is too large: its names, messages and fields together exceed the limit")
 	errImports = errors.New("has too many paths of public imports")
 )
 

@@ -98,7 +98,7 @@ func define(ctx context.Context, files *linked, methods []string, names ToolName
 		return nil, d.mistake(err)
 	}
 	if len(found) == 0 {
-		return nil, d.mistake(errors.New("the list of methods makes no tool"))
+		return nil, d.mistake(errors.New("none of the listed methods can be a tool"))
 	}
 	return &Definitions{tools: d.tools, listed: listed, leftOut: d.all()}, &d.problems
 }
@@ -180,8 +180,8 @@ var (
 	errNoService       = errors.New("is not in the descriptors: they have no such service")
 	errNoMethod        = errors.New("is not in the descriptors: its service has no such method")
 	errClientStreaming = errors.New(
-		"has client streaming, and a tool gets its arguments at once; remove it from methods")
-	errNoTool = errors.New("has no method that can be a tool: all have client streaming")
+		"uses client streaming, which tools do not support; remove it from methods")
+	errNoTool = errors.New("has no method that can be a tool: all use client streaming")
 )
 
 // entry creates the tools of one entry of the list of methods.
@@ -293,7 +293,8 @@ func (c *collision) Error() string {
 // services listed as a whole are only known with the descriptors.
 func CheckMethods(methods []string, names ToolNames) (problems []error) {
 	if len(methods) == 0 {
-		return []error{errors.New("methods: lists no method, so there would be no tool; write package.Service/Method")}
+		return []error{errors.New("methods: no method is listed, so there would be no tool; write " +
+			"package.Service/Method")}
 	}
 	taken := map[string]string{}
 	for _, entry := range methods {

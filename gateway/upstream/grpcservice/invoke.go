@@ -122,14 +122,15 @@ func (b *backend) call(ctx context.Context, req *docpb.InvokeRequest, tell func(
 		if ctx.Err() != nil {
 			return false, upstream.Ended(ctx.Err())
 		}
-		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error",
+		b.all.Log.Debug("call not sent to a gRPC "+
+			"service", "capability", b.fleet.Capability, "backend", b.addr, "error",
 			err)
 		return false, localgrpc.NotStarted(err)
 	}
 	t := definitions.tools[req.GetToolName()]
 	if t == nil {
 		return false, upstream.Rejected(call.NotFound,
-			"the service has no method for this tool; grpc_service.methods names "+"the ones that are tools")
+			"the service has no method for this tool; grpc_service.methods lists the methods that are tools")
 	}
 	streams = t.method.IsStreamingServer()
 	msg, err := t.message(ctx, req.GetArgsJson())
@@ -196,7 +197,8 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	case ctx.Err() != nil:
 		return upstream.Ended(ctx.Err())
 	case !p.sent.Load():
-		b.all.Log.Debug("call not sent to a gRPC service", "capability", b.fleet.Capability, "backend", b.addr, "error",
+		b.all.Log.Debug("call not sent to a gRPC "+
+			"service", "capability", b.fleet.Capability, "backend", b.addr, "error",
 			err)
 		return localgrpc.NotStarted(err)
 	}
@@ -206,15 +208,15 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 	case strings.Contains(err.Error(), otherStatus), strings.Contains(err.Error(), otherType):
 		return upstream.NotGRPC(code)
 	case strings.Contains(err.Error(), byReset):
-		return upstream.Lost("the backend broke the call off")
+		return upstream.Lost("the backend aborted the call")
 	case code == codes.ResourceExhausted:
 		return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf(
-			"the backend's message is larger than %d bytes; grpc_service.max_message bounds it",
+			"the backend's message is larger than %d bytes; the limit is grpc_service.max_message",
 			b.settings.maxMessage()))
 	case code == codes.Unavailable:
 		return upstream.Lost("the backend was lost during the call")
 	}
-	return upstream.Unusable(call.Internal, "the backend's response is not one of gRPC")
+	return upstream.Unusable(call.Internal, "the backend's response is not gRPC")
 }
 
 // answered returns the error of a call with a response of the backend: its status, unchanged, or the error for a
@@ -223,7 +225,7 @@ func answered(p *progress, err error) error {
 	switch st := status.Convert(err); {
 	case p.begun.Load() && strings.HasPrefix(st.Message(), "grpc: "),
 		strings.HasPrefix(st.Message(), "cardinality violation"), st.Message() == io.ErrUnexpectedEOF.Error():
-		return upstream.Unusable(call.Internal, "the backend's response is not one message of gRPC")
+		return upstream.Unusable(call.Internal, "the backend's response is not a single gRPC message")
 	case st.Code() == codes.Unknown && st.Message() == "" && len(st.Proto().GetDetails()) == 0:
 		return upstream.Unusable(call.Unknown, "the backend's response has no status, or one without a message")
 	}

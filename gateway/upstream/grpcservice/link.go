@@ -73,7 +73,7 @@ type group struct {
 const maxGroups = 4
 
 // errConflict is returned for a file with a name of another file of the group.
-var errConflict = errors.New("has a name that another file has, too")
+var errConflict = errors.New("has a name that another file also has")
 
 // link links descriptors. Those of the well-known types are taken from this program, because their JSON form depends
 // on their fields. The error is that of ctx.
@@ -159,7 +159,7 @@ func (g *group) add(name string) *flaw {
 		return nil
 	}
 	if source == nil {
-		return g.breaks(name, &flaw{name, errors.New("is missing; all imports must be there")})
+		return g.breaks(name, &flaw{name, errors.New("is missing; all imports must be included")})
 	}
 	if g.linking[name] {
 		return &flaw{name, errors.New(unfit + "it imports itself")}
@@ -190,7 +190,7 @@ func (g *group) breaks(name string, f *flaw) *flaw {
 }
 
 // unfit is the prefix of the cause of a file that cannot be linked.
-const unfit = "has descriptors that do not fit together: "
+const unfit = "has inconsistent descriptors: "
 
 // register links a file whose imports are linked.
 func (g *group) register(name string, source *descriptorpb.FileDescriptorProto, absent map[string]bool) *flaw {
@@ -239,7 +239,7 @@ func (l *linked) service(name string) (found protoreflect.ServiceDescriptor, of 
 			found, of = s, g.types
 		// the order of files must not decide what an agent calls
 		case found.ParentFile().Path() != s.ParentFile().Path():
-			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; none of them is used",
+			return nil, nil, fmt.Errorf("is in two files, %.100q and %.100q; neither is used",
 				found.ParentFile().Path(), s.ParentFile().Path())
 		}
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	errLarge = errors.New("the backend's message is too large as JSON; grpc_service.max_message bounds it")
-	errDeep  = errors.New("the backend's message is nested too deep")
+	errLarge = errors.New("the backend's message is too large as JSON; the limit is grpc_service.max_message")
+	errDeep  = errors.New("the backend's message is nested too deeply")
 	// errNested is returned before decoders parse the same bytes repeatedly.
-	errNested = errors.New("the backend's message has too much in nested groups or Any")
+	errNested = errors.New("the backend's message has too much data in nested groups or Any")
 )
 
 // measure limits the cost of a message before it is decoded: two bytes may be a message with a thousand fields, each

@@ -48,7 +48,7 @@ func (t *types) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	return found, err
 }
 
-var errNoMessage = errors.New("the backend's message is not one of the method's type")
+var errNoMessage = errors.New("the backend's message does not have the method's type")
 
 // result returns a message of the backend as JSON. Nothing is decoded before its size is known.
 func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, err error) {
@@ -93,7 +93,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 // errTooMuch returns the error of a message, or of messages together, above the size limit.
 func errTooMuch(most int) error {
 	return upstream.Unusable(call.ResourceExhausted,
-		fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+"grpc_service.max_message bounds it",
+		fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+"the limit is grpc_service.max_message",
 			most))
 }
 

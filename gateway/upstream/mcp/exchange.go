@@ -150,13 +150,13 @@ func (ex *exchange) response(m *message) error {
 	case string(m.ID) != ex.id && (len(m.Result) > 0 || !m.isUnnamed()):
 		return errAnother
 	case len(m.Result) > 0 && m.Error != nil:
-		return violates("the MCP server's response has a result and an error")
+		return violates("the MCP server's response has both a result and an error")
 	case len(m.Result) > 0:
 		ex.result = m.Result
 	case m.Error != nil:
 		ex.failure, ex.named = m.Error, string(m.ID) == ex.id
 	default:
-		return violates("the MCP server's response has no result and no error")
+		return violates("the MCP server's response has neither a result nor an error")
 	}
 	return nil
 }

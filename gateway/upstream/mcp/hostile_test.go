@@ -93,8 +93,8 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 	event := func(of string) string { return "event: message\ndata: " + of + "\n\n" }
 	const fine = `{"content":[{"type":"text","text":"x"}]}`
 	return map[string]hostileAnswer{
-		"batch":         {says(200, asJSON, `[`+result(fine)+`]`), codes.Internal, "not of JSON-RPC"},
-		"batch event":   {says(200, asEvents, event(`[`+result(fine)+`]`)), codes.Internal, "not of JSON-RPC"},
+		"batch":         {says(200, asJSON, `[`+result(fine)+`]`), codes.Internal, "not JSON-RPC"},
+		"batch event":   {says(200, asEvents, event(`[`+result(fine)+`]`)), codes.Internal, "not JSON-RPC"},
 		"no JSON":       {says(200, asJSON, `<html>`), codes.Internal, "JSON"},
 		"no JSON event": {says(200, asEvents, event(`<html>`)), codes.Internal, "JSON"},
 		"half":          {says(200, asJSON, result(fine)[:40]), codes.Internal, "JSON"},
@@ -115,13 +115,13 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 			"another request"},
 		"another's event": {says(200, asEvents, event(strings.ReplaceAll(result(fine), "ID", "7777"))), codes.Internal,
 			"another request"},
-		"no result": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID}`), codes.Internal, "no result and no error"},
+		"no result": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID}`), codes.Internal, "neither a result nor an error"},
 		"result and error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"result":`+fine+
 			`,"error":{"code":1,"message":"x"}}`),
 			codes.Internal, "a result and an error"},
-		"result of a number":  {says(200, asJSON, result(`7`)), codes.Internal, "not one of tools/call"},
-		"result of a list":    {says(200, asJSON, result(`[]`)), codes.Internal, "not one of tools/call"},
-		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal, "not one of tools/call"},
+		"result of a number":  {says(200, asJSON, result(`7`)), codes.Internal, "not valid for tools/call"},
+		"result of a list":    {says(200, asJSON, result(`[]`)), codes.Internal, "not valid for tools/call"},
+		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal, "not valid for tools/call"},
 		"a request": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"method":"ping"}`), codes.Internal,
 			"no response"},
 		"HTML":            {says(200, "text/html", result(fine)), codes.Internal, "text/html"},
@@ -132,7 +132,7 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 		"empty stream":    {says(200, asEvents, ``), codes.Unavailable, "without a result"},
 		"stream that ends": {says(200, asEvents, "id: 1\n"+event(`{"jsonrpc":"2.0","method":"notifications/x"}`)),
 			codes.Unavailable, "without a result"},
-		"result of null": {says(200, asJSON, result(`null`)), codes.Internal, "not one of tools/call"},
+		"result of null": {says(200, asJSON, result(`null`)), codes.Internal, "not valid for tools/call"},
 		"error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"x"}}`),
 			codes.InvalidArgument, "MCP error -32602: x"},
 		"error of a rejection": {says(400, asJSON, `{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"x"}}`),
@@ -140,7 +140,7 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 		"other error": {says(400, asJSON,
 			`{"jsonrpc":"2.0","id":7777,"error":{"code":-32601,"message":"secret"}}`), codes.Internal, "HTTP 400"},
 		"error of a number": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"error":7}`), codes.Internal,
-			"not of JSON-RPC"},
+			"not JSON-RPC"},
 		"unauthorized":    {says(401, asJSON, `secret`), codes.FailedPrecondition, "credential"},
 		"forbidden":       {says(403, asJSON, `secret`), codes.FailedPrecondition, "credential"},
 		"too many":        {says(429, asJSON, ``), codes.ResourceExhausted, "429"},
@@ -349,9 +349,9 @@ func TestHostileLists(t *testing.T) {
 		"page again":        {result(`"tools":[],"nextCursor":"a"`), "begins again"},
 		"too many tools": {result(`"tools":[` + strings.TrimSuffix(strings.Repeat(tool("a")+",", 1001), ",") + `]`),
 			"more than 1000 tools"},
-		"tools of a number": {result(`"tools":7`), "not one of tools/list"},
+		"tools of a number": {result(`"tools":7`), "not valid for tools/list"},
 		"a name twice":      {result(`"tools":[],"tools":[]`), "twice"},
-		"a batch":           {"[" + result(`"tools":[]`) + "]", "not of JSON-RPC"},
+		"a batch":           {"[" + result(`"tools":[]`) + "]", "not JSON-RPC"},
 		"some": {result(`"tools":[7,{},` + tool("a b") + `,` + tool("good") + `,` + tool("good") +
 			`,{"name":"odd","inputSchema":[]}]`), ""},
 	} {

@@ -165,7 +165,7 @@ func (v *server) attempt(ctx context.Context, key sessionKey, params *sdk.CallTo
 	case raw != nil && refused == nil: // the SDK may not preserve all of it
 		result, err := resultOf(raw, wantsRest(ctx))
 		if err != nil {
-			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not one of tools/call")
+			return nil, false, upstream.Unusable(call.Internal, "the MCP server's result is not valid for tools/call")
 		}
 		s.works.Store(true)
 		return result, false, nil
@@ -255,7 +255,7 @@ func (ex *exchange) failureStatus(seen *responseNote) error {
 	case code == http.StatusNotFound:
 		return upstream.Rejected(call.Unimplemented, "the backend's URL is not that of an MCP server: "+words)
 	case code == http.StatusTooManyRequests:
-		return upstream.Rejected(call.ResourceExhausted, "the MCP server has too much to do: "+words)
+		return upstream.Rejected(call.ResourceExhausted, "the MCP server is overloaded: "+words)
 	case code >= 300 && code < 400:
 		return upstream.Rejected(call.FailedPrecondition, "the MCP server redirects to another URL: "+words)
 	case code >= 400 && code < 500:

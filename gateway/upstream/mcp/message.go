@@ -25,7 +25,7 @@ func parse(data []byte) (*message, error) {
 	}
 	m := new(message)
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, violates("the MCP server's message is not of JSON-RPC")
+		return nil, violates("the MCP server's message is not JSON-RPC")
 	}
 	return m, nil
 }
@@ -73,7 +73,7 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 	case m.Method == nil:
 		return data, true, nil
 	case only:
-		return nil, false, violates("the MCP server answers with a message that is no response")
+		return nil, false, violates("the MCP server's message is not a response")
 	case len(m.ID) > 0:
 		pass, err = t.question(m)
 		return pass, false, err
@@ -85,7 +85,7 @@ func (t *transport) receive(data []byte, ex *exchange, id string, only bool) (pa
 	return nil, false, nil // no call needs other notifications
 }
 
-var errAnother = violates("the MCP server answers another request")
+var errAnother = violates("the MCP server's response is for another request")
 
 // maxQuestions is the maximum number of a server's unanswered requests, which are all refused.
 const maxQuestions = 16

@@ -72,10 +72,11 @@ func (w *responseNote) reason(err error) string {
 		return "connection refused: nothing listens at this address"
 	case strings.Contains(text, `malformed HTTP response "\x00\x00`), // settings of HTTP/2
 		strings.Contains(text, "readLoopPeekFailLocked: %!w(<nil>)"): // the same, before the request was sent
-		return health.WrongService("the server speaks HTTP/2, as gRPC servers do, and not MCP; set protocol: grpc "+
-			"for a gRPC "+"service, and no protocol for a capability, each with HOST:PORT as the backend", "")
+		return health.WrongService("the server uses HTTP/2, like gRPC servers, and is not an MCP server; set "+
+			"protocol: grpc for a gRPC service, and no protocol for a capability, each with HOST:PORT as the "+
+			"backend", "")
 	case strings.Contains(text, "malformed HTTP response"):
-		return health.WrongService("the server does not speak HTTP, and so not MCP", "")
+		return health.WrongService("the server does not use HTTP, so it is not an MCP server", "")
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return health.WrongService("the server does not use TLS; the backend's URL begins with http://", "")
 	}
@@ -135,11 +136,11 @@ func (t *transport) note(r *http.Request, resp *http.Response) {
 	}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
 	switch {
 	case page:
-		note.hint = "a page of text/html, and nothing of MCP; most servers have it at /mcp"
+		note.hint = "an HTML page, not MCP; most servers serve MCP at /mcp"
 	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed:
-		note.hint = "nothing of MCP is at this path; most servers have it at /mcp"
+		note.hint = "MCP is not served at this path; most servers serve it at /mcp"
 	case resp.StatusCode == http.StatusUnauthorized:
-		note.hint = "the server wants a credential; mcp_server.headers_file has one"
+		note.hint = "the server requires a credential; set one in mcp_server.headers_file"
 	}
 	if !page && !upstream.Repeats(string(start), t.header) {
 		note.text, note.said = untrusted.Clip(untrusted.Line(string(start)), maxWords), saidOf(start)

@@ -18,7 +18,7 @@ func TestReasonsOfServers(t *testing.T) {
 	}{
 		"gRPC": {nil, "protocol: grpc"},
 		"another path": {func(w http.ResponseWriter, q *http.Request) { http.NotFound(w, q) },
-			"HTTP 404: nothing of MCP is at this path; most servers have it at /mcp"},
+			"HTTP 404: MCP is not served at this path; most servers serve it at /mcp"},
 		"a reason": {answerWith(403, "application/json", `{"error":"host not allowed: set ALLOWED_HOSTS"}`),
 			`HTTP 403: {"error":"host not allowed: set ALLOWED_HOSTS"}`},
 		"a credential": {answerWith(401, "text/plain", ""),

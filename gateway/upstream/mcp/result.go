@@ -16,7 +16,7 @@ import (
 const maxError = 16 << 10
 
 // needsInput is the error of a tool that requests input, which callers cannot provide.
-const needsInput = "the tool asks its caller for input (elicitation or sampling), which capgate does not pass on"
+const needsInput = "the tool requests input from its caller (elicitation or sampling), which capgate does not forward"
 
 var errNoResult = errors.New("not a result of tools/call")
 
@@ -167,7 +167,7 @@ func failureOf(texts []string, structured json.RawMessage) string {
 		text = string(structured)
 	}
 	if text == "" {
-		return "the tool failed, and does not say why"
+		return "the tool failed without an error message"
 	}
 	return untrusted.Clip(text, maxError)
 }

@@ -122,7 +122,7 @@ func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]j
 			Next  string            `json:"nextCursor"`
 		}
 		if err = json.Unmarshal(raw, &list); err != nil {
-			return status.Error(codes.Internal, "the MCP server's list of tools is not one of tools/list")
+			return status.Error(codes.Internal, "the MCP server's list of tools is not valid for tools/list")
 		}
 		size, tools = size+len(raw), tools+len(list.Tools)
 		if size > manifest.MaxBytes || tools > manifest.MaxTools {
@@ -131,7 +131,7 @@ func (v *server) pages(ctx context.Context, cs *sdk.ClientSession, page func([]j
 		}
 		page(list.Tools)
 		if cursor = list.Next; cursor != "" && seen[cursor] {
-			return status.Error(codes.Internal, "the MCP server's list of tools begins again")
+			return status.Error(codes.Internal, "the MCP server's list of tools repeats a page")
 		}
 		seen[cursor] = true
 	}
@@ -160,7 +160,7 @@ func (v *server) page(ctx context.Context, cs *sdk.ClientSession, cursor string)
 func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream.Discovered, error) {
 	var t tool
 	if json.Unmarshal(raw, &t) != nil {
-		return all, v.leaveOut("", errors.New("a member has another type than those of a tool"))
+		return all, v.leaveOut("", errors.New("a member has the wrong type for a tool"))
 	}
 	if s := bytes.TrimSpace(t.Schema); len(s) == 0 || string(s) == "null" {
 		t.Schema = json.RawMessage(`{"type":"object"}`)
@@ -173,7 +173,7 @@ func (v *server) add(all []upstream.Discovered, raw json.RawMessage) ([]upstream
 	_, err := upstream.Check(found)
 	for i := range all {
 		if all[i].Name == found.Name {
-			err = errors.New("the server lists two tools of this name")
+			err = errors.New("the server lists two tools with this name")
 		}
 	}
 	if err != nil {
