@@ -80,7 +80,7 @@ func TestAdminPortIsNotFilled(t *testing.T) {
 		strings.Contains(body, want+"0\n") {
 		t.Errorf("/metrics: %d, without %s", status, want)
 	}
-	if !strings.Contains(g.Log.String(), "a connection without a credential was ended") {
+	if !strings.Contains(g.Log.String(), "connection without a credential closed") {
 		t.Error("no line of the log says that connections were ended")
 	}
 }

@@ -84,7 +84,7 @@ func TestBodiesOfNobody(t *testing.T) {
 	f := keyed(t, newKeyring(), call.Doc, call.Doc)
 	for i, door := range bodyDoors {
 		waits := declare(t, f, door.path, door.contentType, 10*mib)
-		if got := waits.answer(t); !strings.Contains(got, "credential") {
+		if got := waits.answer(t); !strings.Contains(got, "API key or a token") {
 			t.Errorf("%s, who sends nothing: %.500s", door.name, got)
 		}
 		if line := f.gateway.Log.Calls(t, 2*i+1)[2*i]; line["reason"] != "CREDENTIAL_MISSING" {
@@ -94,7 +94,7 @@ func TestBodiesOfNobody(t *testing.T) {
 		if _, err := io.Copy(hasty, strings.NewReader(strings.Repeat("x", 10*mib))); err != nil {
 			t.Errorf("%s, who sends all: %v", door.name, err)
 		}
-		if got := hasty.answer(t); !strings.Contains(got, "credential") {
+		if got := hasty.answer(t); !strings.Contains(got, "API key or a token") {
 			t.Errorf("%s, who sends all: %.500s", door.name, got)
 		}
 	}

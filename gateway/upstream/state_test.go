@@ -250,7 +250,7 @@ func TestReasonsOfBackends(t *testing.T) {
 		"a gRPC service": {plain.Addr,
 			"without a capability service: demo.v1.Demo is not one; if its methods are tools, set protocol: grpc", nil},
 		"another package": {plain.Addr,
-			"has no service demo.v2.Demo, whose methods are the fleet's; it has demo.v1.Demo", services.Probe(id)},
+			"has no service demo.v2.Demo, which grpc_service.methods lists; it has demo.v1.Demo", services.Probe(id)},
 		"an MCP server": {web.Listener.Addr().String(),
 			"speaks HTTP/1 and not gRPC; for an MCP server set protocol: mcp", nil},
 		"an MCP server, too": {web.Listener.Addr().String(), "speaks HTTP/1", services.Probe(id)},

@@ -84,7 +84,7 @@ func TestWhyADiscoveryFails(t *testing.T) {
 	}{
 		"an error of a tool": {listing(t, func() ([]byte, string, error) {
 			return nil, "the registry is locked", nil
-		}), []string{"answers with an error", "the registry is locked"}, ""},
+		}), []string{"returned an error", "the registry is locked"}, ""},
 		"a status": {listing(t, func() ([]byte, string, error) {
 			return nil, "", status.Error(codes.Internal, "the registry\nis locked")
 		}), []string{"Internal", "the registry is locked"}, ""},

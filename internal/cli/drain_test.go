@@ -175,7 +175,7 @@ func TestDrainRefused(t *testing.T) {
 		{[]string{"drain", "10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
 		{[]string{"undrain", "10.0.0.9:1"}, 1, "no fleet has the backend 10.0.0.9:1"},
 		{[]string{"drain", backend.Addr, "--capability", "none"}, 1, "no fleet none has the backend " + backend.Addr},
-		{[]string{"drain", backend.Addr}, 1, "set force to drain it all the same (--force)"},
+		{[]string{"drain", backend.Addr}, 1, "set force to drain it anyway (--force)"},
 		{[]string{"drain", backend.Addr, "--admin", nobody}, 3,
 			"the flag --admin or the variable CAPGATE_ADMIN sets its address"},
 		{[]string{"drain", backend.Addr, "--admin", backend.Addr}, 3, ""},

@@ -108,7 +108,7 @@ var mistakes = []mistake{
 	{"no routing key", "grpcurl -plaintext -d {} $OPEN selu.capability.Capability/Invoke", -1,
 		[]string{"x-capability-id"}},
 	{"a blocked tool", "capgate invoke --addr $OPEN silent echo", exitRefused,
-		[]string{"nothing allows this tool", "capgate policy set", "TOOL_BLOCKED"}},
+		[]string{"no rule, manifest or policy of the fleet allows this tool", "capgate policy set", "TOOL_BLOCKED"}},
 	{"an approval that is gone", "capgate invoke --addr $OPEN asking echo --approval apr_AAAAAAAAAAAAAAAAAAAAAAAAAA",
 		exitRefused, []string{"there is no such approval"}},
 
@@ -231,5 +231,5 @@ func TestTLSToCleartext(t *testing.T) {
 	if _, err := clienttest.HTTP.Get("https://" + public + "/v1/capabilities"); err == nil {
 		t.Error("it speaks TLS")
 	}
-	p.stderr.wait(t, p, "a client speaks TLS to the port that speaks cleartext")
+	p.stderr.wait(t, p, "TLS at a cleartext port")
 }

@@ -175,7 +175,7 @@ func TestMistakesOfGRPCServices(t *testing.T) {
 		``: "grpc_service: required: the list of methods that are tools; write " +
 			"grpc_service: {methods:",
 		`grpc_service: {}`:                                   "methods: required",
-		`grpc_service: {methods: []}`:                        "methods: lists no method",
+		`grpc_service: {methods: []}`:                        "methods: no method is listed",
 		`grpc_service: {methods: [Echo]}`:                    "is not a gRPC method; write package.Service/Method",
 		`methods: [a.B/C], grpc_service: {methods: [a.B/C]}`: "methods: means nothing with protocol: grpc",
 		`grpc_service: {methods: [a.B/Get, a.C/Get]}`: "a.C/Get has the tool name Get, as a.B/Get has; " +
@@ -184,9 +184,9 @@ func TestMistakesOfGRPCServices(t *testing.T) {
 		`grpc_service: {methods: [demo.v1.None/*], descriptor_file: ` + file +
 			`}`: "demo.v1.None/* is not in the descriptors: they have no such service",
 		`grpc_service: {methods: [demo.v1.Demo/Chat], descriptor_file: ` + file +
-			`}`: "demo.v1.Demo/Chat has client streaming",
+			`}`: "demo.v1.Demo/Chat uses client streaming",
 		`grpc_service: {methods: [demo.v1.Streams/*], descriptor_file: ` + file +
-			`}`: "has no method that can be a tool",
+			`}`: "none of the listed methods can be a tool",
 		`grpc_service: {methods: [demo.v1.Demo/*, demo.v1.Other/*], descriptor_file: ` + file +
 			`}`: "has the tool name Echo", `grpc_service: {methods: [a.B/C], descriptor_file: ` + bad +
 			`}`: "is not a set of descriptors; protoc",

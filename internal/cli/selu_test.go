@@ -240,7 +240,8 @@ func TestSeluErrors(t *testing.T) {
 		"a key": {"weather", gateway, func(w *seluWorld) { w.key = "cg_aaaaaaaaaaaaaaaa_" + strings.Repeat("b", 32) },
 			"Unauthenticated: the API key is unknown, revoked or wrong", 0},
 		"a capability": {"weathr", gateway, nil, `NotFound: no capability "weathr" is configured`, 0},
-		"no policy":    {"weather", gateway, nil, "PermissionDenied: nothing allows this tool", 0},
+		"no policy": {"weather", gateway, nil, "PermissionDenied: no rule, manifest or policy of the fleet " +
+			"allows this tool", 0},
 		"an approval": {"people", gateway, nil,
 			"FailedPrecondition: this tool may only run after a person has approved the call", 0},
 		"a backend": {"gone", gateway, nil, "Unavailable: no healthy backend for capability gone", 0},

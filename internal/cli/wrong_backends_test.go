@@ -63,13 +63,14 @@ func wrongBackends(t *testing.T) []wrongBackend {
 		{"mcp-as-grpc", "policy: allow", mcpAt, "weather", []string{"HTTP/1", "set protocol: mcp"}},
 		{"mcp-as-service", grpcOf("demo.v1.Demo/*"), mcpAt, "weather", []string{"HTTP/1", "set protocol: mcp"}},
 		{"grpc-as-mcp", "protocol: mcp", "http://" + plain.Addr, "Echo", []string{"HTTP/2", "set protocol: grpc"}},
-		{"path", "protocol: mcp", web.URL, "weather", []string{"HTTP 404", "most servers have it at /mcp"}},
+		{"path", "protocol: mcp", web.URL, "weather", []string{"HTTP 404", "most servers serve it at /mcp"}},
 		{"forbidden", "protocol: mcp, mcp_server: {headers_file: " + headers + "}", web.URL + "/forbidden", "weather",
 			[]string{"HTTP 403", "host not allowed: set ALLOWED_HOSTS"}},
 		{"repeats", "protocol: mcp, mcp_server: {headers_file: " + headers + "}", web.URL + "/repeats", "weather",
 			[]string{"HTTP 401", "mcp_server.headers_file"}},
 		{"secret", "protocol: mcp", web.URL + "/secret", "weather", []string{"HTTP 403"}},
-		{"page", "protocol: mcp", web.URL + "/page", "weather", []string{"text/html", "most servers have it at /mcp"}},
+		{"page", "protocol: mcp", web.URL + "/page", "weather",
+			[]string{"an HTML page", "most servers serve MCP at /mcp"}},
 	}
 }
 

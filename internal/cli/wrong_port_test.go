@@ -42,7 +42,7 @@ func TestWrongProtocol(t *testing.T) {
 	if exit != exitUnreachable || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
 		t.Errorf("%d %s", exit, errs)
 	}
-	if n := strings.Count(secure.stderr.String(), "in cleartext to the port"); n != 1 {
+	if n := strings.Count(secure.stderr.String(), "HTTP in cleartext at a port"); n != 1 {
 		t.Errorf("logged %d times at once", n)
 	}
 
@@ -56,7 +56,7 @@ func TestWrongProtocol(t *testing.T) {
 		_ = conn.Close()
 		t.Error("it speaks TLS")
 	}
-	open.stderr.wait(t, open, "a client speaks TLS to the port that speaks cleartext")
+	open.stderr.wait(t, open, "TLS at a cleartext port")
 }
 
 // TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may

@@ -96,7 +96,7 @@ func (s *server) named(ctx context.Context, name string) (string, error) {
 func checkTenant(req ofTenant) error {
 	switch name := req.GetTenant(); {
 	case req.GetGlobal() && name != "":
-		return invalid("global", "a global rule has no tenant")
+		return invalid("global", "a global rule must not have a tenant")
 	case len(name) > maxName || !utf8.ValidString(name):
 		return invalid("tenant", "it must have at most 256 bytes of UTF-8")
 	}

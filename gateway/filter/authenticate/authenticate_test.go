@@ -98,7 +98,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.Info)
 		}
 		if r := c.Answer().Refusal; empty[name] != (r != nil &&
-			strings.Contains(r.Message, "after Bearer and a space")) {
+			strings.Contains(r.Message, "an empty credential")) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		for _, header := range []string{"authorization", "x-api-key"} {

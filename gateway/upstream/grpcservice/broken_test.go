@@ -78,9 +78,9 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 			}))
 		}, []string{"b.proto", "imports itself"}},
 		"a type that is not there": {func(f *file) { f.Service[0].Method[0].InputType = proto.String(".b.N") }, nil,
-			[]string{"b.proto", "do not fit", "b.N"}},
+			[]string{"b.proto", "inconsistent descriptors", "b.N"}},
 		"a symbol twice": {func(f *file) { f.MessageType = append(f.MessageType, f.MessageType[0]) }, nil,
-			[]string{"b.proto", "do not fit"}},
+			[]string{"b.proto", "inconsistent descriptors"}},
 		"a symbol of another file": {edit: func(f *file) {
 			f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{Name: proto.String("CountRequest")})
 			f.Package, f.Service[0].Method[0].InputType = proto.String("demo.v1"), proto.String(".demo.v1.CountRequest")
@@ -104,7 +104,7 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 		"a field twice": {func(f *file) {
 			one := fieldOf("a", 1, descriptorpb.FieldDescriptorProto_TYPE_BOOL, "")
 			f.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{one, one}
-		}, nil, []string{"b.proto", "do not fit"}},
+		}, nil, []string{"b.proto", "inconsistent descriptors"}},
 		"too many bytes": {func(f *file) { f.MessageType[0].Name = proto.String(strings.Repeat("M", 9<<20)) }, nil,
 			[]string{"b.S/* could not be read", "larger than max"}},
 		"too much": {func(f *file) {
@@ -113,7 +113,7 @@ func TestABrokenFileHidesWhatDependsOnIt(t *testing.T) {
 				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("f%d", i), i+1,
 					descriptorpb.FieldDescriptorProto_TYPE_BOOL, ""))
 			}
-		}, nil, []string{"b.proto", "costs too much"}},
+		}, nil, []string{"b.proto", "is too large"}},
 		"an end of the stream": {func(*file) {}, func(r *grpctest.Reflected) {
 			r.End["b.S"] = status.Error(codes.Unknown, "no such dice")
 		}, []string{"b.S/* could not be read", "no such dice"}},

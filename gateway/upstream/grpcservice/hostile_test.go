@@ -113,7 +113,7 @@ func TestHostileReflection(t *testing.T) {
 		}), "has no file"},
 		"imports of itself": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Dependency = []string{"a.proto"}
-		}), "do not fit"},
+		}), "inconsistent descriptors"},
 		"another service": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Service[0].Name = proto.String("T")
 		}), "no such service"},
@@ -122,7 +122,7 @@ func TestHostileReflection(t *testing.T) {
 		}), "no such service"},
 		"a type that is not": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Service[0].Method[0].InputType = proto.String(".a.N")
-		}), "do not fit"},
+		}), "inconsistent descriptors"},
 		"methods that share a large message": {one(func(f *descriptorpb.FileDescriptorProto) { // 76 KB
 			for i := range int32(1_000) {
 				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("f%d", i), i+1,
@@ -140,22 +140,22 @@ func TestHostileReflection(t *testing.T) {
 				f.MessageType[0].Field = append(f.MessageType[0].Field, &descriptorpb.FieldDescriptorProto{
 					Name: proto.String(fmt.Sprintf("f%d", i)), Number: proto.Int32(i + 1)})
 			}
-		}), "costs too much"},
+		}), "is too large"},
 		"a package of many names": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Package = proto.String(strings.Repeat("a.", 1<<20) + "a")
-		}), "costs too much"},
+		}), "is too large"},
 		"names in many scopes": {one(func(f *descriptorpb.FileDescriptorProto) {
 			f.Package = proto.String(strings.Repeat("a.", 1<<10) + "a")
 			for i := range int32(5_000) {
 				f.MessageType[0].Field = append(f.MessageType[0].Field, fieldOf(fmt.Sprintf("f%d", i), i+1,
 					descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, "b"))
 			}
-		}), "costs too much"},
+		}), "is too large"},
 		"many empty messages": {one(func(f *descriptorpb.FileDescriptorProto) {
 			for range 500_000 {
 				f.MessageType = append(f.MessageType, &descriptorpb.DescriptorProto{})
 			}
-		}), "costs too much"},
+		}), "is too large"},
 		"messages in messages": {one(func(f *descriptorpb.FileDescriptorProto) {
 			for m, i := f.MessageType[0], 0; i < 100; i++ {
 				m.NestedType = []*descriptorpb.DescriptorProto{{Name: proto.String("M")}}

@@ -168,5 +168,5 @@ func missingOf(methods []string, listed []*reflectionpb.ServiceResponse) string 
 	if len(own) == 0 {
 		return "the backend has no service " + first + ", and no other one"
 	}
-	return "the backend has no service " + first + ", whose methods are the fleet's; it has " + slices.Min(own)
+	return "the backend has no service " + first + ", which grpc_service.methods lists; it has " + slices.Min(own)
 }

@@ -123,7 +123,7 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 		"result of a list":    {says(200, asJSON, result(`[]`)), codes.Internal, "not valid for tools/call"},
 		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal, "not valid for tools/call"},
 		"a request": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"method":"ping"}`), codes.Internal,
-			"no response"},
+			"not a response"},
 		"HTML":            {says(200, "text/html", result(fine)), codes.Internal, "text/html"},
 		"no content type": {says(200, "", result(fine)), codes.Internal, "content type"},
 		"nothing":         {says(200, asJSON, ``), codes.Unavailable, "without a result"},
@@ -346,7 +346,7 @@ func TestHostileLists(t *testing.T) {
 	var page atomic.Int64
 	for name, c := range map[string]struct{ answer, want string }{
 		"pages without end": {result(`"tools":[],"nextCursor":"PAGE"`), "more than 100 pages"},
-		"page again":        {result(`"tools":[],"nextCursor":"a"`), "begins again"},
+		"page again":        {result(`"tools":[],"nextCursor":"a"`), "repeats a page"},
 		"too many tools": {result(`"tools":[` + strings.TrimSuffix(strings.Repeat(tool("a")+",", 1001), ",") + `]`),
 			"more than 1000 tools"},
 		"tools of a number": {result(`"tools":7`), "not valid for tools/list"},

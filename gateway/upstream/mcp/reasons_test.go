@@ -22,8 +22,8 @@ func TestReasonsOfServers(t *testing.T) {
 		"a reason": {answerWith(403, "application/json", `{"error":"host not allowed: set ALLOWED_HOSTS"}`),
 			`HTTP 403: {"error":"host not allowed: set ALLOWED_HOSTS"}`},
 		"a credential": {answerWith(401, "text/plain", ""),
-			"HTTP 401: the server wants a credential; mcp_server.headers_file"},
-		"a page":  {answerWith(200, "text/html", "<html>"), "text/html"},
+			"HTTP 401: the server requires a credential; set one in mcp_server.headers_file"},
+		"a page":  {answerWith(200, "text/html", "<html>"), "an HTML page"},
 		"failure": {answerWith(500, "text/plain", "no\x1b[2J\x00 disk"), "HTTP 500: no[2J disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
