@@ -183,7 +183,7 @@ var (
 		Message: "the engine's answer is not a well-formed message of its method"}
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "ENGINE_STATE_UNAVAILABLE",
 		RetryAfter: time.Second,
-		Message:    "the state of this engine that replicas share is unavailable; nothing was sent to the engine"}
+		Message:    "the shared state of this engine is unavailable; nothing was sent to the engine"}
 	refusedSession = &call.Refusal{Kind: call.NotFound, Reason: "ENGINE_SESSION_UNKNOWN",
 		Message: "the session does not exist"}
 )

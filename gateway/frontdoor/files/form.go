@@ -111,8 +111,8 @@ func readPart(part *multipart.Part) (p formPart, err error) {
 	typ = strings.TrimSpace(typ)
 	switch {
 	case !readable:
-		p.refusal = badForm("the Content-Disposition of a part cannot be read; it is like form-data; name=\"file\"; " +
-			"filename=\"report.pdf\", and filename* is in UTF-8")
+		p.refusal = badForm("the Content-Disposition of a part is invalid; want form-data; name=\"file\"; " +
+			"filename=\"report.pdf\", and filename* in UTF-8")
 	case named && name == "" && n == 0:
 		p.kind = noPart
 	case name == "" && strings.HasPrefix(typ, "multipart/"):

@@ -59,7 +59,7 @@ func nameIn(r *http.Request) (string, *call.Refusal) {
 	name, _, readable := nameOf(said)
 	if !readable {
 		return "", badHeader("Content-Disposition",
-			`cannot be read; it may be like attachment; filename="report.pdf", `+"and filename* is in UTF-8")
+			`is invalid; want attachment; filename="report.pdf", with `+"filename* in UTF-8")
 	}
 	return cleanName(name), nil
 }
