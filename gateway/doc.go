@@ -1,18 +1,18 @@
-// Package gateway is the path of a call, from the bytes of a client to the bytes of a backend and back:
+// Package gateway implements the path of a call, from the bytes of a client to the bytes of a backend and back:
 //
 //	accept ─► authenticate ─► resolve ─► authorize ─► pick ─► forward ─► access log
 //	 relay       tenant        router     policy     router    relay      telemetry
 //
 //	chain.go         this path, as lists of filters, one for each kind of call, and the state that the filters keep of
 //	                 a call; the only place that determines their order
-//	list.go          a list and its rows, each bound to what its filter remembers of a call
+//	list.go          a list and its rows, each bound to its filter's state of a call
 //	driver.go        takes calls from the relay along the lists; it alone rejects, answers and assigns upstreams
 //	attempt.go       further attempts of calls that did not start
-//	served.go        calls that code in the process serves and continues, and how far a call has come
+//	served.go        calls that code in the process serves and continues, and the progress of calls
 //	call.go          the pooled per-call struct: the shared part, the place in the list, and the states of filters
-//	handler.go       makes what the filters have in common, and explains the relay's own failures
-//	config.go        what a Gateway is made of, in groups
-//	gateway.go       puts relay, front doors and in-process services together; runs and drains them
+//	handler.go       creates what the filters share, and explains failures of the relay
+//	config.go        the configuration of a Gateway, in groups
+//	gateway.go       connects relay, front doors and in-process services; runs and drains them
 //	admin.go         the admin API's port
 //
 // gateway/status turns rejections into statuses of gRPC and HTTP. The filters are folders in gateway/filter, and in
@@ -30,7 +30,7 @@
 //	                Done of d c  the filters of the attempt
 //	                continued    b is notified; the call is at stream 1 again
 //	stream 1 ends   leave        both results as one: code and bytes of stream 1, times of stream 2
-//	                Done of b a  the call is over
+//	                Done of b a  the call has ended
 //
 // If stream 1 ends first, as its client has left, its result waits for the end of stream 2, and both are ended then.
 // Code that does not continue the call ends stream 1 alone.
@@ -44,9 +44,9 @@
 // backend then. filter.Served.Continued is true once code that serves a call has continued it: its refusal says Sent,
 // because a backend may have received the call.
 //
-// The rest: shares.go divides the memory among tenants and addresses, directory.go has the connections to backends,
-// internalcall.go the calls that the gateway itself makes, healthcheck.go the answers of Healthcheck, signed.go the
-// existence of files for signed URLs.
+// In other files: shares.go divides the memory among tenants and addresses, directory.go has the connections to
+// backends, internalcall.go the calls that the gateway itself makes, healthcheck.go the answers of Healthcheck,
+// signed.go the existence of files for signed URLs.
 //
 // The package decides nothing itself: the deciders behind the filters' interfaces do, from memory.
 package gateway

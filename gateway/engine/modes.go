@@ -29,7 +29,7 @@ var numbers = map[Numbering][numModes]uint64{
 	BySeed:   {unspecified: 0, normal: 0, otr: 1, heartbeat: 3},
 }
 
-// modeOf returns the mode of a number, if it is valid.
+// modeOf returns the mode with the number n in a numbering. It returns false if no mode has it.
 func modeOf(n uint64, by Numbering) (mode, bool) {
 	all := numbers[by]
 	for m := heartbeat; ; m-- { // in this order, so that 0 is normal with BySeed

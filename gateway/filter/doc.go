@@ -3,10 +3,10 @@
 //
 //	filter.go      Filter, its steps, and the result that Done gets
 //	call.go        Call, and how a filter rejects, answers or serves one
-//	stream.go      what a filter may ask of a call's stream, and how it lets the call wait
+//	stream.go      the methods of a call's stream for filters, and how a filter makes the call wait
 //	principal.go   the caller
-//	client.go      the client's address, as trusted proxies tell it
-//	peeked.go      the fields of the first message that calls are routed and decided by
+//	client.go      the client's address, as reported by trusted proxies
+//	peeked.go      the fields of the first message for routing and decisions
 //	hold.go        memory for messages of calls that wait
 //	rejections.go  rejections that several filters share
 //

@@ -10,7 +10,7 @@
 //
 // A call.Refusal has no protocol. What its client learns of a repeat follows from the call.Progress of the call:
 //
-//	NotSent   the metadata not_started, and google.rpc.RetryInfo if the refusal has a time
-//	Sent      grpc-retry-pushback-ms: -1 and no time, so that nothing repeats the call by itself
-//	Answered  the time of the refusal
+//	NotSent   the metadata not_started, and google.rpc.RetryInfo if the refusal has a retry time
+//	Sent      grpc-retry-pushback-ms: -1 and no time, so that no client repeats the call automatically
+//	Answered  the retry time of the refusal
 package status

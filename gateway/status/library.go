@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// Headers of a status of gRPC, as net/http has them.
+// Headers of a gRPC status, in the canonical form of net/http.
 const (
 	statusHeader  = "Grpc-Status"
 	messageHeader = "Grpc-Message"

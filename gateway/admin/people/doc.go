@@ -1,7 +1,7 @@
 // Package people lets people use the admin port with a browser: their sessions are one more way to authenticate,
 // beside keys, tokens and certificates.
 //
-//	people.go     who may have a session at the admin port, and which operator it is at each use
+//	people.go     rights to a session at the admin port, and the operator of a session at each use
 //	operators.go  the service capgate.v1.Operators: the operator of a request, and the sessions of people
 //	routes.go     the pages of the sign-in
 //

@@ -1,7 +1,7 @@
-// Package shield is the client of OpenParallax Shield, an authorizer for policy/extauthz.
+// Package shield provides a client of OpenParallax Shield, an authorizer for policy/extauthz.
 //
 //	grpc.go   openparallax.v1.ShieldService/Evaluate
-//	http.go   POST /evaluate of its standalone server
+//	http.go   POST /evaluate of the standalone server
 //
 // Shield has two forms of a request: type and payload, or tool and arguments. Both are set, so that every server sees
 // the arguments. Errors contain neither arguments nor Shield's reasoning.

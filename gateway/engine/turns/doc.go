@@ -10,5 +10,5 @@
 // that comes back empty grants no turn until holders have had the time to renew theirs. A store that lost only its
 // latest writes, as after a failover, may grant two turns at once.
 //
-// The package knows no protocol, and engines only as names.
+// The package is independent of protocols, and identifies engines by name.
 package turns

@@ -1,8 +1,8 @@
-// Package bandwidth is the filter that applies a tenant's limits of bytes per second, artifact size, and messages per
-// stream. It also charges the tenant for the memory that the relay holds for its calls (the row "memory" of the
-// chain).
+// Package bandwidth implements the filter that applies a tenant's limits of bytes per second, artifact size, and
+// messages per stream. It also charges the tenant for the memory that the relay holds for its calls (the row "memory"
+// of the chain).
 //
-//	filter.go  the filter, and what becomes of a stream that brings too much
+//	filter.go  the filter, and the end of streams that exceed a limit
 //	flow.go    the groups of streams, one for each tenant, and their rates
 //
 // The relay counts bytes and slows streams down. The filter assigns each call to its tenant's group. It rejects a call

@@ -14,7 +14,7 @@ func Listener(c *filter.Call) *call.Refusal {
 	return nil
 }
 
-// listenerSession has a call be of its listener's session. The backend learns it as it does that of a call whose
+// listenerSession puts a call into its listener's session. The backend learns it as it does that of a call whose
 // message names none.
 func listenerSession(c *filter.Call, own string) *call.Refusal {
 	named, _ := c.Stream.Header(filter.SessionHeader)

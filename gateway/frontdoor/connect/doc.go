@@ -2,15 +2,15 @@
 // other clients without gRPC. It is a web.Door, and a gRPC client of the gateway. The gateway authenticates,
 // authorizes and routes by the forwarded metadata.
 //
-//	connect.go  New, and which requests are of these protocols
+//	connect.go  New, and detection of requests of these protocols
 //	target.go   the method that a request calls, and its schema
-//	pass.go     one call: messages there, messages back, status
-//	codec.go    messages are bytes; only JSON needs to know what they mean
+//	pass.go     one call: requests, responses, status
+//	codec.go    messages as bytes; only JSON needs their schema
 //	metadata.go headers ↔ metadata
-//	refusal.go  statuses ↔ errors of Connect, and what is refused here
+//	refusal.go  statuses ↔ Connect errors, and requests rejected here
 //	unread.go   requests that connect-go cannot read
 //	text.go     the base64 form
-//	held.go     how much of a request is held (gateway/frontdoor/bodybudget), and why no more
+//	held.go     memory of a request (gateway/frontdoor/bodybudget)
 //
 // connect-go implements the protocols. Messages of any type are forwarded unchanged, so clients can also call services
 // that only a fleet knows. JSON messages are translated with the schemas of the services that the gateway was built

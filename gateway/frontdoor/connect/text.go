@@ -11,7 +11,7 @@ import (
 )
 
 // asText decodes the base64 of a request, and encodes that of the response: the form of gRPC-Web for browsers that
-// only give a page text (gRPC-Web, "Text-encoded"). The caller must own the request's header.
+// give pages nothing but text (gRPC-Web, "Text-encoded"). The caller must own the request's header.
 func asText(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, io.ReadCloser) {
 	plain := typeWeb + strings.TrimPrefix(mediaType(r.Header), typeWebText)
 	r.Header.Set("Content-Type", plain)

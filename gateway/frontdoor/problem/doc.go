@@ -2,10 +2,10 @@
 // page of explanations, and with the id of the request.
 //
 //	problem.go   the fields of a problem, and its encoding
-//	requestid.go the id of each request: the caller's, or a new one
-//	trace.go     the trace of each request: the caller's, or one that begins here
+//	requestid.go the id of each request: the caller's or a new one
+//	trace.go     the trace of each request: the caller's or a new one
 //	page.go      the page of all reasons, rendered from docs/errors.md
-//	plain.go     problems in place of errors in plain text
-//	value.go     the errors of libraries that quote a request, without what they quote
+//	plain.go     replaces errors in plain text by problems
+//	value.go     removes quoted input from the errors of libraries
 //	mux.go       problems for requests without a pattern in an http.ServeMux
 package problem

@@ -1,14 +1,14 @@
 // Package web contains the middleware of the front doors, and the Request, their view of an HTTP request. Package
 // frontdoor defines the order of the middleware.
 //
-//	request.go       a request: its client, its door, and its record where it becomes no call
-//	authenticate.go  the caller, found once; headers.go reads the credential
+//	request.go       a request: its client, its door, and its record if it starts no call
+//	authenticate.go  looks up the caller once; headers.go reads the credential
 //	stalls.go        clients that stall
 //	middleware.go    panics, memory, hosts, the fair queue
-//	hosts.go         names that the ports accept
-//	bodies.go        memory of bodies and responses, and whose it is
-//	pages.go         pages of other sites, traces of problems
-//	inherit.go       what the calls of a request inherit
+//	hosts.go         host names that the ports accept
+//	bodies.go        memory of bodies and responses, and its owners
+//	pages.go         requests from pages of other sites, traces of problems
+//	inherit.go       properties that calls inherit from their request
 package web
 
 import (

@@ -3,13 +3,13 @@
 // and passes HTTP/2 connections to its user.
 //
 //	server.go      listeners, and the setup of a connection
-//	port.go        one listener: its TLS, and what its clients have in common
+//	port.go        one listener: its TLS, and the properties of its clients
 //	limits.go      connection limits, for all and for each network; networks.go: recently authenticated networks
-//	evict.go       unauthenticated connections make room for others
-//	handshakes.go  how many TLS handshakes use a processor at once
-//	mismatch.go    clients that speak TLS or cleartext where the port does not
+//	evict.go       closes unauthenticated connections to make room for others
+//	handshakes.go  limits the number of concurrent TLS handshakes
+//	mismatch.go    clients that use TLS at a cleartext port, or cleartext at a TLS port
 //	memory.go      the bytes of a connection, charged to an Account
 //	http1.go       connections over HTTP/1.1
-//	headers.go     the bytes of their headers
-//	age.go         which of their responses is the last
+//	headers.go     memory of their headers
+//	age.go         the last response of a connection
 package accept
