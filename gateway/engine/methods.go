@@ -19,11 +19,11 @@ const (
 
 // Method describes a method of engines.
 type Method struct {
-	Scope   tenant.Scopes      // required of callers
-	Guarded bool               // served by the Guard
-	Session uint32             // number of the request's field with the session id; 0 means none
-	Opens   bool               // opens a session, if the request names none
-	request *strictproto.Shape // the request's shape
+	Scope   tenant.Scopes // required of callers
+	Guarded bool          // served by the Guard
+	Session uint32        // number of the request's field with the session id; 0 means none
+	Opens   bool          // opens a session, if the request names none
+	request *strictproto.Shape
 	// Anyone is true if any engine of a fleet may respond; otherwise a call without a session requires a fleet of one
 	// engine.
 	Anyone  bool

@@ -33,7 +33,7 @@ type symbol struct {
 
 // flaw is the reason why a file cannot be used.
 type flaw struct {
-	file  string // file with the cause: the file itself, or one that it imports
+	file  string // file that has the flaw; may be an import of the file
 	cause error
 }
 
@@ -72,7 +72,7 @@ type group struct {
 // maxGroups is the maximum number of groups.
 const maxGroups = 4
 
-// errConflict is returned for a file with a name of another file of the group.
+// errConflict is returned for a file that declares a name of another file of the group.
 var errConflict = errors.New("has a name that another file also has")
 
 // link links descriptors. Those of the well-known types are taken from this program, because their JSON form depends
