@@ -44,7 +44,7 @@ func (s *ServerStream) Recv(buf []byte) (Message, error) {
 	return m, io.EOF
 }
 
-// SendHeader sends the response's headers, once. Without it, the response has no headers of the function.
+// SendHeader sends the response's headers, once. Without it, the response has only the headers of the relay.
 func (s *ServerStream) SendHeader(header ...Field) error {
 	if err := checkFields(header); err != nil {
 		return err

@@ -37,7 +37,7 @@ func (p *Peer) RemoteAddr() string {
 	return p.text
 }
 
-// SetAccount charges the connection to another account, if that has room. The first account that is set stays.
+// SetAccount charges the connection to another account, if that has room. Only the first call has an effect.
 func (p *Peer) SetAccount(a Account) {
 	if a != nil && !p.Internal && !p.assigned.Load() && !p.assigned.Swap(true) {
 		p.memory.move(a)
