@@ -119,9 +119,10 @@ func hostileAnswers(elsewhere string) map[string]hostileAnswer {
 		"result and error": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"result":`+fine+
 			`,"error":{"code":1,"message":"x"}}`),
 			codes.Internal, "a result and an error"},
-		"result of a number":  {says(200, asJSON, result(`7`)), codes.Internal, "not valid for tools/call"},
-		"result of a list":    {says(200, asJSON, result(`[]`)), codes.Internal, "not valid for tools/call"},
-		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal, "not valid for tools/call"},
+		"result of a number": {says(200, asJSON, result(`7`)), codes.Internal, "not valid for tools/call"},
+		"result of a list":   {says(200, asJSON, result(`[]`)), codes.Internal, "not valid for tools/call"},
+		"content of a number": {says(200, asJSON, result(`{"content":7}`)), codes.Internal,
+			"not valid for tools/call"},
 		"a request": {says(200, asJSON, `{"jsonrpc":"2.0","id":ID,"method":"ping"}`), codes.Internal,
 			"not a response"},
 		"HTML":            {says(200, "text/html", result(fine)), codes.Internal, "text/html"},
