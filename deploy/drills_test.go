@@ -25,7 +25,7 @@ admin: 127.0.0.1:0
 redis: {url: '$redis', timeout: 1s}
 replicas: {heartbeat: 500ms}
 approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
-shields: [{name: main, address: '$shield', timeout: 1s, on_failure: allow, cache: 0}]
+shields: [{name: main, address: '$shield', timeout: 1s, on_failure: allow}]
 fleets:
   - {capability: weather, policy: allow, health: {interval: 200ms, timeout: 200ms}, backends: ['$one', '$two']}
   - {capability: people, policy: ask, backends: ['$calm']}

@@ -51,9 +51,10 @@ listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: '$redis', timeout: 5s}
 replicas: {heartbeat: 500ms}
-policies: {shadow: true, ttl: 1s}
+policies: {shadow: true}
+cache: {ttl: 1s}
 approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
-shields: [{name: main, address: '$shield', timeout: 5s, cache: 0}]
+shields: [{name: main, address: '$shield', timeout: 5s}]
 registration: {capabilities: ["gen-*"], policy: allow}
 identity: {store: redis}
 issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]

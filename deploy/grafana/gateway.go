@@ -51,7 +51,7 @@ func callersRow() row {
 			per("kind, result", "capgate_identifications_total"+ofReplica)),
 		chart("Keys in memory", "short", "Keys and tenants of Redis, and negative entries.",
 			gauge("instance", "capgate_identity_cache_entries"+ofReplica)),
-		chart("Staleness of keys", "s", "Above identity.max_stale, calls with keys of Redis are rejected.",
+		chart("Staleness of keys", "s", "Above cache.max_stale, calls with keys of Redis are rejected.",
 			query{"capgate_identity_staleness_seconds" + ofReplica, "{{instance}}"}),
 		chart("Issuers", "short", "0: the last fetch of the issuer's keys failed; known keys stay valid.",
 			query{"capgate_issuer_up" + ofReplica, "{{issuer}} {{instance}}"}),

@@ -14,7 +14,7 @@ func policies() dashboard {
 				chart("Lookups in Redis", "cps", "For decisions that were not in memory.",
 					per("result", "capgate_policy_lookups_total")),
 				chart("Decisions in memory", "short", "", gauge("instance", "capgate_policy_cache_entries")),
-				chart("Staleness of rules", "s", "Above policies.max_stale, calls are rejected.",
+				chart("Staleness of rules", "s", "Above cache.max_stale, calls are rejected.",
 					query{"capgate_policy_staleness_seconds", "{{instance}}"}),
 				chart("Rules lost", "short", "1 while Redis has lost rules: calls whose rules are not in memory "+
 					"are rejected.", query{"capgate_policy_rules_lost", "{{instance}}"}),

@@ -37,9 +37,8 @@ type Files interface {
 	Unchanged(name string) bool
 	// Wrong returns an error about the content of a file.
 	Wrong(name string, err error) error
-	// Headers reads headers from a file, and from an environment variable; either may be empty. reserved reports the
-	// headers that the protocol sets.
-	Headers(file, variable string, reserved func(name string) bool) (map[string]string, error)
+	// Headers reads headers from a file, which may be "". reserved reports the headers that the protocol sets.
+	Headers(file string, reserved func(name string) bool) (map[string]string, error)
 }
 
 // Options configures Backends. The zero value is valid.

@@ -40,7 +40,7 @@ func approvalsFeature() feature {
 func buildApprovals(p *App) (err error) {
 	s, cfg := p.started, p.started.Config.Approvals
 	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: sharedkey.Derive(s.Secrets, "arguments"),
-		SettingsKeys: p.secret.Keys("configurations"), TTL: cfg.TTL, SessionTTL: cfg.SessionTTL, MaxOpen: cfg.MaxPending}
+		SettingsKeys: p.secret.Keys("configurations"), TTL: cfg.TTL, SessionTTL: cfg.SessionTTL}
 	o.Answered = func(a *approvals.Approval) { p.metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules.store != nil {
 		o.Rules = notifyingRules{p.rules.store, p.rules.decider}

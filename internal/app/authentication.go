@@ -47,8 +47,9 @@ func authenticationFeature() feature {
 func buildAuthentication(p *App) (err error) {
 	s, i := p.started, &p.auth
 	i.keys, i.metrics = tenant.NewKeys(nil), p.metrics
-	if cfg := s.Config.Identity; cfg.Stored {
-		o := tenant.Options{Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale, Log: p.log}
+	cache := s.Config.Cache
+	if s.Config.Identity.Stored {
+		o := tenant.Options{Entries: cache.Entries, TTL: cache.TTL, MaxStale: cache.MaxStale, Log: p.log}
 		i.stored = tenant.NewStored(p.store.Tenants(), o)
 		i.directory = i.stored.Directory()
 		if p.store.Stats().Embedded {
@@ -58,7 +59,7 @@ func buildAuthentication(p *App) (err error) {
 	} else {
 		i.directory = tenant.NewDirectory(nil)
 	}
-	i.tokens = token.New(i.directory, token.Options{Cache: s.Config.Identity.Cache, Log: p.log})
+	i.tokens = token.New(i.directory, token.Options{Cache: cache.Entries, Log: p.log})
 	i.certified = tenant.NewCertificates(i.directory, nil)
 	i.set(s)
 	if s.Config.Multi {

@@ -6,7 +6,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
-	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
 	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
@@ -30,7 +29,7 @@ func buildGateway(p *App) (err error) {
 	cfg, of := p.started.Config, &p.parts
 	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), cfg.ClientLimits.OpenCalls()
 	of.Clients.Exempt = append([]netip.Prefix{}, cfg.ClientLimits.Exempt...) // empty: none
-	of.Doors.CORS, of.Drain = cors.Config(cfg.CORS), gateway.Drain(cfg.Drain)
+	of.Doors.CORS, of.Drain = cfg.CORS, gateway.Drain(cfg.Drain)
 	if cfg.REST.HTTPErrors {
 		of.Doors.REST.ToolErrors = rest.HTTPErrors
 	}

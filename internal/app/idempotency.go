@@ -13,8 +13,7 @@ func idempotencyFeature() feature {
 	return feature{
 		build: func(p *App) (err error) {
 			cfg := p.started.Config.Idempotency
-			o := idempotency.Options{Keys: sharedkey.Derive(p.started.Secrets, "responses"), TTL: cfg.TTL,
-				MaxKeys: cfg.MaxKeys}
+			o := idempotency.Options{Keys: sharedkey.Derive(p.started.Secrets, "responses"), TTL: cfg.TTL}
 			if len(o.Keys) == 0 && p.store.Stats().Embedded { // stored responses end with this process
 				key := make([]byte, sharedkey.Bytes)
 				_, _ = rand.Read(key) // never fails

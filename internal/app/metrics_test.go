@@ -28,7 +28,7 @@ identity: {store: redis}
 policies: {shadow: true}
 audit: {to: %[1]s/audit.log}
 traces: {endpoint: "http://127.0.0.1:1"}
-overload: {max_in_flight: 100}
+overload: {max_memory: 1GiB}
 metrics: {tenants: 7}
 secret_file: %[1]s/key
 approvals:

@@ -79,7 +79,7 @@ func newShedder(whole *config.Config, log *slog.Logger) (shedder *overload.Shedd
 	if cfg.Off {
 		return shedder, live
 	}
-	limits := overload.Config{MaxInFlight: int64(cfg.MaxInFlight), MaxMemory: live, MaxDelay: cfg.MaxDelay,
+	limits := overload.Config{MaxMemory: live, MaxDelay: cfg.MaxDelay,
 		Log: log}
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = singleDelay; whole.Multi {
@@ -90,9 +90,7 @@ func newShedder(whole *config.Config, log *slog.Logger) (shedder *overload.Shedd
 		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT does not say
 			debug.SetMemoryLimit(int64(float64(have) * memoryTarget))
 		}
-		if limits.MaxInFlight == 0 {
-			limits.MaxInFlight = have / callMemory
-		}
+		limits.MaxInFlight = have / callMemory
 	}
 	shedder = overload.New(limits)
 	log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,

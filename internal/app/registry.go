@@ -40,7 +40,7 @@ func registrySettings(cfg *config.Config) registry.Settings {
 			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities,
 			Allow:  cfg.Registration.Allow,
 			MinTTL: time.Second, MaxTTL: time.Hour,
-			Max: cfg.Registration.Max, MaxPerFleet: cfg.Registration.MaxPerCapability,
+			Max: cfg.Registration.Max, MaxPerFleet: (cfg.Registration.Max + 9) / 10,
 			Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
 		},
 	}

@@ -35,8 +35,8 @@ func rulesFeature() feature {
 }
 
 func buildRules(p *App) (err error) {
-	cfg := p.started.Config.Policies
-	o := policy.Options{Source: p.tools.catalog, Entries: cfg.Cache, TTL: cfg.TTL, MaxStale: cfg.MaxStale,
+	cfg, cache := p.started.Config.Policies, p.started.Config.Cache
+	o := policy.Options{Source: p.tools.catalog, Entries: cache.Entries, TTL: cache.TTL, MaxStale: cache.MaxStale,
 		Changed: func(c policy.Change) { p.tools.changed.Send(viewChangeOf(c)) }}
 	o.Lost = func(lost bool) {
 		if lost {

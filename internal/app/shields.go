@@ -38,9 +38,12 @@ func shieldConfigs(s *settings.Settings) []extauthz.Config {
 	return all
 }
 
+// shieldCache is the number of cached verdicts of a shield.
+const shieldCache = 10_000
+
 func shieldConfig(c *config.Shield, s *settings.Settings) extauthz.Config {
 	return extauthz.Config{
 		Name: c.Name, Address: c.Address, URL: c.URL, TLS: s.Backends[c.TLS],
-		Qualified: c.Qualified, Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: c.Cache,
+		Qualified: c.Qualified, Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: shieldCache,
 	}
 }

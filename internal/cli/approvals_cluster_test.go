@@ -234,7 +234,7 @@ type dyingGateway struct {
 func startDying(t *testing.T) *dyingGateway {
 	t.Helper()
 	d := &dyingGateway{}
-	d.cluster, d.callers, d.desks = startAsking(t, ", max_concurrent: 1, queue: {length: 1000, wait: 30s}")
+	d.cluster, d.callers, d.desks = startAsking(t, ", max_concurrent: 1, queue: {wait: 30s}")
 	for i := range d.ids {
 		d.ids[i] = asked(t, d.callers[i%3], "ann", killedArgs(i))
 		_, err := d.desks[i%3].Approve(t.Context(), &capgatepb.ApproveRequest{ApprovalId: d.ids[i]})

@@ -85,9 +85,9 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 // clusterConfig returns a configuration of gateways that find out soon. The readers' tool may be
 // called twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
-	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms, stale: 10s}", redis)
-	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms, max: "+
-		"1s}, backends:", readTool, interval)
+	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms}", redis)
+	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms}, "+
+		"backends:", readTool, interval)
 	return strings.Replace(configOf(more, backends...), "backends:", fleet, 1)
 }
 

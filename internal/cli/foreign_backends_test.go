@@ -43,7 +43,7 @@ func (g *erring) serveBackends(t *testing.T) []string {
 			`  - {name: echo, description: Echo., input_schema: {type: object, properties: {n: {type: integer, maximum: 5}, `+`e: {enum: [a, b]}, s: {type: string, pattern: '^a+$', format: date}, o: {type: object, additionalProperties: false}, `+
 			`l: {type: array, items: {type: number}, uniqueItems: true}}, required: [n]}}`+"\n"), 0o600))
 	fleet := func(capability, more, backend string) string {
-		return "- {capability: " + capability + ", slow_start: 0s, ejection: {failures: 0, connect_failures: 0}, " +
+		return "- {capability: " + capability + ", slow_start: 0s, ejection: {failures: 0}, " +
 			"retry: {share: 0}, deadline: {default: 2s, max: 2s, stream: 2s}, " + more + " backends: ['" + backend +
 			"']}"
 	}

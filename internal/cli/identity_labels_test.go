@@ -28,7 +28,7 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 			for _, to := range []string{g.redis.Addr + "', timeout: 10s}", way.Addr + "', timeout: 2s}"} {
 				_, public, admin := serve(t, nil, "--config",
 					writeConfig(t, configOf("redis: {url: 'redis://"+to+"\noverload: {max_delay: 10s}\n"+
-						"identity: {store: redis, max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
+						"identity: {store: redis}\ncache: {max_stale: 10s}\nmetrics: {tenants: 1}", backend)))
 				g.clients, g.publics, g.admins = append(g.clients, dial(t, public)), append(g.publics, public),
 					append(g.admins, admin)
 			}

@@ -41,7 +41,7 @@ func TestLimitedCallsSurvive(t *testing.T) {
 	one, crowd := gatewaytest.NewCapability("one"), &crowd{}
 	config := configOf("redis: {url: '"+server.URL()+"', timeout: 500ms}", one.Serve(t, call.Doc, crowd.option()).Addr)
 	config = writeConfig(t, strings.Replace(config, "backends:",
-		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {length: 1000, wait: "+
+		fmt.Sprintf("health: {interval: 20s, timeout: 20s}, max_concurrent: %d, queue: {wait: "+
 			"60s}, backends:", limit), 1))
 	first, firstAddr, _ := serve(t, nil, "--config", config)
 	_, secondAddr, admin := serve(t, nil, "--config", config)

@@ -62,23 +62,24 @@ func addWeather(server *sdk.Server, output string) {
 		})
 }
 
-// TestMCPServerOverTLS: an MCP server behind https is called with a credential of the environment, and only if its
+// TestMCPServerOverTLS: an MCP server behind https is called with a credential of a file, and only if its
 // certificate is trusted.
 func TestMCPServerOverTLS(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
-	want.Store("Bearer of-the-environment")
+	want.Store("Bearer of-a-file")
 	_, web := newMCPServer(t, &want)
 	cert, caFile := selfSigned(t)
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
 	web.StartTLS()
+	headers := writeConfig(t, "authorization: Bearer of-a-file\n")
 	fleet := func(capability, secure string) string {
-		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_env: WEATHER_HEADERS}", "tls: {"+secure+
+		text := mcpFleet(capability, web.URL+"/mcp", "", "mcp_server: {headers_file: "+headers+"}", "tls: {"+secure+
 			"}")
 		return strings.Replace(text, "interval: 200ms", "interval: 5s, timeout: 5s", 1) // the first probe decides
 	}
-	_, public, admin := serve(t, []string{"WEATHER_HEADERS=authorization: Bearer of-the-environment"}, "--config",
+	_, public, admin := serve(t, nil, "--config",
 		writeConfig(t, mcpConfig("", fleet("trusted", "ca_file: "+caFile), fleet("untrusted", ""))))
 	waitTools(t, public, "trusted__weather")
 	if text := askMCP(t, public, "tools/call",

@@ -131,7 +131,7 @@ func startPeople(t *testing.T, more string) *peopleRig {
 			"keys: [%s]}, {id: globex, capabilities: ['*'], keys: [%s]}, {id: initech, capabilities: ['*'], "+
 			"keys: [%s]}]\nissuers: [{name: corp, issuer: %q, audiences: [capgate], "+
 			"ca_file: %s, claims: {scopes: scope, groups: groups}}]\noperators: {sign_in: [{issuer: corp, client_id: "+
-			"gate, "+"title: Example Corp}], people: [%s]}\n", patientRedis(redis), keys, ofGlobex, ofInitech,
+			"gate}], people: [%s]}\n", patientRedis(redis), keys, ofGlobex, ofInitech,
 			r.issuer.URL, r.issuer.CAFile, people)+r.more, backend),
 			"policy: allow", "policy: ask", 1)
 	}

@@ -47,12 +47,6 @@ func (k *Key) Check(at strictyaml.At) { checkHash(at) }
 type Identity struct {
 	// redis uses the tenants and API keys that capgate tenants and capgate keys create, besides the file's.
 	Stored bool `yaml:"store" enum:"none,redis" default:"none"`
-	// API keys kept in memory, and as many tenants.
-	Cache int `yaml:"cache" min:"1000" max:"10000000" default:"100000"`
-	// Lifetime of a cached key or tenant, plus or minus a fifth, in case a change was missed.
-	TTL time.Duration `yaml:"ttl" min:"1s" max:"1h" default:"1m"`
-	// Time for which cached keys are valid while Redis is unavailable.
-	MaxStale time.Duration `yaml:"max_stale" min:"10s" max:"24h" default:"10m"`
 }
 
 // Certificate maps client certificates to a tenant. It has either SPIFFE or DNS.
@@ -94,10 +88,6 @@ type Issuer struct {
 	Leeway time.Duration `yaml:"leeway" max:"5m" default:"1m"`
 	// Maximum lifetime of a token. Default any.
 	MaxLifetime time.Duration `yaml:"max_lifetime" min:"1m" max:"8760h"`
-	// Interval of requests for its keys, plus or minus a tenth.
-	Refresh time.Duration `yaml:"refresh" min:"1s" max:"24h" default:"5m"`
-	// Time for which known keys are valid while the issuer is unavailable.
-	MaxStale time.Duration `yaml:"max_stale" min:"1m" max:"720h" default:"24h"`
 	// Authorities that may vouch for it, PEM. Default the system's.
 	CAFile string `yaml:"ca_file" kind:"file"`
 	// true permits cleartext HTTP; for tests only.

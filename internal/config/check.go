@@ -116,16 +116,6 @@ func checkDomain(v string) string {
 	return ""
 }
 
-// checkVariable accepts the name of an environment variable.
-func checkVariable(v string) string {
-	if !variableName.MatchString(v) {
-		return fmt.Sprintf("%q is not the name of an environment variable, as in MCP_HEADERS", v)
-	}
-	return ""
-}
-
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // checkZone accepts words, to detect typing errors early.
 func checkZone(v string) string {
 	if !call.IsZone(v) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
@@ -68,7 +69,7 @@ type Config struct {
 	// The tools of callers over MCP.
 	MCP MCP `yaml:"mcp"`
 	// Origins whose pages may call from browsers. Default none.
-	CORS CORS `yaml:"cors" restart:"yes"`
+	CORS cors.Config `yaml:"cors" restart:"yes"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.
 	Artifacts Artifacts `yaml:"artifacts" restart:"yes"`
 	// Resources of this replica that clients may use by their network: an IPv4 address, or an IPv6 /64. Trusted proxies
@@ -87,6 +88,8 @@ type Config struct {
 	DNS DNS `yaml:"dns"`
 	// Permissions of backends that register themselves.
 	Registration Registration `yaml:"registration"`
+	// What each replica keeps in memory of the rules, tenants and API keys in Redis.
+	Cache Cache `yaml:"cache" restart:"yes"`
 	// Authorization rules in Redis. Without this block manifests and fleets alone decide about calls.
 	Policies Policies `yaml:"policies" restart:"yes"`
 	// Calls that need a person's approval, in Redis. All replicas should have the same values.

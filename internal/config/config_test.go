@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/gateway/filter/open"
+	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
@@ -27,7 +28,7 @@ redis: {url: "rediss+sentinel://u@s1,s2:1/m", password_file: /p, ca_file: /r.pem
   key_file: /rk.pem, server_name: r.example, timeout: 1s, wait_replicas: 2,
   accept_unsigned: true}
 secret_file: /s.key
-replicas: {id: gw-1, heartbeat: 1s, stale: 1m}
+replicas: {id: gw-1, heartbeat: 1s}
 domains: [Caps.Example.com, internal.]
 zone: eu-west-1a
 tls: {cert_file: /c.pem, key_file: /k.pem, client_ca_file: /ca.pem}
@@ -37,18 +38,18 @@ audit: {to: /audit.log, required: true}
 drain: {delay: 0s, timeout: 1m}
 dns: {server: "10.0.0.10:53", resolve: 1s}
 registration: {allow: [127.0.0.0/8, "::1"], capabilities: ["gen-*"], policy: ask, manifests: true,
-  max: 7, max_per_capability: 3}
-policies: {shadow: true, cache: 1000, ttl: 10s, max_stale: 2m}
-approvals: {ttl: 1m, session_ttl: 2h, max_pending: 5}
-idempotency: {ttl: 3h, max_keys: 9}
-identity: {store: none, cache: 5000, ttl: 2s, max_stale: 1m}
+  max: 7}
+policies: {shadow: true}
+approvals: {ttl: 1m, session_ttl: 2h}
+idempotency: {ttl: 3h}
+cache: {entries: 1000, ttl: 10s, max_stale: 2m}
 log: {level: debug, format: text}
 metrics: {tenants: 7}
 rest: {tool_errors: http}
-cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen], max_age: 1m,
+cors: {origins: ["https://app.test", "https://*.x.test:1"], headers: [X-More], expose: [X-Seen],
   credentials: true}
 artifacts: {max_size: 5MiB, max_url_ttl: 2h}
-overload: {max_in_flight: 9, max_memory: 2KiB, max_delay: 1ms}
+overload: {max_memory: 2KiB, max_delay: 1ms}
 fleets:
   - capability: weather
     services: [grpc.testing.TestService, a.b_c.D2]
@@ -57,14 +58,14 @@ fleets:
       {addr: "[fe80::1]:1", weight: 0}, "dns:///weather.tools.svc:1",
       {addr: "dns:///_grpc._tcp.weather.tools.svc", weight: 5, zone: b}]
     dialect: live
-    ejection: {failures: 0, connect_failures: 2, base: 1s, max: 2s}
+    ejection: {failures: 0, base: 1s}
     retry: {share: 0}
     slow_start: 0s
     idempotent: [get_forecast, "*"]
     idempotency: {grpc: true}
     event_source: [get_forecast]
     max_concurrent: 8
-    queue: {length: 0, wait: 3s}
+    queue: {wait: 3s}
     deadline: {default: 1s, max: 2s, stream: 3s}
     health: {interval: 4s, timeout: 500ms, rise: 1, fall: 3, wait_for_ready: 2s}
     policy: allow
@@ -94,7 +95,7 @@ max_connection_age_grace: 1h
 			WaitReplicas: 2, Unsigned: true,
 		},
 		SecretFile: "/s.key",
-		Replicas:   config.Replicas{ID: "gw-1", Heartbeat: time.Second, Stale: time.Minute},
+		Replicas:   config.Replicas{ID: "gw-1", Heartbeat: time.Second},
 		Domains:    []string{"caps.example.com", "internal"},
 		Zone:       "eu-west-1a",
 		TLS:        config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
@@ -111,24 +112,22 @@ max_connection_age_grace: 1h
 		Log:           config.Log{Level: slog.LevelDebug, Format: "text"},
 		Metrics:       config.Metrics{Tenants: 7},
 		REST:          config.REST{HTTPErrors: true},
-		CORS: config.CORS{Origins: []string{"https://app.test", "https://*.x.test:1"},
-			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute, Credentials: true},
+		CORS: cors.Config{Origins: []string{"https://app.test", "https://*.x.test:1"},
+			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, Credentials: true},
 		ClientLimits: config.ClientLimits{Connections: 100},
-		Overload:     config.Overload{MaxInFlight: 9, MaxMemory: 2048, MaxDelay: time.Millisecond},
+		Overload:     config.Overload{MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
 		DNS:          config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
 		Artifacts:    config.Artifacts{MaxSize: 5 << 20, MaxURLTTL: 2 * time.Hour},
 		Registration: config.Registration{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
-			MaxPerCapability: 3,
 		},
-		Policies: config.Policies{Enabled: true, Shadow: true, Cache: 1000, TTL: 10 * time.Second,
-			MaxStale: 2 * time.Minute},
+		Policies:    config.Policies{Enabled: true, Shadow: true},
+		Cache:       config.Cache{Entries: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
 		Operators:   config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
-		Identity:    config.Identity{Cache: 5000, TTL: 2 * time.Second, MaxStale: time.Minute},
-		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour, MaxPending: 5},
-		Idempotency: config.Idempotency{TTL: 3 * time.Hour, MaxKeys: 9},
+		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour},
+		Idempotency: config.Idempotency{TTL: 3 * time.Hour},
 		Fleets: []config.Fleet{{
 			Capability: "weather",
 			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
@@ -137,8 +136,7 @@ max_connection_age_grace: 1h
 				{Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
 			Names: []config.Name{{Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
 				{Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"}},
-			Ejection: config.Ejection{ConnectFailures: 2, Base: time.Second,
-				Max: 2 * time.Second},
+			Ejection:    config.Ejection{Base: time.Second},
 			Retry:       config.Retry{},
 			Idempotent:  []string{"get_forecast", "*"},
 			Idempotency: config.FleetIdempotency{GRPC: true}, Protocol: "selu",
@@ -197,13 +195,12 @@ func TestClientLimits(t *testing.T) {
 func TestParseDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := config.Parse("f", []byte("fleets: [{capability: a, backends: ['b:1'], deadline: {max: 10s}, "+
-		"health: {interval: 100ms}, ejection: {base: 10m}}]"))
+		"health: {interval: 100ms}}]"))
 	check.Must(t, err)
 	want := config.Default()
 	fleet := config.DefaultFleet("a", "b:1")
 	fleet.Deadline.Max, fleet.Deadline.Default = 10*time.Second, 10*time.Second
 	fleet.Health.Interval, fleet.Health.Timeout = 100*time.Millisecond, 100*time.Millisecond
-	fleet.Ejection.Base, fleet.Ejection.Max = 10*time.Minute, 10*time.Minute
 	want.Fleets = []config.Fleet{fleet}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -13,11 +13,15 @@ type Policies struct {
 	Enabled bool `yaml:",present"` // the file has the block, even an empty one
 	// true: decisions that candidate rules would change are counted.
 	Shadow bool `yaml:"shadow" default:"false"`
-	// Cached decisions.
-	Cache int `yaml:"cache" min:"16" max:"10000000" default:"100000"`
-	// Lifetime of a cached decision, plus or minus a fifth, in case a change was missed.
+}
+
+// Cache is what a replica keeps in memory of the rules, tenants and API keys in Redis.
+type Cache struct {
+	// Decisions kept, and as many API keys and tenants.
+	Entries int `yaml:"entries" min:"1000" max:"10000000" default:"100000"`
+	// Lifetime of an entry, plus or minus a fifth, in case a change was missed.
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"1h" default:"1m"`
-	// Time for which cached decisions are used while Redis is unavailable; then calls are rejected.
+	// Time for which entries are used while Redis is unavailable; then calls are rejected.
 	MaxStale time.Duration `yaml:"max_stale" min:"10s" max:"24h" default:"10m"`
 }
 
@@ -27,8 +31,6 @@ type Approvals struct {
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"24h" default:"10m"`
 	// Validity of an answer for a session.
 	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
-	// Approvals of a tenant that wait for an answer or their call.
-	MaxPending int `yaml:"max_pending" min:"1" max:"100000" default:"10000"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
 	Rules []ApprovalRule `yaml:"rules" restart:"no"`
 	// Destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
@@ -39,10 +41,9 @@ type Approvals struct {
 // Idempotency is about stored responses of calls with idempotency keys.
 type Idempotency struct {
 	// Lifetime of a stored response, until its key can be reused. A response of more than 64 KiB is not stored, and a
-	// repeated call gets an error.
+	// repeated call gets an error. A tenant may have 10,000 keys. Without secret_file calls with idempotency keys are
+	// rejected, unless Redis is embedded.
 	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
-	// Stored keys of a tenant. Without secret_file calls with idempotency keys are rejected, unless Redis is embedded.
-	MaxKeys int `yaml:"max_keys" min:"1" max:"1000000" default:"10000"`
 }
 
 // NoShield is the name in a fleet that uses no shield although the file has a default.
@@ -65,8 +66,6 @@ type Shield struct {
 	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"30s" default:"500ms"`
 	// Verdict about calls while it does not respond. An invalid response never allows.
 	OnFailure call.Verdict `yaml:"on_failure" default:"block"`
-	// Cached verdicts, until they expire; 0: none.
-	Cache int `yaml:"cache" min:"0" max:"1000000" default:"10000"`
 }
 
 // Check checks that there is one address.

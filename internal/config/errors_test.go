@@ -24,7 +24,7 @@ func TestParseErrors(t *testing.T) {
 				"f:2: admin_hosts[0]: \"http://a\" is not the name of a host"}},
 		"not a mapping": {"- a\n", []string{
 			`f:1: must be a mapping with the fields admin, admin_hosts, admin_url, approvals, artifacts, ` +
-				`audit, calls, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
+				`audit, cache, calls, certificates, client_limits, cors, dns, domains, drain, fleets, `}},
 		"syntax": {"listen: ':1'\nadmin: [\n", []string{`f:2: not YAML: `}},
 		"indented too little": {"fleets:\n  - capability: a\n    backends: ['b:1']\n   policy: allow\n",
 			[]string{`f:4: not YAML: did not find expected '-' indicator, while parsing a block collection that begins in line 2`}},
@@ -70,8 +70,7 @@ func TestParseErrors(t *testing.T) {
 			`f:2: redis: cert_file and key_file belong together`,
 			`f:2: redis: ca_file, cert_file, key_file and server_name are for TLS`,
 			`f:5: redis.password: unknown field; the fields here are accept_unsigned, ca_file, `}},
-		"overload": {"overload: {max_in_flight: 0, max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
-			`f:1: overload.max_in_flight: "0" is not possible`,
+		"overload": {"overload: {max_memory: much, max_delay: 11s, max: 1}\n" + fleet, []string{
 			`f:1: overload.max_memory: "much" is not possible; it must be a size, as in`,
 			`f:1: overload.max_delay: "11s" is not possible; it must be a duration from 100µs to 10s`,
 			`f:1: overload.max: unknown field`}},
@@ -85,10 +84,9 @@ func TestParseErrors(t *testing.T) {
 		"metrics": {"metrics: {tenants: 10001, tenant: 3}\n" + fleet, []string{
 			`f:1: metrics.tenants: "10001" is not possible; it must be a whole number from 0 to 10000`,
 			`f:1: metrics.tenant: unknown field`}},
-		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, stale: 2h, Id: x}\n" + fleet, []string{
+		"replicas": {"replicas: {id: 'a b', heartbeat: 1ms, Id: x}\n" + fleet, []string{
 			`f:1: replicas.id: a replica's id has no spaces`,
 			`f:1: replicas.heartbeat: "1ms" is not possible; it must be a duration from 200ms to 1m`,
-			`f:1: replicas.stale: "2h" is not possible; it must be a duration from 5s to 1h`,
 			`f:1: replicas.Id: unknown field`}},
 		"domains": {"domains:\n- https://a\n- a.b\n- A.B.\n- '*.c'\n" + fleet, []string{
 			`f:2: domains[0]: "https://a" is not a domain`,
@@ -125,17 +123,16 @@ func TestParseErrors(t *testing.T) {
 			`f:2: fleets[0].methods[1]: "/x.Y/Z" is not`, `f:2: fleets[0].methods[2]: "x.Y/Z?" is not`,
 			`f:2: fleets[0].methods[3]: "*" is not`, `f:2: fleets[0].methods[4]: "x.Y/Z/*" is not`,
 			`f:2: fleets[0].methods[5]: "selu.capability.v1.Capability/*" would include methods that no policy covers`}},
-		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {length: x, " +
-			"wait: 0s}\n", []string{
+		"queue": {"fleets:\n- capability: a\n  backends: ['b:1']\n  max_concurrent: -1\n  queue: {wait: -1s" +
+			"}\n", []string{
 			`f:4: fleets[0].max_concurrent: "-1" is not possible`,
-			`f:5: fleets[0].queue.length: "x" is not possible`,
-			`f:5: fleets[0].queue.wait: "0s" is not possible; it must be a duration above 0`}},
+			`f:5: fleets[0].queue.wait: "-1s" is not possible; it must be a duration`}},
 		"cors": {"cors: {origins: ['app.test', 'https://a.test/', 'https://a.*.test', 'ftp://a', 'HTTPS://a', " +
-			"'null'], headers: ['*', 'a b'], max_age: 2d}\n" + fleet, []string{
+			"'null'], headers: ['*', 'a b']}\n" + fleet, []string{
 			`f:1: cors.origins[0]: "app.test"`, `f:1: cors.origins[1]: "https://a.test/"`,
 			`f:1: cors.origins[2]: "https://a.*.test"`, `f:1: cors.origins[3]: "ftp://a"`,
 			`f:1: cors.origins[4]: "HTTPS://a"`, `f:1: cors.origins[5]: "null"`,
-			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`, `f:1: cors.max_age: "2d"`}},
+			`f:1: cors.headers[0]: "*"`, `f:1: cors.headers[1]: "a b"`}},
 		"cors of all": {"cors: {origins: ['*'], credentials: true}\n" + fleet,
 			[]string{`f:1: cors.origins: "*" is not possible with credentials: name the origins`}},
 		"artifacts": {"artifacts: {max_size: 0, max_url_ttl: 0s}\n" + fleet,
@@ -144,10 +141,9 @@ func TestParseErrors(t *testing.T) {
 			[]string{`f:1: rest.tool_errors: "loud"`, `f:1: rest.cors: `}},
 		"event_source": {"fleets:\n- capability: a\n  backends: ['b:1']\n  event_source: ['a b']\n",
 			[]string{`f:4: fleets[0].event_source[0]: "a b" is not a tool`}},
-		"idempotency": {"idempotency: {ttl: 1ms, max_keys: x}\nfleets:\n- capability: a\n  " +
+		"idempotency": {"idempotency: {ttl: 1ms}\nfleets:\n- capability: a\n  " +
 			"backends: ['b:1']\n  idempotency: {http: true}\n", []string{
 			`f:1: idempotency.ttl: "1ms" is not possible; it must be a duration from 1s to 720h`,
-			`f:1: idempotency.max_keys: "x" is not possible`,
 			`f:5: fleets[0].idempotency.http: unknown field`}},
 		"idempotent": {"fleets:\n- capability: a\n  backends: ['b:1']\n  idempotent: [x, 'a b', x, 'get_*']\n",
 			[]string{
@@ -174,12 +170,10 @@ func TestParseErrors(t *testing.T) {
 			`f:8: fleets[0].backends[3].addr: "b" is not an address`,
 			`f:8: fleets[0].backends[3].port: unknown field; the fields here are addr, session, tenant, weight, zone`}},
 		"ejection": {"fleets:\n- capability: a\n  backends: ['b:1']\n  ejection: {failures: -1, " +
-			"connect_failures: x, base: 1ms, max: 1s}\n  retry: {share: 2}\n  " +
+			"base: 1ms}\n  retry: {share: 2}\n  " +
 			"slow_start: -1s\n", []string{
 			`f:4: fleets[0].ejection.failures: "-1" is not possible; it must be a whole number from 0 to 1000`,
-			`f:4: fleets[0].ejection.connect_failures: "x"`,
-			`f:4: fleets[0].ejection.base: "1ms" is not possible; it must be a duration of at least 10ms`,
-			`f:4: fleets[0].ejection.max: 1s is less than base, which is 5s`,
+			`f:4: fleets[0].ejection.base: "1ms" is not possible; it must be a duration from 10ms to 24h`,
 			`f:5: fleets[0].retry.share: "2" is not possible; it must be a number from 0 to 1`,
 			`f:6: fleets[0].slow_start: "-1s" is not possible; it must be a duration`}},
 		"no backends": {"fleets: [{capability: a}]\n",
@@ -281,6 +275,9 @@ func TestRemovedFields(t *testing.T) {
 		"fleets:\n- {capability: a, backends: []}\n- {capability: b, backends: [], retry: {floor: " +
 			"3}}\n": `f:3: fleets[1].retry.floor: ` +
 			`this field was removed; leave it out: 10 retries a second are permitted besides share; share: 0 turns retries off`,
+		"policies: {ttl: 1m}\n" + fleet: `f:1: policies.ttl: this field was removed; write cache.ttl`,
+		"fleets: [{capability: a, backends: [], queue: {length: 0}}]\n": `f:1: fleets[0].queue.length: this field was ` +
+			`removed; leave it out: 100 calls may wait; wait: 0s turns waiting off`,
 		"redis: {url: 'redis://h', store_key_file: /k}\n" + fleet: `f:1: redis.store_key_file: this field was removed; ` +
 			`write secret_file at the top level: all keys are derived from it`,
 		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,

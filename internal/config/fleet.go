@@ -212,25 +212,12 @@ type Discovery struct {
 
 // Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls.
 type Ejection struct {
-	// Consecutive calls that were lost, timed out or got UNAVAILABLE; 0: never.
+	// Consecutive calls that were lost, timed out or got UNAVAILABLE; 0: never. A failed connection ejects at once,
+	// unless this is 0.
 	Failures int `yaml:"failures" min:"0" max:"1000" default:"5"`
-	// Consecutive failed connections; 0: never.
-	ConnectFailures int `yaml:"connect_failures" min:"0" max:"1000" default:"1"`
 	// Duration of the first ejection. Each further one without a success in between is twice as long, plus or minus a
-	// fifth.
-	Base time.Duration `yaml:"base" min:"10ms" default:"5s"`
-	// Maximum duration of an ejection; at least base.
-	Max time.Duration `yaml:"max" min:"10ms" default:"5m"`
-}
-
-// Check compares the two durations.
-func (e *Ejection) Check(at strictyaml.At) {
-	if !at.Has("max") {
-		e.Max = max(e.Max, e.Base)
-	}
-	if e.Max < e.Base {
-		at.Fail("max", "%s is less than base, which is %s", e.Max, e.Base)
-	}
+	// fifth, up to 60 times.
+	Base time.Duration `yaml:"base" min:"10ms" max:"24h" default:"5s"`
 }
 
 // Retry is the retry budget.
@@ -265,10 +252,9 @@ type Affinity struct {
 
 // Queue has the calls of a fleet that wait for a backend.
 type Queue struct {
-	// Calls of the fleet that may wait in each replica; 0: none.
-	Length int `yaml:"length" min:"0" max:"10000" default:"100"`
-	// Maximum wait of a call. Its deadline includes the wait.
-	Wait time.Duration `yaml:"wait" above:"0" default:"10s"`
+	// Maximum wait of a call; 0s: no call waits. Its deadline includes the wait. At most 100 calls of the fleet wait in
+	// each replica.
+	Wait time.Duration `yaml:"wait" default:"10s"`
 }
 
 // Deadline bounds the calls of a fleet.

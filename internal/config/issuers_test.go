@@ -25,8 +25,6 @@ issuers:
     algorithms: [ES512]
     leeway: 0s
     max_lifetime: 1h
-    refresh: 10s
-    max_stale: 1h
     ca_file: /ca
     id_tokens: true
     tenant: acme
@@ -42,14 +40,13 @@ issuers:
 	want := []config.Issuer{
 		{
 			Name: "plain", URL: "https://a.example.com", Audiences: []string{"capgate"}, Algorithms: standard,
-			Leeway: time.Minute, Refresh: 5 * time.Minute,
-			MaxStale: 24 * time.Hour, Scopes: tenant.Invoke | tenant.Read,
+			Leeway: time.Minute, Scopes: tenant.Invoke | tenant.Read,
 			Claims: config.Claims{Tenant: "tenant_id", User: "sub"},
 		},
 		{
 			Name: "all", URL: "https://b.example.com/realms/main",
 			Audiences: []string{"capgate", "https://capgate.example.com"}, JWKSURL: "http://127.0.0.1:9000/keys?v=2",
-			Algorithms: []string{"ES512"}, MaxLifetime: time.Hour, Refresh: 10 * time.Second, MaxStale: time.Hour,
+			Algorithms: []string{"ES512"}, MaxLifetime: time.Hour,
 			CAFile: "/ca", IDTokens: true, Tenant: "acme",
 			Asserts: tenant.User, Claims: config.Claims{User: "email", Agent: "act.sub", Scopes: "realm_access.roles"},
 			ScopeNames: map[string]tenant.Scopes{"tools:call": tenant.Invoke | tenant.Read, "boss": tenant.Approve},
@@ -57,8 +54,7 @@ issuers:
 		},
 		{
 			Name: "fixed", URL: "http://b.example.com/", Audiences: []string{"a"}, Algorithms: standard,
-			Leeway: time.Minute, Refresh: 5 * time.Minute,
-			MaxStale: 24 * time.Hour, Insecure: true, Scopes: tenant.Invoke,
+			Leeway: time.Minute, Insecure: true, Scopes: tenant.Invoke,
 			Claims: config.Claims{Tenant: "org.id", User: "sub"},
 		},
 	}
@@ -107,7 +103,6 @@ func TestParseIssuersErrors(t *testing.T) {
 		"none":               {with("algorithms: [RS256, none]"), `algorithms[1]: "none" is not possible`},
 		"a shared secret":    {with("algorithms: [HS256]"), `algorithms[0]: "HS256" is not possible; it must be RS`},
 		"a long leeway":      {with("leeway: 6m"), `leeway: "6m" is not possible; it must be a duration of at most 5m`},
-		"a short refresh":    {with("refresh: 10ms"), `refresh: "10ms" is not possible; it must be a duration from 1s`},
 		"a tenant nobody is": {with("tenant: globex"), "f:3: issuers[0].tenant: there is no tenant globex"},
 		"two tenants":        {with("tenant: acme, claims: {tenant: t}"), "tenant: claims.tenant is there, too"},
 		"two scopes":         {with("scopes: [invoke], claims: {scopes: t}"), "scopes: claims.scopes is there, too"},

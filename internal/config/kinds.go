@@ -159,7 +159,6 @@ func texts() map[string]*strictyaml.Kind {
 		"spiffe":          textKind("SPIFFE ID", only(`^spiffe://[a-z0-9._-]+/`), checkSPIFFE),
 		"origin":          textKind("origin", only(`^([*]|https?://[^/]+)$`), checkOrigin),
 		"header":          textKind("header name", texted(headerName.String()), checkHeaderName),
-		"variable":        textKind("environment variable", texted(`^[A-Za-z_][A-Za-z0-9_]*$`), checkVariable),
 		"zone":            textKind("name", texted(word), checkZone),
 		"name":            textKind("name", texted(word), checkName),
 		"shield":          textKind("name", texted(word), checkShield),

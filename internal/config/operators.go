@@ -84,8 +84,6 @@ func (c *OperatorCertificate) Check(at strictyaml.At) {
 type SignIn struct {
 	// Name of the issuer in issuers.
 	Issuer string `yaml:"issuer" kind:"name" required:"" unique:"sign_in"`
-	// Title on the button. Default the issuer's name.
-	Title string `yaml:"title" max:"64"`
 	// ID of this gateway as a client of the issuer.
 	ClientID string `yaml:"client_id" required:"" max:"512"`
 	// File with the secret of the client. Default none: a public client.

@@ -56,10 +56,9 @@ type Replicas struct {
 	// This replica's name, unique, without spaces. auto: the host's name and a random suffix.
 	ID string `yaml:"id" kind:"replica" default:"auto"`
 	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes.
-	// Every five intervals each compares its state with Redis, in case it missed a change.
+	// Every five intervals each compares its state with Redis, in case it missed a change. After 15 intervals without a
+	// probe, 5s at least, the state of a backend is unknown, and calls may go there.
 	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
-	// Time without a probe after which the state of a backend is unknown, and calls may go there.
-	Stale time.Duration `yaml:"stale" min:"5s" max:"1h" default:"30s"`
 }
 
 // DNS is the resolution of dns:///… backends.
@@ -82,8 +81,6 @@ type Registration struct {
 	// true: a backend may send the manifest of its capability, with its tools and recommended policies, for fleets that
 	// name none; false: a backend with a manifest is rejected.
 	Manifests bool `yaml:"manifests" default:"false"`
-	// Maximum number of all registrations.
+	// Maximum number of all registrations. A capability may have a tenth of them.
 	Max int `yaml:"max" min:"0" max:"100000" default:"10000"`
-	// Maximum number of registrations of one capability.
-	MaxPerCapability int `yaml:"max_per_capability" min:"0" max:"100000" default:"1000"`
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,28 +59,6 @@ type MCP struct {
 
 // Tenants are names of tenants; "*" stands for all.
 type Tenants []string
-
-// CORS configures the origins whose pages may call from browsers.
-type CORS struct {
-	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes
-	// credentials.
-	Origins []string `yaml:"origins" kind:"origin" required:""`
-	// Request headers that pages may send, besides those that the gateway uses.
-	Headers []string `yaml:"headers" kind:"header"`
-	// Response headers that pages may read, besides those that the gateway sets.
-	Expose []string `yaml:"expose" kind:"header"`
-	// Time for which browsers cache these permissions.
-	MaxAge time.Duration `yaml:"max_age" max:"24h" default:"10m"`
-	// true: requests of pages may have client certificates.
-	Credentials bool `yaml:"credentials" default:"false"`
-}
-
-// Check checks that all origins together have no credentials.
-func (c *CORS) Check(at strictyaml.At) {
-	if c.Credentials && slices.Contains(c.Origins, "*") {
-		at.Fail("origins", `"*" is not possible with credentials: name the origins`)
-	}
-}
 
 // Artifacts configures files over HTTP.
 type Artifacts struct {
@@ -174,9 +151,8 @@ func (c *ClientLimits) OpenCalls() open.Limits {
 type Overload struct {
 	// Off is true for overload: off.
 	Off bool `yaml:"-" enum:"off" scalar:""`
-	// Concurrent calls. Default one for each 16 KiB of memory of the process.
-	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"100000000"`
-	// Live bytes. Default three quarters of the process's memory limit.
+	// Live bytes. Default three quarters of the process's memory limit. There may be a call for each 16 KiB of memory of
+	// the process.
 	MaxMemory int64 `yaml:"max_memory" kind:"size"`
 	// Maximum wait of the input of a connection, throughout a tenth of a second. Default 10ms, and 100ms without
 	// tenants, which need no protection from each other.

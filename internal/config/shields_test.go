@@ -22,11 +22,11 @@ shield: main
 shields:
   - {name: main, address: "shield:9091"}
   - {name: other, url: "https://shield.example/evaluate?x=1", tls: {ca_file: /ca.pem},
-     timeout: 2s, on_failure: ask, cache: 0, action: capability.tool}
+     timeout: 2s, on_failure: ask, action: capability.tool}
 `))
 	check.Must(t, err)
 	want := []config.Shield{
-		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond, Cache: 10_000},
+		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond},
 		{
 			Name: "other", URL: "https://shield.example/evaluate?x=1",
 			TLS:     config.BackendTLS{Enabled: true, CAFile: "/ca.pem"},
@@ -69,12 +69,11 @@ func TestParseShieldsErrors(t *testing.T) {
 		"both": {fleet + "shields: [{name: main, address: 'h:1', url: 'http://h/evaluate'}]\n",
 			[]string{`f:2: shields[0].url: address is there, too`}},
 		"values": {fleet + "shields:\n- name: main\n  address: 'https://h:1'\n  timeout: 31s\n  on_failure: " +
-			"close\n  cache: -1\n  token: x\n", []string{
+			"close\n  token: x\n", []string{
 			`f:4: shields[0].address: write host:port without "https://"`,
 			`f:5: shields[0].timeout: "31s" is not possible; it must be a duration from 1ms to 30s`,
 			`f:6: shields[0].on_failure: "close" is not possible; it must be allow, ask or block`,
-			`f:7: shields[0].cache: "-1" is not possible`,
-			`f:8: shields[0].token: unknown field`}},
+			`f:7: shields[0].token: unknown field`}},
 		"too short": {fleet + "shields: [{name: main, address: 'h:1', timeout: 1us}]\n",
 			[]string{`f:2: shields[0].timeout: "1us" is not possible; it must be a duration from 1ms to 30s`}},
 		"urls": {fleet + "shields:\n- {name: main, url: 'http://u:secret@h/evaluate'}\n- {name: b, url: " +

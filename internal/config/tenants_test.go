@@ -106,9 +106,9 @@ func TestParseTenantsErrors(t *testing.T) {
 			"name: has more than 256 bytes"},
 		"another store": {fleet + "identity: {store: etcd}",
 			`identity.store: "etcd" is not possible; it must be none or redis`},
-		"a small cache": {fleet + "identity: {cache: 1}", "must be a whole number from 1000 to 10000000"},
-		"a short ttl":   {fleet + "identity: {ttl: 1ms}", "identity.ttl:"},
-		"no staleness":  {fleet + "identity: {max_stale: 0s}", "identity.max_stale:"},
+		"a small cache": {fleet + "cache: {entries: 1}", "must be a whole number from 1000 to 10000000"},
+		"a short ttl":   {fleet + "cache: {ttl: 1ms}", "cache.ttl:"},
+		"no staleness":  {fleet + "cache: {max_stale: 0s}", "cache.max_stale:"},
 		"a slip":        {fleet + "identity: {max_age: 1m}", "identity.max_age"},
 		"one id for two": {fleet + "tenants:\n- {id: a, keys: [{id: abcdefghijklmnop, hash_file: f}]}\n- {id: b, " +
 			"keys: [{id: abcdefghijklmnop, hash_file: f}]}\n",

@@ -185,18 +185,27 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 	return f
 }
 
+// limitOf returns the limit of calls at each backend.
+func limitOf(f *config.Fleet) router.Limit {
+	l := router.Limit{PerBackend: f.MaxConcurrent, Wait: f.Queue.Wait}
+	if l.Wait == 0 {
+		l.Queue = -1
+	}
+	return l
+}
+
 func routeOf(f *config.Fleet) router.FleetConfig {
 	return router.FleetConfig{
 		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f),
 		Dialect: f.Dialect, Secure: f.TLS.Enabled,
 		Deadlines: f.Deadline.Deadlines,
 		Ejection: router.Ejection{
-			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(f.Ejection.ConnectFailures),
-			Base: f.Ejection.Base, Max: f.Ejection.Max,
+			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(min(f.Ejection.Failures, 1)),
+			Base: f.Ejection.Base, Max: 60 * f.Ejection.Base,
 		},
 		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
 		ApprovalWait: f.ApprovalWait,
-		Limit:        router.Limit{PerBackend: f.MaxConcurrent, Queue: orNone(f.Queue.Length), Wait: f.Queue.Wait},
+		Limit:        limitOf(f),
 		Retries:      retriesOf(&f.Retry),
 		Affinity: router.Affinity{
 			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,

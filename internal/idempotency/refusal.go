@@ -16,7 +16,7 @@ var (
 	refusedBusy = &call.Refusal{Kind: call.Unavailable, Reason: "IDEMPOTENCY_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "too many calls with idempotency keys are in flight; this one was not made, retry later"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "IDEMPOTENCY_KEYS_FULL",
-		Message: "the tenant has the maximum number of idempotency keys (idempotency.max_keys); the call was not made"}
+		Message: "the tenant has the maximum number of idempotency keys; the call was not made"}
 	refusedReused = &call.Refusal{Kind: call.InvalidArgument, Reason: "IDEMPOTENCY_KEY_REUSED",
 		Message: "this idempotency key was used for another call, with another tool, session or arguments; use a new " +
 			"key"}

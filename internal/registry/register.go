@@ -89,7 +89,7 @@ func (r *Registry) checkLimits(rules *Rules, g *Registration) *call.Refusal {
 	}
 	if n >= rules.MaxPerFleet {
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
-			Message:  "the capability has as many registrations as registration.max_per_capability allows",
+			Message:  "the capability has a tenth of the registrations that registration.max allows",
 			Metadata: map[string]string{"capability": g.Capability}}
 	}
 	return nil

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -46,25 +44,13 @@ func parseHeaders(text []byte) (map[string]string, error) {
 }
 
 // Headers implements upstream.Files.
-func (f fleetFiles) Headers(file, variable string, reserved func(string) bool) (map[string]string, error) {
-	all := map[string]string{}
-	if file != "" {
-		headers, err := readHeaders(file, f.now)
-		if err != nil {
-			return nil, fmt.Errorf("headers_file: %w", err)
-		}
-		all = headers
+func (f fleetFiles) Headers(file string, reserved func(string) bool) (map[string]string, error) {
+	if file == "" {
+		return nil, nil
 	}
-	if variable != "" {
-		text, is := os.LookupEnv(variable)
-		if !is {
-			return nil, fmt.Errorf("headers_env: the environment variable %s is not set", variable)
-		}
-		headers, err := parseHeaders([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("headers_env: the environment variable %s: %w", variable, err)
-		}
-		maps.Copy(all, headers)
+	all, err := readHeaders(file, f.now)
+	if err != nil {
+		return nil, fmt.Errorf("headers_file: %w", err)
 	}
 	for name := range all {
 		if reserved(name) {

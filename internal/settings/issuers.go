@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant/token"
@@ -32,6 +33,12 @@ func (s *Settings) readIssuers() (problems []error) {
 	return problems
 }
 
+// refreshKeys is the interval of requests for an issuer's keys, plus or minus a tenth.
+const refreshKeys = 5 * time.Minute
+
+// staleKeys is the time for which known keys are valid while their issuer is unavailable.
+const staleKeys = 24 * time.Hour
+
 func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 	t := token.Issuer{
 		Name: i.Name, URL: i.URL, JWKS: i.JWKSURL, Audiences: i.Audiences, Algorithms: i.Algorithms,
@@ -41,7 +48,7 @@ func issuerOf(i *config.Issuer, roots *x509.CertPool) token.Issuer {
 			Scopes: i.Claims.Scopes, FixedScopes: i.Scopes, ScopeNames: i.ScopeNames, Asserts: i.Asserts,
 			Groups: i.Claims.Groups,
 		},
-		Source: token.Source{Refresh: i.Refresh, MaxStale: i.MaxStale, Roots: roots, Insecure: i.Insecure},
+		Source: token.Source{Refresh: refreshKeys, MaxStale: staleKeys, Roots: roots, Insecure: i.Insecure},
 	}
 	for _, claim := range slices.Sorted(maps.Keys(i.Required)) {
 		t.Required = append(t.Required, token.Required{Claim: claim, Value: i.Required[claim]})

@@ -13,7 +13,7 @@ func (s *Settings) readSignIn() (problems []error) {
 	o := &s.Config.Operators
 	for i := range o.SignIn {
 		c := &o.SignIn[i]
-		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}, Title: c.Title}
+		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}}
 		if c.ClientSecretFile != "" {
 			var err error
 			if of.Secret, err = readSecret(c.ClientSecretFile, s.Files); err != nil {

@@ -16,16 +16,31 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/header"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Config lists the permitted origins. The zero value permits none.
 type Config struct {
-	Origins     []string      // https://app.example.com, https://*.example.com for its subdomains, or *
-	Headers     []string      // request headers in addition to header.Sent
-	Expose      []string      // response headers in addition to header.Read
-	MaxAge      time.Duration // browsers' cache time of a preflight; 0 means their default
-	Credentials bool          // allows client certificates; not with *
+	// Origins of pages: https://app.example.com, https://*.example.com for all below it, or "*", which excludes
+	// credentials.
+	Origins []string `yaml:"origins" kind:"origin" required:""`
+	// Request headers that pages may send, besides those that the gateway uses.
+	Headers []string `yaml:"headers" kind:"header"`
+	// Response headers that pages may read, besides those that the gateway sets.
+	Expose []string `yaml:"expose" kind:"header"`
+	// true: requests of pages may have client certificates.
+	Credentials bool `yaml:"credentials" default:"false"`
 }
+
+// Check checks that all origins together have no credentials.
+func (c *Config) Check(at strictyaml.At) {
+	if c.Credentials && slices.Contains(c.Origins, "*") {
+		at.Fail("origins", `"*" is not possible with credentials: name the origins`)
+	}
+}
+
+// maxAge is the time for which browsers cache the response to a preflight.
+const maxAge = 10 * time.Minute
 
 // methods are the methods that pages may use. Each path checks its own.
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
@@ -81,9 +96,7 @@ func (p *policy) preflight(w http.ResponseWriter, allowed bool) {
 	if allowed {
 		head.Set("Access-Control-Allow-Methods", methods)
 		head.Set("Access-Control-Allow-Headers", p.allow)
-		if p.MaxAge > 0 {
-			head.Set("Access-Control-Max-Age", strconv.Itoa(int(p.MaxAge.Seconds())))
-		}
+		head.Set("Access-Control-Max-Age", strconv.Itoa(int(maxAge.Seconds())))
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

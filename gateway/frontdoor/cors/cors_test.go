@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 )
@@ -31,7 +30,7 @@ func ask(t *testing.T, cfg cors.Config, method string, header ...string) *httpte
 }
 
 var someOrigins = cors.Config{Origins: []string{"https://app.test", "https://*.example.com",
-	"http://*.dev.test:8080"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, MaxAge: time.Minute,
+	"http://*.dev.test:8080"}, Headers: []string{"X-More"}, Expose: []string{"X-Seen"},
 	Credentials: true}
 
 func TestWhichOriginsMayCall(t *testing.T) {
@@ -78,7 +77,7 @@ func TestPreflight(t *testing.T) {
 		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
 		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Authorization") ||
 		!strings.HasSuffix(h.Get("Access-Control-Allow-Headers"), "X-More") ||
-		h.Get("Access-Control-Max-Age") != "60" ||
+		h.Get("Access-Control-Max-Age") != "600" ||
 		strings.Join(h.Values("Vary"),
 			", ") != "Origin, Access-Control-Request-Method, Access-Control-Request-Headers" {
 		t.Errorf("%d %v", w.Code, h)

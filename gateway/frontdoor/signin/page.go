@@ -66,11 +66,7 @@ func (h *Handler) content(r *http.Request, next string) content {
 	c := content{Path: path, Next: next, Inbox: h.cfg.Kind == session.Inbox, Keys: h.cfg.Keys}
 	c.Session, _ = h.Session(get(r))
 	for _, i := range h.cfg.Issuers() {
-		title := i.Title
-		if title == "" {
-			title = i.Issuer
-		}
-		c.Buttons = append(c.Buttons, button{title,
+		c.Buttons = append(c.Buttons, button{i.Issuer,
 			path + "/signin/oidc/" + url.PathEscape(i.Issuer) + "?" + url.Values{"next": {next}}.Encode()})
 	}
 	return c

@@ -136,8 +136,7 @@ func open(t *testing.T, r rig) *port {
 		Kind: r.kind, Mount: r.mount, Home: r.mount + "/", Keys: "API key", Sessions: p.sessions, People: p.people,
 		Logins: verifier(t, p.issuer),
 		Issuers: func() []signin.Issuer {
-			return []signin.Issuer{{Client: token.Client{Issuer: "corp", ID: "gate", Scopes: []string{"openid"}},
-				Title: "Example <Corp>"}}
+			return []signin.Issuer{{Client: token.Client{Issuer: "corp", ID: "gate", Scopes: []string{"openid"}}}}
 		},
 		URL: func() string { return r.url }, Limiter: session.NewLimiter(nil),
 		Network: func(r *http.Request) string { return r.Header.Get("X-Test-Network") },

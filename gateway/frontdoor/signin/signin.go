@@ -31,7 +31,6 @@ type Logins interface {
 // Issuer is an issuer at which people may sign in.
 type Issuer struct {
 	token.Client
-	Title string // on its button; empty means its name
 }
 
 // Config configures a Handler. All fields but Home, Groups and Audit are required.

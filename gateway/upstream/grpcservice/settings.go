@@ -27,10 +27,9 @@ type Settings struct {
 	// File with metadata of each call to the services, such as credentials: name: value, one a line. It is read again
 	// when it changes.
 	HeadersFile string `yaml:"headers_file" kind:"file"`
-	// Environment variable with metadata, as in headers_file. Both may be given.
-	HeadersEnv string `yaml:"headers_env" kind:"variable"`
-	// Size of the largest message of a service, and of all messages together that one result has.
-	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"4MiB"`
+	// MaxMessage is the size of the largest message of a service, and of all messages together that one result has;
+	// default 4 MiB.
+	MaxMessage int64 `yaml:"-"`
 }
 
 // ToolNames is the rule for the names of tools.
@@ -110,7 +109,7 @@ func ReservedHeader(name string) bool {
 // reused.
 func Read(f, before *upstream.Fleet, files upstream.Files) error {
 	s := settingsOf(f)
-	headers, err := files.Headers(s.HeadersFile, s.HeadersEnv, ReservedHeader)
+	headers, err := files.Headers(s.HeadersFile, ReservedHeader)
 	f.Headers = headers
 	if wrong := errors.Join(CheckMethods(s.Methods, s.ToolNames)...); wrong != nil {
 		return errors.Join(err, wrong)

@@ -13,10 +13,8 @@ type Settings struct {
 	// File with headers of each request to the servers, such as credentials: name: value, one a line. It is read again
 	// when it changes.
 	HeadersFile string `yaml:"headers_file" kind:"file"`
-	// Environment variable with headers, as in headers_file. Both may be given.
-	HeadersEnv string `yaml:"headers_env" kind:"variable"`
-	// Size of the largest message that a server may send.
-	MaxMessage int64 `yaml:"max_message" kind:"size" min:"64KiB" max:"16MiB" default:"8MiB"`
+	// MaxMessage is the size of the largest message that a server may send; default 8 MiB.
+	MaxMessage int64 `yaml:"-"`
 	// Revision of the protocol that is requested first, such as 2025-11-25. Default the newest; with affinity:
 	// session, the newest that has sessions.
 	Revision string `yaml:"revision" enum:"2024-11-05,2025-03-26,2025-06-18,2025-11-25,2026-07-28"`
@@ -41,7 +39,7 @@ func (*Settings) Request(tool string) router.Request {
 // Read reads the headers of requests to the servers.
 func Read(f, _ *upstream.Fleet, files upstream.Files) (err error) {
 	s := settingsOf(f)
-	f.Headers, err = files.Headers(s.HeadersFile, s.HeadersEnv, ReservedHeader)
+	f.Headers, err = files.Headers(s.HeadersFile, ReservedHeader)
 	return err
 }
 

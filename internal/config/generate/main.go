@@ -23,7 +23,7 @@ const module = "github.com/capgate/capgate/"
 // packages returns the folders with structs of the configuration.
 func packages() []string {
 	all := []string{"internal/config", "internal/tenant", "health", "router", "gateway/relay/accept",
-		"gateway/filter/open"}
+		"gateway/frontdoor/cors", "gateway/filter/open"}
 	for _, p := range protocols.Config() {
 		all = append(all, strings.TrimPrefix(reflect.TypeOf(p.New()).Elem().PkgPath(), module))
 	}

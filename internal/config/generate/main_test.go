@@ -276,7 +276,7 @@ func TestBothRefuse(t *testing.T) {
 		fleet + "shields: [{name: main, address: h}]\n", fleet + "registration: {policy: maybe}\n",
 		in("policy: blok"), in("dialect: elder"), in("class: thing"), in("affinity: sticky"), in("protocol: soap"),
 		in("health: {rise: 0}"), in("health: {probe: ping}"),
-		in("queue: {wait: 0}"), in("queue: {length: x}"), in("deadline: {max: 10}"), in("retry: {share: 2}"),
+		in("queue: {wait: x}"), in("queue: {length: x}"), in("deadline: {max: 10}"), in("retry: {share: 2}"),
 		in("idempotent: ['get_*']"), in("methods: [x.Y]"), in("services: [a..b]"), in("drift_guard: no"),
 		in("engine: {agents: 2}"), in("session_ttl: 0"), "fleets: [{capability: Weather, backends: []}]\n",
 		"fleets: [{capability: a, backends: [b]}]\n", "fleets: [{capability: a, backends: [{weight: 1}]}]\n",
