@@ -8,9 +8,6 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return len(q.buf) - q.head }
 
-// at returns the i-th oldest.
-func (q *fifo[T]) at(i int) T { return q.buf[q.head+i] }
-
 func (q *fifo[T]) push(v T) {
 	if len(q.buf) == cap(q.buf) && q.head > len(q.buf)/2 {
 		n := copy(q.buf, q.buf[q.head:])
