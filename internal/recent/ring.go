@@ -41,7 +41,7 @@ func (s *slot) set(rec *telemetry.Record) {
 	s.in, s.out, s.attempts = rec.BytesIn, rec.BytesOut, int32(rec.Attempts)
 	s.trace, s.traced, s.replayed = rec.Trace, rec.Traced, rec.Replayed
 	n, summary := 0, rec.Summary()
-	for i, text := range texts(&summary) {
+	for i, text := range texts(summary) {
 		n += copy(s.texts[n:], cut(*text))
 		s.ends[i] = uint16(n)
 	}

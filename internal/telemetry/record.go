@@ -57,6 +57,9 @@ type Record struct {
 	Replayed  bool          // repeated with its idempotency key, and got the first call's response
 	Gateway   bool          // made by the gateway itself
 	InFlight  bool          // Begin counted the call as in flight at Capability and Tenant
+
+	summary    Summary // of Summary
+	summarized bool
 }
 
 // Recorder counts and logs finished calls.

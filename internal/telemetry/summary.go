@@ -31,10 +31,14 @@ type Summary struct {
 	Shadowed   string `json:"s,omitempty"`  // the shadow limit that would have rejected the call
 }
 
-// Summary returns the call in words.
-func (rec *Record) Summary() Summary {
-	c, d := rec.Call, &rec.Decision
-	s := Summary{
+// Summary returns the call in words. It is made once: the record must not change afterwards.
+func (rec *Record) Summary() *Summary {
+	c, d, s := rec.Call, &rec.Decision, &rec.summary
+	if rec.summarized {
+		return s
+	}
+	rec.summarized = true
+	*s = Summary{
 		RequestID: rec.RequestID, Listener: rec.Listener, Tenant: c.Tenant, User: c.User, Agent: c.Agent, Key: c.Key,
 		Capability: c.Capability, Tool: c.Tool, Method: c.Method.String(), Code: CodeName(rec.Code), Reason: rec.Reason,
 		Failure: rec.Failure, Outcome: outcomeNames[min(rec.Outcome, numOutcomes-1)], Backend: rec.Backend,
