@@ -207,3 +207,12 @@ func (e *EngineSessions) Do(ctx context.Context, f func(context.Context, redis.C
 
 // SetClock sets the clock of the embedded Redis.
 func SetClock(s *Store, t time.Time) { s.server.SetTime(t) }
+
+// ReadReply reads an integer, a text and the fields of a hash from a reply of a script, and all values must be read.
+func ReadReply(v any, err error) (n int64, text string, fields map[string]string, end error) {
+	c := redis.NewCmd(context.Background())
+	c.SetVal(v)
+	c.SetErr(err)
+	r := replyOf(c)
+	return r.int(), r.text(), r.fields(), r.end()
+}
