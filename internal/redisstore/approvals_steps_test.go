@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"log/slog"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/policy/approvals"
 )
