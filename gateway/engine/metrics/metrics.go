@@ -107,7 +107,8 @@ func (m *Metrics) Metrics() *metric.Set {
 	turns := set.Add("engine_turns_total",
 		"Messages by how waiting for their turn ended: came, full: too many waited, "+
 			"left: the caller did, unknown: Redis was unavailable.", "capability", "result")
-	waited := set.Add("engine_turn_wait_seconds", "Time that messages waited for their turn, of those that got it.", "capability")
+	waited := set.Add("engine_turn_wait_seconds",
+		"Time that messages waited for their turn, of those that got it.", "capability")
 	cutOff := set.Add("engine_cut_off_total",
 		"Callers that did not get all events: reader_slow: they were too far behind, "+
 			"stream_lost: the engine's stream broke.", "capability", "reason")

@@ -162,7 +162,7 @@ func inAny(m protoreflect.MessageDescriptor) ([]byte, error) {
 	b := newSchemaBuilder(m, nil)
 	schema, name := b.message(m), object{"type": "string"}
 	if wellKnown(m) == nil && m.FullName() != emptyName {
-		schema["properties"].(object)["@type"] = name //nolint:forcetypeassert // the type is the one that message writes
+		schema["properties"].(object)["@type"] = name //nolint:forcetypeassert // message sets it
 		return b.finish(schema)
 	}
 	return plainjson.Marshal(object{"type": "object", "properties": object{"@type": name, "value": schema},
