@@ -151,8 +151,8 @@ func (c *ClientLimits) OpenCalls() open.Limits {
 type Overload struct {
 	// Off is true for overload: off.
 	Off bool `yaml:"-" enum:"off" scalar:""`
-	// Live bytes. Default three quarters of the process's memory limit. There may be a call for each 16 KiB of memory of
-	// the process.
+	// Live bytes. Default three quarters of the process's memory limit. There may be a call for each 16 KiB of memory
+	// of the process.
 	MaxMemory int64 `yaml:"max_memory" kind:"size"`
 	// Maximum wait of the input of a connection, throughout a tenth of a second. Default 10ms, and 100ms without
 	// tenants, which need no protection from each other.

@@ -39,7 +39,8 @@ func secretOf(b byte) []byte { return bytes.Repeat([]byte{b}, sharedkey.Bytes) }
 func TestKeysOfAPurposeStayTheSame(t *testing.T) {
 	t.Parallel()
 	got := sharedkey.Derive([][]byte{secretOf(1), secretOf(2)}, "urls")
-	if len(got) != 2 || hex.EncodeToString(got[0]) != "0b47ad0c18774be2bc775ed4da8a53719ae0c9642ddf8f60f8c056080bc4fc15" {
+	const want = "0b47ad0c18774be2bc775ed4da8a53719ae0c9642ddf8f60f8c056080bc4fc15"
+	if len(got) != 2 || hex.EncodeToString(got[0]) != want {
 		t.Errorf("%x", got)
 	}
 	if other := sharedkey.Derive([][]byte{secretOf(1)}, "sessions"); bytes.Equal(other[0], got[0]) {
@@ -71,6 +72,10 @@ func TestSecretOfTheFileBeforeThatOfTheStore(t *testing.T) {
 	secret.Replace(nil)
 	if got := load(); !bytes.Equal(got[0], sharedkey.Derive([][]byte{of.secret}, "urls")[0]) {
 		t.Errorf("%x", got)
+	}
+	secret.Replace([][]byte{secretOf(1)})
+	if got := load(); !bytes.Equal(got[0], sharedkey.Derive([][]byte{secretOf(1)}, "urls")[0]) {
+		t.Errorf("after the shared one: %x", got)
 	}
 }
 
