@@ -43,9 +43,11 @@ func TestLimitsOfAnEmptiedRedis(t *testing.T) {
 			}
 			return n
 		}
-		if n := calls(old, 250); n < 240 {
-			t.Fatalf("%s: %d calls at first", name, n)
-		}
+		n := 0
+		check.Until(t, "most of the calls", func() (bool, string) { // a Redis that answers late permits fewer at once
+			n += calls(old, 250-n)
+			return n >= 240, fmt.Sprint(name, ": ", n)
+		})
 		server.Do("FLUSHALL")
 		last := old.Stats()
 		sum := 0
