@@ -3,6 +3,7 @@ package redisstore
 import (
 	_ "embed"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +38,19 @@ func (r Row) Glob() string { return variables.ReplaceAllString(r.Pattern, "*") }
 
 var variables = regexp.MustCompile(`\[[A-Z]+:\]|[A-Z]+`)
 
+// Names returns the expression that matches the names of a row, without the prefix.
+func (r Row) Names() *regexp.Regexp {
+	name := quotedVariables.ReplaceAllStringFunc(regexp.QuoteMeta(r.Pattern), func(variable string) string {
+		if strings.HasPrefix(variable, `\[`) {
+			return "([^:{}]*:)?"
+		}
+		return "[^:{}]*"
+	})
+	return regexp.MustCompile("^" + name + "$")
+}
+
+var quotedVariables = regexp.MustCompile(`\\\[[A-Z]+:\\\]|[A-Z]+`)
+
 // ofTenant reports whether a hash tag, which begins with a tenant's name, is that of the tenant's own data. Other tags,
 // such as those of slots, may begin with the same word.
 func (r Row) ofTenant(tag []string) bool {
@@ -44,6 +58,23 @@ func (r Row) ofTenant(tag []string) bool {
 	of, _, _ = strings.Cut(of, "}")
 	all := strings.Split(of, ":")
 	return own && len(tag) == 1+len(all) && tag[1] == all[0]
+}
+
+// ownedByTenants returns a function that reports whether a name, without the prefix, is that of a tenant's own data.
+// Keys of the installation may have the same tag, such as those of a destination "limits" and of a tenant "webhooks".
+func ownedByTenants(table []Row) func(name string) bool {
+	var others []*regexp.Regexp
+	for _, r := range table {
+		if !strings.HasPrefix(r.Pattern, "{TENANT:") {
+			others = append(others, r.Names())
+		}
+	}
+	return func(name string) bool {
+		tag, _, _ := strings.Cut(strings.TrimPrefix(name, "{"), "}")
+		words := strings.Split(tag, ":")
+		return slices.ContainsFunc(table, func(r Row) bool { return r.ofTenant(words) }) &&
+			!slices.ContainsFunc(others, func(names *regexp.Regexp) bool { return names.MatchString(name) })
+	}
 }
 
 // key returns the name of a key. pattern is that of its row, or of its hash tag alone. The words, which may be any

@@ -32,14 +32,7 @@ func readKeyTable() *keyTable {
 	text, _ := os.ReadFile("keys.md") // without it, no key has a row
 	k.rows = redisstore.Rows(string(text))
 	for _, r := range k.rows {
-		name := regexp.MustCompile(`\\\[[A-Z]+:\\\]|[A-Z]+`).ReplaceAllStringFunc(regexp.QuoteMeta(r.Pattern),
-			func(variable string) string {
-				if strings.HasPrefix(variable, `\[`) {
-					return "([^:{}]*:)?"
-				}
-				return "[^:{}]*"
-			})
-		k.names = append(k.names, regexp.MustCompile("^"+name+"$"))
+		k.names = append(k.names, r.Names())
 	}
 	return k
 }

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -66,13 +65,12 @@ func (c client) eachNode(ctx context.Context, f func(context.Context, redis.Cmda
 // eraseOn deletes a tenant's keys of one node, and clears it as an owner.
 func (t *Tenants) eraseOn(ctx context.Context, node redis.Cmdable, id string) error {
 	table := Rows(keyTable)
+	owned := ownedByTenants(table)
 	err := t.scan(ctx, node, globEscaper.Replace(t.store.cfg.Prefix+"{"+joinWords([]string{id})+":")+"*",
 		func(ctx context.Context, keys []string) error {
 			_, err := node.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 				for _, key := range keys {
-					tag, _, _ := strings.Cut(strings.TrimPrefix(key, t.store.cfg.Prefix+"{"), "}")
-					words := strings.Split(tag, ":")
-					if slices.ContainsFunc(table, func(r Row) bool { return r.ofTenant(words) }) {
+					if owned(strings.TrimPrefix(key, t.store.cfg.Prefix)) {
 						pipe.Unlink(ctx, key)
 					}
 				}

@@ -128,6 +128,25 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestADeletedTenantLeavesTheNoticesOfOthers: a destination and a tenant may have one hash tag.
+func TestADeletedTenantLeavesTheNoticesOfOthers(t *testing.T) {
+	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
+		s, ctx := open(), t.Context()
+		notices, spent := s.Notices("limits"), spender(t, s, "webhooks", "u1")
+		_, err := notices.Put(ctx, "acme", "", "1-0", nil, 10)
+		check.Must(t, err)
+		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("webhooks", "u1")))
+		spent()
+		check.Must(t, s.Tenants().DeleteTenant(ctx, "webhooks", 0, false))
+		if all, err := notices.Cursors(ctx, []string{"acme"}); all["acme"] != "1-0" || err != nil {
+			t.Errorf("cursors: %v, %v", all, err)
+		}
+		if left := under(t, s, "webhooks"); len(left) != 1 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
 // TestArtifactsOfADeletedTenant have no owner while its backend may have them: neither the next tenant of its name
 // nor another one gets them from a result. Artifacts that others own stay theirs.
 func TestArtifactsOfADeletedTenant(t *testing.T) {
