@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -170,4 +173,38 @@ func TestNudge(t *testing.T) {
 	if n := len(r.wake); n != 1 {
 		t.Errorf("%d notes", n)
 	}
+}
+
+// TestReloadReplacesTheSecret for the uses that need no restart. Without a file, replicas share one in Redis.
+func TestReloadReplacesTheSecret(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "secret.key")
+	write := func(secrets ...string) (all [][]byte) {
+		t.Helper()
+		for i, s := range secrets {
+			secrets[i] = strings.Repeat(s, 2*sharedkey.Bytes)
+			secret, err := hex.DecodeString(secrets[i])
+			check.Must(t, err)
+			all = append(all, secret)
+		}
+		check.Must(t, os.WriteFile(file, []byte(strings.Join(secrets, "\n")), 0o600))
+		return sharedkey.Derive(all, "urls")
+	}
+	want := write("a")
+	r := newReloadRig(t, fleet("one")+"secret_file: "+file+"\n")
+	keys := r.secret.Keys("urls")
+	expect := func(when string, want [][]byte, restart ...string) {
+		t.Helper()
+		r.has(when, "one", "", restart...)
+		if got := keys.Cached(); !slices.EqualFunc(got, want, bytes.Equal) {
+			t.Errorf("%s: %x, want %x", when, got, want)
+		}
+	}
+	expect("start", want)
+	want = write("b", "a")
+	r.fleets.reloader.load("test")
+	expect("rotated", want, "secret_file")
+	r.write(fleet("one"))
+	r.fleets.reloader.load("test")
+	expect("removed", nil, "secret_file")
 }
