@@ -28,7 +28,7 @@ func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
 		o.Policy = policy.Options{Source: tools, Timeout: check.Patience}
 		o.Approver = d
 		o.MCP.Settings.ApprovalWait = wait
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	}
 }
 

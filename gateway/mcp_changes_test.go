@@ -171,7 +171,7 @@ func TestMCPListenEnds(t *testing.T) {
 func TestMCPListenRefused(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	for name, c := range map[string]struct {
 		header []string

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,7 +32,7 @@ func TestMCPEventsHaveTheIDOfTheirRequest(t *testing.T) {
 func TestMCPCancelsTheCallOfTheSameID(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	resp, _ := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)

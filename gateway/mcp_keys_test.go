@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,7 +19,7 @@ func TestMCPKeys(t *testing.T) {
 	ring := newKeyring()
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = ring.authenticator()
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	for _, revision := range revisions {
 		if _, err := f.connect(t, revision, nil); err == nil {
@@ -78,7 +77,7 @@ func TestMCPSessionsOfTenants(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = tokens{}
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	begun, _ := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`, "Authorization", "Bearer acme")

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +56,7 @@ func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Resp
 func TestMCPHostileMessages(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`

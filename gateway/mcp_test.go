@@ -250,7 +250,7 @@ func TestMCPProgress(t *testing.T) {
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	})
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil)
@@ -273,7 +273,7 @@ func TestMCPCancel(t *testing.T) {
 func TestMCPCancelElsewhere(t *testing.T) {
 	t.Parallel()
 	keys := func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 	}
 	a := startMCP(t, keys)
 	b := startMCP(t, keys, func(o *gatewaytest.Options) {

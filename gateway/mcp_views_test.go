@@ -81,7 +81,7 @@ func TestMCPNamesOfOthers(t *testing.T) {
 func TestMCPWrongTypes(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
-		o.MCP.Keys = func(context.Context) [][]byte { return [][]byte{[]byte("a key")} }
+		o.MCP.Keys = gatewaytest.SharedKeys
 		o.MCP.Settings.Search = []string{"*"}
 	})
 	for _, value := range []string{`[]`, `{}`, `[1,[2],{"a":[]}]`, `{"a":{"b":[]}}`, `null`, `true`, `1`, `1e400`,

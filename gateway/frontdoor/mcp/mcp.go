@@ -39,8 +39,8 @@ type Config struct {
 	// Scopes returns the scopes of this server that clients may request from each of the issuers; optional.
 	Scopes  func(issuers []string) []string
 	Version string // of the program
-	// Keys returns the keys shared by the replicas; the first one seals. It may wait until ctx ends. Without keys,
-	// clients get no session and no state.
+	// Keys returns the keys of aead.KeyBytes that the replicas share; the first one seals. It may wait until ctx ends.
+	// Without keys, clients get no session and no state.
 	Keys   func(ctx context.Context) [][]byte
 	Tenant func(*http.Request) string // returns the tenant of a request's caller
 	// Caller returns the identifier of a request's caller; required with Keys.

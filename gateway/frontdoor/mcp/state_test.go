@@ -23,6 +23,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/testkit/check"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
@@ -50,7 +51,7 @@ func newAsking(t *testing.T) *asking {
 	a := &asking{t: t, caller: "acme"}
 	a.Handler = mcp.New(mcp.Config{Conn: a, Unary: a.call, Catalog: a,
 		Authenticate: allowed, Invokes: allowed, Lists: allowed,
-		Keys:   func(context.Context) [][]byte { return [][]byte{[]byte("a key that all replicas have")} },
+		Keys:   func(context.Context) [][]byte { return [][]byte{make([]byte, aead.KeyBytes)} },
 		Tenant: func(*http.Request) string { return a.caller }, Caller: func(*http.Request) string { return a.caller }})
 	return a
 }

@@ -33,3 +33,6 @@ func Answers(t testing.TB, s *redisstore.Store, o idempotency.Options) *idempote
 	})
 	return k
 }
+
+// SharedKeys returns the keys that all replicas of a test have, as Options.MCP.Keys does.
+func SharedKeys(context.Context) [][]byte { return [][]byte{bytes.Repeat([]byte{9}, aead.KeyBytes)} }

@@ -36,7 +36,8 @@ type Config struct {
 	// optional. It is listing.Server.Absent.
 	Absent  func(ctx context.Context, caller *tenant.Identity, capability, tool string) bool
 	Version string // of the program
-	// Keys returns the keys shared by the replicas, for data that clients keep for the gateway; optional.
+	// Keys returns the keys of aead.KeyBytes that the replicas share, for data that clients keep for the gateway;
+	// optional.
 	Keys func(ctx context.Context) [][]byte
 	// Cancel makes the other replicas call CancelMCP; nil means there are none. It may wait until ctx ends.
 	Cancel   func(ctx context.Context, request string)
