@@ -2,6 +2,7 @@ package sharedkey
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 )
 
@@ -43,7 +44,7 @@ func (k *Keys) Recent(ctx context.Context) [][]byte {
 		return known
 	}
 	keys, _ := k.Load(ctx)
-	if k.Cached() == nil {
+	if k.Cached() == nil && !errors.Is(ctx.Err(), context.Canceled) { // which says nothing of the store
 		k.again.Store(until)
 	}
 	return keys

@@ -22,9 +22,9 @@ type store struct {
 	queries     int
 }
 
-func (s *store) SharedSecret(_ context.Context, proposal []byte) ([]byte, error) {
+func (s *store) SharedSecret(ctx context.Context, proposal []byte) ([]byte, error) {
 	s.queries++
-	if s.unavailable {
+	if s.unavailable || ctx.Err() != nil {
 		return nil, errors.New("unavailable")
 	}
 	if s.secret == nil {
@@ -134,4 +134,18 @@ func TestKeysDoNotWaitForTheStore(t *testing.T) {
 	of.unavailable, now = true, now.Add(time.Hour)
 	expect(true, 3)
 	expect(true, 3)
+}
+
+// TestACallerThatLeavesDelaysNoOther: the first call waits for the store again if the one before it was cancelled.
+func TestACallerThatLeavesDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	keys := sharedkey.New(&store{}, func() time.Time { return epoch }).Keys("mcp")
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if got := keys.Recent(gone); got != nil {
+		t.Errorf("%x", got)
+	}
+	if got := keys.Recent(t.Context()); len(got) != 1 {
+		t.Errorf("%d keys, want 1", len(got))
+	}
 }
