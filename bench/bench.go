@@ -226,7 +226,7 @@ func (b *bench) window(ctx context.Context, p *peers.Peer, cfg load.Config) (loa
 	return l.wait()
 }
 
-// loading is a load generator at work.
+// loading is a running load generator.
 type loading struct {
 	cmd            *exec.Cmd
 	cancel         context.CancelFunc
@@ -263,7 +263,7 @@ func (b *bench) startLoad(ctx context.Context, p *peers.Peer, cfg load.Config) (
 	return l, nil
 }
 
-// wait returns the end of a window.
+// wait waits until the load generator ends, and returns its result.
 func (l *loading) wait() (res load.Result, err error) {
 	defer l.cancel()
 	if err := l.cmd.Wait(); err != nil {

@@ -34,7 +34,7 @@ const (
 // Result is the outcome of one probe.
 type Result struct {
 	OK       bool
-	Answered bool         // the backend answered, whatever it said
+	Answered bool         // the backend responded, ready or not
 	Refused  bool         // the connection was refused: the port is closed
 	Dialect  call.Dialect // the one that answered or is configured; Auto: unknown
 	Reason   string       // at most a few hundred bytes

@@ -25,7 +25,7 @@ type ReplicaOptions struct {
 	// Reconcile is the interval in which each shard's version is checked; default 10 s.
 	Reconcile time.Duration
 	// Used reports whether a backend had calls lately. Such a backend is probed here while the
-	// membership is unavailable. Default: none had.
+	// membership is unavailable. If nil, no backend counts as used.
 	Used func(capability, addr string) bool
 }
 

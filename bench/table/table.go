@@ -64,7 +64,7 @@ type measurement struct {
 	prober  *health.Prober
 }
 
-// fleets returns the configuration and what is to be probed.
+// fleets returns the configuration and the fleets to probe.
 func fleets(n int) (router.Config, []health.Fleet) {
 	var cfg router.Config
 	var probes []health.Fleet

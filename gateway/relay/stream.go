@@ -34,7 +34,7 @@ type Stream struct {
 	started   bool // response headers were received from the upstream
 	replay    bool // the request is complete in up.queue
 	accepted  bool // the upstream has replenished the window of the request
-	doubts    bool // REFUSED_STREAM from the upstream is not proof
+	doubts    bool // REFUSED_STREAM from the upstream does not prove that the call did not start
 	alone     bool // only one message is allowed
 	whole     bool // the only message was delivered
 	upstream  *Upstream

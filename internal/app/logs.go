@@ -13,7 +13,7 @@ const callLineDelay = 20 * time.Millisecond
 
 // logsFeature has the log, and the log of calls: as records of the log, or shortened for a terminal.
 func logsFeature() feature {
-	level := new(slog.LevelVar) // of both
+	level := new(slog.LevelVar) // of both logs
 	return feature{
 		build: func(p *App) error {
 			cfg := p.started.Config.Log

@@ -44,7 +44,7 @@ func buildRules(p *App) (err error) {
 				"rules are restored, or \"capgate policy accept-loss\" accepts the loss")
 			return
 		}
-		p.log.Info("the rules are back, or their loss was accepted")
+		p.log.Info("rules restored, or their loss accepted")
 	}
 	if cfg.Enabled {
 		p.rules.store = p.store.Policies()

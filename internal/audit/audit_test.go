@@ -220,7 +220,7 @@ func TestChainGoesOnInTheNextFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	opened := make(chan struct{}, 10)
-	l := open(t, audit.Config{Path: path, Log: whenSaid("opened again", opened)})
+	l := open(t, audit.Config{Path: path, Log: whenSaid("audit log reopened", opened)})
 	var head *audit.Head
 	var text []byte
 	for i := range 3 {

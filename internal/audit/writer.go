@@ -161,7 +161,7 @@ func (w *writer) open(why string) {
 		w.cfg.Log.Warn("the file of the audit log was moved or removed; the log continues in a new one", "path",
 			w.cfg.Path, "seq", w.head.Seq, "hash", w.head.String())
 	} else {
-		w.cfg.Log.Info("the audit log was opened again", "seq", w.head.Seq, "hash", w.head.String())
+		w.cfg.Log.Info("audit log reopened", "seq", w.head.Seq, "hash", w.head.String())
 	}
 	w.batch = append(w.startRecord(why, cut), w.batch...)
 }

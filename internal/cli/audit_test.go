@@ -82,7 +82,7 @@ func TestAuditOfTheFile(t *testing.T) {
 	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 2")
 	check.Must(t, os.Rename(log, old))
 	p.signal(t, syscall.SIGHUP)
-	p.stderr.wait(t, p, `"msg":"the audit log was opened again"`)
+	p.stderr.wait(t, p, `"msg":"audit log reopened"`)
 	check.Must(t, check.Received(t, invoke(client, gatewaytest.Echo), "the answer"))
 	// one is of the configuration, in either file
 	waitPage(t, "http://"+admin+"/metrics", "capgate_audit_records_total 5")

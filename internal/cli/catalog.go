@@ -116,7 +116,7 @@ func (c *catalogCommand) discover(cmd *cobra.Command, conn grpc.ClientConnInterf
 		return err
 	}
 	if why := answer.GetCapability().GetLastError(); why != "" {
-		return refused("the known tools stay: %s", why)
+		return refused("discovery failed; the known tools remain in use: %s", why)
 	}
 	return c.printTools(answer.GetCapability())
 }

@@ -91,7 +91,7 @@ func (c *tenantsCommand) create(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		return err
 	}
 	if !cmd.Flags().Changed("capabilities") {
-		return usageError("--capabilities is required: patterns of the granted capabilities; '*' is all")
+		return usageError("--capabilities is required: patterns of the granted capabilities; '*' means all")
 	}
 	r, err := capgatepb.NewTenantsClient(conn).CreateTenant(cmd.Context(),
 		&capgatepb.CreateTenantRequest{Tenant: &c.tenant})

@@ -76,8 +76,8 @@ func unknownFlag(c *cobra.Command, name string, letter bool) string {
 	return text + "; the flags are --" + strings.Join(all, ", --")
 }
 
-// extended returns the flag that differs from a name in the least letters at the end, as --addr from --address; "":
-// none does.
+// extended returns the flag with the fewest letters more or fewer at its end than a name, as --addr and --address have.
+// It returns "" if there is no such flag.
 func extended(name string, flags []string) (best string) {
 	const least = 3 // letters that say what a name begins with
 	for _, f := range flags {

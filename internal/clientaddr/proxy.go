@@ -66,7 +66,7 @@ func sourceV2(command, family byte, body []byte) (netip.AddrPort, error) {
 	size, known := map[byte]int{unspec: 0, inet: 4, inet6: 16, unix: 108}[family]
 	switch {
 	case command == local:
-		return netip.AddrPort{}, nil // a health check of the proxy itself; the rest is to be ignored
+		return netip.AddrPort{}, nil // a health check of the proxy itself; the rest must be ignored
 	case command != proxy || !known:
 		return netip.AddrPort{}, errMalformed
 	case family == unspec || family == unix:

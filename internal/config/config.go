@@ -19,8 +19,7 @@ type Config struct {
 	Listen string `yaml:"listen" kind:"listen" default:":8080" restart:"yes"`
 	// Address of the admin API, host:port: metrics, health, pprof, changes. Any other than loopback needs operators.
 	Admin string `yaml:"admin" kind:"listen" default:"127.0.0.1:8081" restart:"yes"`
-	// Addresses for clients besides the public one, each with what its calls are: their capability, their tenant;
-	// at most 64.
+	// Further addresses for clients, each with the capability, tenant and other names of its calls; at most 64.
 	Listeners []Listener `yaml:"listeners" restart:"yes"`
 	// The store that replicas share: its URL, or a mapping. Calls never wait for it.
 	Redis Redis `yaml:"redis" restart:"yes"`
@@ -88,7 +87,7 @@ type Config struct {
 	DNS DNS `yaml:"dns"`
 	// Permissions of backends that register themselves.
 	Registration Registration `yaml:"registration"`
-	// What each replica keeps in memory of the rules, tenants and API keys in Redis.
+	// Each replica's copy in memory of the rules, tenants and API keys in Redis.
 	Cache Cache `yaml:"cache" restart:"yes"`
 	// Authorization rules in Redis. Without this block manifests and fleets alone decide about calls.
 	Policies Policies `yaml:"policies" restart:"yes"`

@@ -15,7 +15,7 @@ type Policies struct {
 	Shadow bool `yaml:"shadow" default:"false"`
 }
 
-// Cache is what a replica keeps in memory of the rules, tenants and API keys in Redis.
+// Cache is a replica's copy in memory of the rules, tenants and API keys in Redis.
 type Cache struct {
 	// Decisions kept, and as many API keys and tenants.
 	Entries int `yaml:"entries" min:"1000" max:"10000000" default:"100000"`

@@ -99,7 +99,7 @@ func (c *Config) Anonymous(l *Listener) bool { return !c.Multi || l.Tenant != ""
 // IsLocal reports whether only programs of this machine reach a listener.
 func (l *Listener) IsLocal() bool { return l.Socket() != "" || isLoopback(l.Address) }
 
-// checkListeners checks what listeners say against the rest of the file.
+// checkListeners checks the listeners against the rest of the file.
 func (c *Config) checkListeners(at strictyaml.At) {
 	if len(c.Listeners) > maxListeners {
 		at.Fail("", "there are %d listeners; at most %d are allowed", len(c.Listeners), maxListeners)

@@ -108,7 +108,8 @@ const traceID = "{trace_id}"
 // Check checks that TLS has an effect, and the template of links.
 func (t *Traces) Check(at strictyaml.At) {
 	if t.Link != "" {
-		link, _, _ := strings.Cut(strings.ReplaceAll(t.Link, traceID, "0"), "#") // some viewers route by the fragment
+		// Some viewers route by the fragment. It is checked as a part of the path.
+		link := strings.NewReplacer(traceID, "0", "#", "/").Replace(t.Link)
 		_, err := weburl.Parse(link, "https://traces.example.com/t/"+traceID)
 		switch {
 		case err != nil:

@@ -17,6 +17,8 @@ func TestTraces(t *testing.T) {
  follow: false}`: {
 			Endpoint: "https://otel.example/x", TLS: config.BackendTLS{Enabled: true, CAFile: "/t.pem"},
 			HeadersFile: "/h"},
+		`traces: {endpoint: "otel:1", link: "https://v/?a#/t/{trace_id}#b"}`: {Endpoint: "otel:1", Sample: 0.01,
+			Follow: true, Link: "https://v/?a#/t/{trace_id}#b"},
 	} {
 		c, err := config.Parse("f", []byte(text+fleet))
 		if err != nil || c.Traces != want {
@@ -32,6 +34,10 @@ func TestTraces(t *testing.T) {
 		"traces: {endpoint: 'http://u:secret@otel'}": {`f:1: traces.endpoint: must have neither a user, a query`},
 		"traces: {endpoint: 'grpc://secret'}":        {`f:1: traces.endpoint: is not an HTTP URL; write it whole, as in http://collector:4318`},
 		"traces: {endpoint: 'http://otel', tls: {}}": {`f:1: traces.tls: the endpoint is not https`},
+		`traces: {endpoint: 'otel:1', link: "https://v/#secret\e{trace_id}"}`: {
+			`f:1: traces.link: is not an HTTP URL; write it whole, as in https://traces.example.com/t/{trace_id}`},
+		"traces: {endpoint: 'otel:1', link: 'https://secret@v#{trace_id}'}": {
+			`f:1: traces.link: must have neither a user nor a fragment`},
 	} {
 		_, err := config.Parse("f", []byte(text+fleet))
 		if err == nil || strings.Contains(err.Error(), "secret") {

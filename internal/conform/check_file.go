@@ -162,7 +162,7 @@ func checkDownload(_ context.Context, r *run) error {
 		}
 	}
 	if sent := content(); !bytes.Equal(got, sent) {
-		return fmt.Errorf("%d bytes were uploaded, and %d others are downloaded", len(sent), len(got))
+		return fmt.Errorf("the upload of %d bytes differs from the download of %d bytes", len(sent), len(got))
 	}
 	return nil
 }

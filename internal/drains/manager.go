@@ -131,7 +131,7 @@ func (k *Manager) exchange(ctx context.Context) error {
 	defer k.mu.Unlock()
 	if err != nil {
 		if !k.storeAway && ctx.Err() == nil && len(k.active)+len(k.pending) > 0 {
-			k.log.Warn("drains cannot be shared: what is known stays in force", "error", err)
+			k.log.Warn("drains cannot be shared; the known ones stay in force", "error", err)
 		}
 		k.storeAway = true
 		return err

@@ -68,7 +68,7 @@ func (k *key) follow(ctx context.Context, log *slog.Logger, interval time.Durati
 			if err == nil {
 				k.set(text)
 			} else if readable {
-				log.Error("the key cannot be read again; calls keep the last one", "error", err)
+				log.Error("key cannot be read; calls continue with the last one", "error", err)
 			}
 			readable = err == nil
 		}

@@ -52,8 +52,7 @@ func (s Settings) targets(log *slog.Logger) (all []*target, err error) {
 	return all, err
 }
 
-// dial connects to the target by its proxy, or to one of the addresses of its name, whichever can be reached first, in
-// turn.
+// dial connects to the target through its proxy, or to the first reachable address of its name.
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
 	if t.proxy != nil {
 		return t.dialProxy(ctx)

@@ -47,7 +47,7 @@ func (s *slot) set(rec *telemetry.Record) {
 	}
 }
 
-// cut returns a text as calls have it, of at most maxWord bytes.
+// cut returns the beginning of a text, at most maxWord bytes.
 func cut(s string) string { return untrusted.Truncate(s, maxWord) }
 
 // call returns the call of a slot.

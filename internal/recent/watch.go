@@ -166,7 +166,7 @@ func (l *Log) Close() {
 	}
 }
 
-// pass passes calls on, each once.
+// pass sends calls to the watchers, each call once.
 func (h *hub) pass(calls []Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

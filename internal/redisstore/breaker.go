@@ -40,7 +40,7 @@ type breaker struct {
 	lastUp      time.Duration    // time for which Redis was available before it failed
 	changes     int              // number of state changes
 	doubtful    atomic.Int64     // Unix time in nanoseconds of the first doubtful timeout since an answer; 0: none
-	patience    time.Duration    // for which doubts count
+	patience    time.Duration    // time for which a doubtful timeout counts
 	back        broadcast.Signal // sent when Redis comes back
 	returned    []func()
 }

@@ -13,7 +13,7 @@ import (
 
 // ErrUnreplicated is the error of a write that the master has executed, but that fewer replicas than
 // Config.WaitReplicas have: a failover may undo it.
-var ErrUnreplicated = errors.New("too few replicas of redis have the write in time; see redis.wait_replicas")
+var ErrUnreplicated = errors.New("too few replicas of redis confirmed the write in time; see redis.wait_replicas")
 
 // runReplicated is run for writes that must not be undone, such as the redemption of an approval. With
 // Config.WaitReplicas it waits, on the same connection, until enough replicas have the write. It waits only for an

@@ -11,7 +11,7 @@ import (
 // maxString bounds the bytes of each string in a line. Tool names, paths and request ids come from clients.
 const maxString = 128
 
-// truncate bounds a string as lines have it.
+// truncate returns the beginning of a string, at most maxString bytes.
 func truncate(s string) string { return untrusted.Truncate(s, maxString) }
 
 // plainJSON marks the bytes that need no escape in a JSON string: ASCII without controls, quote and backslash.

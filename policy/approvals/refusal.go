@@ -15,7 +15,7 @@ var (
 	refusedUnavailable = &call.Refusal{Kind: call.Unavailable, Reason: "APPROVALS_UNAVAILABLE", RetryAfter: time.Second,
 		Message: "approvals are unavailable at the moment; retry later"}
 	refusedFull = &call.Refusal{Kind: call.ResourceExhausted, Reason: "APPROVALS_FULL", RetryAfter: 10 * time.Second,
-		Message: "too many calls of this tenant already wait for approval"}
+		Message: "too many calls of this tenant are already waiting for approval"}
 	refusedNames = &call.Refusal{Kind: call.InvalidArgument, Reason: "ARGUMENTS_INVALID",
 		Message: "a name in the call is longer than 1024 bytes, the limit for approvals"}
 )

@@ -15,7 +15,7 @@ import (
 const poll = 2 * time.Second
 
 // ErrBusy is the error of Wait and Events at their limit.
-var ErrBusy = errors.New("too many calls already wait for approvals")
+var ErrBusy = errors.New("too many calls are already waiting for approval")
 
 // Wait waits until an approval is answered or expires. If ctx ends before, it returns the last known state
 // without an error. Errors are ErrBusy and *call.Refusal: NotFound, or Unavailable if the store could not

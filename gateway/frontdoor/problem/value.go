@@ -31,7 +31,7 @@ func WithoutValue(text string) string {
 	return long.ReplaceAllString(value.ReplaceAllString(found[1], "$1 …"), `$1…"`)
 }
 
-// WrongBody returns the error of a body for the error of a library that cannot decode it.
+// WrongBody returns the text of an error for a body that a library could not decode. text is the library's error.
 func WrongBody(text string) string {
 	if strings.HasSuffix(text, "EOF") {
 		return "the body is invalid: it ends within a value"

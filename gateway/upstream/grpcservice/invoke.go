@@ -211,8 +211,7 @@ func (b *backend) failure(ctx context.Context, p *progress, err error) error {
 		return upstream.Lost("the backend aborted the call")
 	case code == codes.ResourceExhausted:
 		return upstream.Unusable(call.ResourceExhausted, fmt.Sprintf(
-			"the backend's message is larger than %d bytes; the limit is grpc_service.max_message",
-			b.settings.maxMessage()))
+			"the backend's message is larger than %d bytes", b.settings.maxMessage()))
 	case code == codes.Unavailable:
 		return upstream.Lost("the backend was lost during the call")
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	errLarge = errors.New("the backend's message is too large as JSON; the limit is grpc_service.max_message")
+	errLarge = errors.New("the backend's message is too large as JSON")
 	errDeep  = errors.New("the backend's message is nested too deeply")
 	// errNested is returned before decoders parse the same bytes repeatedly.
 	errNested = errors.New("the backend's message has too much data in nested groups or Any")

@@ -93,8 +93,7 @@ func (t *tool) result(ctx context.Context, data []byte, most int) (text []byte, 
 // errTooMuch returns the error of a message, or of messages together, above the size limit.
 func errTooMuch(most int) error {
 	return upstream.Unusable(call.ResourceExhausted,
-		fmt.Sprintf("the backend's response is larger than %d bytes as JSON; "+"the limit is grpc_service.max_message",
-			most))
+		fmt.Sprintf("the backend's response is larger than %d bytes as JSON", most))
 }
 
 func kindOf(err error) call.Kind {

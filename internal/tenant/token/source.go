@@ -106,7 +106,7 @@ func (s *source) install(keys []*key) {
 	s.set.Store(before.after(keys, s.now()))
 	s.fetched.Add(1)
 	if !s.up.Swap(true) {
-		s.log.Info("the keys of an issuer of tokens are known", "keys", len(keys))
+		s.log.Info("keys of an issuer fetched", "keys", len(keys))
 	}
 }
 
