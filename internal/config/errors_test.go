@@ -279,7 +279,8 @@ func TestRemovedFields(t *testing.T) {
 		"fleets: [{capability: a, backends: [], queue: {length: 0}}]\n": `f:1: fleets[0].queue.length: this field was ` +
 			`removed; leave it out: 100 calls may wait; wait: 0s turns waiting off`,
 		"redis: {url: 'redis://h', store_key_file: /k}\n" + fleet: `f:1: redis.store_key_file: this field was removed; ` +
-			`write secret_file at the top level: all keys are derived from it`,
+			`write secret_file at the top level: all keys are derived from it, so records that another key signed ` +
+			`count as absent: set rules and tenants again, and rotate API keys`,
 		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,
 	} {
 		_, err := config.Parse("f", []byte(text))

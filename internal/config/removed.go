@@ -47,7 +47,8 @@ var removed = map[string]string{
 	"policies.max_stale":              "write cache.max_stale",
 	"policies.ttl":                    "write cache.ttl",
 	"redis.store_key_accept_unsigned": "write redis.accept_unsigned",
-	"redis.store_key_file":            secretFile,
+	"redis.store_key_file": secretFile + ", so records that another key signed count as absent: set rules and " +
+		"tenants again, and rotate API keys",
 	"redis.wait_timeout":              "leave it out: wait_replicas waits for 1s",
 	"registration.max_per_capability": "leave it out: it is a tenth of registration.max",
 	"registration.min_ttl":            "leave it out: a lease lasts at least 1s",
