@@ -6,7 +6,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// ApprovalRule says who may answer approvals of some calls.
+// ApprovalRule selects the approvers of matching calls.
 type ApprovalRule struct {
 	// Tenant of the calls.
 	Tenant string `yaml:"tenant" kind:"tenant or *" default:"'*'"`
@@ -14,9 +14,9 @@ type ApprovalRule struct {
 	Capability string `yaml:"capability" kind:"capability or *" default:"'*'"`
 	// Tool of the calls.
 	Tool string `yaml:"tool" max:"256" default:"'*'"`
-	// Groups whose members may answer, by issuers[].claims.groups. Default all approvers.
+	// Groups of the people that may answer, by issuers[].claims.groups. Default all approvers.
 	Groups []string `yaml:"groups" kind:"group" max:"32"`
-	// Different people who have to approve; one denial denies.
+	// Number of different people that must approve; one denial denies.
 	Answers int `yaml:"answers" min:"1" max:"10" default:"1"`
 	// true: users may approve their own calls. Default false, except for questions of engines to their user.
 	Self      bool `yaml:"self"`
@@ -36,11 +36,11 @@ func (r *ApprovalRule) Check(at strictyaml.At) { r.SelfGiven = at.Has("self") }
 type Escalation struct {
 	// Time after the call.
 	After time.Duration `yaml:"after" min:"1s" max:"24h" required:""`
-	// Groups whose members may answer from then on.
+	// Groups of the people that may answer from then on.
 	Groups []string `yaml:"groups" kind:"group" required:"" min:"1" max:"32"`
 }
 
-// checkApprovalRules rejects rules whose escalation has no effect.
+// checkApprovalRules rejects rules with an escalation that has no effect.
 func (c *Config) checkApprovalRules(at strictyaml.At) {
 	for i := range c.Approvals.Rules {
 		r, at := &c.Approvals.Rules[i], at.Field("approvals").Field("rules").Item(i)

@@ -51,7 +51,7 @@ type Identity struct {
 
 // Certificate maps client certificates to a tenant. It has either SPIFFE or DNS.
 type Certificate struct {
-	// SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/orch; or dns.
+	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/orch; or dns.
 	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
 	// Name in the certificate. Its first label may be *.
 	DNS string `yaml:"dns" kind:"certificate_name"`
@@ -78,7 +78,7 @@ type Issuer struct {
 	// Its URL, exactly as in iss of its tokens, and the base of its discovery; https, unless it is loopback or
 	// insecure.
 	URL string `yaml:"issuer" required:"" unique:"true"`
-	// Accepted values of aud, of which a token must have one. Without them tokens for other services would be accepted.
+	// Accepted values of aud; a token must have one of them. Without them tokens for other services would be accepted.
 	Audiences []string `yaml:"audiences" required:"" min:"1"`
 	// URL of its keys. Default from discovery.
 	JWKSURL string `yaml:"jwks_url"`

@@ -67,7 +67,7 @@ type Config struct {
 	REST REST `yaml:"rest" restart:"yes"`
 	// The tools of callers over MCP.
 	MCP MCP `yaml:"mcp"`
-	// Origins whose pages may call from browsers. Default none.
+	// Origins of pages that may call from browsers. Default none.
 	CORS cors.Config `yaml:"cors" restart:"yes"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.
 	Artifacts Artifacts `yaml:"artifacts" restart:"yes"`

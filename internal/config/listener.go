@@ -127,7 +127,7 @@ func (c *Config) checkListeners(at strictyaml.At) {
 	}
 }
 
-// Everybody names whom the callers of a listener are taken for that need no credential.
+// Everybody names the identity of callers without a credential at a listener.
 func (c *Config) Everybody(l *Listener) string {
 	who := "the tenant " + cmp.Or(l.Tenant, tenant.Default)
 	if l.User != "" {
@@ -215,7 +215,7 @@ func clash(a, b string) bool {
 	return strings.EqualFold(hostA, hostB) || isEverywhere(hostA) || isEverywhere(hostB)
 }
 
-// isEverywhere reports whether a host stands for all addresses of this machine.
+// isEverywhere reports whether a host means all addresses of this machine.
 func isEverywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()

@@ -60,7 +60,7 @@ type Notice struct {
 	// The destination's name in metrics, logs and dead letters: letters, digits, hyphens, dots and underscores, at most
 	// 63.
 	Name string `yaml:"name" kind:"name" required:"" unique:"true"`
-	// Tenants whose approvals it gets. Default all.
+	// Tenants of the approvals that it gets. Default all.
 	Tenants []string `yaml:"tenants" kind:"tenant" unique:"true"`
 
 	Webhook `yaml:",inline"`

@@ -25,7 +25,7 @@ type Operators struct {
 	SignIn []SignIn `yaml:"sign_in"`
 	// Roles of people, and of tokens of issuers. The roles of all entries that match hold, each for its tenant.
 	People []Person `yaml:"people"`
-	// Sessions of people who have signed in.
+	// Sign-in sessions of people.
 	Session Session `yaml:"session"`
 }
 
@@ -62,7 +62,7 @@ func checkHash(at strictyaml.At) {
 
 // OperatorCertificate gives the holders of client certificates roles. It has either SPIFFE or DNS.
 type OperatorCertificate struct {
-	// SPIFFE ID, where * stands for one segment of the path, as in spiffe://example.org/ns/*/sa/ops; or dns.
+	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/ops; or dns.
 	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
 	// Name in the certificate. Its first label may be *.
 	DNS string `yaml:"dns" kind:"certificate_name"`
@@ -119,8 +119,8 @@ type Session struct {
 	TTL time.Duration `yaml:"ttl" min:"1m" max:"720h" default:"12h"`
 }
 
-// Authenticates reports whether the file says who may use the admin API. A block without entries admits tenants'
-// credentials with roles, and on an address other than loopback nobody else.
+// Authenticates reports whether the file restricts the admin API. A block without entries admits tenants'
+// credentials with roles, and on an address other than loopback no others.
 func (c *Config) Authenticates() bool {
 	o := &c.Operators
 	return len(o.Keys)+len(o.Certificates)+len(o.People) > 0 || o.Given && (c.Multi || !c.IsAdminLocal()) && !o.Insecure

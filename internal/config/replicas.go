@@ -73,7 +73,7 @@ type DNS struct {
 type Registration struct {
 	// Addresses that are permitted although they are loopback, link-local, cloud metadata, multicast or reserved.
 	Allow []netip.Prefix `yaml:"allow"`
-	// Patterns, in which * stands for any text, of capabilities without a fleet that may be registered, and then get a
+	// Patterns, in which * matches any text, of capabilities without a fleet that may be registered, and then get a
 	// fleet with defaults.
 	Capabilities []string `yaml:"capabilities" kind:"pattern"`
 	// Policy of these capabilities, as of a fleet.

@@ -52,12 +52,12 @@ type MCP struct {
 	// How long a call that needs a person's approval waits for the answer, if its client cannot show the page of the
 	// approval. It has to be less than the clients' own limit of a call, which is often 60 s.
 	ApprovalWait time.Duration `yaml:"approval_wait" above:"0" max:"10m" default:"45s"`
-	// Tenants whose callers get search_tools and call_tool in place of all their tools; true or "*": all tenants.
+	// Tenants with callers that get search_tools and call_tool in place of all their tools; true or "*": all tenants.
 	// Default none.
 	Search Tenants `yaml:"search"`
 }
 
-// Tenants are names of tenants; "*" stands for all.
+// Tenants are names of tenants; "*" means all.
 type Tenants []string
 
 // Artifacts configures files over HTTP.
@@ -86,7 +86,7 @@ type Traces struct {
 	TLS BackendTLS `yaml:"tls"`
 	// Headers of each request, such as a credential, one "name: value" a line.
 	HeadersFile string `yaml:"headers_file" kind:"file"`
-	// Fraction of traced calls among those that begin a trace here.
+	// Traced fraction of the calls that begin a trace here.
 	Sample float64 `yaml:"sample" min:"0" max:"1" default:"0.01"`
 	// true: a caller's traceparent decides; false: sample alone does.
 	Follow bool `yaml:"follow" default:"true"`
