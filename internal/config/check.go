@@ -294,7 +294,7 @@ func checkCollector(v string) string {
 		return checkHostPort(v, "")
 	}
 	if _, err := weburl.ParseBare(v, "http://collector:4318"); err != nil {
-		return err.Error() + "; host:port means OTLP over gRPC, and headers_file has credentials"
+		return err.Error() + "; write host:port for OTLP over gRPC, and put credentials into headers_file"
 	}
 	return ""
 }

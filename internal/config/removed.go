@@ -6,7 +6,7 @@ var removed = map[string]string{
 	"approvals.max_pending":        "leave it out: a tenant may have 10,000 pending approvals",
 	"approvals.notices[].attempts": "leave it out: an event is a dead letter after 10 requests",
 	"approvals.notices[].timeout":  "leave it out: a request has 10s",
-	"approvals.webhook": "write approvals.notices: [{name: webhook, …}] with its fields, but " +
+	"approvals.webhook": "write approvals.notices: [{name: webhook, …}] with its fields, except " +
 		"timeout and attempts",
 	"artifacts.public_url":                "signed URLs begin with public_url",
 	"artifacts.signing_key_file":          secretFile,
@@ -19,7 +19,7 @@ var removed = map[string]string{
 	"client_limits.reserved_connections":  leaveLimits,
 	"cors.max_age":                        "leave it out: browsers cache the permissions for 10m",
 	"fleets[].discovery.timeout":          "leave it out: a discovery tool has 10s",
-	"fleets[].ejection.connect_failures":  "leave it out: a failed connection ejects at once; failures: 0: never",
+	"fleets[].ejection.connect_failures":  "leave it out: a failed connection ejects at once; failures: 0 turns that off",
 	"fleets[].ejection.max":               "leave it out: it is 60 times base",
 	"fleets[].ejection.timeout_least":     "leave it out: a timeout counts from 1s on",
 	"fleets[].engine.buffer":              "leave it out: a client may leave 4MiB unread",
