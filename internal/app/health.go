@@ -48,8 +48,8 @@ func (p *App) check(capability, addr string) {
 
 // shared returns the settings for sharing probes among replicas; nil with an embedded Redis.
 func (p *App) shared(c config.Replicas) *health.Shared {
-	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: max(15*c.Heartbeat, 5*time.Second), Reconcile: 5 * c.Heartbeat,
-		Used: used(p.fleets.routing)}
+	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: max(15*c.Heartbeat, 5*time.Second),
+		Reconcile: 5 * c.Heartbeat, Used: used(p.fleets.routing)}
 	if !p.store.Stats().Embedded {
 		board := p.store.Health()
 		s.Membership, s.Store = board, board

@@ -55,8 +55,8 @@ func registrySettings(cfg *config.Config) registry.Settings {
 	return s
 }
 
-// awaitNames waits for the addresses of new names, so that a fleet does not lose its former backends before the new ones
-// are known.
+// awaitNames waits for the addresses of new names, so that a fleet does not lose its former backends before the new
+// ones are known.
 func (p *App) awaitNames() {
 	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
 	defer cancel()

@@ -152,7 +152,8 @@ func (c *Config) Warnings() (all []string) {
 			" without operators.tls; a proxy in front of it, or a private network, has to protect them")
 	}
 	if len(o.Keys)+len(o.Certificates)+len(o.People) == 0 && !c.Multi {
-		all = append(all, "no one may use the admin API except for probes: operators has no keys, certificates or people")
+		all = append(all, "no one may use the admin API except for probes: operators has no keys, certificates or "+
+			"people")
 	}
 	return all
 }
