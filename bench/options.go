@@ -107,7 +107,7 @@ func parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.out, "out", "",
 		"markdown `file` whose part between <!-- results --> (or <!-- growth -->, <!-- tables -->, "+
 			"<!-- policy -->, <!-- tenants -->, <!-- redis -->, <!-- neighbour -->, <!-- files -->, <!-- json -->, "+
-			"<!-- mcp -->) "+"markers gets the tables")
+			"<!-- mcp -->) markers gets the tables")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			help(os.Stdout, fs)

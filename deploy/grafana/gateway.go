@@ -60,7 +60,7 @@ func callersRow() row {
 		chart("Connections refused", "cps",
 			"network: too many of one address; reserved: the rest is for addresses of authenticated "+
 				"clients; handshake: too many of one address waited; memory: their owner has used up its share; "+
-				"evicted: one "+"without a credential made room for another.",
+				"evicted: one without a credential made room for another.",
 			per("reason", "capgate_connections_refused_total"+ofReplica),
 			query{"sum by (reason) (rate(capgate_admin_connections_refused_total" + ofReplica + "[$__rate_interval]))",
 				"admin API: {{reason}}"}),

@@ -41,7 +41,7 @@ func tenants() dashboard {
 					query{"max by (pool) (capgate_memory_bytes)", "{{pool}}"},
 					query{`max(capgate_memory_limit_bytes{pool="memory"})`, "limit"}),
 				chart("Memory rejections", "cps",
-					"A tenant, or an address of unauthenticated clients, had used up its "+"share of the memory.",
+					"A tenant, or an address of unauthenticated clients, had used up its share of the memory.",
 					per("pool", "capgate_memory_refused_total")),
 				chart("Utilization by replica", "percentunit", "Of the most used resource.",
 					query{"max by (instance) (capgate_overload)", "{{instance}}"}),

@@ -73,7 +73,7 @@ func serveFile(ctx context.Context, file string, over settings.Overrides, std st
 		return err
 	}
 	if link, token := p.AdminLink(); token {
-		fmt.Fprintf(std.err, "Who opens the admin API needs this link, which is valid until the gateway ends:\n  %s\n",
+		fmt.Fprintf(std.err, "Open the console. The link is valid until the gateway ends:\n  %s\n",
 			link)
 	} else {
 		fmt.Fprintf(std.err, "Operators open the console at:\n  %s\n", link)

@@ -140,7 +140,7 @@ var toolPrefix = regexp.MustCompile(`^[A-Za-z0-9.-]+(_[A-Za-z0-9.-]+)*$`)
 func checkToolPrefix(v string) string {
 	if len(v) > 63 || !toolPrefix.MatchString(v) {
 		return fmt.Sprintf("%.64q is not a prefix of tools; it has 1 to 63 letters, digits, hyphens, dots and "+
-			"underscores, "+"no underscore at either end, and no two in a row", v)
+			"underscores, no underscore at either end, and no two in a row", v)
 	}
 	return ""
 }

@@ -1,9 +1,11 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
 )
 
@@ -285,6 +287,25 @@ func TestRemovedFields(t *testing.T) {
 	} {
 		_, err := config.Parse("f", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// TestEveryRemovedFieldHasItsAdvice: each removed field is at a place that a file can have.
+func TestEveryRemovedFieldHasItsAdvice(t *testing.T) {
+	t.Parallel()
+	for field, advice := range config.Removed {
+		text := "1"
+		for _, part := range slices.Backward(strings.Split(field, ".")) {
+			if name, list := strings.CutSuffix(part, "[]"); list {
+				part, text = name, "["+text+"]"
+			}
+			text = "{" + part + ": " + text + "}"
+		}
+		want := strings.ReplaceAll(field, "[]", "[0]") + ": this field was removed; " + advice
+		_, err := config.Parse("f", []byte(text), protocols.Config()...)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}

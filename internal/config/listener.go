@@ -115,7 +115,7 @@ func (c *Config) checkListeners(at strictyaml.At) {
 		switch anonymous := c.Anonymous(l); {
 		case anonymous && !l.IsLocal() && !l.Open:
 			here.Fail("address", "%s is not on loopback, and callers need no credential: every program that reaches "+
-				"it "+"would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
+				"it would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
 		case !anonymous && l.Open:
 			here.Fail("open", "means nothing here: callers need a credential, as no tenant is named")
 		case !anonymous && l.Asserts != 0, !c.Multi && l.Asserts != 0:

@@ -174,7 +174,7 @@ func (c *Config) checkOperators(at strictyaml.At) {
 		here := at.Field("keys").Item(i)
 		if o.Keys[i].Hash.Peppered() && c.PepperFile == "" {
 			here.Fail("hash", "was made with a pepper, and there is no pepper_file; name the file with which the key "+
-				"was "+"created")
+				"was created")
 		}
 		c.checkRoles(here, o.Keys[i].Roles, o.Keys[i].Tenant)
 	}

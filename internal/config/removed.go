@@ -47,7 +47,7 @@ var removed = map[string]string{
 	"policies.max_stale":              "write cache.max_stale",
 	"policies.ttl":                    "write cache.ttl",
 	"redis.store_key_accept_unsigned": "write redis.accept_unsigned",
-	"redis.store_key_file": secretFile + ", so records that another key signed count as absent: set rules and " +
+	"redis.store_key_file": oneSecret + ", so records that another key signed count as absent: set rules and " +
 		"tenants again, and rotate API keys",
 	"redis.wait_timeout":              "leave it out: wait_replicas waits for 1s",
 	"registration.max_per_capability": "leave it out: it is a tenth of registration.max",
@@ -62,5 +62,6 @@ var removed = map[string]string{
 
 const (
 	leaveLimits = "leave it out: it is a share of client_limits.connections"
-	secretFile  = "write secret_file at the top level: all keys are derived from it"
+	oneSecret   = "write secret_file at the top level: all keys are derived from it"
+	secretFile  = oneSecret + ", also one that signs records in Redis; docs/run/redis.md has their migration"
 )

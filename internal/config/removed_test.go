@@ -12,7 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestNoTextNamesARemovedField: neither an error of the gateway, a page of docs nor an alert names a field that was removed.
+// TestNoTextNamesARemovedField: neither an error of the gateway, a page of docs nor an alert names a field that was
+// removed.
 func TestNoTextNamesARemovedField(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"../../gateway", "../../health", "../../internal", "../../policy", "../../router",

@@ -200,7 +200,7 @@ func newTenantMetrics(from *tenants) *tenantMetrics {
 	m.shed = m.add("shed_total", "Calls of a tenant that were rejected because of overload."+other,
 		"tenant")
 	m.shedBy = m.add("tenant_shed_total",
-		"Calls of a tenant that were rejected because of overload, by the limit that "+"rejected them."+other, "tenant",
+		"Calls of a tenant that were rejected because of overload, by the limit that rejected them."+other, "tenant",
 		"limit")
 	m.limited = m.add("tenant_limited_total",
 		"Calls of a tenant beyond one of its limits. Those with mode shadow were not rejected."+other, "tenant",

@@ -55,7 +55,7 @@ func (s *server) set(ctx context.Context, addr, capability string, drained, forc
 	}
 	if !force && len(bare) > 0 {
 		return nil, &call.Refusal{Kind: call.FailedPrecondition, Reason: "LAST_BACKEND",
-			Message: "no other backend could " + "take the calls of " + strings.Join(bare, ", ") +
+			Message: "no other backend could take the calls of " + strings.Join(bare, ", ") +
 				": they would be rejected; set force to drain it anyway"}
 	}
 	before := s.backend(addr, fleets)

@@ -42,7 +42,7 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 		fleets = slices.DeleteFunc(fleets, func(f *router.Fleet) bool { return f.Capability != name })
 		if len(fleets) == 0 {
 			return nil, &call.Refusal{Kind: call.NotFound, Reason: "CAPABILITY_UNKNOWN",
-				Message: "no fleet serves this " + "capability" + nearest.Hint(name, known) + "; the fleets are " +
+				Message: "no fleet serves this capability" + nearest.Hint(name, known) + "; the fleets are " +
 					nearest.List(known, maxNamedFleets)}
 		}
 	}

@@ -207,7 +207,7 @@ type inputRequired struct {
 // waiting returns the result of a call that was not approved in time.
 func (p pending) waiting(stateless bool) *callResult {
 	r := failed(p.text()+" There is no answer yet, and the call has not run. The same call with the same arguments "+
-		"runs "+"once it is approved.", stateless)
+		"runs once it is approved.", stateless)
 	// Structured content would have to match the schema of the tool's result.
 	r.Meta = sdk.Meta{metaApproval: map[string]string{"id": p.id, "link": p.link, "expire_time": p.expires}}
 	return r

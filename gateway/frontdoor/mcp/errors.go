@@ -58,7 +58,7 @@ func (h *Handler) hidden(ctx context.Context, name, capability string) error {
 		reason = capabilityUnknown
 	}
 	p := problem.Own(http.StatusNotFound, codes.NotFound, reason,
-		fmt.Sprintf("there is no tool %.64q, or a policy hides it"+"%s; tools/list has the tools that you may call",
+		fmt.Sprintf("there is no tool %.64q, or a policy hides it%s; tools/list has the tools that you may call",
 			name, nearest.Hint(name, h.namesIn(ctx, capability)))).NotStarted()
 	if p.JSONRPC = jsonrpc.CodeInvalidParams; capability != "" {
 		p.Metadata["capability"] = capability

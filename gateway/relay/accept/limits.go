@@ -30,8 +30,7 @@ var (
 	errNetworkLimit = errors.New("the connection limit of its network is reached")
 	errConnLimit    = errors.New("the connection limit is reached, and all connections have a credential")
 	errReserved     = errors.New("the connection limit is nearly reached; only networks with an authenticated " +
-		"client " +
-		"may connect")
+		"client may connect")
 )
 
 // Rejections counts the client connections that were closed since the start because of a limit, and waiting

@@ -130,7 +130,7 @@ func redirected(resp *http.Response) error {
 	}
 	plain := url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}
 	return fmt.Errorf("the MCP server redirects to %s: HTTP %d; no redirect is followed, so set the backend to its "+
-		"final "+"URL", untrusted.Clip(plain.String(), maxURL), resp.StatusCode)
+		"final URL", untrusted.Clip(plain.String(), maxURL), resp.StatusCode)
 }
 
 // maxURL is the maximum length of a redirect's URL in an error, in bytes.

@@ -256,7 +256,7 @@ func TestBothRefuse(t *testing.T) {
 		fleet + "redis: http://h\n", fleet + "redis: {password: x}\n", fleet + "redis: {timeout: 5}\n",
 		fleet + "redis: []\n", fleet + "drain: {delay: 5}\n", fleet + "drain: {delay: -1s}\n",
 		fleet + "drain: {delay: 1d}\n", fleet + "overload: on\n", fleet + "overload: {max_memory: much}\n",
-		fleet + "overload: {max_in_flight: 0}\n", fleet + "metrics: {tenants: 10001}\n", fleet +
+		fleet + "cache: {entries: 0}\n", fleet + "metrics: {tenants: 10001}\n", fleet +
 			"metrics: {tenants: x}\n", fleet + "tls: {cert_file: c}\n", fleet +
 			"tls: {cert_file: c, key_file: k, client_auth: maybe}\n",
 		fleet + "trusted_proxies: {hops: 1}\n", fleet + "trusted_proxies: {from: []}\n",
