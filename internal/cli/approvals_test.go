@@ -175,8 +175,8 @@ func TestApprovalsCommandLine(t *testing.T) {
 	}
 }
 
-// TestSecretOfApprovals: arguments are encrypted in Redis; another secret needs a restart, which is reported; an invalid
-// file is an error with its line.
+// TestSecretOfApprovals: arguments are encrypted in Redis; another secret needs a restart, which is reported; an
+// invalid file is an error with its line.
 func TestSecretOfApprovals(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -212,7 +212,8 @@ func TestSecretOfApprovals(t *testing.T) {
 	p.stop(t)
 	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"), 0o600))
 	_, _, admin = serve(t, nil, "--config", file)
-	if exit, out, errs := capgateApprovals(t, admin, "show", id); exit == 0 || !strings.Contains(errs, "APPROVAL_UNKNOWN") {
+	exit, out, errs := capgateApprovals(t, admin, "show", id)
+	if exit == 0 || !strings.Contains(errs, "APPROVAL_UNKNOWN") {
 		t.Errorf("without the old secret: %s%s", out, errs)
 	}
 }

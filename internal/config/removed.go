@@ -63,5 +63,5 @@ var removed = map[string]string{
 const (
 	leaveLimits = "leave it out: it is a share of client_limits.connections"
 	oneSecret   = "write secret_file at the top level: all keys are derived from it"
-	secretFile  = oneSecret + ", also one that signs records in Redis; docs/run/redis.md has their migration"
+	secretFile  = oneSecret + "; one also signs records in Redis, see Migration in docs/run/redis.md"
 )
