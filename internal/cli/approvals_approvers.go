@@ -8,7 +8,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// approversOf describes the approvers of an approval and the answers so far, unless one answer by any approver suffices.
+// approversOf describes the approvers of an approval and the answers so far, unless one answer of any suffices.
 func approversOf(a *capgatepb.Approval) (lines [][2]string) {
 	if n := a.GetRequiredAnswers(); n > 1 {
 		lines = append(lines, [2]string{"approvers", fmt.Sprintf("%d different people", n)})

@@ -51,8 +51,7 @@ type toolError string
 
 func (e toolError) Error() string { return string(e) }
 
-// newInvokeCommand returns the command capgate invoke. The answer goes to standard output, anything wrong to
-// standard error.
+// newInvokeCommand returns the command capgate invoke. The result goes to standard output, errors to standard error.
 func newInvokeCommand(std stdio) *cobra.Command {
 	inv := &invocation{req: new(docpb.InvokeRequest), errs: std.err}
 	c := &cobra.Command{Use: "invoke CAPABILITY TOOL [ARGS]", Short: "call a tool through a gateway", Long: invokeHelp,

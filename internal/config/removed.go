@@ -19,7 +19,7 @@ var removed = map[string]string{
 	"client_limits.reserved_connections":  leaveLimits,
 	"cors.max_age":                        "leave it out: browsers cache the permissions for 10m",
 	"fleets[].discovery.timeout":          "leave it out: a discovery tool has 10s",
-	"fleets[].ejection.connect_failures":  "leave it out: a failed connection ejects at once; failures: 0 turns that off",
+	"fleets[].ejection.connect_failures":  "leave it out: a failed connection ejects at once, unless failures is 0",
 	"fleets[].ejection.max":               "leave it out: it is 60 times base",
 	"fleets[].ejection.timeout_least":     "leave it out: a timeout counts from 1s on",
 	"fleets[].engine.buffer":              "leave it out: a client may leave 4MiB unread",

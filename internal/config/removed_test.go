@@ -12,8 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestNoTextNamesARemovedField: neither an error of the gateway, a page of docs nor an alert names a field that was
-// removed.
+// TestNoTextNamesARemovedField: neither errors of the gateway, nor docs, nor alerts name a field that was removed.
 func TestNoTextNamesARemovedField(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"../../gateway", "../../health", "../../internal", "../../policy", "../../router",

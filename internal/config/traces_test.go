@@ -32,7 +32,8 @@ func TestTraces(t *testing.T) {
 			`f:1: traces.ratio: unknown field`},
 		"traces: {}": {`f:1: traces.endpoint: required: the collector: host:port for OTLP over gRPC`},
 		"traces: {endpoint: 'http://u:secret@otel'}": {`f:1: traces.endpoint: must have neither a user, a query`},
-		"traces: {endpoint: 'grpc://secret'}":        {`f:1: traces.endpoint: is not an HTTP URL; write it whole, as in http://collector:4318`},
+		"traces: {endpoint: 'grpc://secret'}": {
+			`f:1: traces.endpoint: is not an HTTP URL; write it whole, as in http://collector:4318`},
 		"traces: {endpoint: 'http://otel', tls: {}}": {`f:1: traces.tls: the endpoint is not https`},
 		`traces: {endpoint: 'otel:1', link: "https://v/#secret\e{trace_id}"}`: {
 			`f:1: traces.link: is not an HTTP URL; write it whole, as in https://traces.example.com/t/{trace_id}`},
