@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestEveryFieldIsOnAPage: the documentation says of each field, besides the reference, when it is needed. A page counts
-// if its code has the names of the field and of the mapping that it is in.
+// TestEveryFieldIsOnAPage: the documentation says of each field, besides the reference, when it is needed. A page
+// counts if its code has the names of the field and of the mapping that it is in.
 func TestEveryFieldIsOnAPage(t *testing.T) {
 	t.Parallel()
 	pages := namesOnPages(t)
