@@ -278,9 +278,11 @@ func TestRemovedFields(t *testing.T) {
 			"3}}\n": `f:3: fleets[1].retry.floor: ` +
 			`this field was removed; leave it out: 10 retries a second are permitted besides share; share: 0 turns retries off`,
 		"policies: {ttl: 1m}\n" + fleet: `f:1: policies.ttl: this field was removed; write cache.ttl`,
-		"fleets: [{capability: a, backends: [], queue: {length: 0}}]\n": `f:1: fleets[0].queue.length: this field was ` +
+		"fleets: [{capability: a, backends: [], queue: {length: " +
+			"0}}]\n": `f:1: fleets[0].queue.length: this field was ` +
 			`removed; leave it out: 100 calls may wait; wait: 0s turns waiting off`,
-		"redis: {url: 'redis://h', store_key_file: /k}\n" + fleet: `f:1: redis.store_key_file: this field was removed; ` +
+		"redis: {url: 'redis://h', store_key_file: /k}\n" +
+			fleet: `f:1: redis.store_key_file: this field was removed; ` +
 			`write secret_file at the top level: all keys are derived from it, so records that another key signed ` +
 			`count as absent: set rules and tenants again, and rotate API keys`,
 		"fleets: [{capability: a, backends: [], retry: {flor: 3}}]\n": `f:1: fleets[0].retry.flor: unknown field`,

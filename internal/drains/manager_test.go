@@ -33,8 +33,9 @@ type board struct {
 	readOnly  bool
 	away      bool
 	reports   []drains.Report
-	begun     chan struct{} // gets one when an exchange begins, which then waits for proceed; nil: exchanges do not wait
-	proceed   chan struct{}
+	// gets one when an exchange begins, which then waits for proceed; nil: exchanges do not wait
+	begun   chan struct{}
+	proceed chan struct{}
 }
 
 func newBoard() *board {

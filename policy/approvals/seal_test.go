@@ -2,10 +2,10 @@ package approvals_test
 
 import (
 	"bytes"
-	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 )

@@ -25,7 +25,8 @@ func Suite() contract.Suite[drains.Store] {
 	}
 }
 
-var one, two = drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"}, drains.Key{Capability: "news", Addr: "[::1]:2"}
+var one, two = drains.Key{Capability: "weather", Addr: "10.0.0.1:50051"},
+	drains.Key{Capability: "news", Addr: "[::1]:2"}
 
 // exchange sends a report, and returns the view and the drained backends.
 func exchange(t *testing.T, s drains.Store, r drains.Report) (v drains.View, drained string) {

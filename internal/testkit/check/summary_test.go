@@ -77,7 +77,8 @@ func summary(t *testing.T, log string, exit int) (out, stderr string, status int
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
 	Must(t, os.WriteFile(path, []byte(log), 0o600))
-	cmd := exec.CommandContext(Context(t), "../../../tools/summary", "sh", "-c", fmt.Sprint("cat ", path, "; exit ", exit))
+	cmd := exec.CommandContext(Context(t), "../../../tools/summary", "sh", "-c",
+		fmt.Sprint("cat ", path, "; exit ", exit))
 	var text strings.Builder
 	cmd.Stderr = &text
 	printed, _ := cmd.Output()
