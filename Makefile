@@ -67,7 +67,7 @@ FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./pol
 # to fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
 LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
 	TestStrangersLeaveRoom|TestManyCallsThatPassTwice|TestDecisionsWithoutTenantsAreOverloaded|$\
-	TestOneTenantDoesNotFillTheDecisions)$$
+	TestOneTenantDoesNotFillTheDecisions|TestLargeList)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
 # Without GORACE, each program under the race detector waits a second at its end.
@@ -97,7 +97,7 @@ test-raceless: $(BUF)/ok $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LARGE)' \
-		./gateway ./gateway/relay ./policy/approvals
+		./gateway ./gateway/relay ./gateway/upstream/mcp ./policy/approvals
 
 SEEDS ?= 10000
 
