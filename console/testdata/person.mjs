@@ -6,7 +6,7 @@ export async function signIn({ context, issuer, person, options = {} }, url) {
   await become(c, issuer, person);
   const page = await c.newPage();
   await page.goto(url);
-  await page.getByRole("link", { name: "Sign in with Example Corp" }).click();
+  await page.getByRole("link", { name: "Sign in with corp" }).click();
   return page;
 }
 

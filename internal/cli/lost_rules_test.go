@@ -75,7 +75,7 @@ func TestLostRulesBlock(t *testing.T) {
 	}
 	until(t, one, "ann", gatewaytest.Echo, codes.OK)
 	until(t, two, "ann", gatewaytest.Echo, codes.OK)
-	old.stderr.wait(t, old, "their loss was accepted")
+	old.stderr.wait(t, old, "their loss accepted")
 	if code, text := page(t, "http://"+adminLater+"/readyz"); code != http.StatusOK || strings.Contains(text, lost) {
 		t.Errorf("accepted: %d %s", code, text)
 	}

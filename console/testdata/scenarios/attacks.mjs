@@ -10,7 +10,7 @@ export default async ({ context, args }) => {
   await become(c, issuer, { groups: ["ops"] });
   const console = await c.newPage();
   await console.goto(admin + "/");
-  await console.getByRole("link", { name: "Sign in with Example Corp" }).click();
+  await console.getByRole("link", { name: "Sign in with corp" }).click();
   await console.getByRole("banner").getByText("Live", { exact: true }).waitFor();
   const page = await c.newPage();
   await page.goto(attacker + "/");

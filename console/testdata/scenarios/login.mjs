@@ -5,7 +5,7 @@ export default async ({ context, args }) => {
   const page = await (await context({ ignoreHTTPSErrors: true })).newPage();
   const found = [];
   await page.goto(args.address);
-  await page.getByRole("link", { name: "Sign in with Example Corp" }).click();
+  await page.getByRole("link", { name: "Sign in with corp" }).click();
   const yes = page.getByRole("button", { name: "Let it in" });
   await yes.waitFor();
   const asked = await page.locator("main").innerText();

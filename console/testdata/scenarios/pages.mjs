@@ -39,7 +39,7 @@ export default async ({ context, args, phone }) => {
     }
     await become(c, issuer, ops);
     await page.goto(admin + program);
-    await page.getByRole("link", { name: "Sign in with Example Corp" }).click();
+    await page.getByRole("link", { name: "Sign in with corp" }).click();
     await look(page, `a program, ${name}`);
     await page.getByRole("button", { name: "Let it in" }).click();
     await page.getByRole("heading", { name: "Code for" }).waitFor();

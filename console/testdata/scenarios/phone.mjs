@@ -5,7 +5,7 @@ export default async ({ context, args, phone }) => {
   const page = await (await context({ ...phone, ignoreHTTPSErrors: true })).newPage();
   const saw = {};
   await page.goto(args.link);
-  const button = page.getByRole("link", { name: "Sign in with Example Corp" });
+  const button = page.getByRole("link", { name: "Sign in with corp" });
   await button.waitFor();
   saw.first = page.url().slice(new URL(page.url()).origin.length);
   await button.tap();

@@ -48,7 +48,7 @@ export default async ({ context, args }) => {
     saw.old = path();
     await page.goto(new URL(url).origin + saw.signin);
     await request.post(issuer + "/test/people", { data: { person } });
-    await page.getByRole("link", { name: "Sign in with Example Corp" }).click();
+    await page.getByRole("link", { name: "Sign in with corp" }).click();
     await live(page);
     saw.back = path();
     all.push(saw);
