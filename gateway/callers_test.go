@@ -21,7 +21,7 @@ import (
 type slowly struct {
 	asked chan tenant.Credentials
 	say   chan tenant.Identity
-	left  chan struct{} // is told of those who left before; nil means nobody is
+	left  chan struct{} // optional; receives a value for each caller that leaves early
 }
 
 func (slowly) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {

@@ -54,7 +54,7 @@ func TestArtifactSizeOverHTTP(t *testing.T) {
 		}
 		if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
 			!strings.Contains(string(told.GetResultJson()), `"`+theirs.told(t).ID+`"`) {
-			t.Fatalf("%s: acme is told of %s, not of %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID,
+			t.Fatalf("%s: acme reads upload %s, want %s: %v", protocol.name, told.GetResultJson(), theirs.told(t).ID,
 				err)
 		}
 		if down := send(acme, http.MethodGet, theirs.told(t).Path, nil); down.err == nil || len(down.body) > most {

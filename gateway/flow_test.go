@@ -186,7 +186,7 @@ func TestArtifactSize(t *testing.T) {
 			}
 			if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
 				!strings.Contains(string(told.GetResultJson()), `"`+up.ID+`"`) {
-				t.Errorf("acme is told of %s, not of %s: %v", told.GetResultJson(), up.ID, err)
+				t.Errorf("acme reads upload %s, want %s: %v", told.GetResultJson(), up.ID, err)
 			}
 			_, err = f.client.Download(acme, up.ID)
 			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")

@@ -22,8 +22,8 @@ func Outgoing(ctx context.Context) (context.Context, []grpc.CallOption) {
 	return metadata.NewOutgoingContext(ctx, Custom(in)), opts
 }
 
-// Custom returns the part of md that belongs to applications and not to a hop: without pseudo-headers, connection
-// headers and names reserved by gRPC.
+// Custom returns the metadata of the application. It removes pseudo-headers, connection headers and the names that gRPC
+// reserves.
 func Custom(md metadata.MD) metadata.MD {
 	out := make(metadata.MD, len(md))
 	for name, values := range md {

@@ -181,7 +181,7 @@ func (c *agentSession) forwardEvents() {
 	}()
 	for {
 		var raw []byte
-		if c.agent.RecvMsg(&raw) != nil { // no more events, or the agent has left, which forwardDirectives handles
+		if c.agent.RecvMsg(&raw) != nil { // end of events, or a lost agent: forwardDirectives handles that
 			_ = c.engine.CloseSend()
 			return
 		}

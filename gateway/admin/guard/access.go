@@ -112,7 +112,8 @@ func (a Access) of(r *http.Request, openMetrics bool) Access {
 	return a
 }
 
-// check returns the operator restricted to the tenants for which it has the role, or a refusal if there are none.
+// check returns the operator, restricted to the tenants for which it has the role. If it has the role for no tenant,
+// check returns a refusal.
 func (a Access) check(who *operator.Identity) (*operator.Identity, *call.Refusal) {
 	switch {
 	case a.Role == 0:

@@ -45,8 +45,8 @@ func Authorize(ctx context.Context, route string) (context.Context, *call.Refusa
 	return operator.NewContext(ctx, who), nil
 }
 
-// Unrouted returns the refusal of a request without a route to an operator without the role viewer, who must not learn
-// which routes exist.
+// Unrouted returns the refusal of a request without a route, if the operator lacks the role viewer. Such an operator
+// cannot find out which routes exist.
 func Unrouted(ctx context.Context) *call.Refusal {
 	if refusal, _ := ctx.Value(refusalKey{}).(*call.Refusal); refusal != nil {
 		return refusal
@@ -115,8 +115,8 @@ var variable = regexp.MustCompile(`\{([A-Za-z0-9_.]+)\}`)
 // jsonPattern converts a path template to the form of runtime.Pattern.
 func jsonPattern(template string) string { return variable.ReplaceAllString(template, "{$1=*}") }
 
-// JSONRoutes returns the method paths of services, by HTTP method and pattern in the form of runtime.Pattern. The
-// error names a service without a descriptor, whose routes would have no role.
+// JSONRoutes maps each HTTP method and pattern, in the form of runtime.Pattern, to the path of its gRPC method. It
+// returns an error for a service without a descriptor, since the roles of its routes are unknown.
 func JSONRoutes(services []string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, name := range services {

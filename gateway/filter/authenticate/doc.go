@@ -6,5 +6,5 @@
 //	callers.go      looks up the caller of a credential, also for front doors
 //	filter.go       the filter
 //
-// What a caller may do is decided by scope, resolve and authorize.
+// The filters scope, resolve and authorize decide what the caller may do.
 package authenticate

@@ -166,8 +166,8 @@ const inside = (link: string | undefined) =>
       : undefined;
 
 /**
- * useAttention lists what needs attention. Once the feed has been read, approvals come from it, as in the tile and in the
- * navigation.
+ * useAttention lists what needs attention. Once the feed has been read, approvals come from it, as in the tile and in
+ * the navigation.
  */
 function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   const { items, waiting, loading, error } = useContext(ApprovalsContext);

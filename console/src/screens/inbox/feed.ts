@@ -29,7 +29,7 @@ export const ApprovalsContext = createContext<Approvals>(null as unknown as Appr
 
 export const keyOf = (a: { tenant: string; id: string }) => a.tenant + "/" + a.id;
 
-/** stateOf returns the current state: an unanswered approval has expired at its time, even before the gateway reports it. */
+/** stateOf returns the current state. An unanswered approval expires at its time, before the gateway reports it. */
 export function stateOf(a: Approval, time: number): string {
   const over = a.expire_time !== undefined && Date.parse(a.expire_time) <= time;
   return over && (a.state === "pending" || a.state === "approved") ? "expired" : a.state;
