@@ -8,9 +8,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/gateway/upstream/protocols"
@@ -22,12 +24,32 @@ const module = "github.com/capgate/capgate/"
 
 // packages returns the folders with structs of the configuration.
 func packages() []string {
-	all := []string{"internal/config", "internal/tenant", "health", "router", "gateway/relay/accept",
-		"gateway/frontdoor/cors", "gateway/filter/open"}
+	types := map[reflect.Type]bool{}
+	structsOf(reflect.TypeFor[config.Config](), types)
 	for _, p := range protocols.Config() {
-		all = append(all, strings.TrimPrefix(reflect.TypeOf(p.New()).Elem().PkgPath(), module))
+		structsOf(reflect.TypeOf(p.New()), types)
 	}
-	return all
+	folders := map[string]bool{}
+	for t := range types {
+		folders[strings.TrimPrefix(t.PkgPath(), module)] = true
+	}
+	return slices.Sorted(maps.Keys(folders))
+}
+
+// structsOf adds the structs of this module that a value of a type consists of.
+func structsOf(t reflect.Type, to map[reflect.Type]bool) {
+	switch t.Kind() { //nolint:exhaustive // all others are scalars
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		structsOf(t.Elem(), to)
+	case reflect.Struct:
+		if to[t] || !strings.HasPrefix(t.PkgPath(), module) {
+			return
+		}
+		to[t] = true
+		for i := range t.NumField() {
+			structsOf(t.Field(i).Type, to)
+		}
+	}
 }
 
 func main() {
