@@ -57,9 +57,10 @@ func identified(t *testing.T, by authenticate.Authenticator, client, backend cal
 func issuersFor(i *issuertest.Issuer, audience string) []token.Issuer {
 	return []token.Issuer{{
 		Name: "corp", URL: i.URL, Audiences: []string{audience}, Algorithms: []string{"RS256", "ES256", "EdDSA"},
-		Leeway: time.Minute,
-		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope", ScopeNames: tenant.ScopesByName()},
-		Source: token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
+		Leeway:     time.Minute,
+		Claims:     token.Claims{Tenant: "tenant_id", User: "sub", Scopes: "scope"},
+		ScopeNames: tenant.ScopesByName(),
+		Source:     token.Source{Refresh: 50 * time.Millisecond, MaxStale: time.Hour, Roots: i.Roots},
 	}}
 }
 

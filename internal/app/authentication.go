@@ -90,7 +90,7 @@ func (i *authentication) set(s *settings.Settings) {
 	}
 	i.keys.Replace(s.Keys, of, s.Pepper)
 	i.tokens.Replace(s.Issuers)
-	i.certified.Replace(s.Certificates())
+	i.certified.Replace(s.Config.Certificates)
 	i.peppered.Store(&s.Pepper)
 	declareLimits(s, i.metrics)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // operators authenticates users of the admin API.
@@ -99,13 +98,8 @@ func (p *App) newStartToken(cfg *guard.Config) error {
 // set applies a new configuration.
 func (o *operators) set(s *settings.Settings) {
 	o.keys.Replace(s.OperatorKeys, s.Pepper)
-	rules := make([]guard.Certificate, len(s.Config.Operators.Certificates))
-	for i, c := range s.Config.Operators.Certificates {
-		rules[i] = guard.Certificate{Match: tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS}, Tenant: c.Tenant,
-			Roles: c.Roles}
-	}
-	o.certified.Replace(rules)
-	o.tokens.Replace(peopleOf(s))
+	o.certified.Replace(s.Config.Operators.Certificates)
+	o.tokens.Replace(s.Config.Operators.People)
 	o.guard.OpenMetrics(s.Config.Operators.OpenMetrics)
 	if s.AdminTLS != nil {
 		o.secure.Store(s.AdminTLS)

@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // persons handles the sign-in of people with a browser, at the admin port and at the inbox.
@@ -32,7 +33,7 @@ type persons struct {
 // personSettings are the part of the configuration that a reload may change.
 type personSettings struct {
 	entries             operator.People
-	issuers             []signin.Issuer
+	issuers             []token.Client
 	groups              map[string]bool // that approvals.rules name
 	publicURL, adminURL string
 }
@@ -45,7 +46,7 @@ func (p *App) newPersons(s *settings.Settings, guarded *guard.Config) {
 	limiter := session.NewLimiter(nil) // of the admin API; the inbox has its own
 	of := signin.Config{
 		Sessions: o.sessions, Logins: p.auth.tokens, Limiter: limiter, Audit: p.audit, Log: p.log,
-		Issuers: func() []signin.Issuer { return o.now.Load().issuers },
+		Issuers: func() []token.Client { return o.now.Load().issuers },
 		URL:     func() string { return o.now.Load().adminURL }, Network: p.networkOfOperator,
 		Groups: o.namesGroup,
 	}
@@ -84,15 +85,6 @@ func (p *App) networkOfOperator(r *http.Request) string {
 	return clientaddr.NetworkNameOf(p.operatorAddr(r))
 }
 
-// peopleOf returns the people of a configuration.
-func peopleOf(s *settings.Settings) (all operator.People) {
-	for _, p := range s.Config.Operators.People {
-		all = append(all, operator.Person{Issuer: p.Issuer, User: p.User, Group: p.Group, Roles: p.Roles,
-			Tenant: p.Tenant})
-	}
-	return all
-}
-
 // groupsOfRules returns the groups that approvals.rules name.
 func groupsOfRules(c *config.Config) map[string]bool {
 	all := map[string]bool{}
@@ -107,7 +99,7 @@ func groupsOfRules(c *config.Config) map[string]bool {
 
 // signsIn reports whether people of an issuer sign in with a browser.
 func (o *persons) signsIn(issuer string) bool {
-	return slices.ContainsFunc(o.now.Load().issuers, func(i signin.Issuer) bool { return i.Issuer == issuer })
+	return slices.ContainsFunc(o.now.Load().issuers, func(i token.Client) bool { return i.Issuer == issuer })
 }
 
 // namesGroup reports whether a rule or an entry with roles names a group, so that sessions keep it first.
@@ -118,7 +110,7 @@ func (o *persons) namesGroup(group string) bool {
 
 // set applies a new configuration.
 func (o *persons) set(s *settings.Settings) {
-	now := &personSettings{entries: peopleOf(s), issuers: s.SignIn, groups: groupsOfRules(s.Config),
+	now := &personSettings{entries: s.Config.Operators.People, issuers: s.SignIn, groups: groupsOfRules(s.Config),
 		publicURL: s.Config.PublicURL, adminURL: s.Config.AdminURL}
 	o.now.Store(now)
 	if o.admin != nil {

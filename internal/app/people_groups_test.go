@@ -16,7 +16,7 @@ import (
 func TestGroupsThatRulesName(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
-	cfg.Operators.People = []config.Person{{Issuer: "corp", Group: "ops", Roles: operator.View}}
+	cfg.Operators.People = operator.People{{Issuer: "corp", Group: "ops", Roles: operator.View}}
 	cfg.Approvals.Rules = []config.ApprovalRule{{Groups: []string{"finance"}},
 		{Groups: []string{"legal"}, Escalate: config.Escalation{Groups: []string{"board"}}}}
 	o := persons{sessions: session.New(nil, session.Options{})}

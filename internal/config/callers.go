@@ -2,12 +2,9 @@ package config
 
 import (
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // Tenant is a tenant of the file.
@@ -17,141 +14,15 @@ type Tenant struct {
 	// Patterns of the capabilities that this tenant may see and call, at most 256; ["*"]: all.
 	Capabilities tenant.Grants `yaml:"capabilities" required:""`
 	// Its API keys.
-	Keys []Key `yaml:"keys"`
+	Keys []tenant.Key `yaml:"keys"`
 	// Limits of its callers, on all replicas together; {}: none. Default the file's limits.
 	Limits *tenant.Limits `yaml:"limits"`
 }
-
-// Key is an API key of a tenant, as capgate keys new makes one.
-type Key struct {
-	// The key's public part, unique among all tenants; capgate keys new creates one.
-	ID string `yaml:"id" kind:"key_id" required:"" unique:"key"`
-	// Hash of its secret: sha256: or hmac-sha256: and 64 hexadecimal digits; or hash_file.
-	Hash tenant.Hash `yaml:"hash"`
-	// File with the hash.
-	HashFile string `yaml:"hash_file" kind:"file"`
-	// Its scopes.
-	Scopes tenant.Scopes `yaml:"scopes" default:"[invoke, read]"`
-	// Names that its holder may assert with x-user-id and x-agent-id. Default none.
-	Asserts tenant.Asserts `yaml:"asserts"`
-	// Name for display.
-	Name string `yaml:"name" max:"256"`
-	// End of its validity. Default never.
-	Expires time.Time `yaml:"expires"`
-}
-
-// Check checks that there is one hash.
-func (k *Key) Check(at strictyaml.At) { checkHash(at) }
 
 // Identity are settings of callers that are not in the file.
 type Identity struct {
 	// redis uses the tenants and API keys that capgate tenants and capgate keys create, besides the file's.
 	Stored bool `yaml:"store" enum:"none,redis" default:"none"`
-}
-
-// Certificate maps client certificates to a tenant. It has either SPIFFE or DNS.
-type Certificate struct {
-	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/orch; or dns.
-	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
-	// Name in the certificate. Its first label may be *.
-	DNS string `yaml:"dns" kind:"certificate_name"`
-	// Tenant of the callers with these certificates.
-	Tenant string `yaml:"tenant" kind:"tenant" required:""`
-	// Their scopes.
-	Scopes tenant.Scopes `yaml:"scopes" default:"[invoke, read]"`
-	// Names that they may assert with x-user-id and x-agent-id. Default none.
-	Asserts tenant.Asserts `yaml:"asserts"`
-}
-
-// Check checks that there is one name.
-func (c *Certificate) Check(at strictyaml.At) {
-	if at.Has("spiffe") == at.Has("dns") {
-		at.Missing("spiffe", "required: the SPIFFE ID of the certificates, as in "+
-			"spiffe://example.org/ns/tools/sa/orchestrator; or dns; not both")
-	}
-}
-
-// Issuer is an OpenID Connect issuer of tokens.
-type Issuer struct {
-	// The issuer's name in logs and metrics: letters, digits, hyphens, dots and underscores, at most 63.
-	Name string `yaml:"name" kind:"name" required:"" unique:"true"`
-	// Its URL, exactly as in iss of its tokens, and the base of its discovery; https, unless it is loopback or
-	// insecure.
-	URL string `yaml:"issuer" required:"" unique:"true"`
-	// Accepted values of aud; a token must have one of them. Without them tokens for other services would be accepted.
-	Audiences []string `yaml:"audiences" required:"" min:"1"`
-	// URL of its keys. Default from discovery.
-	JWKSURL string `yaml:"jwks_url"`
-	// Permitted signature algorithms.
-	Algorithms []string `yaml:"algorithms" kind:"algorithm" default:"[RS256, PS256, ES256, EdDSA]"`
-	// Permitted clock skew.
-	Leeway time.Duration `yaml:"leeway" max:"5m" default:"1m"`
-	// Maximum lifetime of a token. Default any.
-	MaxLifetime time.Duration `yaml:"max_lifetime" min:"1m" max:"8760h"`
-	// Authorities that may vouch for it, PEM. Default the system's.
-	CAFile string `yaml:"ca_file" kind:"file"`
-	// true permits cleartext HTTP; for tests only.
-	Insecure bool `yaml:"insecure" default:"false"`
-	// true accepts tokens that are marked as ID tokens of a login.
-	IDTokens bool `yaml:"id_tokens" default:"false"`
-	// Tenant of all its tokens, in place of claims.tenant.
-	Tenant string `yaml:"tenant" kind:"tenant"`
-	// Scopes of all its tokens, in place of claims.scopes. Default invoke and read.
-	Scopes tenant.Scopes `yaml:"scopes"`
-	// Names that callers may assert with x-user-id and x-agent-id, in place of the claims. Default none.
-	Asserts tenant.Asserts `yaml:"asserts"`
-	// Names of the claims with the identity.
-	Claims Claims `yaml:"claims"`
-	// Scopes for the values of claims.scopes; other values are ignored. Default the scopes' own names.
-	ScopeNames map[string]tenant.Scopes `yaml:"scope_names"`
-	// Required values of claims, or elements of lists.
-	Required map[string]string `yaml:"required_claims"`
-}
-
-// Claims are names of claims.
-type Claims struct {
-	// Claim with the tenant. Default tenant_id, unless the issuer has a tenant.
-	Tenant string `yaml:"tenant"`
-	// Claim with the user, required in each token.
-	User string `yaml:"user" default:"sub"`
-	// Claim with the agent. Default none.
-	Agent string `yaml:"agent"`
-	// Claim with the scopes: a list, or words separated by spaces. Default none.
-	Scopes string `yaml:"scopes"`
-	// Claim with the user's groups, for approvals.rules and operators: a list, or words separated by spaces. Default
-	// none.
-	Groups string `yaml:"groups"`
-}
-
-// Check checks fields that depend on each other, and sets their defaults.
-func (i *Issuer) Check(at strictyaml.At) {
-	for _, u := range []struct{ field, url string }{{"issuer", i.URL}, {"jwks_url", i.JWKSURL}} {
-		if u.url == "" {
-			continue
-		}
-		if err := token.CheckURL(u.url, i.Insecure); err != nil {
-			at.Fail(u.field, "%s", err)
-		}
-	}
-	if strings.Contains(i.URL, "?") {
-		at.Fail("issuer", "must have no query")
-	}
-	switch {
-	case i.Tenant == "" && i.Claims.Tenant == "":
-		i.Claims.Tenant = "tenant_id"
-	case i.Tenant != "" && i.Claims.Tenant != "":
-		at.Fail("tenant", "claims.tenant is there, too; give one of the two")
-	}
-	switch {
-	case i.Claims.Scopes != "" && at.Has("scopes"):
-		at.Fail("scopes", "claims.scopes is there, too; give one of the two")
-	case i.Claims.Scopes == "" && i.ScopeNames != nil:
-		at.Fail("scope_names", "needs claims.scopes, the claim with these words")
-	case i.Claims.Scopes == "" && !at.Has("scopes"):
-		i.Scopes = tenant.Invoke | tenant.Read
-	case i.Claims.Scopes != "" && i.ScopeNames == nil:
-		i.ScopeNames = tenant.ScopesByName()
-	}
 }
 
 const noTenants = "there are no tenants; add tenants, as in tenants: [{id: acme, capabilities: ['*']}], or identity, " +

@@ -21,7 +21,7 @@ func TestParseCertificates(t *testing.T) {
   - {dns: "*.Agents.example.org", tenant: acme}
 `))
 	check.Must(t, err)
-	want := []config.Certificate{
+	want := []tenant.Certificate{
 		{SPIFFE: "spiffe://example.org/ns/*/sa/orch", Tenant: "acme", Scopes: tenant.Invoke,
 			Asserts: tenant.User | tenant.Agent},
 		{DNS: "*.agents.example.org", Tenant: "acme", Scopes: tenant.Invoke | tenant.Read},

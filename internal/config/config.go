@@ -10,6 +10,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // Config is a configuration file. The comment of a field is its documentation in the schema and in the reference.
@@ -107,7 +108,7 @@ type Config struct {
 	Identity Identity `yaml:"identity" restart:"yes"`
 	// OpenID Connect issuers of tokens (JWTs) that callers may send in place of API keys. The path of a claim is its
 	// name, or names with dots between.
-	Issuers []Issuer `yaml:"issuers"`
+	Issuers []token.Issuer `yaml:"issuers"`
 	// File with the key of the HMAC-SHA-256 of secrets, at least 16 bytes without the final newline. Default none, and
 	// hashes are SHA-256.
 	PepperFile string `yaml:"pepper_file" kind:"file"`
@@ -116,7 +117,7 @@ type Config struct {
 	Operators Operators `yaml:"operators" restart:"parts"`
 	// Client certificates of tenants, for calls without a credential; they need tls.client_ca_file. The first entry
 	// that matches counts.
-	Certificates []Certificate `yaml:"certificates"`
+	Certificates []tenant.Certificate `yaml:"certificates"`
 	// The last calls, which the admin API shows.
 	Calls Calls `yaml:"calls" restart:"yes"`
 	// The audit log, a hash chain of records in which changes are detectable. Default none.

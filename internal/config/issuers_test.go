@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -37,25 +38,25 @@ issuers:
 `))
 	check.Must(t, err)
 	standard := []string{"RS256", "PS256", "ES256", "EdDSA"}
-	want := []config.Issuer{
+	want := []token.Issuer{
 		{
 			Name: "plain", URL: "https://a.example.com", Audiences: []string{"capgate"}, Algorithms: standard,
 			Leeway: time.Minute, Scopes: tenant.Invoke | tenant.Read,
-			Claims: config.Claims{Tenant: "tenant_id", User: "sub"},
+			Claims: token.Claims{Tenant: "tenant_id", User: "sub"},
 		},
 		{
 			Name: "all", URL: "https://b.example.com/realms/main",
-			Audiences: []string{"capgate", "https://capgate.example.com"}, JWKSURL: "http://127.0.0.1:9000/keys?v=2",
+			Audiences: []string{"capgate", "https://capgate.example.com"}, JWKS: "http://127.0.0.1:9000/keys?v=2",
 			Algorithms: []string{"ES512"}, MaxLifetime: time.Hour,
 			CAFile: "/ca", IDTokens: true, Tenant: "acme",
-			Asserts: tenant.User, Claims: config.Claims{User: "email", Agent: "act.sub", Scopes: "realm_access.roles"},
+			Asserts: tenant.User, Claims: token.Claims{User: "email", Agent: "act.sub", Scopes: "realm_access.roles"},
 			ScopeNames: map[string]tenant.Scopes{"tools:call": tenant.Invoke | tenant.Read, "boss": tenant.Approve},
 			Required:   map[string]string{"email_verified": "true", "level": "3"},
 		},
 		{
 			Name: "fixed", URL: "http://b.example.com/", Audiences: []string{"a"}, Algorithms: standard,
 			Leeway: time.Minute, Insecure: true, Scopes: tenant.Invoke,
-			Claims: config.Claims{Tenant: "org.id", User: "sub"},
+			Claims: token.Claims{Tenant: "org.id", User: "sub"},
 		},
 	}
 	for i := range want {

@@ -3,9 +3,11 @@ package config
 import (
 	"time"
 
+	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/token"
 )
 
 // Operators are the people and programs that may use the admin API.
@@ -18,99 +20,15 @@ type Operators struct {
 	// TLS of the admin API. Default cleartext.
 	TLS ServerTLS `yaml:"tls" restart:"switch"`
 	// API keys of operators. capgate keys new creates them as those of tenants.
-	Keys []OperatorKey `yaml:"keys"`
+	Keys []guard.Key `yaml:"keys"`
 	// Client certificates of operators; they need tls.client_ca_file. The first entry that matches counts.
-	Certificates []OperatorCertificate `yaml:"certificates"`
+	Certificates []guard.Certificate `yaml:"certificates"`
 	// Issuers at which people sign in with a browser.
-	SignIn []SignIn `yaml:"sign_in"`
+	SignIn []token.Client `yaml:"sign_in"`
 	// Roles of people, and of tokens of issuers. The roles of all entries that match hold, each for its tenant.
-	People []Person `yaml:"people"`
+	People operator.People `yaml:"people"`
 	// Sign-in sessions of people.
 	Session Session `yaml:"session"`
-}
-
-// OperatorKey is an API key of an operator.
-type OperatorKey struct {
-	// The key's public part, unique among all keys; capgate keys new creates one.
-	ID string `yaml:"id" kind:"key_id" required:"" unique:"key"`
-	// Hash of its secret: sha256: or hmac-sha256: and 64 hexadecimal digits; or hash_file.
-	Hash tenant.Hash `yaml:"hash"`
-	// File with the hash.
-	HashFile string `yaml:"hash_file" kind:"file"`
-	// Name for display, and in the audit log.
-	Name string `yaml:"name" max:"256"`
-	// Its roles.
-	Roles operator.Roles `yaml:"roles" default:"[viewer]"`
-	// The only tenant of its roles. Default all.
-	Tenant string `yaml:"tenant" kind:"tenant"`
-	// End of its validity. Default never.
-	Expires time.Time `yaml:"expires"`
-}
-
-// Check checks that there is one hash.
-func (k *OperatorKey) Check(at strictyaml.At) { checkHash(at) }
-
-// checkHash checks that a key has one hash.
-func checkHash(at strictyaml.At) {
-	switch {
-	case at.Has("hash") && at.Has("hash_file"):
-		at.Fail("hash_file", "hash is there, too; give one of the two")
-	case !at.Has("hash") && !at.Has("hash_file"):
-		at.Missing("hash", "required: the hash of the key's secret; or hash_file")
-	}
-}
-
-// OperatorCertificate gives the holders of client certificates roles. It has either SPIFFE or DNS.
-type OperatorCertificate struct {
-	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/ops; or dns.
-	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
-	// Name in the certificate. Its first label may be *.
-	DNS string `yaml:"dns" kind:"certificate_name"`
-	// Their roles.
-	Roles operator.Roles `yaml:"roles" default:"[viewer]"`
-	// The only tenant of their roles. Default all.
-	Tenant string `yaml:"tenant" kind:"tenant"`
-}
-
-// Check checks that there is one name.
-func (c *OperatorCertificate) Check(at strictyaml.At) {
-	if at.Has("spiffe") == at.Has("dns") {
-		at.Missing("spiffe", "required: the SPIFFE ID of the certificates, as in "+
-			"spiffe://example.org/ns/ops/sa/deployer; or dns; not both")
-	}
-}
-
-// SignIn is an issuer at which people sign in, by the authorization code flow with PKCE.
-type SignIn struct {
-	// Name of the issuer in issuers.
-	Issuer string `yaml:"issuer" kind:"name" required:"" unique:"sign_in"`
-	// ID of this gateway as a client of the issuer.
-	ClientID string `yaml:"client_id" required:"" max:"512"`
-	// File with the secret of the client. Default none: a public client.
-	ClientSecretFile string `yaml:"client_secret_file" kind:"file"`
-	// Scopes of the request to the issuer.
-	Scopes []string `yaml:"scopes" default:"[openid, profile, email]"`
-}
-
-// Person gives a person, or all people of a group, roles.
-type Person struct {
-	// Name of the issuer in issuers.
-	Issuer string `yaml:"issuer" kind:"name" required:""`
-	// The user, as the issuer's claims.user has it; or group.
-	User string `yaml:"user" max:"256"`
-	// A group of the issuer's claims.groups.
-	Group string `yaml:"group" max:"256"`
-	// Their roles.
-	Roles operator.Roles `yaml:"roles" required:""`
-	// The only tenant of their roles. Default all.
-	Tenant string `yaml:"tenant" kind:"tenant"`
-}
-
-// Check checks that there is a user or a group.
-func (p *Person) Check(at strictyaml.At) {
-	if (p.User == "") == (p.Group == "") {
-		at.Missing("user", "required: the user, as the issuer's tokens name it; or group; not both")
-	}
 }
 
 // Session configures the sessions of people.

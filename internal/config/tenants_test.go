@@ -30,7 +30,7 @@ tenants:
 	check.Must(t, err)
 	hash, _ := tenant.ParseHash(aHash)
 	want := []config.Tenant{
-		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []config.Key{
+		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []tenant.Key{
 			{
 				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy,
 				Asserts: tenant.User | tenant.Agent,

@@ -1,14 +1,30 @@
 package operator
 
-import "slices"
+import (
+	"slices"
 
-// Person gives one person, or all people of a group, roles.
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+// Person gives a person, or all people of a group, roles.
 type Person struct {
-	Issuer string // name of the issuer that vouches for the person
-	User   string // the user; or
-	Group  string
-	Roles  Roles
-	Tenant string // the only tenant of the roles; "": all
+	// Name of the issuer in issuers.
+	Issuer string `yaml:"issuer" kind:"name" required:""`
+	// The user, as the issuer's claims.user has it; or group.
+	User string `yaml:"user" max:"256"`
+	// A group of the issuer's claims.groups.
+	Group string `yaml:"group" max:"256"`
+	// Their roles.
+	Roles Roles `yaml:"roles" required:""`
+	// The only tenant of their roles. Default all.
+	Tenant string `yaml:"tenant" kind:"tenant"`
+}
+
+// Check checks that there is a user or a group.
+func (p *Person) Check(at strictyaml.At) {
+	if (p.User == "") == (p.Group == "") {
+		at.Missing("user", "required: the user, as the issuer's tokens name it; or group; not both")
+	}
 }
 
 // People are the entries of the configuration.

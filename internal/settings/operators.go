@@ -1,27 +1,18 @@
 package settings
 
-import (
-	"fmt"
-
-	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/frontdoor/signin"
-	"github.com/capgate/capgate/internal/tenant/token"
-)
+import "fmt"
 
 // readSignIn reads the secrets of this gateway as a client of issuers.
 func (s *Settings) readSignIn() (problems []error) {
-	o := &s.Config.Operators
-	for i := range o.SignIn {
-		c := &o.SignIn[i]
-		of := signin.Issuer{Client: token.Client{Issuer: c.Issuer, ID: c.ClientID, Scopes: c.Scopes}}
-		if c.ClientSecretFile != "" {
+	for _, c := range s.Config.Operators.SignIn {
+		if c.SecretFile != "" {
 			var err error
-			if of.Secret, err = readSecret(c.ClientSecretFile, s.Files); err != nil {
+			if c.Secret, err = readSecret(c.SecretFile, s.Files); err != nil {
 				problems = append(problems, fmt.Errorf("operators.sign_in, issuer %s: client_secret_file: %w", c.Issuer,
 					err))
 			}
 		}
-		s.SignIn = append(s.SignIn, of)
+		s.SignIn = append(s.SignIn, c)
 	}
 	return problems
 }
@@ -37,15 +28,12 @@ func (s *Settings) readOperators(before *Settings) (problems []error) {
 		s.Files.agree(before.Files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
 		s.AdminTLS = before.AdminTLS
 	}
-	for i := range o.Keys {
-		k := &o.Keys[i]
-		hash, err := s.readHash(k.Hash, k.HashFile)
-		if err != nil {
+	for _, k := range o.Keys {
+		if k.Hash, err = s.readHash(k.Hash, k.HashFile); err != nil {
 			problems = append(problems, fmt.Errorf("operators, key %s: %w", k.ID, err))
 			continue
 		}
-		s.OperatorKeys = append(s.OperatorKeys,
-			guard.Key{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Hash: hash, Roles: k.Roles, Expires: k.Expires})
+		s.OperatorKeys = append(s.OperatorKeys, k)
 	}
 	return problems
 }

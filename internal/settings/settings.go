@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/capgate/capgate/gateway/admin/guard"
-	"github.com/capgate/capgate/gateway/frontdoor/signin"
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
@@ -30,7 +29,7 @@ type Settings struct {
 	Files       Files                             // of all these files
 
 	Secrets  [][]byte         // of secret_file
-	SignIn   []signin.Issuer  // of operators.sign_in, with their secrets
+	SignIn   []token.Client   // of operators.sign_in, with their secrets
 	Webhooks []webhook.Config // of approvals.notices
 
 	TraceHeaders map[string]string // of traces.headers_file

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -19,21 +18,16 @@ func (s *Settings) readTenants() (problems []error) {
 	for i := range s.Config.Tenants {
 		t := &s.Config.Tenants[i]
 		for j := range t.Keys {
-			k, err := s.readKey(t.ID, &t.Keys[j])
-			if err != nil {
-				problems = append(problems, fmt.Errorf("tenant %s, key %s: %w", t.ID, t.Keys[j].ID, err))
+			k, err := t.Keys[j], error(nil)
+			if k.Hash, err = s.readHash(k.Hash, k.HashFile); err != nil {
+				problems = append(problems, fmt.Errorf("tenant %s, key %s: %w", t.ID, k.ID, err))
 				continue
 			}
+			k.Tenant = t.ID
 			s.Keys = append(s.Keys, k)
 		}
 	}
 	return problems
-}
-
-func (s *Settings) readKey(of string, k *config.Key) (tenant.Key, error) {
-	hash, err := s.readHash(k.Hash, k.HashFile)
-	return tenant.Key{ID: k.ID, Tenant: of, Name: k.Name, Hash: hash, Scopes: k.Scopes, Asserts: k.Asserts,
-		Expires: k.Expires}, err
 }
 
 // readHash returns the hash of a key's secret: hash, or that in a file unless its name is "".
@@ -76,14 +70,4 @@ func (s *Settings) Single(multi bool) *tenant.Settings {
 		return nil
 	}
 	return &tenant.Settings{ID: tenant.Default, Limits: s.Config.Limits}
-}
-
-// Certificates returns the certificate rules of the file.
-func (s *Settings) Certificates() []tenant.Certificate {
-	rules := make([]tenant.Certificate, len(s.Config.Certificates))
-	for i, c := range s.Config.Certificates {
-		rules[i] = tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS, Tenant: c.Tenant, Scopes: c.Scopes,
-			Asserts: c.Asserts}
-	}
-	return rules
 }

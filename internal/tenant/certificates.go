@@ -7,15 +7,29 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Certificate is a rule that maps client certificates to a tenant. It has either SPIFFE or DNS.
+// Certificate maps client certificates to a tenant. It has either SPIFFE or DNS.
 type Certificate struct {
-	SPIFFE  string // a SPIFFE ID, in which * stands for one segment of the path
-	DNS     string // a name in lower case, whose first label may be * for any one label
-	Tenant  string
-	Scopes  Scopes
-	Asserts Asserts
+	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/orch; or dns.
+	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
+	// Name in the certificate. Its first label may be *.
+	DNS string `yaml:"dns" kind:"certificate_name"`
+	// Tenant of the callers with these certificates.
+	Tenant string `yaml:"tenant" kind:"tenant" required:""`
+	// Their scopes.
+	Scopes Scopes `yaml:"scopes" default:"[invoke, read]"`
+	// Names that they may assert with x-user-id and x-agent-id. Default none.
+	Asserts Asserts `yaml:"asserts"`
+}
+
+// Check checks that there is one name.
+func (c *Certificate) Check(at strictyaml.At) {
+	if at.Has("spiffe") == at.Has("dns") {
+		at.Missing("spiffe", "required: the SPIFFE ID of the certificates, as in "+
+			"spiffe://example.org/ns/tools/sa/orchestrator; or dns; not both")
+	}
 }
 
 // IsSPIFFEPattern reports whether v may be Certificate.SPIFFE.
@@ -139,19 +153,19 @@ func (c *Certificates) match(p *Peer) *match {
 }
 
 // Names returns the name of the peer that the rule matches, or "".
-func (r *Certificate) Names(p *Peer) string {
-	if r.SPIFFE != "" {
-		if p.SPIFFE != "" && inPath(p.SPIFFE, r.SPIFFE) {
+func (c *Certificate) Names(p *Peer) string {
+	if c.SPIFFE != "" {
+		if p.SPIFFE != "" && inPath(p.SPIFFE, c.SPIFFE) {
 			return p.SPIFFE
 		}
 		return ""
 	}
 	for _, name := range p.DNS {
-		if name == r.DNS {
+		if name == c.DNS {
 			return name
 		}
 		_, above, _ := strings.Cut(name, ".")
-		if parent, any := strings.CutPrefix(r.DNS, "*."); any && above == parent {
+		if parent, any := strings.CutPrefix(c.DNS, "*."); any && above == parent {
 			return name
 		}
 	}

@@ -10,19 +10,41 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Key is an API key without its secret.
+// Key is an API key of a tenant, without its secret, as capgate keys new makes one.
 type Key struct {
-	ID      string
-	Tenant  string
-	Name    string // for display
-	Hash    Hash   // hash of the secret
-	Scopes  Scopes
-	Asserts Asserts
-	Expires time.Time // zero: the key does not expire
+	// The key's public part, unique among all tenants; capgate keys new creates one.
+	ID string `yaml:"id" kind:"key_id" required:"" unique:"key"`
+	// Hash of its secret: sha256: or hmac-sha256: and 64 hexadecimal digits; or hash_file.
+	Hash Hash `yaml:"hash"`
+	// File with the hash.
+	HashFile string `yaml:"hash_file" kind:"file"`
+	// Its scopes.
+	Scopes Scopes `yaml:"scopes" default:"[invoke, read]"`
+	// Names that its holder may assert with x-user-id and x-agent-id. Default none.
+	Asserts Asserts `yaml:"asserts"`
+	// Name for display.
+	Name string `yaml:"name" max:"256"`
+	// End of its validity. Default never.
+	Expires time.Time `yaml:"expires"`
 
-	KeyHistory // only for keys of the store
+	Tenant     string     `yaml:"-"`
+	KeyHistory `yaml:"-"` // only for keys of the store
+}
+
+// Check checks that there is one hash.
+func (k *Key) Check(at strictyaml.At) { CheckHash(at) }
+
+// CheckHash checks that a key of a file has one hash.
+func CheckHash(at strictyaml.At) {
+	switch {
+	case at.Has("hash") && at.Has("hash_file"):
+		at.Fail("hash_file", "hash is there, too; give one of the two")
+	case !at.Has("hash") && !at.Has("hash_file"):
+		at.Missing("hash", "required: the hash of the key's secret; or hash_file")
+	}
 }
 
 // Keys holds the API keys of the configuration for all tenants. It answers from memory.

@@ -6,15 +6,34 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Certificate is a rule that gives roles to holders of client certificates. Match uses SPIFFE and DNS only.
+// Certificate gives the holders of client certificates roles. It has either SPIFFE or DNS.
 type Certificate struct {
-	Match  tenant.Certificate
-	Tenant string // the only tenant of the roles; empty means all
-	Roles  operator.Roles
+	// SPIFFE ID, where * matches one segment of the path, as in spiffe://example.org/ns/*/sa/ops; or dns.
+	SPIFFE string `yaml:"spiffe" kind:"spiffe"`
+	// Name in the certificate. Its first label may be *.
+	DNS string `yaml:"dns" kind:"certificate_name"`
+	// Their roles.
+	Roles operator.Roles `yaml:"roles" default:"[viewer]"`
+	// The only tenant of their roles. Default all.
+	Tenant string `yaml:"tenant" kind:"tenant"`
+}
+
+// Check checks that there is one name.
+func (c *Certificate) Check(at strictyaml.At) {
+	if at.Has("spiffe") == at.Has("dns") {
+		at.Missing("spiffe", "required: the SPIFFE ID of the certificates, as in "+
+			"spiffe://example.org/ns/ops/sa/deployer; or dns; not both")
+	}
+}
+
+// name returns the name in a certificate that the rule matches, or "".
+func (c *Certificate) name(peer *tenant.Peer) string {
+	return (&tenant.Certificate{SPIFFE: c.SPIFFE, DNS: c.DNS}).Names(peer)
 }
 
 // Certificates authenticates operators by their client certificates.
@@ -47,7 +66,7 @@ func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, 
 	}
 	rules := *c.rules.Load()
 	for i := range rules {
-		name := rules[i].Match.Names(peer)
+		name := rules[i].name(peer)
 		if name == "" {
 			continue
 		}

@@ -77,9 +77,9 @@ func TestCertificates(t *testing.T) {
 	now := time.Unix(1000, 0)
 	c := guard.NewCertificates(func() time.Time { return now })
 	c.Replace([]guard.Certificate{
-		{Match: tenant.Certificate{DNS: "ops.example.org"}, Tenant: "acme", Roles: operator.Operate},
-		{Match: tenant.Certificate{DNS: "ops.example.org"}, Roles: operator.Admin},
-		{Match: tenant.Certificate{DNS: "view.example.org"}, Roles: operator.View}})
+		{DNS: "ops.example.org", Tenant: "acme", Roles: operator.Operate},
+		{DNS: "ops.example.org", Roles: operator.Admin},
+		{DNS: "view.example.org", Roles: operator.View}})
 	of := func(name string) *x509.Certificate {
 		return &x509.Certificate{NotAfter: now.Add(time.Minute), DNSNames: []string{name}}
 	}

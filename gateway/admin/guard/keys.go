@@ -6,19 +6,31 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Key is an operator's API key, without its secret.
+// Key is an API key of an operator, without its secret.
 type Key struct {
-	ID      string
-	Name    string // for display
-	Tenant  string // only tenant of its roles; empty means all
-	Hash    tenant.Hash
-	Roles   operator.Roles
-	Expires time.Time // zero means never
+	// The key's public part, unique among all keys; capgate keys new creates one.
+	ID string `yaml:"id" kind:"key_id" required:"" unique:"key"`
+	// Hash of its secret: sha256: or hmac-sha256: and 64 hexadecimal digits; or hash_file.
+	Hash tenant.Hash `yaml:"hash"`
+	// File with the hash.
+	HashFile string `yaml:"hash_file" kind:"file"`
+	// Name for display, and in the audit log.
+	Name string `yaml:"name" max:"256"`
+	// Its roles.
+	Roles operator.Roles `yaml:"roles" default:"[viewer]"`
+	// The only tenant of its roles. Default all.
+	Tenant string `yaml:"tenant" kind:"tenant"`
+	// End of its validity. Default never.
+	Expires time.Time `yaml:"expires"`
 }
+
+// Check checks that there is one hash.
+func (k *Key) Check(at strictyaml.At) { tenant.CheckHash(at) }
 
 // identity returns the operator of the key.
 func (k *Key) identity() *operator.Identity {

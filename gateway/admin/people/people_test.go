@@ -66,7 +66,7 @@ func newRig(t *testing.T, start string) *rig {
 	r.People = people.New(people.Config{Keys: keys, Start: guard.NewStartToken(start), StartText: start, Tenants: known,
 		Holders: tenant.NewAuthenticators(tenant.Sources{File: file}),
 		SignIn: signin.Config{Sessions: r.sessions, URL: func() string { return "" },
-			Issuers: func() []signin.Issuer { return []signin.Issuer{{Client: token.Client{Issuer: "corp"}}} }}})
+			Issuers: func() []token.Client { return []token.Client{{Issuer: "corp"}} }}})
 	r.Replace(operator.People{{Issuer: "corp", User: "ann", Roles: operator.View},
 		{Issuer: "corp", Group: "ops", Tenant: "acme", Roles: operator.Operate},
 		{Issuer: "gone", User: "ann", Roles: operator.Admin}})

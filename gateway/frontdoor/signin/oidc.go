@@ -50,7 +50,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	l := begun{Login: token.NewLogin(h.at(r).base+h.cfg.Mount+"/signin/callback", session.NewID(), session.NewID()),
 		Issuer: name, Client: of.ID, Next: next, At: time.Now()}
-	to, err := h.cfg.Logins.Authorize(r.Context(), of.Client, l.Login)
+	to, err := h.cfg.Logins.Authorize(r.Context(), *of, l.Login)
 	if err != nil {
 		h.cfg.Log.Warn("issuer not available for sign-in", "issuer", name, "error", err)
 		h.fail(w, r, next, refusedIssuerAway)
@@ -68,9 +68,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) purpose() string { return "login " + string(h.cfg.Kind) }
 
 // issuer returns an issuer by its name; nil means unknown.
-func (h *Handler) issuer(name string) *Issuer {
+func (h *Handler) issuer(name string) *token.Client {
 	all := h.cfg.Issuers()
-	if n := slices.IndexFunc(all, func(i Issuer) bool { return i.Issuer == name }); n >= 0 {
+	if n := slices.IndexFunc(all, func(i token.Client) bool { return i.Issuer == name }); n >= 0 {
 		return &all[n]
 	}
 	return nil
@@ -119,7 +119,7 @@ func (h *Handler) person(r *http.Request, l *begun, a token.Answer) (*session.Se
 	default:
 		return nil, refusedIssuerBusy
 	}
-	who, err := h.cfg.Logins.Exchange(r.Context(), of.Client, l.Login, a)
+	who, err := h.cfg.Logins.Exchange(r.Context(), *of, l.Login, a)
 	if err != nil {
 		h.cfg.Log.Warn("sign-in failed", "issuer", l.Issuer, "error", err)
 		return nil, refusedToken

@@ -135,8 +135,8 @@ func open(t *testing.T, r rig) *port {
 	p.handler = signin.New(signin.Config{
 		Kind: r.kind, Mount: r.mount, Home: r.mount + "/", Keys: "API key", Sessions: p.sessions, People: p.people,
 		Logins: verifier(t, p.issuer),
-		Issuers: func() []signin.Issuer {
-			return []signin.Issuer{{Client: token.Client{Issuer: "corp", ID: "gate", Scopes: []string{"openid"}}}}
+		Issuers: func() []token.Client {
+			return []token.Client{{Issuer: "corp", ID: "gate", Scopes: []string{"openid"}}}
 		},
 		URL: func() string { return r.url }, Limiter: session.NewLimiter(nil),
 		Network: func(r *http.Request) string { return r.Header.Get("X-Test-Network") },
@@ -180,7 +180,7 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	v := token.New(d, token.Options{})
 	v.Replace([]token.Issuer{{Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
 		Algorithms: []string{"ES256"}, Leeway: time.Minute,
-		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Groups: "groups", FixedScopes: tenant.Read},
+		Claims: token.Claims{Tenant: "tenant_id", User: "sub", Groups: "groups"}, Scopes: tenant.Read,
 		Source: token.Source{Refresh: time.Hour, MaxStale: time.Hour, Roots: i.Roots}}})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

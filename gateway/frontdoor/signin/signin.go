@@ -28,11 +28,6 @@ type Logins interface {
 	Exchange(ctx context.Context, c token.Client, l token.Login, a token.Answer) (tenant.Identity, error)
 }
 
-// Issuer is an issuer at which people may sign in.
-type Issuer struct {
-	token.Client
-}
-
 // Config configures a Handler. All fields but Home, Groups and Audit are required.
 type Config struct {
 	Kind     session.Kind
@@ -42,7 +37,7 @@ type Config struct {
 	Sessions *session.Manager           // the caller must run it
 	People   People                     // people of this port
 	Logins   Logins                     // all issuers
-	Issuers  func() []Issuer            // configured issuers; must not block
+	Issuers  func() []token.Client      // this gateway at each issuer at which people may sign in; must not block
 	URL      func() string              // URL of the port for people; empty means the host of each request
 	Network  func(*http.Request) string // returns the network of a client, by which attempts are counted
 	Limiter  *session.Limiter           // limits attempts

@@ -3,6 +3,7 @@ package token
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,10 +40,8 @@ func (i *issuer) checkToken(said *unverified, claims object, now time.Time) (exp
 			return expires, err
 		}
 	}
-	for _, r := range i.Required {
-		if !claims.has(r) {
-			return expires, errors.New(r.Claim + " does not have the required value")
-		}
+	if err = i.checkRequired(claims); err != nil {
+		return expires, err
 	}
 	return i.checkTimes(claims, now, i.MaxLifetime)
 }
@@ -130,9 +129,19 @@ func (i *issuer) forClient(claims object, audiences []string) bool {
 	return true
 }
 
-// has reports whether a claim has the required value, or is a list with it.
-func (o object) has(r Required) bool {
-	v, _ := o.at(r.Claim)
+// checkRequired checks that all required claims have their values.
+func (i *issuer) checkRequired(claims object) error {
+	for _, claim := range slices.Sorted(maps.Keys(i.Required)) {
+		if !claims.has(claim, i.Required[claim]) {
+			return errors.New(claim + " does not have the required value")
+		}
+	}
+	return nil
+}
+
+// has reports whether a claim has a value, or is a list with it.
+func (o object) has(claim, value string) bool {
+	v, _ := o.at(claim)
 	list, isList := v.([]any)
 	if !isList {
 		list = []any{v}
@@ -140,11 +149,11 @@ func (o object) has(r Required) bool {
 	return slices.ContainsFunc(list, func(item any) bool {
 		switch item := item.(type) {
 		case string:
-			return item == r.Value
+			return item == value
 		case bool:
-			return r.Value == "true" && item || r.Value == "false" && !item
+			return value == "true" && item || value == "false" && !item
 		case json.Number:
-			return item.String() == r.Value
+			return item.String() == value
 		}
 		return false
 	})
@@ -152,7 +161,7 @@ func (o object) has(r Required) bool {
 
 // identity returns the identity in the claims.
 func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
-	who = tenant.Identity{Tenant: i.Claims.FixedTenant, Key: i.Name, Scopes: i.Claims.FixedScopes}
+	who = tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
 	if i.Claims.Tenant != "" {
 		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil {
 			return who, err
@@ -200,13 +209,13 @@ func (i *issuer) scopes(claims object) (scopes tenant.Scopes, err error) {
 	v, _ := claims.at(i.Claims.Scopes)
 	if text, ok := v.(string); ok {
 		for word := range strings.FieldsSeq(text) {
-			scopes |= i.Claims.ScopeNames[word]
+			scopes |= i.ScopeNames[word]
 		}
 		return scopes, nil
 	}
 	words, err := claims.texts(i.Claims.Scopes)
 	for _, word := range words {
-		scopes |= i.Claims.ScopeNames[word]
+		scopes |= i.ScopeNames[word]
 	}
 	return scopes, err
 }

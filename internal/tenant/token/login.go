@@ -18,10 +18,16 @@ import (
 // Client is this gateway as a client of an issuer, at which people sign in by the authorization code flow with PKCE
 // (OpenID Connect Core §3.1, RFC 7636).
 type Client struct {
-	Issuer string // its name in the configuration
-	ID     string
-	Secret string // "": a public client
-	Scopes []string
+	// Name of the issuer in issuers.
+	Issuer string `yaml:"issuer" kind:"name" required:"" unique:"sign_in"`
+	// ID of this gateway as a client of the issuer.
+	ID string `yaml:"client_id" required:"" max:"512"`
+	// File with the secret of the client. Default none: a public client.
+	SecretFile string `yaml:"client_secret_file" kind:"file"`
+	// Scopes of the request to the issuer.
+	Scopes []string `yaml:"scopes" default:"[openid, profile, email]"`
+
+	Secret string `yaml:"-"` // "": a public client
 }
 
 // Login is a sign-in that has begun. Its secrets are the browser's.
@@ -127,10 +133,8 @@ func (i *issuer) checkID(claims object, client, nonce string, now time.Time) err
 	if nonce == "" || subtle.ConstantTimeCompare([]byte(got), []byte(nonce)) != 1 {
 		return errors.New("nonce is that of another sign-in")
 	}
-	for _, r := range i.Required {
-		if !claims.has(r) {
-			return errors.New(r.Claim + " does not have the required value")
-		}
+	if err = i.checkRequired(claims); err != nil {
+		return err
 	}
 	if err = i.checkEmail(claims); err != nil {
 		return err
@@ -149,7 +153,7 @@ func (i *issuer) checkEmail(claims object) error {
 
 // loginIdentity returns the identity in the claims of an ID token, which may lack a tenant: an operator needs none.
 func (i *issuer) loginIdentity(claims object) (tenant.Identity, error) {
-	who := tenant.Identity{Tenant: i.Claims.FixedTenant, Key: i.Name, Scopes: i.Claims.FixedScopes}
+	who := tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
 	if _, has := claims.at(i.Claims.Tenant); has && i.Claims.Tenant != "" {
 		var err error
 		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil || !call.IsZone(who.Tenant) {
@@ -213,7 +217,7 @@ func (i *issuer) endpoints(ctx context.Context, now time.Time) (*endpoints, erro
 		at.AuthStyle = oauth2.AuthStyleInParams
 	}
 	for name, url := range map[string]string{"authorization_endpoint": at.AuthURL, "token_endpoint": at.TokenURL} {
-		if err = CheckURL(url, i.Source.Insecure); err != nil {
+		if err = CheckURL(url, i.Insecure); err != nil {
 			return nil, fmt.Errorf("discovery: %s %w", name, err)
 		}
 	}

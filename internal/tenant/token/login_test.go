@@ -48,8 +48,8 @@ func TestLogin(t *testing.T) {
 	i.Clients(t, map[string]string{"gate": "a secret", "public": ""})
 	v := start(t, nil, configOf(i, func(c *token.Issuer) {
 		c.Claims.User, c.Claims.Groups, c.Claims.Scopes = "email", "groups", "scope"
-		c.Claims.ScopeNames, c.Claims.FixedScopes = tenant.ScopesByName(), 0
-		c.Required = []token.Required{{Claim: "hd", Value: "example.com"}}
+		c.ScopeNames, c.Scopes = tenant.ScopesByName(), 0
+		c.Required = map[string]string{"hd": "example.com"}
 	}))
 	person := func(change map[string]any) map[string]any {
 		claims := map[string]any{"email": "ann@example.com", "email_verified": true, "groups": []string{"ops"},

@@ -56,7 +56,8 @@ func configOf(i *issuertest.Issuer, change func(*token.Issuer)) token.Issuer {
 		Name: "corp", URL: i.URL, Audiences: []string{"capgate"},
 		Algorithms: []string{"RS256", "PS256", "ES256", "EdDSA"},
 		Leeway:     time.Minute,
-		Claims:     token.Claims{Tenant: "tenant_id", User: "sub", FixedScopes: tenant.Invoke},
+		Claims:     token.Claims{Tenant: "tenant_id", User: "sub"},
+		Scopes:     tenant.Invoke,
 		Source:     token.Source{Refresh: time.Hour, MaxStale: 24 * time.Hour, Roots: i.Roots},
 	}
 	if change != nil {

@@ -33,7 +33,7 @@ func (i *issuer) scopeWords(want tenant.Scopes) (words []string) {
 		return nil
 	}
 	for _, word := range *supported {
-		if i.Claims.ScopeNames[word].Any(want) {
+		if i.ScopeNames[word].Any(want) {
 			words = append(words, word)
 		}
 	}

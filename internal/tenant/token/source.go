@@ -50,7 +50,8 @@ const (
 
 func newSource(i *Issuer, o *Options, all *tokenbucket.Bucket) *source {
 	return &source{
-		name: i.Name, settings: i.Source, fetcher: newFetcher(i), now: o.Now, log: o.Log.With("issuer", i.Name),
+		name: i.Name, settings: i.Source.withDefaults(), fetcher: newFetcher(i), now: o.Now,
+		log: o.Log.With("issuer", i.Name),
 		all: all, own: tokenbucket.New(fetchBurst, fetchEvery), wake: make(chan struct{}, 1), next: newRefresh(),
 	}
 }

@@ -220,7 +220,7 @@ func TestTheEnd(t *testing.T) {
 // TestAKnownTokenCostsNothing: cached tokens and texts that are not tokens cause no allocation.
 func TestAKnownTokenCostsNothing(t *testing.T) {
 	i := issuertest.Start(t)
-	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Claims.Asserts = tenant.User }))
+	v := start(t, nil, configOf(i, func(c *token.Issuer) { c.Asserts = tenant.User }))
 	raw := i.Token(t, nil)
 	want(t, v, "first", raw, "")
 	for _, credential := range []string{raw, "garbled", strings.Repeat(".", 9000)} {

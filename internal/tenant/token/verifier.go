@@ -193,7 +193,7 @@ func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.C
 	}
 	who := found.who
 	who.Settings = settings
-	return who.Assert(c, found.issuer.Claims.Asserts)
+	return who.Assert(c, found.issuer.Asserts)
 }
 
 var (

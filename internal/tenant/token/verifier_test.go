@@ -85,12 +85,11 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
 	mapped := func(c *token.Issuer) {
-		c.Claims = token.Claims{FixedTenant: "globex", User: "https://example.com/user", Agent: "act.sub",
-			Scopes: "realm_access.roles",
-			ScopeNames: map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read,
-				"boss": tenant.Approve | tenant.Policy}, Asserts: tenant.User}
-		c.Required = []token.Required{{Claim: "email_verified", Value: "true"}, {Claim: "groups", Value: "agents"},
-			{Claim: "level", Value: "3"}}
+		c.Claims = token.Claims{User: "https://example.com/user", Agent: "act.sub", Scopes: "realm_access.roles"}
+		c.Tenant, c.Asserts = "globex", tenant.User
+		c.ScopeNames = map[string]tenant.Scopes{"caller": tenant.Invoke, "may read": tenant.Read,
+			"boss": tenant.Approve | tenant.Policy}
+		c.Required = map[string]string{"email_verified": "true", "groups": "agents", "level": "3"}
 		c.MaxLifetime = 2 * time.Hour
 	}
 	v := start(t, nil, configOf(i, mapped))
@@ -360,7 +359,7 @@ func TestSeveralIssuers(t *testing.T) {
 	t.Parallel()
 	a, b := issuertest.Start(t), issuertest.Start(t)
 	ofB := configOf(b, func(c *token.Issuer) {
-		c.Name, c.Audiences, c.JWKS, c.Claims.FixedTenant, c.Claims.Tenant = "partner", []string{"partners"}, b.URL+
+		c.Name, c.Audiences, c.JWKS, c.Tenant, c.Claims.Tenant = "partner", []string{"partners"}, b.URL+
 			"/keys", "globex", ""
 	})
 	v := start(t, nil, configOf(a, nil), ofB)
