@@ -24,7 +24,7 @@ func approvalsFeature() feature {
 		build: buildApprovals,
 		apply: func(p *App, c *change) {
 			p.approvals.service.SetPublicURL(c.Config.PublicURL)
-			p.approvals.service.SetAnswerRules(answerRulesOf(c.Config))
+			p.approvals.service.SetAnswerRules(c.Config.Approvals.Rules)
 		},
 		run: func(p *App, w *work) {
 			w.loop("approvals", p.approvals.service.Run)
@@ -49,7 +49,7 @@ func buildApprovals(p *App) (err error) {
 		return err
 	}
 	p.approvals.service.SetPublicURL(s.Config.PublicURL)
-	p.approvals.service.SetAnswerRules(answerRulesOf(s.Config))
+	p.approvals.service.SetAnswerRules(cfg.Rules)
 	p.approvals.api = approval.New(approval.Config{
 		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(),
 		Log: p.log, Audit: p.audit,

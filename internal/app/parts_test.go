@@ -2,38 +2,13 @@ package app
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/policy/approvals"
 )
-
-// TestAnswerRules: the rules on answers are those of the file, with a setting for own calls only where the file has
-// one.
-func TestAnswerRules(t *testing.T) {
-	t.Parallel()
-	cfg := config.Default()
-	cfg.Approvals.Rules = []config.ApprovalRule{
-		{Tenant: "acme", Capability: "pay", Tool: "send", Groups: []string{"finance"}, Answers: 2, Reason: "always",
-			MaxValidity: time.Hour, Escalate: config.Escalation{After: time.Minute, Groups: []string{"board"}}},
-		{SelfGiven: true, Self: true, Reason: "deny"},
-	}
-	self := true
-	want := []approvals.AnswerRule{
-		{Tenant: "acme", Capability: "pay", Tool: "send", Groups: []string{"finance"}, Answers: 2,
-			Reason: approvals.ReasonAlways, MaxValidity: time.Hour, EscalateAfter: time.Minute,
-			EscalateGroups: []string{"board"}},
-		{Self: &self, Reason: approvals.ReasonDeny},
-	}
-	if got := answerRulesOf(cfg); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
 
 // TestCallersAtAListener: a listener without scopes gives those of listeners, and one with scopes no others.
 func TestCallersAtAListener(t *testing.T) {

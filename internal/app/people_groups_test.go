@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/settings"
+	"github.com/capgate/capgate/policy/approvals"
 )
 
 // TestGroupsThatRulesName: of a person in more groups than a session has room for, the session keeps those that roles
@@ -17,8 +18,8 @@ func TestGroupsThatRulesName(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
 	cfg.Operators.People = operator.People{{Issuer: "corp", Group: "ops", Roles: operator.View}}
-	cfg.Approvals.Rules = []config.ApprovalRule{{Groups: []string{"finance"}},
-		{Groups: []string{"legal"}, Escalate: config.Escalation{Groups: []string{"board"}}}}
+	cfg.Approvals.Rules = []approvals.AnswerRule{{Groups: []string{"finance"}},
+		{Groups: []string{"legal"}, Escalate: approvals.Escalation{Groups: []string{"board"}}}}
 	o := persons{sessions: session.New(nil, session.Options{})}
 	o.set(&settings.Settings{Config: cfg})
 	named := []string{"finance", "legal", "board", "ops"}

@@ -299,14 +299,6 @@ func checkCollector(v string) string {
 	return ""
 }
 
-// checkWebhookURL does not repeat the URL, which may contain a secret.
-func checkWebhookURL(v string) string {
-	if _, err := weburl.Parse(v, "https://hooks.example.com/approvals"); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
 func unless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""

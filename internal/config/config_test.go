@@ -16,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
 )
 
@@ -256,16 +257,30 @@ func matchLines(t *testing.T, got, want []string) {
 	}
 }
 
-// TestApprovalRulesOfOwnCalls: an engine's questions go to its user unless a rule says something about self.
-func TestApprovalRulesOfOwnCalls(t *testing.T) {
+// TestApprovalRules: the rules on answers are those of the file, with a setting for own calls only where the file has
+// one: an engine's questions go to its user unless a rule says something about self.
+func TestApprovalRules(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse("f", []byte("approvals: {rules: [{self: false}, {tool: a, reason: deny}, {self: true}]}\n"+
-		"fleets: [{capability: a, backends: ['b:1']}]\n"))
+	c, err := config.Parse("f", []byte(`
+fleets: [{capability: a, backends: ['b:1']}]
+approvals:
+  rules:
+    - {tenant: acme, capability: pay, tool: send, groups: [finance], answers: 2, reason: always, max_validity: 1h,
+       escalate: {after: 1m, groups: [board]}, self: false}
+    - {reason: deny}
+    - {self: true}
+`))
 	check.Must(t, err)
-	for i, want := range []struct{ self, given bool }{{false, true}, {false, false}, {true, true}} {
-		if r := c.Approvals.Rules[i]; r.Self != want.self || r.SelfGiven != want.given {
-			t.Errorf("rule %d: %+v", i, r)
-		}
+	no, yes := false, true
+	want := []approvals.AnswerRule{
+		{Tenant: "acme", Capability: "pay", Tool: "send", Groups: []string{"finance"}, Answers: 2, Self: &no,
+			Reason: approvals.ReasonAlways, MaxValidity: time.Hour,
+			Escalate: approvals.Escalation{After: time.Minute, Groups: []string{"board"}}},
+		{Tenant: "*", Capability: "*", Tool: "*", Answers: 1, Reason: approvals.ReasonDeny},
+		{Tenant: "*", Capability: "*", Tool: "*", Answers: 1, Self: &yes},
+	}
+	if got := c.Approvals.Rules; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // Policies are the authorization rules that replicas share in Redis.
@@ -32,10 +34,10 @@ type Approvals struct {
 	// Validity of an answer for a session.
 	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
-	Rules []ApprovalRule `yaml:"rules" restart:"no"`
+	Rules []approvals.AnswerRule `yaml:"rules" restart:"no"`
 	// Destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
 	// events, and a slow one does not delay the others.
-	Notices []Notice `yaml:"notices" restart:"no"`
+	Notices []webhook.Config `yaml:"notices" restart:"no"`
 }
 
 // Idempotency is about stored responses of calls with idempotency keys.

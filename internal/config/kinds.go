@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // decoder returns what reads a file into c.
@@ -144,7 +145,7 @@ func texts() map[string]*strictyaml.Kind {
 			checkBackend),
 		"shield_address": textKind("host:port", only(port), checkShieldAddress),
 		"shield_url":     textKind("URL", only(httpURL), checkShieldURL),
-		"webhook_url":    textKind("URL", only(httpURL), checkWebhookURL),
+		"webhook_url":    textKind("URL", only(httpURL), webhook.Generic.CheckURL),
 		"smtp_server":    textKind("host:port", only(port), checkSMTPServer),
 		"mailbox":        textKind("address", only(`@`), checkMailbox),
 		"public_url":     {Name: "URL", Schema: only(httpURL), Parse: parsePublicURL},

@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/mailer"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
 // TestWebhookValues: each problem of a webhook has its line and field, and none repeats a secret.
@@ -40,22 +43,14 @@ approvals:
     - {name: mail, email: {server: 'localhost:25', tls: off, from: 'A <a@b.c>', to: [d@e.f]}}
 `))
 	check.Must(t, err)
-	url := func(w config.Webhook, more ...string) config.Webhook {
-		w.Events = []string{"asked"}
-		w.Events = append(w.Events, more...)
-		return w
-	}
-	mail := url(config.Webhook{Format: "generic"})
-	defaultTLS := config.Email{TLS: "starttls"}
-	want := []config.Notice{
-		{Name: "ops", Tenants: []string{"acme"}, Webhook: url(
-			config.Webhook{URL: "https://t/x?sig=y", Format: "teams"}),
-			Email: defaultTLS},
-		{Name: "dev", Webhook: url(config.Webhook{URL: "http://127.0.0.1:1/x", Format: "slack"}, "escalated"),
-			Email: defaultTLS},
-		{Name: "log", Webhook: url(config.Webhook{URL: "http://h", Format: "generic", SecretFile: "s"}),
-			Email: defaultTLS},
-		{Name: "mail", Webhook: mail, Email: config.Email{On: true, Server: "localhost:25", TLS: "off",
+	asked, defaultTLS := []approvals.Kind{"asked"}, webhook.Mail{Security: mailer.StartTLS}
+	want := []webhook.Config{
+		{Name: "ops", Tenants: []string{"acme"}, URL: "https://t/x?sig=y", Format: webhook.Teams, Events: asked,
+			Mail: defaultTLS},
+		{Name: "dev", URL: "http://127.0.0.1:1/x", Format: webhook.Slack, Events: append(asked, "escalated"),
+			Mail: defaultTLS},
+		{Name: "log", URL: "http://h", SecretFile: "s", Events: asked, Mail: defaultTLS},
+		{Name: "mail", Events: asked, Mail: webhook.Mail{On: true, Server: "localhost:25", Security: mailer.Off,
 			From: "A <a@b.c>", To: []string{"d@e.f"}}},
 	}
 	if !reflect.DeepEqual(got.Approvals.Notices, want) {

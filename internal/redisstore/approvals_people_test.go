@@ -76,8 +76,8 @@ func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 func TestEscalationIsToldOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
-		rule := approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Second,
-			EscalateGroups: []string{"leads"}}
+		rule := approvals.AnswerRule{Groups: []string{"sec"},
+			Escalate: approvals.Escalation{After: time.Second, Groups: []string{"leads"}}}
 		tenants := func(context.Context, string, int) ([]string, string, error) {
 			return []string{request("1").Tenant}, "", nil
 		}

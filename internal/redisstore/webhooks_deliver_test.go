@@ -248,7 +248,7 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
-		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}},
+		d := tell(t, s, r.URL, webhook.Config{Events: []approvals.Kind{approvals.EventApproved, approvals.EventUsed}},
 			webhook.Options{})
 		k := service(t, s, approvals.Options{})
 		a := ask(t, k, request(`{}`))
@@ -319,7 +319,7 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 			ids, err := s.Notices("ops").Overdue(t.Context(), a.Tenant, 10)
 			return err == nil && len(ids) == 1 && ids[0] == a.ID
 		})
-		d := tell(t, s, r.URL, webhook.Config{Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})
+		d := tell(t, s, r.URL, webhook.Config{Events: []approvals.Kind{approvals.EventExpired}}, webhook.Options{})
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" ||
 			r.all[0].body.Data.State != "expired" {

@@ -98,7 +98,7 @@ func TestDestinationOfExpired(t *testing.T) {
 	k := service(t, s, approvals.Options{TTL: time.Millisecond})
 	store := &heard{Store: s.Notices("ops"), began: make(chan struct{}, 10)}
 	d, err := webhook.New(store, k, render, webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)},
-		Kinds: []approvals.Kind{approvals.EventExpired}}, webhook.Options{Poll: time.Millisecond, Now: now.Now})
+		Events: []approvals.Kind{approvals.EventExpired}}, webhook.Options{Poll: time.Millisecond, Now: now.Now})
 	check.Must(t, err)
 	run(t, d)
 	check.Received(t, store.began, "the start of the notifications")

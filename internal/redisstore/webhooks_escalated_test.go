@@ -32,13 +32,13 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	t.Cleanup(web.Close)
 	s := open(t, redisstore.Config{})
 	k := watching(t, s, approvals.Options{})
-	k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2, EscalateAfter: time.Millisecond}))
+	k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2, Escalate: approvals.Escalation{After: time.Millisecond}}))
 	var all []*webhook.Deliverer
 	for path, kinds := range map[string][]approvals.Kind{
 		"/stages": {approvals.EventAnswered, approvals.EventEscalated}, "/asked": nil,
 	} {
 		d, err := webhook.New(s.Notices(path[1:]), k, nil, webhook.Config{Name: path[1:], URL: web.URL + path,
-			Format: webhook.Slack, Kinds: kinds}, webhook.Options{Poll: 5 * time.Millisecond,
+			Format: webhook.Slack, Events: kinds}, webhook.Options{Poll: 5 * time.Millisecond,
 			Tenants: tenants(request("").Tenant)})
 		check.Must(t, err)
 		all = append(all, d)

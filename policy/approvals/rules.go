@@ -18,19 +18,35 @@ const (
 	maxValidity   = 10 * 365 * 24 * time.Hour
 )
 
-// AnswerRule defines the approvers of matching calls. The first rule that matches a call applies; without one, the zero
+// AnswerRule selects the approvers of matching calls. The first rule that matches a call applies; without one, the zero
 // value applies.
 type AnswerRule struct {
-	Tenant, Capability, Tool string // a name, or policy.Any
+	// Tenant of the calls.
+	Tenant string `yaml:"tenant" kind:"tenant or *" default:"'*'"`
+	// Capability of the calls.
+	Capability string `yaml:"capability" kind:"capability or *" default:"'*'"`
+	// Tool of the calls.
+	Tool string `yaml:"tool" max:"256" default:"'*'"`
+	// Groups of the people that may answer, by issuers[].claims.groups. Default all approvers.
+	Groups []string `yaml:"groups" kind:"group" max:"32"`
+	// Number of different people that must approve; one denial denies.
+	Answers int `yaml:"answers" min:"1" max:"10" default:"1"`
+	// true: users may approve their own calls. Default false, except for questions of engines to their user.
+	Self *bool `yaml:"self"`
+	// Answers that need a comment.
+	Reason Reason `yaml:"reason" enum:"none,deny,always" default:"none"`
+	// Maximum validity of an answer for session or always. Default no limit.
+	MaxValidity time.Duration `yaml:"max_validity" min:"1s" max:"87600h"`
+	// When further groups may answer. Default never.
+	Escalate Escalation `yaml:"escalate"`
+}
 
-	Groups      []string // groups of approvers; empty: all approvers
-	Answers     int      // people that must approve, at most MaxAnswers; 0: 1
-	Self        *bool    // whether users may approve their own calls; nil: only the questions of engines
-	Reason      Reason   // which answers need a comment
-	MaxValidity time.Duration
-
-	EscalateAfter  time.Duration // then EscalateGroups may answer, too; 0: never
-	EscalateGroups []string
+// Escalation lets further groups answer after a time. The zero value lets none.
+type Escalation struct {
+	// Time after the call.
+	After time.Duration `yaml:"after" min:"1s" max:"24h" required:""`
+	// Groups of the people that may answer from then on.
+	Groups []string `yaml:"groups" kind:"group" required:"" min:"1" max:"32"`
 }
 
 // Reason says which answers need a comment.
@@ -83,12 +99,12 @@ func (k *Service) terms(a *Approval) *Terms {
 	if r.Self != nil {
 		t.Self = *r.Self
 	}
-	if r.EscalateAfter <= 0 {
+	if r.Escalate.After <= 0 {
 		return t
 	}
-	t.Escalates, t.EscalateGroups = a.Created.Add(r.EscalateAfter), r.EscalateGroups
+	t.Escalates, t.EscalateGroups = a.Created.Add(r.Escalate.After), r.Escalate.Groups
 	if len(t.Groups) > 0 && !k.opts.Now().Before(t.Escalates) {
-		t.Groups = append(slices.Clone(t.Groups), r.EscalateGroups...)
+		t.Groups = append(slices.Clone(t.Groups), r.Escalate.Groups...)
 		slices.Sort(t.Groups)
 		t.Groups = slices.Compact(t.Groups)
 	}
@@ -101,8 +117,8 @@ func (r *AnswerRule) String() string {
 	if len(r.Groups) > 0 {
 		text = "answered by members of " + strings.Join(r.Groups, ", ")
 	}
-	if r.EscalateAfter > 0 && len(r.Groups) > 0 {
-		text += fmt.Sprintf(", after %v also of %s", r.EscalateAfter, strings.Join(r.EscalateGroups, ", "))
+	if r.Escalate.After > 0 && len(r.Groups) > 0 {
+		text += fmt.Sprintf(", after %v also of %s", r.Escalate.After, strings.Join(r.Escalate.Groups, ", "))
 	}
 	if r.Answers > 1 {
 		text += fmt.Sprintf("; %d people have to approve", r.Answers)

@@ -268,7 +268,7 @@ func (k *Service) newDraft(r *Request, args *arguments, session *Sum) *Draft {
 	}
 	d.CallSum = d.sum()
 	rule := k.AnswerRule(r.Tenant, r.Capability, r.Tool)
-	d.Escalates = rule.EscalateAfter
+	d.Escalates = rule.Escalate.After
 	of, secrets := bounds{}, k.opts.Secrets(r.Capability, r.Tool, r.Schema)
 	if d.Whole = len(args.text) <= k.opts.MaxArgs; !d.Whole {
 		of = excerpt()

@@ -164,12 +164,29 @@ func TestTheRuleInForceDecides(t *testing.T) {
 	}
 }
 
+// TestRuleOfACall: the first rule that matches tenant, capability and tool applies.
+func TestRuleOfACall(t *testing.T) {
+	t.Parallel()
+	k := ruled(t, approvals.Options{}, approvals.AnswerRule{})
+	k.SetAnswerRules([]approvals.AnswerRule{{Tenant: "acme", Capability: "pay", Tool: "send", Answers: 4},
+		{Tenant: "acme", Capability: "*", Tool: "*", Answers: 3}, {Tenant: "*", Capability: "pay", Tool: "*", Answers: 2}})
+	for _, c := range []struct {
+		tenant, capability, tool string
+		answers                  int
+	}{{"acme", "pay", "send", 4}, {"acme", "pay", "list", 3}, {"acme", "mail", "send", 3}, {"globex", "pay", "send", 2},
+		{"globex", "mail", "send", 0}} {
+		if got := k.AnswerRule(c.tenant, c.capability, c.tool); got.Answers != c.answers {
+			t.Errorf("%+v: %+v", c, got)
+		}
+	}
+}
+
 // TestEscalatedGroups: the further groups may answer from the moment at which the approval escalates.
 func TestEscalatedGroups(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		k := ruled(t, approvals.Options{}, approvals.AnswerRule{Groups: []string{"sec"}, EscalateAfter: time.Minute,
-			EscalateGroups: []string{"leads"}})
+		k := ruled(t, approvals.Options{}, approvals.AnswerRule{Groups: []string{"sec"},
+			Escalate: approvals.Escalation{After: time.Minute, Groups: []string{"leads"}}})
 		r := request("{}")
 		a := ask(t, k, r)
 		a.Created = time.Now()

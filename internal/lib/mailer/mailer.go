@@ -19,12 +19,6 @@ const (
 	Off                      // cleartext, to a server of this machine only
 )
 
-// ParseSecurity parses the name of a kind.
-func ParseSecurity(name string) (Security, bool) {
-	s, ok := map[string]Security{"starttls": StartTLS, "implicit": Implicit, "off": Off}[name]
-	return s, ok
-}
-
 // Server is an SMTP server.
 type Server struct {
 	Addr     string // host:port

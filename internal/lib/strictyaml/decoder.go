@@ -23,7 +23,8 @@ import (
 //	scalar:""        a scalar in place of the mapping is the value of this field
 //	unique:"true"    no two items of the list have the same value; another word: nor do any two fields with this word
 //
-// A struct with the method Check checks its fields together.
+// Without the field, a pointer is nil unless there is a default. A struct with the method Check checks its fields
+// together.
 type Decoder struct {
 	Reader
 	Types map[reflect.Type]*Kind // kinds of values by their Go type, besides bool, string, numbers and durations
@@ -88,13 +89,13 @@ func (d *Decoder) defaults(v reflect.Value) {
 // value reads a value of any kind.
 func (d *Decoder) value(at Place, f *field, v reflect.Value) {
 	switch {
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(at, f, v.Elem())
 	case f.kind != nil && f.kind.Read != nil:
 		f.kind.Read(d, at, v)
 	case f.kind != nil:
 		d.scalar(at, f, v)
-	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		d.value(at, f, v.Elem())
 	case v.Kind() == reflect.Slice:
 		d.list(at, f, v)
 	case v.Kind() == reflect.Map:

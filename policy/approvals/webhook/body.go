@@ -27,7 +27,7 @@ var errBody = errors.New("the event is too long for a request")
 
 // body formats an event for a destination. An event that is too long goes without the arguments.
 func (c *Config) body(e *Event, a *approvals.Approval, render Render) ([]byte, error) {
-	if c.Format != Generic {
+	if c.Mail.On || c.Format != Generic {
 		return c.notice(e, a)
 	}
 	text, err := generic(e, a, render)
@@ -45,14 +45,18 @@ func (c *Config) body(e *Event, a *approvals.Approval, render Render) ([]byte, e
 // notice formats an event for people.
 func (c *Config) notice(e *Event, a *approvals.Approval) ([]byte, error) {
 	n := notice.New(e.Kind, a)
-	switch c.Format {
-	case Slack:
-		return notice.Slack(&n)
-	case Teams:
-		return notice.Teams(&n)
-	default:
-		return notice.Mail(&n, &notice.Envelope{From: c.Mail.From, To: c.Mail.To, ID: e.ID, Approval: e.Approval,
+	switch {
+	case c.Mail.On:
+		from, to, err := c.Mail.addresses()
+		if err != nil {
+			return nil, err
+		}
+		return notice.Mail(&n, &notice.Envelope{From: from, To: to, ID: e.ID, Approval: e.Approval,
 			First: e.Kind == approvals.EventCreated, Date: e.At})
+	case c.Format == Slack:
+		return notice.Slack(&n)
+	default:
+		return notice.Teams(&n)
 	}
 }
 

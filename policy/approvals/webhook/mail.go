@@ -12,11 +12,17 @@ import (
 func (p *endpoint) sendMail(ctx context.Context, text []byte) reply {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	m := mailer.Message{From: p.Mail.From.Address, Text: text}
-	for i := range p.Mail.To {
-		m.To = append(m.To, p.Mail.To[i].Address)
+	from, to, err := p.Mail.addresses()
+	if err != nil {
+		return reply{reason: err.Error()}
 	}
-	rejected, err := p.Mail.Server.Send(ctx, &m)
+	m := mailer.Message{From: from.Address, Text: text}
+	for i := range to {
+		m.To = append(m.To, to[i].Address)
+	}
+	server := mailer.Server{Addr: p.Mail.Server, Security: p.Mail.Security, TLS: p.Mail.TLS, Username: p.Mail.Username,
+		Password: p.Mail.Password}
+	rejected, err := server.Send(ctx, &m)
 	if err == nil {
 		return reply{delivered: true, rejected: rejected}
 	}

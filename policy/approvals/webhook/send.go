@@ -28,9 +28,11 @@ type endpoint struct {
 }
 
 func newEndpoint(c Config) *endpoint {
-	return &endpoint{Config: c, client: httpclient.New(httpclient.Config{
-		TLS: c.TLS, Timeout: c.Timeout, MaxHeader: 16 << 10, MaxConns: workers, MaxIdle: workers, Proxy: c.Proxy,
-	})}
+	of := httpclient.Config{TLS: c.TLS, Timeout: c.Timeout, MaxHeader: 16 << 10, MaxConns: workers, MaxIdle: workers}
+	if c.Proxy {
+		of.Proxy = http.ProxyFromEnvironment
+	}
+	return &endpoint{Config: c, client: httpclient.New(of)}
 }
 
 func (p *endpoint) close() { p.client.CloseIdleConnections() }
@@ -46,7 +48,7 @@ type reply struct {
 
 // send makes one attempt to deliver a body, which bodyOf has made.
 func (p *endpoint) send(ctx context.Context, id string, now time.Time, body []byte) reply {
-	if p.Format == Email {
+	if p.Mail.On {
 		return p.sendMail(ctx, body)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
