@@ -168,8 +168,11 @@ func TestTheRuleInForceDecides(t *testing.T) {
 func TestRuleOfACall(t *testing.T) {
 	t.Parallel()
 	k := ruled(t, approvals.Options{}, approvals.AnswerRule{})
-	k.SetAnswerRules([]approvals.AnswerRule{{Tenant: "acme", Capability: "pay", Tool: "send", Answers: 4},
-		{Tenant: "acme", Capability: "*", Tool: "*", Answers: 3}, {Tenant: "*", Capability: "pay", Tool: "*", Answers: 2}})
+	k.SetAnswerRules([]approvals.AnswerRule{
+		{Tenant: "acme", Capability: "pay", Tool: "send", Answers: 4},
+		{Tenant: "acme", Capability: "*", Tool: "*", Answers: 3},
+		{Tenant: "*", Capability: "pay", Tool: "*", Answers: 2},
+	})
 	for _, c := range []struct {
 		tenant, capability, tool string
 		answers                  int
