@@ -67,7 +67,8 @@ func playKeysOf(w *sim.Simulation) *keysRun {
 	p := &keysRun{}
 	p.cluster = newCluster(w, 3,
 		func(_ context.Context, s *redisstore.Store, _ string) (*keyring, func(context.Context)) {
-			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour})
+			// A cache this small has one part. With several, random hashes decide which other keys a change affects.
+			stored := tenant.NewStored(s.Tenants(), tenant.Options{TTL: time.Hour, Entries: 1000})
 			all := tenant.NewAuthenticators(tenant.Sources{File: tenant.NewKeys(nil), Stored: stored})
 			return &keyring{s, s.Tenants(), stored, tenant.NewSignatures(stored.Directory(), all,
 					sharedkey.New(s.Secret(), nil).Keys("urls"), nil)},
