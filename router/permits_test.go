@@ -3,11 +3,14 @@ package router_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/capgate/capgate/router"
+	"github.com/capgate/capgate/router/storetest"
 )
 
 // board is the shared store of these tests: a small working store of permits.
@@ -29,11 +32,6 @@ type entry struct {
 	seq               uint64
 }
 
-const (
-	placeTTL  = 5 * time.Second
-	placeTurn = 500 * time.Millisecond
-)
-
 func newBoard() *board {
 	return &board{entries: map[string]map[string]*entry{}, listeners: map[string]func(string){}}
 }
@@ -41,11 +39,30 @@ func newBoard() *board {
 // replica is one replica's view of the board.
 type replica struct {
 	*board
-	name string
-	dead bool // nothing gets through any more
+	name     string
+	dead     bool          // nothing gets through any more
+	lifetime time.Duration // of its permits and its turn after a report; 0: 5 s, and 500 ms
 }
 
-var errUnavailable = errors.New("unavailable")
+var (
+	errUnavailable = errors.New("unavailable")
+	errOvertaken   = errors.New("overtaken")
+)
+
+// TestTheBoardKeepsTheContract: the fake is a store of permits like any other.
+func TestTheBoardKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().RunReplicas(t, func() func() storetest.Store {
+		b, replicas := newBoard(), 0
+		return func() storetest.Store {
+			replicas++
+			return &replica{board: b, name: fmt.Sprint(replicas), lifetime: time.Hour}
+		}
+	})
+}
+
+// SetLifetime implements storetest.Store.
+func (r *replica) SetLifetime(d time.Duration) { r.lifetime = d }
 
 func (r *replica) Exchange(ctx context.Context, capability string, wants []router.Demand) ([]router.Grant, error) {
 	r.mu.Lock()
@@ -65,7 +82,10 @@ func (r *replica) Exchange(ctx context.Context, capability string, wants []route
 	r.wants += len(wants)
 	var grants []router.Grant
 	for _, w := range wants {
-		g, news := r.grant(capability+" "+w.Addr, w)
+		g, news, err := r.grant(capability+" "+w.Addr, w)
+		if err != nil {
+			return nil, err
+		}
 		grants = append(grants, g)
 		for name, changed := range r.listeners {
 			if news && name != r.name && !r.deaf {
@@ -76,15 +96,22 @@ func (r *replica) Exchange(ctx context.Context, capability string, wants []route
 	return grants, nil
 }
 
-func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
+func (r *replica) grant(key string, w router.Demand) (got router.Grant, news bool, err error) {
 	now, all := time.Now(), r.entries[key]
 	if all == nil {
 		all = map[string]*entry{}
 		r.entries[key] = all
 	}
+	lifetime, turn := 5*time.Second, 500*time.Millisecond
+	if r.lifetime > 0 {
+		lifetime, turn = r.lifetime, r.lifetime
+	}
 	mine := all[r.name]
-	if mine == nil || !mine.ends.After(now) {
+	switch {
+	case mine == nil || !mine.ends.After(now):
 		mine = &entry{}
+	case mine.seq >= w.Seq:
+		return got, false, errOvertaken
 	}
 	since := mine.since
 	if mine.unmet == 0 {
@@ -103,7 +130,7 @@ func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
 		}
 		replicas++
 		taken += e.held
-		if e.unmet > 0 && e.said.Add(placeTurn).After(now) {
+		if e.unmet > 0 && e.said.Add(turn).After(now) {
 			waiting++
 			if e.since.Before(since) || e.since.Equal(since) && name < r.name {
 				ahead++
@@ -113,7 +140,7 @@ func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
 	free := max(w.Limit-taken-w.Retain, 0)
 	more := min(w.Need, max(free-ahead, 0))
 	next := &entry{
-		held: w.Retain + more, unmet: w.Need - more, since: since, said: now, ends: now.Add(placeTTL), seq: w.Seq,
+		held: w.Retain + more, unmet: w.Need - more, since: since, said: now, ends: now.Add(lifetime), seq: w.Seq,
 	}
 	if waiting == 0 {
 		next.held += min(w.Spare, free-more)
@@ -124,8 +151,8 @@ func (r *replica) grant(key string, w router.Demand) (router.Grant, bool) {
 	if all[r.name] = next; next.held+next.unmet == 0 {
 		delete(all, r.name)
 	}
-	news := next.unmet > 0 && mine.unmet == 0 || next.held < mine.held && waiting > 0
-	return router.Grant{Held: next.held, Waiting: waiting, Replicas: replicas}, news
+	news = next.unmet > 0 && mine.unmet == 0 || next.held < mine.held && waiting > 0
+	return router.Grant{Held: next.held, Waiting: waiting, Replicas: replicas}, news, nil
 }
 
 func (r *replica) Listen(ctx context.Context, changed func(string)) {

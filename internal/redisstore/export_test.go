@@ -96,11 +96,8 @@ func PinKey(s *Sessions, n affinity.Session) string { return s.pinKey(n) }
 // ArtifactKey is the key of an artifact's location.
 func ArtifactKey(s *Sessions, a affinity.Artifact) string { return s.artifactKey(a) }
 
-// Lasting sets the lifetime of reports.
-func (p *PermitStore) Lasting(d time.Duration) *PermitStore {
-	p.ttl, p.turn = d, d
-	return p
-}
+// SetLifetime sets the lifetime of reports.
+func (p *PermitStore) SetLifetime(d time.Duration) { p.ttl, p.turn = d, d }
 
 // Key is the key of the permits at a backend.
 func (p *PermitStore) Key(capability, addr string) string {

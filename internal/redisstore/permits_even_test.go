@@ -149,8 +149,10 @@ func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, 
 	for i := range tables {
 		var looks atomic.Int64
 		knows[i] = make(chan struct{})
+		permits := open(t, redisstore.Config{URL: url}).Permits(fmt.Sprint(i))
+		permits.SetLifetime(time.Hour)
 		limits := router.NewLimits(router.LimitsConfig{
-			Store:   counted{open(t, redisstore.Config{URL: url}).Permits(fmt.Sprint(i)).Lasting(time.Hour), counts},
+			Store:   counted{permits, counts},
 			Timeout: patience,
 			Replicas: func() int {
 				if looks.Add(1) == 2 { // the first number is known by now

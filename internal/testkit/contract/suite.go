@@ -10,11 +10,19 @@ type Suite[S any] map[string]func(t *testing.T, open func() S)
 // Run runs each test with a store of its own, which all its replicas use.
 func (s Suite[S]) Run(t *testing.T, newStore func() S) {
 	t.Helper()
+	s.RunReplicas(t, func() func() S {
+		store := newStore()
+		return func() S { return store }
+	})
+}
+
+// RunReplicas runs each test with data of its own. newData returns the function that opens a replica's store of it.
+func (s Suite[S]) RunReplicas(t *testing.T, newData func() (open func() S)) {
+	t.Helper()
 	for promise, test := range s {
 		t.Run(promise, func(t *testing.T) {
 			t.Parallel()
-			store := newStore()
-			test(t, func() S { return store })
+			test(t, newData())
 		})
 	}
 }
