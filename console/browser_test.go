@@ -92,6 +92,10 @@ func TestInABrowser(t *testing.T) {
 			t.Errorf("%q", saw)
 		}
 	})
+	t.Run("Long", func(t *testing.T) {
+		t.Parallel()
+		long(t, b)
+	})
 	t.Run("Order", func(t *testing.T) {
 		t.Parallel()
 		const second, after = "2026-01-02T03:04:32Z", "2026-01-02T03:04:32.003Z"

@@ -1,5 +1,5 @@
 // Times, in words that stay right while the page is open.
-import { useNow } from "./now";
+import { useClock } from "./now";
 
 const units: [number, string][] = [
   [86_400, "d"],
@@ -26,12 +26,14 @@ export const exactTime = (iso: string) => exact.format(new Date(iso));
 
 /** Ago is the time since something, with the exact time as its title. */
 export function Ago({ time, suffix = "ago" }: { time: string | undefined; suffix?: string }) {
-  const t = useNow(5000);
-  if (!time || Number.isNaN(Date.parse(time))) return <span class="dim">–</span>;
-  const ms = t - Date.parse(time);
+  const at = Date.parse(time ?? "");
+  const text = useClock((t) =>
+    t - at < 5000 ? (suffix ? "just now" : "now") : `${span(round(t - at))} ${suffix}`.trim(),
+  );
+  if (!time || Number.isNaN(at)) return <span class="dim">–</span>;
   return (
     <time dateTime={time} title={exactTime(time)}>
-      {ms < 5000 ? (suffix ? "just now" : "now") : `${span(round(ms))} ${suffix}`.trim()}
+      {text}
     </time>
   );
 }

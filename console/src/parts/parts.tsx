@@ -1,10 +1,11 @@
 // The small parts that screens are made of.
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { own } from "./own";
 import { inWords } from "./Untrusted";
+import { useVirtual } from "./virtual";
 
 export { own };
 
@@ -92,7 +93,10 @@ export interface Column<T> {
   kind?: "num" | "wide" | "some" | "tight";
 }
 
-/** Table shows rows; on a phone, each row is a block in which every value has its title. */
+/**
+ * Table shows rows; on a phone, each row is a block in which every value has its title. Of a long table, only the rows
+ * in sight are in the page.
+ */
 export function Table<T>({
   label,
   columns,
@@ -106,11 +110,14 @@ export function Table<T>({
   keyOf(row: T): string;
   empty?: ComponentChildren;
 }) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const keys = useMemo(() => rows.map(keyOf), [rows]);
+  const { pieces, all } = useVirtual(body, keys, 48);
   if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
   return (
-    <table class="table" aria-label={label}>
+    <table class="table" aria-label={label} aria-rowcount={all ? undefined : rows.length + 1}>
       <thead>
-        <tr>
+        <tr aria-rowindex={all ? undefined : 1}>
           {columns.map((c) => (
             <th scope="col" class={c.kind}>
               {c.title}
@@ -118,16 +125,25 @@ export function Table<T>({
           ))}
         </tr>
       </thead>
-      <tbody>
-        {rows.map((row) => (
-          <tr key={keyOf(row)}>
-            {columns.map((c) => (
-              <td class={c.kind} data-title={c.title}>
-                <div>{c.cell(row)}</div>
+      <tbody ref={body}>
+        {pieces.map((p) =>
+          "gap" in p ? (
+            // biome-ignore lint/a11y/noAriaHiddenOnFocusable: a gap takes no focus
+            <tr key={`gap ${p.before}`} class="gap" aria-hidden="true">
+              <td colSpan={columns.length}>
+                <div style={{ height: `${p.gap}px` }} />
               </td>
-            ))}
-          </tr>
-        ))}
+            </tr>
+          ) : (
+            <tr key={"row " + keys[p.at]} data-row={keys[p.at]} aria-rowindex={all ? undefined : p.at + 2}>
+              {columns.map((c) => (
+                <td class={c.kind} data-title={c.title}>
+                  <div>{c.cell(rows[p.at]!)}</div>
+                </td>
+              ))}
+            </tr>
+          ),
+        )}
       </tbody>
     </table>
   );

@@ -3,10 +3,10 @@ import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { mode, now, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { useKeys } from "../../parts/keys";
-import { useNow } from "../../parts/now";
 import { Empty, Failure, Loading, Screen } from "../../parts/parts";
 import { useSession } from "../../parts/session";
 import { inWords } from "../../parts/Untrusted";
+import { type Rows, VirtualList } from "../../parts/VirtualList";
 import { ApprovalCard, addressOf, useWhyNot } from "./ApprovalCard";
 import { ApprovalsContext, keyOf, since, stateOf } from "./feed";
 import { History } from "./History";
@@ -63,30 +63,16 @@ type Asked = { key: string; what: "approve" | "deny" } | undefined;
 function Waiting() {
   const { items, error, loading, reload, state } = useContext(ApprovalsContext);
   const [asked, ask] = useState<Asked>();
-  const list = useRef<HTMLDivElement>(null);
-  useNow(1000);
-  const cards = () => [...(list.current?.querySelectorAll<HTMLElement>("article.approval") ?? [])];
-  const current = () => cards().findIndex((c) => c.contains(document.activeElement));
-  const move = (by: number) => {
-    const all = cards(),
-      at = current();
-    const to = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1)];
-    to?.focus();
-    to?.scrollIntoView({ block: "nearest" });
-  };
-  const selected = (): Approval | undefined => {
-    const at = current();
-    return at >= 0 ? items[at] : undefined;
-  };
+  const rows = useRef<Rows>(null);
+  const selected = (): Approval | undefined => items[rows.current?.current() ?? -1];
   const answer = (what: "approve" | "deny") => {
+    const button = document.activeElement
+      ?.closest("[data-row]")
+      ?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
     const a = selected();
-    const button =
-      a && cards()[current()]?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
     if (a && button && !button.disabled) ask({ key: keyOf(a), what });
   };
   useKeys({
-    j: () => move(1),
-    k: () => move(-1),
     a: () => answer("approve"),
     d: () => answer("deny"),
     Enter: () => {
@@ -109,16 +95,20 @@ function Waiting() {
           <b>Nothing waits for you</b>A call that needs a person's consent appears here at once.
         </Empty>
       )}
-      <div class="cards" ref={list}>
-        {items.map((a) => (
+      <VirtualList<Approval>
+        label="Approvals"
+        items={items}
+        keyOf={keyOf}
+        estimate={420}
+        rows={rows}
+        row={(a) => (
           <ApprovalCard
-            key={keyOf(a)}
             of={a}
             asked={asked?.key === keyOf(a) ? asked.what : undefined}
             ask={(what) => ask(what && { key: keyOf(a), what })}
           />
-        ))}
-      </div>
+        )}
+      />
       <p class="hidden" role="status">
         {items.filter((a) => stateOf(a, now()) === "pending").length} waiting
       </p>
