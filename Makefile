@@ -66,7 +66,7 @@ FIRST = ./gateway ./gateway/relay ./internal/redisstore ./internal/conform ./pol
 # What searches long texts, moves many megabytes or has thousands of goroutines. Under the race detector that takes up
 # to fifteen times as long, and half a megabyte more for each goroutine. The same code runs under it with less.
 LARGE = ^(TestASecretAtTheEnd|TestUploadsWait|TestDownloadsWait|TestLongestMessagesByDefault|TestLongMessagesOfLegacy|$\
-	TestStrangersLeaveRoom|TestManyCallsThatPassTwice|TestDecisionsWithoutTenantsAreOverloaded|$\
+	TestUnknownCredentialsLeaveRoom|TestTranslatedCallsLeaveRoom|TestDecisionsWithoutTenantsAreOverloaded|$\
 	TestOneTenantDoesNotFillTheDecisions|TestLargeList)$$
 
 # What vet says lint says of every package and test; under the race detector it would look at all dependencies once more.
@@ -96,7 +96,7 @@ test-raced:
 test-raceless: $(BUF)/ok $(PROTOC)/ok
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -p 1 ./internal/testkit/sim $(RACELESS)
 test-large:
-	go test -vet=off -run 'AllocatesNothing$$|^TestNothingTellsThatThereIsMore$$|^TestMachine|$(LARGE)' \
+	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./gateway/upstream/mcp ./policy/approvals
 
 SEEDS ?= 10000

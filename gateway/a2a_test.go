@@ -23,13 +23,13 @@ import (
 
 const a2aService = "lf.a2a.v1.A2AService"
 
-// servesAgent runs an agent of A2A.
+// servesAgent runs an A2A agent.
 func servesAgent(t *testing.T, agent a2apb.A2AServiceServer) *gatewaytest.Backend {
 	t.Helper()
 	return gatewaytest.Serve(t, func(s *grpc.Server) { a2apb.RegisterA2AServiceServer(s, agent) })
 }
 
-// TestAgentsOfA2A: unary calls and streams of agents, of the tenants that they are granted to.
+// TestAgentsOfA2A: unary calls and streams reach the A2A agents that are granted to the caller's tenant.
 func TestAgentsOfA2A(t *testing.T) {
 	t.Parallel()
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
@@ -53,7 +53,7 @@ func TestAgentsOfA2A(t *testing.T) {
 	}
 	if again, err := agent.GetTask(as("acme"), &a2apb.GetTaskRequest{Id: task.GetId()}); err != nil ||
 		again.GetContextId() != task.GetContextId() {
-		t.Errorf("%v, %v", again, err)
+		t.Errorf("got %v, %v", again, err)
 	}
 	stream, err := agent.SendStreamingMessage(as("acme"), a2a.Ask("one two"))
 	check.Must(t, err)
@@ -69,25 +69,25 @@ func TestAgentsOfA2A(t *testing.T) {
 	// The agent's own statuses pass unchanged.
 	if _, err := agent.GetTask(as("acme"), &a2apb.GetTaskRequest{Id: "x"}); status.Code(err) != codes.NotFound ||
 		errorInfo(err) != nil {
-		t.Errorf("%v, %v", err, errorInfo(err))
+		t.Errorf("got %v, %v", err, errorInfo(err))
 	}
-	// An agent that is not granted to a tenant does not exist for it, however a call names the agent.
+	// For a tenant without the grant, the agent does not exist, however a call names it.
 	_, err = agent.SendMessage(as("globex"), a2a.Ask("x"))
 	wants(t, err, codes.Unimplemented, "METHOD_UNKNOWN")
 	_, err = agent.SendMessage(as("globex", "x-capability-id", "counter"), a2a.Ask("x"))
 	wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN")
 	if answer, err := agent.SendMessage(as("globex", "x-capability-id", "other"), a2a.Ask("x")); err != nil ||
 		answer.GetTask() == nil {
-		t.Errorf("%v, %v", answer, err)
+		t.Errorf("got %v, %v", answer, err)
 	}
 	_, err = agent.SendMessage(t.Context(), a2a.Ask("x"))
 	wants(t, err, codes.Unauthenticated, "CREDENTIAL_MISSING")
 }
 
-// lostAgent is one of several whose connection breaks in the middle of a message.
+// lostAgent is an A2A agent whose connection breaks in the middle of a message.
 type lostAgent struct {
 	a2apb.UnimplementedA2AServiceServer
-	calls *atomic.Int32 // of all
+	calls *atomic.Int32 // messages received by all agents
 	stop  func()
 }
 
@@ -98,7 +98,8 @@ func (l *lostAgent) SendMessage(ctx context.Context, _ *a2apb.SendMessageRequest
 	return nil, status.FromContextError(ctx.Err()).Err()
 }
 
-// TestMessagesToAgentsAreNotRepeated: an agent that is lost may have begun its work.
+// TestMessagesToAgentsAreNotRepeated: a message is not retried when its agent is lost, since the agent may have
+// started to work on it.
 func TestMessagesToAgentsAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -117,10 +118,10 @@ func TestMessagesToAgentsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// watchedAgent sends an event once it is told to, and notes how long a call may take.
+// watchedAgent sends an event on request and records whether each call has a deadline.
 type watchedAgent struct {
 	a2apb.UnimplementedA2AServiceServer
-	began chan bool // with a deadline?
+	began chan bool // the call has a deadline
 	event chan struct{}
 }
 
@@ -136,7 +137,7 @@ func (w *watchedAgent) SubscribeToTask(_ *a2apb.SubscribeToTaskRequest,
 	}
 }
 
-// TestCallsWithoutDeadline: deadline: off leaves streams of other services to their callers.
+// TestCallsWithoutDeadline: with deadline: off, the gateway sets no deadline on streams of other services.
 func TestCallsWithoutDeadline(t *testing.T) {
 	t.Parallel()
 	watched := &watchedAgent{began: make(chan bool, 1), event: make(chan struct{})}
@@ -148,7 +149,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	stream, err := agent.SubscribeToTask(t.Context(), &a2apb.SubscribeToTaskRequest{Id: "x"})
 	check.Must(t, err)
 	if check.Received(t, watched.began, "the call at the agent") {
-		t.Error("a call without a deadline reaches the agent with one")
+		t.Error("the agent got a deadline for a call without one")
 	}
 	watched.event <- struct{}{}
 	if _, err := stream.Recv(); err != nil {
@@ -165,7 +166,7 @@ func TestCallsWithoutDeadline(t *testing.T) {
 	if !check.Received(t, watched.began, "the call at the agent") {
 		t.Error("the caller's own deadline does not reach the agent")
 	}
-	raw := dialRaw(t, g) // whose side does not watch the time
+	raw := dialRaw(t, g) // the client sets no deadline
 	fields := plainFields("/"+a2aService+"/SubscribeToTask", "x-capability-id", "counter", "grpc-timeout", "200m")
 	if a := raw.call(fields, []byte{0, 0, 0, 0, 0}); a.code != codes.DeadlineExceeded {
 		t.Errorf("with a deadline that has passed: %v", a)

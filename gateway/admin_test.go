@@ -24,7 +24,7 @@ func get(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A browser gets the console at /, and other clients get the list of pages.
+// Browsers get the console at /, other clients the list of pages.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	h := newAdmin(t, gateway.AdminConfig{Console: console.Handler(console.Console)})
@@ -39,7 +39,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	if w := get(h, "GET", "/console/console.js"); w.Code != 200 {
-		t.Errorf("the script: %d", w.Code)
+		t.Errorf("the script: status %d", w.Code)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestReadyz(t *testing.T) {
 		name, query string
 		state       gateway.Readiness
 		status      int
-		want        string // exact, or the start when it ends in …
+		want        string // exact, or a prefix if it ends in …
 	}{
 		{"ready", "", gateway.Readiness{Ready: true, Fleets: []gateway.FleetReadiness{weather}}, 200,
 			`{"ready":true,"draining":false,"fleets":1,"fleets_usable":1,"fleets_unusable":[]}`},
@@ -141,7 +141,8 @@ func TestReadyz(t *testing.T) {
 	}
 }
 
-// TestReadyzNamesNothing: without a role for all tenants, /readyz has numbers alone. Its status is the same.
+// TestReadyzNamesNothing: without a role for all tenants, /readyz returns only numbers. The status code is the
+// same.
 func TestReadyzNamesNothing(t *testing.T) {
 	t.Parallel()
 	state := gateway.Readiness{Ready: true, Redis: "away", Warnings: []string{"a warning"}, Audit: "failing",

@@ -27,7 +27,7 @@ func guarded() (g *guard.Guard, key string) {
 	return guard.New(guard.Config{Authenticators: []guard.Authenticator{keys}}), tenant.Credential(id, secret)
 }
 
-// dialFrom dials addr from another address of loopback, which is another network.
+// dialFrom dials addr from another loopback address, which counts as another network.
 func dialFrom(t *testing.T, local, addr string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}, Timeout: check.Patience}
@@ -37,7 +37,7 @@ func dialFrom(t *testing.T, local, addr string) net.Conn {
 	return nc
 }
 
-// askAdmin sends a request over HTTP/1.1, and reads the head of the response.
+// askAdmin sends a request over HTTP/1.1 and reads the response header.
 func askAdmin(nc net.Conn, path, key string) error {
 	err := nc.SetDeadline(time.Now().Add(check.Patience))
 	if err == nil {
@@ -54,8 +54,8 @@ func askAdmin(nc net.Conn, path, key string) error {
 	return err
 }
 
-// TestAdminPortIsNotFilled: clients without a credential, of several networks and of the operator's own, take no
-// connection of an operator, and keep no operator out.
+// TestAdminPortIsNotFilled: clients without a credential, on several networks including the operator's, can
+// neither break an operator's connection nor prevent a new one.
 func TestAdminPortIsNotFilled(t *testing.T) {
 	t.Parallel()
 	by, key := guarded()
@@ -69,10 +69,10 @@ func TestAdminPortIsNotFilled(t *testing.T) {
 			}
 		}
 		if err := askAdmin(dialFrom(t, "127.0.0.1", g.AdminAddr), "/debug/pprof/cmdline", key); err != nil {
-			t.Errorf("a new connection of the operator, while %v have many: %v", networks, err)
+			t.Errorf("a new connection of the operator while %v hold many: %v", networks, err)
 		}
 		if err := askAdmin(held, "/debug/pprof/cmdline", key); err != nil {
-			t.Errorf("the operator's connection, while %v have many: %v", networks, err)
+			t.Errorf("the operator's open connection while %v hold many: %v", networks, err)
 		}
 	}
 	want := `capgate_admin_connections_refused_total{reason="evicted"} `
@@ -81,7 +81,7 @@ func TestAdminPortIsNotFilled(t *testing.T) {
 		t.Errorf("/metrics: %d, without %s", status, want)
 	}
 	if !strings.Contains(g.Log.String(), "connection without a credential closed") {
-		t.Error("no line of the log says that connections were ended")
+		t.Error("the log does not mention the closed connections")
 	}
 }
 
@@ -92,8 +92,8 @@ func adminGet(t *testing.T, g *gatewaytest.Gateway, path, key string) (code int,
 	return resp.StatusCode, b
 }
 
-// TestAdminHeadersAreBounded: a client without a credential gets no room for large headers, however few bytes HPACK
-// needs for them, nor for many streams.
+// TestAdminHeadersAreBounded: a client without a credential cannot make the server hold large headers or many
+// streams, however well HPACK compresses them.
 func TestAdminHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{})
@@ -112,7 +112,7 @@ func TestAdminHeadersAreBounded(t *testing.T) {
 	check.Must(t, c.Greet())
 	cookie := strings.Repeat("c", 1000)
 	fields := []string{":method", "GET", ":scheme", "http", ":path", "/livez", ":authority", "localhost"}
-	for range 300 { // 300 KB that HPACK writes in few bytes
+	for range 300 { // 300 KB that HPACK encodes in a few bytes
 		fields = append(fields, "cookie", cookie)
 	}
 	check.Must(t, c.Write(rawhttp2.Headers(1, true, c.Block(fields...))))
@@ -122,7 +122,7 @@ func TestAdminHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestAdminStreamsAreBounded: of a connection with many open requests, some are refused.
+// TestAdminStreamsAreBounded: if a connection has too many open requests, further ones are rejected.
 func TestAdminStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := openCalls(t, 40, gatewaytest.Options{Operators: waitForBodies})
@@ -130,20 +130,20 @@ func TestAdminStreamsAreBounded(t *testing.T) {
 		return f.Type == rawhttp2.TypeReset || f.Type == rawhttp2.TypeGoAway
 	})
 	if err != nil || f.Type != rawhttp2.TypeReset {
-		t.Errorf("%v, %v", f, err)
+		t.Errorf("got %v, %v", f, err)
 	}
 }
 
-// TestAdminBodiesDoNotStall: requests end whose bodies do not come, those of gRPC too.
+// TestAdminBodiesDoNotStall: requests whose bodies never arrive end, including those of gRPC.
 func TestAdminBodiesDoNotStall(t *testing.T) {
 	t.Parallel()
 	c := openCalls(t, 1, gatewaytest.Options{Operators: waitForBodies, Stall: 50 * time.Millisecond})
 	if got, err := c.WaitResponse(1); err != nil || string(got.Body) != "i/o timeout" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 
-// waitForBodies adds a method whose handler reads its request to the end, and answers with the error.
+// waitForBodies adds a method whose handler reads the whole request and sends the read error.
 func waitForBodies(m *guard.Mux) {
 	m.HandleRPC("POST /test.Service/Wait", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -151,7 +151,7 @@ func waitForBodies(m *guard.Mux) {
 	}))
 }
 
-// openCalls begins calls of that method over one connection.
+// openCalls starts calls of that method over one connection.
 func openCalls(t *testing.T, n int, o gatewaytest.Options) *rawhttp2.Conn {
 	t.Helper()
 	c, err := rawhttp2.Dial(gatewaytest.Start(t, o).AdminAddr)

@@ -26,12 +26,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
-// wire is one end of a connection that speaks just enough HTTP/2, and allocates nothing: its
-// header blocks are literals, which no table remembers.
+// wire is one end of an HTTP/2 connection. It implements just enough of the protocol and does not allocate: its
+// header blocks are literals, which are not indexed.
 type wire struct {
 	conn net.Conn
-	buf  []byte // of a frame that was read
-	out  []byte // frames to be written
+	buf  []byte // of the last frame read
+	out  []byte // frames to write
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 
 func newWire(conn net.Conn) *wire { return &wire{conn: conn, buf: make([]byte, 9+16<<10)} }
 
-// hello is what each end begins with: windows that are never used up.
+// hello sends the settings and windows that are never used up.
 func hello() []byte {
 	b := frameOf(nil, kindSettings, 0, 0, []byte{0, 4, 0x3f, 0xff, 0xff, 0xff})
 	return frameOf(b, 8, 0, 0, []byte{0x3f, 0, 0, 0})
@@ -53,12 +53,12 @@ func frameOf(b []byte, kind, flags byte, stream uint32, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, stream), payload...)
 }
 
-// literal returns a header that no table remembers.
+// literal returns a header field that is not indexed.
 func literal(b []byte, name, value string) []byte {
 	return append(append(append(append(b, 0, byte(len(name))), name...), byte(len(value))), value...)
 }
 
-// ends waits for the end of a stream that the peer sends, and answers what wants an answer.
+// ends reads frames until the peer ends a stream, and acknowledges those that require it.
 func (w *wire) ends() (stream uint32, err error) {
 	for {
 		if _, err := io.ReadFull(w.conn, w.buf[:9]); err != nil {
@@ -87,7 +87,7 @@ func (w *wire) ends() (stream uint32, err error) {
 	}
 }
 
-// answerCalls is a backend.
+// answerCalls runs a backend.
 func answerCalls(listener net.Listener) {
 	conn, err := listener.Accept()
 	if err != nil {
@@ -98,7 +98,7 @@ func answerCalls(listener net.Listener) {
 	if _, err := io.ReadFull(conn, make([]byte, len(preface))); err != nil {
 		return
 	}
-	_, _ = conn.Write(hello()) // reading tells
+	_, _ = conn.Write(hello()) // reading notifies
 	head := literal(literal(nil, ":status", "200"), "content-type", "application/grpc")
 	last := literal(nil, "grpc-status", "0")
 	var out []byte
@@ -118,11 +118,11 @@ func answerCalls(listener net.Listener) {
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// TestACallWithEverythingAllocatesNothing: a call with an API key that is known, of a tenant with
-// limits of every kind, counted and recorded, with a trace that is not sampled, behind a trusted
-// proxy, of a gateway that keeps answers: it has no idempotency key, whether its fleet takes them or not. It goes
-// through sockets. Not parallel, as AllocsPerRun counts what every goroutine allocates, and not under the race
-// detector, which allocates, too.
+// TestACallWithEverythingAllocatesNothing: a call with a known API key, for a tenant with limits of every kind,
+// countedViews and recorded, with an unsampled trace, behind a trusted proxy, allocates nothing. The gateway stores
+// results of calls; the call has no idempotency key, whether or not its fleet accepts them. The test uses
+// sockets. It is not parallel, since AllocsPerRun counts the allocations of all goroutines, and it does not run
+// under the race detector, which allocates too.
 func TestACallWithEverythingAllocatesNothing(t *testing.T) {
 	for name, keyed := range map[string]bool{"a fleet without keys": false, "a fleet with idempotency keys": true} {
 		t.Run(name, func(t *testing.T) { allocatesNothing(t, keyed) })
@@ -138,7 +138,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		defer close(served)
 		answerCalls(listener)
 	}()
-	check.Cleanup(t, func() { // when the gateway has let go of its connection
+	check.Cleanup(t, func() { // when the gateway has closed its connection
 		_ = listener.Close()
 		check.Received(t, served, "the end of serving")
 	})
@@ -151,7 +151,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	keys := tenant.NewKeys(nil)
 	keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke,
 		Asserts: tenant.User}}, map[string]*tenant.Settings{"acme": settings}, nil)
-	// Its timer is not to fire meanwhile. No call is sampled.
+	// The timer must not fire meanwhile. No call is sampled.
 	tracer, err := tracing.New(tracing.Config{Endpoint: oteltest.Start(t).Addr, Delay: time.Minute})
 	check.Must(t, err)
 	check.Cleanup(t, func() { tracer.Close(context.WithoutCancel(t.Context())) })
@@ -166,10 +166,10 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	conn, err := net.Dial("tcp", g.Addr)
 	check.Must(t, err)
 	defer conn.Close()
-	patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) } // for some hundred calls
+	patient := func() { _ = conn.SetDeadline(time.Now().Add(check.Patience)) } // enough for some hundred calls
 	patient()
 	w := newWire(conn)
-	_, _ = conn.Write(append([]byte(preface), hello()...)) // reading tells
+	_, _ = conn.Write(append([]byte(preface), hello()...)) // reading notifies
 	block := []byte(nil)
 	for _, h := range [][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", "/selu.capability.Capability/Invoke"},
@@ -190,7 +190,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	stream := uint32(1)
 	one := func() {
 		binary.BigEndian.PutUint32(number[:], stream)
-		hex.Encode(traceID[24:], number[:]) // each call has a trace of its own
+		hex.Encode(traceID[24:], number[:]) // each call has its own trace ID
 		out = frameOf(frameOf(out[:0], kindHeaders, wholeBlock, stream, block), kindData, ended, stream, message)
 		if _, err := conn.Write(out); err != nil {
 			failed = err
@@ -207,7 +207,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 		one()
 	}
 	patient()
-	// Background work, such as an exchange with Redis, only adds.
+	// Background work, such as exchanges with Redis, can only add allocations.
 	least := testing.AllocsPerRun(500, one)
 	for i := 0; i < 10 && least > 0; i++ {
 		patient()

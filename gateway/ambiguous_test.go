@@ -23,7 +23,7 @@ func field(num protowire.Number, value string) string {
 	return string(protowire.AppendString(protowire.AppendTag(nil, num, protowire.BytesType), value))
 }
 
-// ambiguous are what follows field 1 in messages that two decoders may read differently, whatever the message.
+// ambiguous holds bytes after field 1 that two decoders may read differently in any message.
 var ambiguous = map[string]string{
 	"field 1 again, as a varint for protobuf.js": "\x08\x03\x4a\x01x",
 	"field 1 again, by a tag that is long":       "\x8a\x00\x03abc",
@@ -34,8 +34,8 @@ var ambiguous = map[string]string{
 	"a number above 2^29-1":                      "\x8a\x80\x80\x80\x10\x03abc",
 }
 
-// TestAmbiguousMessage: what two decoders of the first message may read differently reaches no backend, in any dialect,
-// and the caller is told what is wrong with it.
+// TestAmbiguousMessage: in every dialect, a first message that two decoders may read differently does not reach
+// a backend, and the error says what is wrong with it.
 func TestAmbiguousMessage(t *testing.T) {
 	t.Parallel()
 	for _, d := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
@@ -79,7 +79,7 @@ func TestAmbiguousMessage(t *testing.T) {
 			if seen := f.capability.Seen(); len(seen) > 0 {
 				t.Errorf("%d calls reached the backend: %v", len(seen), seen)
 			}
-			// The connection is as good as before, and so is what encoders write.
+			// The connection stays usable, and messages of real encoders pass.
 			path, _ := dialect.Path(call.Invoke, d)
 			if a := peer.call(plainFields(path),
 				rawhttp2.Message([]byte(field(1, gatewaytest.Echo)+field(1000, "new")))); a.code != codes.OK {
@@ -89,7 +89,7 @@ func TestAmbiguousMessage(t *testing.T) {
 	}
 }
 
-// TestAmbiguousDownload: whose artifact is fetched is read as strictly.
+// TestAmbiguousDownload: the artifact's id in a download is read just as strictly.
 func TestAmbiguousDownload(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Live)
@@ -111,8 +111,8 @@ func TestAmbiguousDownload(t *testing.T) {
 	}
 }
 
-// TestOnlyOneMessage: what follows the one message of a call is not forwarded, as there are servers that decode all of
-// a body as one message; however it is cut into frames.
+// TestOnlyOneMessage: bytes after the only message of a call are not forwarded, however they are split into
+// frames, since some servers decode the whole body as one message.
 func TestOnlyOneMessage(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -145,10 +145,10 @@ func TestOnlyOneMessage(t *testing.T) {
 	}
 }
 
-// TestAmbiguousMessagesOfEngines: whose session a message is of, and what is approved, is read as strictly.
+// TestAmbiguousMessagesOfEngines: the session of a message, and what is approved, are read just as strictly.
 func TestAmbiguousMessagesOfEngines(t *testing.T) {
 	t.Parallel()
-	b := &tape{}
+	b := &recordingBackend{}
 	addr := rawEngine(t, b.serve)
 	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
 		func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
@@ -181,8 +181,8 @@ func TestAmbiguousMessagesOfEngines(t *testing.T) {
 	}
 }
 
-// TestOneGzipMember: a compressed message of which tonic reads a part alone is not read, in any call that is decided on
-// by its message; nor is one whose message is ambiguous.
+// TestOneGzipMember: a compressed message with several gzip members, of which tonic reads only the first, is
+// rejected in every call that is decided by its message. So is a compressed message that is ambiguous.
 func TestOneGzipMember(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Live)

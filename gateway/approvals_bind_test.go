@@ -12,8 +12,8 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// An approval is for one call with all that configures it: the same arguments with another
-// configuration, in another session or thread are another request.
+// An approval binds everything that configures the call: the same arguments with another configuration, session
+// or thread are another request.
 func TestAnApprovalBindsAllOfACall(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -40,11 +40,11 @@ func TestAnApprovalBindsAllOfACall(t *testing.T) {
 		asked := wants(t, errOf(f.client.Invoke(with(t.Context()), other)), codes.FailedPrecondition,
 			"APPROVAL_REQUIRED")
 		if asked.GetMetadata()["approval"] == id {
-			t.Errorf("another %s is the same request", differs)
+			t.Errorf("a request with another %s used the approval", differs)
 		}
 		err := errOf(f.client.Invoke(with(t.Context(), "x-approval-id", id), other))
 		if got := wants(t, err, codes.PermissionDenied, "APPROVAL_MISMATCH").GetMetadata()["differs"]; got != differs {
-			t.Errorf("%s differs, and not %s", got, differs)
+			t.Errorf("%s differs, want %s", got, differs)
 		}
 	}
 	for _, config := range []string{``, `{}`, `{"KEY":"canary-1"}`} {
@@ -75,11 +75,11 @@ func TestAnApprovalBindsAllOfACall(t *testing.T) {
 	}
 	record, err := d.Get(t.Context(), "default", id)
 	if err != nil || strings.Contains(record.Preview, "canary") {
-		t.Errorf("%+v, %v", record, err)
+		t.Errorf("got %+v, %v", record, err)
 	}
 }
 
-// In the legacy dialect a configuration is a map, which comes in any order.
+// In the legacy dialect the configuration is a map, whose entries have no order.
 func TestAnApprovalBindsALegacyContext(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -97,7 +97,7 @@ func TestAnApprovalBindsALegacyContext(t *testing.T) {
 	id := info.GetMetadata()["approval"]
 	for range 20 {
 		if again := errorInfo(errOf(c.Invoke(with(t.Context()), call(nil)))); again.GetMetadata()["approval"] != id {
-			t.Fatalf("the same call is another request: %v", again)
+			t.Fatalf("the same call did not use the approval: %v", again)
 		}
 	}
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {

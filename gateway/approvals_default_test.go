@@ -20,18 +20,19 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// asking is a gateway whose fleet caps asks a person about each call, and whose clients say nothing of it.
-type asking struct {
+// approvalGateway is a gateway whose fleet caps requires approval for each call, and whose clients state no wait.
+type approvalGateway struct {
 	*desk
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
-	at         string // its listener
+	at         string // of the listener
 }
 
-// startAsking starts a gateway whose fleet lets calls wait for so long; its listener has a time of its own, or nil.
-func startAsking(t *testing.T, d *desk, fleet time.Duration, listener *time.Duration) *asking {
+// startApprovalGateway starts a gateway whose fleet lets calls wait for the given time. listener is the wait of its
+// listener; nil means none.
+func startApprovalGateway(t *testing.T, d *desk, fleet time.Duration, listener *time.Duration) *approvalGateway {
 	t.Helper()
-	p := &asking{desk: d, capability: gatewaytest.NewCapability("b1")}
+	p := &approvalGateway{desk: d, capability: gatewaytest.NewCapability("b1")}
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	l := &tenant.Listener{Name: "own", Capability: "caps", Scopes: tenant.ListenerScopes, ApprovalWait: listener}
@@ -45,15 +46,15 @@ func startAsking(t *testing.T, d *desk, fleet time.Duration, listener *time.Dura
 	return p
 }
 
-// invoke makes a call by a client of the live dialect, as Selu's orchestrator does.
-func (p *asking) invoke(ctx context.Context, t *testing.T) error {
+// invoke makes a call with a client of the live dialect, as Selu's orchestrator does.
+func (p *approvalGateway) invoke(ctx context.Context, t *testing.T) error {
 	t.Helper()
 	_, err := gatewaytest.NewClient(p.gateway.Conn(t), call.Live).Invoke(ctx, request(gatewaytest.Echo, `{}`))
 	return err
 }
 
-// answer approves the call that waits.
-func (p *asking) answer(t *testing.T) {
+// answer approves the waiting call.
+func (p *approvalGateway) answer(t *testing.T) {
 	t.Helper()
 	if _, err := p.Approve(t.Context(), "default", p.next(t, approvals.EventCreated).ID,
 		approvals.Answer{}); err != nil {
@@ -61,10 +62,10 @@ func (p *asking) answer(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForPeopleByDefault: a call whose client says nothing runs once, as soon as a person approves it.
+// TestCallsWaitForPeopleByDefault: without a stated wait, a call runs once, as soon as it is approved.
 func TestCallsWaitForPeopleByDefault(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), check.Patience, nil)
+	p := startApprovalGateway(t, openDesk(t), check.Patience, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(t.Context(), t) }()
 	p.answer(t)
@@ -86,10 +87,11 @@ func TestCallsWaitForPeopleByDefault(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: such a call gets its refusal when its time to wait is over, and before its deadline.
-func TestNobodyAnswers(t *testing.T) {
+// TestUnansweredCallsAreRejectedBeforeTheirDeadline: without an answer, such a call is rejected when its wait ends,
+// before its deadline.
+func TestUnansweredCallsAreRejectedBeforeTheirDeadline(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), 50*time.Millisecond, nil)
+	p := startApprovalGateway(t, openDesk(t), 50*time.Millisecond, nil)
 	began := time.Now()
 	info := wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	if id := info.GetMetadata()["approval"]; id != p.next(t, approvals.EventCreated).ID ||
@@ -105,10 +107,10 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestWaitKeepsTimeForTheTool: a call whose client says nothing waits for three quarters of its time.
+// TestWaitKeepsTimeForTheTool: without a stated wait, a call waits for three quarters of its time.
 func TestWaitKeepsTimeForTheTool(t *testing.T) {
 	t.Parallel()
-	const fleetTime, want, tick = time.Minute, 45 * time.Second, 10 * time.Millisecond // of the relay's clock
+	const fleetTime, want, tick = time.Minute, 45 * time.Second, 10 * time.Millisecond // one tick of the relay's clock
 	d := &overdueWait{openDesk(t), make(chan time.Time, 1)}
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
@@ -126,12 +128,12 @@ func TestWaitKeepsTimeForTheTool(t *testing.T) {
 	}
 }
 
-// TestHeldCallsAreNotSlow: the time for which a call waits for a person is not in its duration, of which alerts and
-// objectives are made.
+// TestHeldCallsAreNotSlow: the duration of a call, which alerts and objectives use, excludes the wait for
+// approval.
 func TestHeldCallsAreNotSlow(t *testing.T) {
 	t.Parallel()
 	const held = 50 * time.Millisecond
-	p := startAsking(t, openDesk(t), held, nil)
+	p := startApprovalGateway(t, openDesk(t), held, nil)
 	began := time.Now()
 	wants(t, p.invoke(t.Context(), t), codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	p.gateway.Log.Calls(t, 1)
@@ -142,18 +144,18 @@ func TestHeldCallsAreNotSlow(t *testing.T) {
 	}
 }
 
-// TestCallersSayHowLongTheyWait: their word comes before the fleet's.
+// TestCallersSayHowLongTheyWait: the caller's wait takes precedence over the fleet's.
 func TestCallersSayHowLongTheyWait(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), time.Hour, nil)
-	// The fleet's hour does not pass in this test.
+	p := startApprovalGateway(t, openDesk(t), time.Hour, nil)
+	// The fleet's wait of an hour does not pass in this test.
 	wants(t, soon(t, func() error { return p.invoke(with(t.Context(), "x-approval-wait", "0"), t) }),
 		codes.FailedPrecondition, "APPROVAL_REQUIRED")
 	resp, body := post(t, p.gateway.HTTP1(t), p.gateway, "caps", `{"tool_name":"echo"}`, "Prefer", "wait=0")
 	if resp.StatusCode != http.StatusAccepted {
 		t.Errorf("JSON: %s %s", resp.Status, body)
 	}
-	none := startAsking(t, openDesk(t), 0, nil)
+	none := startApprovalGateway(t, openDesk(t), 0, nil)
 	ended := make(chan error, 1)
 	go func() { ended <- none.invoke(with(t.Context(), "x-approval-wait", "60"), t) }()
 	none.answer(t)
@@ -162,7 +164,7 @@ func TestCallersSayHowLongTheyWait(t *testing.T) {
 	}
 }
 
-// TestListenersSayHowLongCallsWait: a listener's word comes before the fleet's, also where it is 0.
+// TestListenersSayHowLongCallsWait: the listener's wait takes precedence over the fleet's, even if it is 0.
 func TestListenersSayHowLongCallsWait(t *testing.T) {
 	t.Parallel()
 	long, none := check.Patience, time.Duration(0)
@@ -177,7 +179,7 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startAsking(t, openDesk(t), test.fleet, test.listener)
+			p := startApprovalGateway(t, openDesk(t), test.fleet, test.listener)
 			client := gatewaytest.NewClient((&ported{at: map[string]gateway.Listener{}, gateway: &gatewaytest.Gateway{
 				Addr: p.at}}).conn(t, ""), call.Live)
 			ended := make(chan error, 1)
@@ -198,17 +200,17 @@ func TestListenersSayHowLongCallsWait(t *testing.T) {
 	}
 }
 
-// TestCallersLeaveWhileTheyWait: the approval is still there, and can be answered and used.
+// TestCallersLeaveWhileTheyWait: when the caller leaves, the approval stays and can be approved and redeemed.
 func TestCallersLeaveWhileTheyWait(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDesk(t), check.Patience, nil)
+	p := startApprovalGateway(t, openDesk(t), check.Patience, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.invoke(ctx, t) }()
 	a := p.next(t, approvals.EventCreated)
 	cancel()
 	wants(t, check.Received(t, ended, "the end of the call"), codes.Canceled, "")
-	p.gateway.Log.Calls(t, 1) // the gateway knows that it has left
+	p.gateway.Log.Calls(t, 1) // until the gateway has noticed that the caller left
 	if _, err := p.Approve(t.Context(), "default", a.ID, approvals.Answer{}); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +225,7 @@ func TestCallersLeaveWhileTheyWait(t *testing.T) {
 // TestApprovalsThatExpireWhileCallsWait: the wait ends with the approval.
 func TestApprovalsThatExpireWhileCallsWait(t *testing.T) {
 	t.Parallel()
-	p := startAsking(t, openDeskWith(t, approvals.Options{TTL: 200 * time.Millisecond}), time.Hour, nil)
+	p := startApprovalGateway(t, openDeskWith(t, approvals.Options{TTL: 200 * time.Millisecond}), time.Hour, nil)
 	wants(t, p.invoke(t.Context(), t), codes.PermissionDenied, "APPROVAL_EXPIRED")
 	if n := len(p.capability.Seen()); n != 0 {
 		t.Errorf("%d calls at the backend", n)

@@ -27,14 +27,14 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// desk is where people answer, of a test that is one of them.
+// desk answers approvals for a test.
 type desk struct {
 	*approvals.Service
 	events chan approvals.Event
-	lost   sync.Map // ids of approvals that the store has no more
+	lost   sync.Map // IDs of approvals that have expired in the store
 }
 
-// openDesk keeps approvals in a Redis of the test's own until it ends.
+// openDesk stores approvals in a Redis of the test's own until the test ends.
 func openDesk(t *testing.T) *desk {
 	t.Helper()
 	return openDeskWith(t, approvals.Options{})
@@ -63,7 +63,7 @@ func openDeskOn(t *testing.T, store approvals.Store, o approvals.Options) *desk 
 	return d
 }
 
-// outside lets no goroutine that the desk starts pass for the gateway's.
+// outside keeps goroutines that the desk starts out of the count of the gateway's.
 func outside() { pprof.SetGoroutineLabels(context.Background()) }
 
 // Create creates an approval.
@@ -82,7 +82,7 @@ func (d *desk) Release(ctx context.Context, u approvals.Redemption) error {
 	return d.Service.Release(ctx, u)
 }
 
-// next waits for something to happen to an approval.
+// next waits for the next change of an approval.
 func (d *desk) next(t *testing.T, kind approvals.Kind) approvals.Approval {
 	t.Helper()
 	for {
@@ -92,7 +92,7 @@ func (d *desk) next(t *testing.T, kind approvals.Kind) approvals.Approval {
 	}
 }
 
-// behindDesk returns a front whose fleet asks about each call.
+// behindDesk returns a front whose fleet requires approval for each call.
 func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
@@ -102,7 +102,7 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
 			Backends: []string{f.backend.Addr}}},
-		// each is asked for anew
+		// each call requires a new approval
 		Policy:   policy.Options{Store: rules, Source: tools, Timeout: check.Patience, TTL: 1},
 		Approver: d,
 	})
@@ -124,7 +124,7 @@ func wants(t *testing.T, err error, code codes.Code, reason string) *errdetails.
 	return info
 }
 
-// TestAnApprovedCallRunsOnce: it is refused, approved, made again, and then it is over.
+// TestAnApprovedCallRunsOnce: a call is rejected, approved, made again and run; then the approval is used up.
 func TestAnApprovedCallRunsOnce(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -154,7 +154,7 @@ func TestAnApprovedCallRunsOnce(t *testing.T) {
 		other := request(gatewaytest.Echo, `{"a":1.0,"b":"`+way+`"}`) // which some backends read as another number
 		_, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), other, opts...)
 		wants(t, err, codes.PermissionDenied, "APPROVAL_MISMATCH")
-		again := request(gatewaytest.Echo, ` {"b": "`+way+`", "a": 1}`) // the same, written in another way
+		again := request(gatewaytest.Echo, ` {"b": "`+way+`", "a": 1}`) // the same arguments, written differently
 		if _, err = f.client.Invoke(with(t.Context(), "x-approval-id", id), again, opts...); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestAnApprovedCallRunsOnce(t *testing.T) {
 	wants(t, err, codes.PermissionDenied, "APPROVAL_UNKNOWN")
 }
 
-// TestApprovalsByJSON: 202 says where to look.
+// TestApprovalsByJSON: the 202 response names the approval's URL.
 func TestApprovalsByJSON(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -214,15 +214,15 @@ func TestApprovalsByJSON(t *testing.T) {
 	resp, body = post("Prefer", "respond-async, wait=20")
 	if err := check.Received(t, answered, "the answer"); err != nil || resp.StatusCode != http.StatusOK ||
 		resp.Header.Get("Preference-Applied") != "wait=20" {
-		t.Errorf("%v %s %v %s", err, resp.Status, resp.Header, body)
+		t.Errorf("got %v %s %v %s", err, resp.Status, resp.Header, body)
 	}
 	if resp, body = post("X-Approval-Id", said.Approval); resp.StatusCode != http.StatusForbidden ||
 		!strings.Contains(body, "APPROVAL_USED") {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// TestACallWaitsForAPerson, and goes on the moment that the answer comes.
+// TestACallWaitsForAPerson: a held call continues as soon as it is approved.
 func TestACallWaitsForAPerson(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -256,12 +256,12 @@ func TestACallWaitsForAPerson(t *testing.T) {
 	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
 		t.Error(err)
 	}
-	f.gateway.Log.Calls(t, 3) // the gateway knows that it left
+	f.gateway.Log.Calls(t, 3) // until the gateway has noticed that the caller left
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{}); err != nil {
-		t.Fatal(err) // nobody is there to use it
+		t.Fatal(err) // the caller has left
 	}
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
-		t.Errorf("%v, %v", a.State, err)
+		t.Errorf("got %v, %v", a.State, err)
 	}
 
 	short, cancel := context.WithTimeout(t.Context(), check.Patience)
@@ -273,8 +273,8 @@ func TestACallWaitsForAPerson(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAPersonWhenTheGatewayStops.
-func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
+// TestHeldCallsEndWhenTheGatewayStops: calls that wait for approval end when the gateway stops.
+func TestHeldCallsEndWhenTheGatewayStops(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	f := behindDesk(t, d, nil)
@@ -289,7 +289,7 @@ func TestNobodyWaitsForAPersonWhenTheGatewayStops(t *testing.T) {
 	check.Received(t, f.gateway.Stopped(), "the gateway to stop")
 }
 
-// TestACallThatDidNotStartKeepsItsApproval.
+// TestACallThatDidNotStartKeepsItsApproval: a call that was not sent to a backend can use its approval again.
 func TestACallThatDidNotStartKeepsItsApproval(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -307,12 +307,12 @@ func TestACallThatDidNotStartKeepsItsApproval(t *testing.T) {
 	}
 	d.next(t, approvals.EventReleased)
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
-		t.Errorf("%v, %v", a.State, err)
+		t.Errorf("got %v, %v", a.State, err)
 	}
 }
 
-// TestWhatIsBlockedMeanwhileStaysBlocked although it was approved.
-func TestWhatIsBlockedMeanwhileStaysBlocked(t *testing.T) {
+// TestAToolBlockedAfterApprovalStaysBlocked: a tool that is blocked after the approval stays blocked.
+func TestAToolBlockedAfterApprovalStaysBlocked(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	rules := &ruled{rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Ask}}
@@ -328,8 +328,9 @@ func TestWhatIsBlockedMeanwhileStaysBlocked(t *testing.T) {
 	wants(t, err, codes.PermissionDenied, "TOOL_BLOCKED")
 }
 
-// TestWhatIsBlockedDuringTheWaitStaysBlocked, and the approval is not used up.
-func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
+// TestAToolBlockedDuringTheWaitStaysBlocked: if a tool is blocked while a call waits, the approved call is
+// rejected and its approval is not used up.
+func TestAToolBlockedDuringTheWaitStaysBlocked(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	rules := &ruled{rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Ask}}
@@ -346,12 +347,12 @@ func TestWhatIsBlockedDuringTheWaitStaysBlocked(t *testing.T) {
 	}
 	wants(t, check.Received(t, ended, "the end of the call"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved {
-		t.Errorf("%v, %v", a.State, err)
+		t.Errorf("got %v, %v", a.State, err)
 	}
 }
 
-// TestWhatCannotBeApproved is refused before anybody is asked.
-func TestWhatCannotBeApproved(t *testing.T) {
+// TestUnapprovableCallsAreRejected: a call that cannot be approved is rejected before an approval is created.
+func TestUnapprovableCallsAreRejected(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	f := behindDesk(t, d, nil)
@@ -376,11 +377,11 @@ func TestWhatCannotBeApproved(t *testing.T) {
 	err := f.conn.Invoke(t.Context(), "/test.Other/Do", request("", ""), request("", ""))
 	wants(t, err, codes.FailedPrecondition, "APPROVAL_IMPOSSIBLE")
 	if page, _, err := d.List(t.Context(), "default", approvals.Filter{}, "", 10); err != nil || len(page) != 0 {
-		t.Errorf("%d were asked about, %v", len(page), err)
+		t.Errorf("got %d approvals, %v", len(page), err)
 	}
 }
 
-// TestApprovalsAreRecorded: the line of a call has the id.
+// TestApprovalsAreRecorded: the access log of a call has the id of its approval.
 func TestApprovalsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

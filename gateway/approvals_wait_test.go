@@ -20,8 +20,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestACallThatWaitedIsDecidedAgain: what is blocked while it waits stays blocked, and what
-// the call brings, of which not all is kept, is not looked at again.
+// TestACallThatWaitedIsDecidedAgain: a tool that is blocked while a call waits stays blocked. Request content
+// of which the gateway keeps only a part is not checked again.
 func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type": "object", "required": ["n"]}`))
@@ -71,18 +71,18 @@ func TestACallThatWaitedIsDecidedAgain(t *testing.T) {
 	}
 	wants(t, check.Received(t, ended, "the end of the call"), codes.PermissionDenied, "TOOL_BLOCKED")
 	if a, err := d.Get(t.Context(), "default", blocked.ID); err != nil || a.State != approvals.Approved {
-		t.Errorf("%v, %v", a.State, err)
+		t.Errorf("got %v, %v", a.State, err)
 	}
 	if n := len(capability.Seen()); n != 1 {
 		t.Errorf("%d calls at the backend", n)
 	}
 }
 
-// slowRedemption is a store of approvals where each redemption waits for a gate, as on a slow network.
+// slowRedemption is a store of approvals in which each redemption waits for a gate, as on a slow network.
 type slowRedemption struct {
 	approvals.Store
-	sent  bool          // the redemption waits when it is made, else before
-	waits chan struct{} // gets one for each that waits
+	sent  bool          // the redemption waits after it is made, otherwise before
+	waits chan struct{} // receives a value for each waiting redemption
 	gate  chan struct{}
 }
 
@@ -105,8 +105,8 @@ func (s *slowRedemption) Redeem(ctx context.Context, w *approvals.Binding, id, t
 	return s.Store.Redeem(ctx, w, id, token)
 }
 
-// TestACallerLeavesDuringTheRedemption: the approval of a call whose caller leaves while it is redeemed is given back,
-// and the same call runs by it.
+// TestACallerLeavesDuringTheRedemption: if the caller leaves while its approval is being redeemed, the approval
+// is released, and the same call can use it again.
 func TestACallerLeavesDuringTheRedemption(t *testing.T) {
 	t.Parallel()
 	for name, sent := range map[string]bool{"before the store has it": false, "before its answer comes": true} {
@@ -127,7 +127,7 @@ func TestACallerLeavesDuringTheRedemption(t *testing.T) {
 			check.Received(t, store.waits, "the redemption")
 			leave()
 			wants(t, check.Received(t, ended, "the end of the call of who leaves"), codes.Canceled, "")
-			f.gateway.Log.Calls(t, 2) // the gateway knows that it left
+			f.gateway.Log.Calls(t, 2) // until the gateway has noticed that the caller left
 			close(store.gate)
 			d.next(t, approvals.EventReleased)
 			if a, err := d.Get(t.Context(), "default", id); err != nil || a.State != approvals.Approved ||
@@ -139,10 +139,10 @@ func TestACallerLeavesDuringTheRedemption(t *testing.T) {
 	}
 }
 
-// overdueWait is a desk where each wait for a person is over at once, as if its time had passed.
+// overdueWait is a desk where every wait for an answer ends at once, as if its time had passed.
 type overdueWait struct {
 	*desk
-	until chan time.Time // gets when each wait would have ended
+	until chan time.Time // receives the time at which each wait would have ended
 }
 
 func (d *overdueWait) Wait(ctx context.Context, tenant, id string) (approvals.Approval, error) {
@@ -153,8 +153,8 @@ func (d *overdueWait) Wait(ctx context.Context, tenant, id string) (approvals.Ap
 	return d.desk.Wait(over, tenant, id)
 }
 
-// TestApprovalWaitEndsBeforeTheDeadline: a call that waits for a person is told to come again half a second before the
-// fleet's time for it is over.
+// TestApprovalWaitEndsBeforeTheDeadline: the wait for approval ends half a second before the fleet's deadline,
+// and the call's error says to retry.
 func TestApprovalWaitEndsBeforeTheDeadline(t *testing.T) {
 	t.Parallel()
 	const fleetTime, margin = time.Minute, time.Second / 2

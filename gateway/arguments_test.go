@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestArgumentsAreChecked: before a backend sees them, plain and compressed, unary and
-// streaming, and only of calls that may run.
+// TestArgumentsAreChecked: arguments are checked against the tool's schema before they reach a backend:
+// compressed or not, unary and streaming, and only in calls that are allowed.
 func TestArgumentsAreChecked(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(
@@ -65,7 +65,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 			}
 			// the tenant's rules and the global ones, for each of three tools
 			if r, ok := rules.(*ruled); ok && r.questions() != 6 {
-				t.Errorf("%d questions to the store", r.questions())
+				t.Errorf("got %d lookups in the store", r.questions())
 			}
 			if n := len(f.capability.Seen()); n != 4 {
 				t.Errorf("%d calls at the backend", n)
@@ -79,9 +79,9 @@ func TestArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatNobodyCanCheck: a fleet's tools are not known, because its backends have not
-// brought a manifest, or not said yet which tools there are.
-func TestArgumentsThatNobodyCanCheck(t *testing.T) {
+// TestArgumentsOfUnknownSchemasAreRejected: while a fleet's tools are unknown, because its backends have sent no
+// manifest yet, tool calls are rejected, and other calls are not.
+func TestArgumentsOfUnknownSchemasAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]*manifest.Manifest{"no manifest": nil,
 		"not discovered": {Dynamic: true, DiscoveryTool: "list_tools"}} {
@@ -102,7 +102,7 @@ func TestArgumentsThatNobodyCanCheck(t *testing.T) {
 				t.Errorf("%d calls at the backend", n)
 			}
 			if ready, _, err := f.client.Healthcheck(to(t.Context(), "caps")); err != nil || !ready {
-				t.Errorf("what is no call of a tool: %v, %v", ready, err)
+				t.Errorf("a call of no tool: ready %v, %v", ready, err)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// sharing is a gateway for the tenants acme and globex, of which acme has uploaded a file.
+// sharing is a gateway for the tenants acme and globex. acme has uploaded a file.
 type sharing struct {
 	room         *room
 	gateway      *gatewaytest.Gateway
@@ -46,13 +46,13 @@ func startSharing(t *testing.T, backend call.Dialect) *sharing {
 	up, err := gatewaytest.NewClient(s.conn, call.Doc).Upload(s.acme,
 		gatewaytest.File{Name: "a.txt", Data: []byte("x")})
 	if err != nil || up.ID == "" {
-		t.Fatalf("%v, %v", up, err)
+		t.Fatalf("got %v, %v", up, err)
 	}
 	s.id = up.ID
 	return s
 }
 
-// refused wants a call to have been refused before a backend saw it, and not because of who called.
+// refused requires that a call was rejected before it reached a backend, and not because of its caller.
 func (s *sharing) refused(t *testing.T, what string, err error, seen int) {
 	t.Helper()
 	if code := status.Code(err); code != codes.NotFound && code != codes.InvalidArgument {
@@ -63,7 +63,7 @@ func (s *sharing) refused(t *testing.T, what string, err error, seen int) {
 	}
 }
 
-// utf writes a text in units of 2 or 4 bytes, the lowest first or last.
+// utf encodes text in units of 2 or 4 bytes, in either byte order.
 func utf(text string, size int, big bool) string {
 	var b strings.Builder
 	put := func(n uint32) {
@@ -86,15 +86,14 @@ func utf(text string, size int, big bool) string {
 	return b.String()
 }
 
-// hidings are arguments that name an artifact to some reader of JSON, and how they end for
-// somebody else's tenant.
+// hidings are arguments that name an artifact for some reader of JSON, with the error that another tenant gets.
 func hidings(id string) map[string]struct{ args, reason string } {
 	plain := `{"file":{"capability_artifact_id":"` + id + `"}}`
 	quoted, _ := json.Marshal(plain)
 	twice, _ := json.Marshal(string(quoted))
 	long := `"pad":"` + strings.Repeat("x", 100_000) + `"`
 	return map[string]struct{ args, reason string }{
-		"UTF-16 LE":         {utf(plain, 2, false), "AMBIGUOUS_ARGUMENTS"}, // json.loads takes these
+		"UTF-16 LE":         {utf(plain, 2, false), "AMBIGUOUS_ARGUMENTS"}, // accepted by json.loads
 		"UTF-16 BE":         {utf(plain, 2, true), "AMBIGUOUS_ARGUMENTS"},
 		"UTF-16 with a BOM": {"\xff\xfe" + utf(plain, 2, false), "AMBIGUOUS_ARGUMENTS"},
 		"UTF-32 LE":         {utf(plain, 4, false), "AMBIGUOUS_ARGUMENTS"},
@@ -117,18 +116,18 @@ func hidings(id string) map[string]struct{ args, reason string } {
 	}
 }
 
-// No spelling of arguments names another's artifact to a backend, over gRPC in each dialect,
-// plain and compressed.
+// TestHiddenArtifacts: no spelling of the arguments names another tenant's artifact to a backend, over gRPC in
+// each dialect, compressed or not.
 func TestHiddenArtifacts(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
-		if backend == call.Legacy { // nothing is uploaded there
+		if backend == call.Legacy { // nothing is uploaded at this backend
 			return
 		}
 		s := startSharing(t, backend)
 		c := gatewaytest.NewClient(s.conn, client)
 		for name, test := range hidings(s.id) {
 			if client == call.Legacy && strings.Contains(test.args, "\xff") {
-				continue // a text that its encoder does not take
+				continue // text that the encoder rejects
 			}
 			seen := len(s.room.all[0].Seen())
 			for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor(gzip.Name)}} {
@@ -175,7 +174,7 @@ func TestArtifactsBesideArguments(t *testing.T) {
 	}
 }
 
-// TestArtifactsOfLegacyTools: an artifact that a legacy tool announces belongs to the caller alone.
+// TestArtifactsOfLegacyTools: an artifact that a legacy tool announces belongs to its caller alone.
 func TestArtifactsOfLegacyTools(t *testing.T) {
 	t.Parallel()
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
@@ -204,7 +203,7 @@ func TestArtifactsOfLegacyTools(t *testing.T) {
 	}
 }
 
-// The front doors for HTTP hide no more than gRPC does.
+// TestHiddenArtifactsOverHTTP: the HTTP doors reject the same spellings as gRPC.
 func TestHiddenArtifactsOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := startSharing(t, call.Doc)
@@ -239,7 +238,7 @@ func TestHiddenArtifactsOverHTTP(t *testing.T) {
 		stream, err := web.download.CallServerStream(t.Context(), file)
 		if err == nil {
 			for stream.Receive() {
-				t.Errorf("%s: %d bytes of another's file", d.name, len(stream.Msg().GetData()))
+				t.Errorf("%s: got %d bytes of another tenant's file", d.name, len(stream.Msg().GetData()))
 			}
 			err = stream.Err()
 		}

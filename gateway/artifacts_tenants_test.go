@@ -21,21 +21,21 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// switched is a store that can be away.
-type switched struct {
+// switchableStore is a store that can be made unavailable.
+type switchableStore struct {
 	affinity.Store
 	away atomic.Bool
 }
 
-func (s *switched) Unavailable() bool { return s.away.Load() || s.Store.Unavailable() }
+func (s *switchableStore) Unavailable() bool { return s.away.Load() || s.Store.Unavailable() }
 
-// bound is two gateways for the tenants acme and globex, and a capability whose tool List
-// tells whoever asks of the artifact tells.
+// bound is two gateways for the tenants acme and globex, and a capability whose tool List announces the
+// artifact to every caller.
 type bound struct {
 	room         *room
-	store        *switched // of the second gateway
+	store        *switchableStore // of the second gateway
 	clients      []gatewaytest.Client
-	packed       gatewaytest.Client // of the first, that compresses
+	packed       gatewaytest.Client // of the first gateway, which compresses
 	acme, globex context.Context
 	tells        atomic.Pointer[string]
 }
@@ -58,7 +58,7 @@ func startBound(t *testing.T, sticky router.Affinity, client, backend call.Diale
 	fleet := b.room.fleet(backend)
 	fleet.Affinity = sticky
 	for range 2 {
-		b.store = &switched{Store: redis.Open(t).Sessions()}
+		b.store = &switchableStore{Store: redis.Open(t).Sessions()}
 		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}, Authenticator: keys,
 			Store: b.store})
 		if b.packed == nil {
@@ -73,12 +73,12 @@ func (b *bound) upload(ctx context.Context, t *testing.T, c gatewaytest.Client) 
 	t.Helper()
 	up, err := c.Upload(ctx, gatewaytest.File{Name: "a.txt", Data: []byte("x")})
 	if err != nil || up.ID == "" {
-		t.Fatalf("%v, %v", up, err)
+		t.Fatalf("got %v, %v", up, err)
 	}
 	return up.ID
 }
 
-// calls is how often the capability was called.
+// calls returns the number of calls that the capability has received.
 func (b *bound) calls() (n int) {
 	for _, c := range b.room.all {
 		n += len(c.Seen())
@@ -103,25 +103,25 @@ func naming(c gatewaytest.Client) map[string]func(ctx context.Context, id string
 	}
 }
 
-// TestArtifactsAreTheirTenants: at every gateway and by every way to name it, an artifact is
-// there for the tenant who uploaded it, or was told of it, and for another as if it were nowhere.
+// TestArtifactsAreTheirTenants: at every gateway and in every way to name it, an artifact exists for the tenant
+// that uploaded it or received it in a result. For other tenants it does not exist.
 func TestArtifactsAreTheirTenants(t *testing.T) {
 	t.Run("own", func(t *testing.T) {
 		eachPair(t, func(t *testing.T, client, backend call.Dialect) {
-			areApart(t, startBound(t, sticky, client, backend), true)
+			checkTenantsAreApart(t, startBound(t, sticky, client, backend), true)
 		})
 	})
 	for name, sticky := range map[string]router.Affinity{"shared": {}, "shared, in sessions": {Sessions: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			areApart(t, startBound(t, sticky, call.Doc, call.Doc), false) // these backends do not really share
+			checkTenantsAreApart(t, startBound(t, sticky, call.Doc, call.Doc), false) // they do not really share files
 		})
 	}
 }
 
-// areApart names artifacts of acme's in all ways, as either tenant. found says that each
-// download comes to the backend that has the file.
-func areApart(t *testing.T, b *bound, found bool) {
+// checkTenantsAreApart names acme's artifacts in all ways, as either tenant. found requires that every download
+// reaches the backend that has the file.
+func checkTenantsAreApart(t *testing.T, b *bound, found bool) {
 	t.Helper()
 	ids := []string{b.upload(b.acme, t, b.clients[0]), b.upload(b.acme, t, b.packed)}
 	for _, c := range append(b.clients, b.packed) {
@@ -131,10 +131,10 @@ func areApart(t *testing.T, b *bound, found bool) {
 				got, want := call(b.globex, id), call(b.globex, "nobodys")
 				wants(t, got, codes.NotFound, "ARTIFACT_UNKNOWN")
 				if !proto.Equal(status.Convert(got).Proto(), status.Convert(want).Proto()) {
-					t.Errorf("%s of another's: %v, not %v", way, got, want)
+					t.Errorf("%s of another tenant's artifact: %v, want %v", way, got, want)
 				}
 				if n := b.calls() - before; n > 0 {
-					t.Errorf("%s of another's: %d calls reached a backend", way, n)
+					t.Errorf("%s of another tenant's artifact: %d calls reached a backend", way, n)
 				}
 				if err := call(b.acme, id); err != nil && (found || way != "download") {
 					t.Errorf("%s of %s by its tenant: %v", way, id, err)
@@ -144,12 +144,12 @@ func areApart(t *testing.T, b *bound, found bool) {
 	}
 }
 
-// A tool that repeats what it was given tells nobody of what another has had before.
+// A tool that repeats its arguments announces no artifact that another tenant had before.
 func TestRepeatedArtifactsStayTheirTenants(t *testing.T) {
 	t.Parallel()
 	b := startBound(t, sticky, call.Doc, call.Doc)
 	id := b.upload(b.acme, t, b.clients[0])
-	if _, err := b.clients[1].Download(b.acme, id); err != nil { // all know of it by now
+	if _, err := b.clients[1].Download(b.acme, id); err != nil { // by now all gateways know it
 		t.Fatal(err)
 	}
 	list := func(ctx context.Context, c gatewaytest.Client, id string) {
@@ -168,11 +168,11 @@ func TestRepeatedArtifactsStayTheirTenants(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for i, c := range append(b.clients, b.packed) { // what it was the first to be told of is its own
+	for i, c := range append(b.clients, b.packed) { // an artifact that globex was the first to receive is its own
 		id := fmt.Sprint("report-", i)
 		list(b.globex, c, id)
 		for _, at := range b.clients {
-			// The others are told beside the call, which may take them longer than a call waits.
+			// The other gateways are notified beside the call, which may take longer than a call waits.
 			check.Succeeds(t, id+" to be known", func() error {
 				_, err := at.Invoke(b.globex, request(gatewaytest.Echo, `{"capability_artifact_id":"`+id+`"}`))
 				if err != nil && status.Code(err) != codes.NotFound {
@@ -185,7 +185,7 @@ func TestRepeatedArtifactsStayTheirTenants(t *testing.T) {
 	}
 }
 
-// No artifact is overlooked in arguments that have many of them.
+// Arguments that name many artifacts are checked completely.
 func TestManyArtifacts(t *testing.T) {
 	t.Parallel()
 	b := startBound(t, sticky, call.Doc, call.Doc)
@@ -207,8 +207,7 @@ func TestManyArtifacts(t *testing.T) {
 	wants(t, errOf(b.clients[0].Download(b.acme, strings.Repeat("x", 513))), codes.NotFound, "ARTIFACT_UNKNOWN")
 }
 
-// While what gateways share is away, one goes on with what it knows, and says of all else
-// that it cannot know.
+// While the shared store is unavailable, a gateway uses what it knows and reports all else as unavailable.
 func TestArtifactsWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	b := startBound(t, sticky, call.Doc, call.Doc)
@@ -227,7 +226,7 @@ func TestArtifactsWithoutTheStore(t *testing.T) {
 		wants(t, errOf(c.Download(b.globex, id)), codes.Unavailable, "ARTIFACTS_UNAVAILABLE")
 	}
 	b.store.away.Store(false)
-	for _, c := range b.clients { // it is told of what there was meanwhile
+	for _, c := range b.clients { // it receives the announcements that it missed
 		check.Holds(t, "the artifact is known", func() bool { return errOf(c.Download(b.acme, later)) == nil })
 	}
 	if _, err := c.Download(b.acme, unknown); err != nil {
@@ -235,7 +234,7 @@ func TestArtifactsWithoutTheStore(t *testing.T) {
 	}
 }
 
-// An artifact is forgotten after artifact_ttl, for its tenant, too.
+// TestArtifactsEnd: an artifact expires after artifact_ttl, also for its own tenant.
 func TestArtifactsEnd(t *testing.T) {
 	t.Parallel()
 	b := startBound(t, router.Affinity{Artifacts: true, ArtifactTTL: time.Second}, call.Doc, call.Doc)

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// audited returns a front whose callers show keys, and whose calls are recorded.
+// audited returns a front whose callers authenticate and whose calls are recorded.
 func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*front, *keyring, *audit.Log) {
 	t.Helper()
 	log, err := audit.Open(cfg)
@@ -38,13 +38,13 @@ func audited(t *testing.T, cfg audit.Config, client, backend call.Dialect) (*fro
 	return f, r, log
 }
 
-// verified is what a log has, and how often it has which record of a call.
+// verified verifies a log and returns how often it has each record of a call.
 func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	check.Must(t, err)
 	if _, err := audit.Verify(bytes.NewReader(text), nil); err != nil {
-		t.Errorf("the log is not whole: %v", err)
+		t.Errorf("the log does not verify: %v", err)
 	}
 	calls = map[string]int{}
 	for line := range bytes.Lines(text) {
@@ -66,7 +66,7 @@ func verified(t *testing.T, path string) (text []byte, calls map[string]int) {
 	return text, calls
 }
 
-// TestCallsAreAudited: each call has one record, by all doors, whether it was made or refused.
+// TestCallsAreAudited: every call has one record, at all doors, whether it was made or rejected.
 func TestCallsAreAudited(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		path := filepath.Join(t.TempDir(), "audit.log")
@@ -122,9 +122,9 @@ func TestCallsAreAudited(t *testing.T) {
 	})
 }
 
-// TestWhoIsTurnedAwayIsAudited: whom the turnstile lets not through has a record like any other, whether it had
-// become a call or not.
-func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
+// TestRequestsRejectedByTheQueueAreAudited: a request that the fair queue rejects is recorded like any other,
+// whether or not it had become a call.
+func TestRequestsRejectedByTheQueueAreAudited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.log")
 	log, err := audit.Open(audit.Config{Path: path, Required: true})
@@ -171,14 +171,14 @@ func TestWhoIsTurnedAwayIsAudited(t *testing.T) {
 	}
 }
 
-// TestNoCallWithoutRecord: while records cannot be written no call gets to a backend.
+// TestNoCallWithoutRecord: while audit records cannot be written, calls do not reach backends.
 func TestNoCallWithoutRecord(t *testing.T) {
 	t.Parallel()
 	for _, required := range []bool{false, true} {
-		told := gatewaytest.NewLog()
+		lines := gatewaytest.NewLog()
 		f, r, _ := audited(t, audit.Config{Path: "/dev/full", Required: required, Retry: time.Hour,
-			Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(told, nil))}, call.Doc, call.Doc)
-		told.Wait(t, "the audit log cannot be written") // the first record
+			Patience: time.Millisecond, Log: slog.New(slog.NewJSONHandler(lines, nil))}, call.Doc, call.Doc)
+		lines.Wait(t, "the audit log cannot be written") // the first record
 		if code, body := f.gateway.Admin(t, "/readyz"); (code == http.StatusOK) == required ||
 			!strings.Contains(body, `"degraded":true`) || !strings.Contains(body, `"audit":"failing"`) {
 			t.Errorf("required %v: /readyz: %d %s", required, code, body)

@@ -35,7 +35,7 @@ func startAuthorities(t *testing.T) *authorities {
 	return &authorities{f.gateway, f.capability, socket}
 }
 
-// dial connects to the socket, or else to the public port.
+// dial connects to the socket or the public port.
 func (a *authorities) dial(t *testing.T, toSocket bool) net.Conn {
 	t.Helper()
 	network, address := "tcp", a.gateway.Addr
@@ -48,7 +48,7 @@ func (a *authorities) dial(t *testing.T, toSocket bool) net.Conn {
 	return conn
 }
 
-// last returns the authority of the last call that the backend has seen.
+// last returns the authority of the backend's last call.
 func (a *authorities) last(t *testing.T) string {
 	t.Helper()
 	seen := a.capability.Seen()
@@ -58,13 +58,14 @@ func (a *authorities) last(t *testing.T) string {
 	return strings.Join(seen[len(seen)-1].Metadata.Get(":authority"), ",")
 }
 
-// over2 makes a request over HTTP/2 with such fields instead of an authority, and returns the fields of the response.
+// over2 makes a request over HTTP/2 with the given fields in place of an authority, and returns the response
+// header.
 func (a *authorities) over2(t *testing.T, toSocket bool, path, typ string, body []byte,
 	fields ...string) *rawhttp2.Response {
 	t.Helper()
 	c := rawhttp2.New(a.dial(t, toSocket))
 	check.Must(t, c.Greet())
-	// As grpc-go orders them: pseudo-header fields first.
+	// In the order of grpc-go: pseudo-header fields first.
 	var pseudo, regular []string
 	for i := 0; i < len(fields); i += 2 {
 		if strings.HasPrefix(fields[i], ":") {
@@ -84,9 +85,9 @@ func (a *authorities) over2(t *testing.T, toSocket bool, path, typ string, body 
 	return resp
 }
 
-// TestAuthoritiesOfSockets: a client of a unix socket may send the path of the socket in any form, or nothing, over
-// whichever protocol. Backends get localhost, which is also in place of what is absent at a port. There, a text that
-// is no host is refused as ever.
+// TestAuthoritiesOfSockets: over every protocol, a client of a unix socket may send any form of the socket's
+// path as the authority, or none. Backends get localhost, which also stands in for an absent authority at a
+// port. At a port, an authority that is no host is rejected.
 func TestAuthoritiesOfSockets(t *testing.T) {
 	t.Parallel()
 	a := startAuthorities(t)
@@ -97,7 +98,7 @@ func TestAuthoritiesOfSockets(t *testing.T) {
 	for _, c := range []struct {
 		fields []string
 		want   string // at the backend
-		port   bool   // a port takes it, too
+		port   bool   // a port accepts it too
 	}{
 		{nil, "localhost", true},
 		{[]string{":authority", ""}, "localhost", true},
@@ -151,7 +152,7 @@ func TestAuthoritiesOfSockets(t *testing.T) {
 	}
 }
 
-// TestHostsOfSockets: the same over HTTP/1.1. A page of another site that has reached a port is rejected as ever.
+// TestHostsOfSockets: the same over HTTP/1.1. Requests from pages of other sites are rejected at ports.
 func TestHostsOfSockets(t *testing.T) {
 	t.Parallel()
 	a := startAuthorities(t)

@@ -24,7 +24,7 @@ import (
 
 const mib = 1 << 20
 
-// bodyDoors are those whose requests are read whole.
+// bodyDoors are the doors whose requests are read whole.
 var bodyDoors = []struct {
 	name, path, contentType string
 	pack                    func(json string) string
@@ -38,7 +38,7 @@ var bodyDoors = []struct {
 	}},
 }
 
-// sender is a client over HTTP/1.1 that says first what it will send.
+// sender is an HTTP/1.1 client that announces its body before it sends it.
 type sender struct {
 	net.Conn
 	in *bufio.Reader
@@ -61,7 +61,7 @@ func declare(t *testing.T, f *front, path, contentType string, length int, heade
 	return &sender{conn, bufio.NewReader(conn)}
 }
 
-// answer returns the whole of it.
+// answer reads the whole response.
 func (s *sender) answer(t *testing.T) string {
 	t.Helper()
 	resp, err := http.ReadResponse(s.in, nil)
@@ -72,39 +72,40 @@ func (s *sender) answer(t *testing.T) string {
 	return all.String()
 }
 
-// credential is what ctx shows.
+// credential returns the credential in ctx.
 func credential(ctx context.Context) string {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return md.Get("authorization")[0]
 }
 
-// A large body is not read before it is known whose it is. Who sends it nevertheless hears why.
-func TestBodiesOfNobody(t *testing.T) {
+// TestUnauthenticatedBodiesAreNotRead: a large body is not read before its request is authenticated. A client that
+// sends it anyway receives the error.
+func TestUnauthenticatedBodiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	f := keyed(t, newKeyring(), call.Doc, call.Doc)
 	for i, door := range bodyDoors {
 		waits := declare(t, f, door.path, door.contentType, 10*mib)
 		if got := waits.answer(t); !strings.Contains(got, "API key or a token") {
-			t.Errorf("%s, who sends nothing: %.500s", door.name, got)
+			t.Errorf("%s, a client that sends no body: %.500s", door.name, got)
 		}
 		if line := f.gateway.Log.Calls(t, 2*i+1)[2*i]; line["reason"] != "CREDENTIAL_MISSING" {
 			t.Errorf("%s: the log says %v", door.name, line)
 		}
 		hasty := declare(t, f, door.path, door.contentType, 10*mib)
 		if _, err := io.Copy(hasty, strings.NewReader(strings.Repeat("x", 10*mib))); err != nil {
-			t.Errorf("%s, who sends all: %v", door.name, err)
+			t.Errorf("%s, a client that sends its whole body: %v", door.name, err)
 		}
 		if got := hasty.answer(t); !strings.Contains(got, "API key or a token") {
-			t.Errorf("%s, who sends all: %.500s", door.name, got)
+			t.Errorf("%s, a client that sends its whole body: %.500s", door.name, got)
 		}
 	}
 }
 
-// Whom memory does not know is asked, and then may send what others may.
-func TestBodiesOfStrangers(t *testing.T) {
+// A client whose credential is not in the cache is authenticated first, and then may send the same.
+func TestBodiesOfUncachedCredentials(t *testing.T) {
 	t.Parallel()
 	r := newKeyring()
-	r.strangers = true
+	r.uncached = true
 	f := keyed(t, r, call.Doc, call.Doc)
 	for _, p := range protocols {
 		resp, text := post(t, p.client(f.gateway, t), f.gateway, "caps",
@@ -116,7 +117,7 @@ func TestBodiesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestBodiesOfATenant: the bodies of one tenant take its share at most, and the rest is for others.
+// TestBodiesOfATenant: request bodies of one tenant use at most its share; the rest is left to other tenants.
 func TestBodiesOfATenant(t *testing.T) {
 	t.Parallel()
 	f, acme, globex := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
@@ -132,7 +133,7 @@ func TestBodiesOfATenant(t *testing.T) {
 		}
 		third := declare(t, f, door.path, door.contentType, 400<<10, "Authorization", credential(acme))
 		if got := third.answer(t); !strings.Contains(got, "more than its share") {
-			t.Errorf("%s: too much of one tenant: %.500s", door.name, got)
+			t.Errorf("%s: a tenant over its share: %.500s", door.name, got)
 		}
 		text := door.pack(`{"a":"` + strings.Repeat("x", 100<<10) + `"}`)
 		other := declare(t, f, door.path, door.contentType, len(text), "Authorization", credential(globex))
@@ -141,7 +142,7 @@ func TestBodiesOfATenant(t *testing.T) {
 		}
 		if got := other.answer(t); !strings.HasPrefix(got, "HTTP/1.1 200") ||
 			strings.Contains(strings.ToLower(got), "grpc-status: 8") {
-			t.Errorf("%s: another's: %.500s", door.name, got)
+			t.Errorf("%s: another tenant: %.500s", door.name, got)
 		}
 		for _, s := range held {
 			_ = s.Close()
@@ -153,8 +154,8 @@ func TestBodiesOfATenant(t *testing.T) {
 	}
 }
 
-// TestBodiesThatDoNotCome: a client without a credential that begins requests, and sends nothing of them, leaves room
-// for those of another address, and for tenants.
+// TestBodiesThatDoNotCome: a client without a credential that starts requests and sends no bodies leaves room
+// for clients at other addresses, and for tenants.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
@@ -164,8 +165,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	closed, acme, _ := boundedFor(t, gatewaytest.Options{MaxBodies: mib}, tenant.Limits{}, call.Doc)
 	for _, test := range []struct {
 		f      *front
-		header string // of the others
-		full   string // what the first is told in the end
+		header string // of the other clients
+		full   string // the final response of the first client
 	}{
 		{open, "", "503"},
 		{closed, "Authorization: " + credential(acme) + "\r\n", "401"},
@@ -188,7 +189,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 		line := "100 Continue"
 		for n := 0; strings.Contains(line, "100 Continue"); n++ {
 			if n == 64 {
-				t.Fatal("one address has all")
+				t.Fatal("one address holds all the memory")
 			}
 			var err error
 			s := from("127.0.0.1", "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
@@ -197,7 +198,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			}
 		}
 		if !strings.Contains(line, test.full) {
-			t.Errorf("the first address is told %s", line)
+			t.Errorf("the first address got %s", line)
 		}
 		for _, addr := range []string{"127.0.0.2", "127.0.0.3"} {
 			got := from(addr, test.header+"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n").answer(t)

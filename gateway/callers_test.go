@@ -17,18 +17,18 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// slowly knows nobody, and says who somebody is when it is told to.
-type slowly struct {
+// gatedAuthenticator is an authenticator that knows no caller at first, and authenticates one when the test says so.
+type gatedAuthenticator struct {
 	asked chan tenant.Credentials
 	say   chan tenant.Identity
 	left  chan struct{} // optional; receives a value for each caller that leaves early
 }
 
-func (slowly) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (gatedAuthenticator) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return tenant.Identity{}, false, nil
 }
 
-func (s slowly) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
+func (s gatedAuthenticator) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	s.asked <- c
 	select {
 	case who := <-s.say:
@@ -41,26 +41,26 @@ func (s slowly) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.
 	}
 }
 
-// unsure finds out who only some are.
-type unsure struct{ slowly }
+// partlyCached authenticates only some callers at first.
+type partlyCached struct{ gatedAuthenticator }
 
-func (u unsure) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
+func (u partlyCached) Authenticate(ctx context.Context, c tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	if c.Credential != "other" {
 		<-ctx.Done()
 	}
 	return tenant.Identity{}, &call.Refusal{Kind: call.Unauthenticated, Reason: "UNKNOWN"}
 }
 
-// TestStrangersLeaveRoom: calls with credentials that nobody knows, of one address, do not keep those of another from
-// being looked at.
-func TestStrangersLeaveRoom(t *testing.T) {
+// TestUnknownCredentialsLeaveRoom: calls with unknown credentials from one address do not prevent calls from another
+// address from being authenticated.
+func TestUnknownCredentialsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
 		ClientAddr: clientaddr.New(clientaddr.Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Protocol: clientaddr.V1}),
-		Authenticator: unsure{},
+		Authenticator: partlyCached{},
 	})
 	come := func(addr, credential string, streams int) *rawhttp2.Conn {
 		c, err := rawhttp2.Dial(g.Addr)
@@ -73,13 +73,13 @@ func TestStrangersLeaveRoom(t *testing.T) {
 				"Bearer "+credential)
 			err = errors.Join(err, c.Write(rawhttp2.Headers(uint32(2*i+1), false, block)))
 		}
-		if err == nil && streams > 1 { // all of them wait then; one's answer must not be passed over
+		if err == nil && streams > 1 { // by then all of them wait; the answer for one must not be missed
 			err = c.Sync()
 		}
 		check.Must(t, err)
 		return c
 	}
-	for range 11 { // more than may wait at all
+	for range 11 { // more than the maximum that may wait
 		come("192.0.2.1", "nobody's", 1000)
 	}
 	other := come("192.0.2.2", "other", 1)
@@ -91,11 +91,11 @@ func TestStrangersLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestStrangersWait: a call of somebody who is not known waits with its messages until it is, and
-// one that has left meanwhile does no harm. Nor does a gateway that ends meanwhile.
-func TestStrangersWait(t *testing.T) {
+// TestUnknownCredentialsWait: a call with an unknown credential waits, with its messages, until it is authenticated. A
+// caller that leaves meanwhile, or a gateway that stops, does no harm.
+func TestUnknownCredentialsWait(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
-		by := slowly{asked: make(chan tenant.Credentials), say: make(chan tenant.Identity),
+		by := gatedAuthenticator{asked: make(chan tenant.Credentials), say: make(chan tenant.Identity),
 			left: make(chan struct{}, 3)}
 		f := &front{capability: gatewaytest.NewCapability("b1")}
 		f.gateway = gatewaytest.Start(t, gatewaytest.Options{
@@ -119,7 +119,7 @@ func TestStrangersWait(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- do(bearer(t.Context(), "secret")) }()
 			if c := check.Received(t, by.asked, "the question"); c.Credential != "secret" {
-				t.Errorf("%s: asked for %+v", name, c)
+				t.Errorf("%s: authenticated %+v", name, c)
 			}
 			by.say <- acme
 			if err := check.Received(t, ended, "the end of the call"); err != nil {
@@ -130,14 +130,14 @@ func TestStrangersWait(t *testing.T) {
 			check.Received(t, by.asked, "the question")
 			leave()
 			if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
-				t.Errorf("%s that leaves: %v", name, err)
+				t.Errorf("%s, canceled: %v", name, err)
 			}
-			select { // the gateway may hear of it before or after
+			select { // before or after the gateway notices
 			case by.say <- acme:
 			case <-by.left:
 			}
 		}
 		go func() { _ = calls["unary"](bearer(t.Context(), "secret")) }()
-		check.Received(t, by.asked, "the question") // it waits when the gateway ends
+		check.Received(t, by.asked, "the question") // still waits when the gateway stops
 	})
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// everyTenant is there.
+// everyTenant is a directory in which every tenant exists.
 type everyTenant struct{}
 
 func (everyTenant) Lookup(id string) (*tenant.Settings, bool) {
@@ -38,7 +38,7 @@ func (e everyTenant) Settings(_ context.Context, id string) (*tenant.Settings, *
 	return s, nil
 }
 
-// secured is a front that speaks TLS, and whose callers show certificates or keys.
+// secured is a TLS front whose callers authenticate with certificates or keys.
 type secured struct {
 	*front
 	authority    *certtest.Authority
@@ -69,7 +69,7 @@ func secure(t *testing.T) *secured {
 	return s
 }
 
-// shows is TLS of a client that shows certificates, whatever the server asks for.
+// shows returns the TLS configuration of a client that presents certificates, whatever the server requests.
 func (s *secured) shows(cert *tls.Certificate) *tls.Config {
 	c := &tls.Config{RootCAs: s.authority.Pool}
 	if cert != nil {
@@ -78,7 +78,7 @@ func (s *secured) shows(cert *tls.Certificate) *tls.Config {
 	return c
 }
 
-// byGRPC calls with metadata, and says how that ended.
+// byGRPC makes a call with metadata and returns its result.
 func (s *secured) byGRPC(t *testing.T, cert *tls.Certificate) func(meta ...string) string {
 	conn := s.gateway.Conn(t, grpc.WithTransportCredentials(credentials.NewTLS(s.shows(cert))))
 	return func(meta ...string) string {
@@ -91,7 +91,7 @@ func (s *secured) byGRPC(t *testing.T, cert *tls.Certificate) func(meta ...strin
 	}
 }
 
-// byJSON does the same.
+// byJSON makes the same call over JSON.
 func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(meta ...string) string {
 	client := s.client(t, cert, second)
 	return func(meta ...string) string {
@@ -116,7 +116,7 @@ func (s *secured) byJSON(t *testing.T, cert *tls.Certificate, second bool) func(
 	}
 }
 
-// byWeb does the same as a browser's client.
+// byWeb makes the same call with a browser client.
 func (s *secured) byWeb(t *testing.T, cert *tls.Certificate, second bool,
 	options ...connect.ClientOption) func(meta ...string) string {
 	client := newWebClient(s.client(t, cert, second), "https://"+s.gateway.Addr, options...)
@@ -144,8 +144,8 @@ func (s *secured) client(t *testing.T, cert *tls.Certificate, second bool) *http
 
 const spiffeOrch = "spiffe://example.org/ns/tools/sa/orch"
 
-// TestCertificates: by all doors, the certificate of a connection says who calls, unless the call
-// shows a credential, and only one that the handshake has verified.
+// TestCertificates: at all doors, the verified certificate of a connection identifies the caller, unless the
+// call has a credential.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
@@ -192,7 +192,7 @@ func TestCertificates(t *testing.T) {
 			"gRPC-Web":           s.byWeb(t, test.cert, false, connect.WithGRPCWeb()),
 			"HTTP/2 and Connect": s.byWeb(t, test.cert, true),
 		} {
-			for range 2 { // by the same connection
+			for range 2 { // on the same connection
 				id := name + " " + door
 				if reason := do(append(test.meta, "x-request-id", id)...); reason != test.reason {
 					t.Errorf("%s: %q, want %q", id, reason, test.reason)
@@ -219,7 +219,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestCertificatesChange: other rules are in force at once, also for connections that are there.
+// TestCertificatesChange: new certificate rules apply at once, also to open connections.
 func TestCertificatesChange(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
@@ -236,7 +236,7 @@ func TestCertificatesChange(t *testing.T) {
 	} {
 		for _, do := range doors {
 			if i == 0 && do() != "" {
-				t.Error("before any change")
+				t.Error("the calls fail before any change")
 			}
 		}
 		s.certificates.Replace(step.rules)

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// behindSchema returns a gateway for acme and globex whose tool echo takes what a schema says.
+// behindSchema returns a gateway for acme and globex whose tool echo has the given schema.
 func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Context) {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(text))
@@ -43,15 +43,17 @@ func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Con
 		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 }
 
-// doubling has each level of its arguments checked twice as often as the one above.
+// doubling returns a schema in which checking each level of the arguments costs twice as much as the level
+// above.
 const doubling = `{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","allOf":[{"properties":{"x":{"$ref":"#/$defs/a"}}},{"properties":{"x":{"$ref":"#/$defs/a"}}}]}}}`
 
 func nested(levels int) string {
 	return strings.Repeat(`{"x":`, levels) + "{}" + strings.Repeat("}", levels)
 }
 
-// However many costly calls a tenant makes, each ends, and another's calls go on meanwhile.
-func TestCostlyChecksHarmNobodyElse(t *testing.T) {
+// TestCostlyChecksDoNotDelayOtherTenants: however many costly calls a tenant makes, each of them ends, and calls of
+// another tenant are served meanwhile.
+func TestCostlyChecksDoNotDelayOtherTenants(t *testing.T) {
 	t.Parallel()
 	f, acme, globex := behindSchema(t, doubling)
 	acme, cancel := context.WithTimeout(acme, check.Patience)
@@ -74,7 +76,7 @@ func TestCostlyChecksHarmNobodyElse(t *testing.T) {
 	}
 }
 
-// More calls of one tenant than may wait are refused, and nobody else's.
+// Calls of one tenant beyond the maximum that may wait are rejected; calls of others are not.
 func TestTooManyChecks(t *testing.T) {
 	t.Parallel()
 	f, acme, globex := behindSchema(t, doubling)
@@ -93,15 +95,15 @@ func TestTooManyChecks(t *testing.T) {
 	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
 		t.Errorf("another tenant's call: %v", err)
 	}
-	cancel() // and what waits ends with its calls
+	cancel() // and the waiting checks end with their calls
 	check.Ended(t, &all, "the end of the calls that wait")
 	if _, err := f.client.Invoke(globex, request(gatewaytest.Echo, nested(5))); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTooManyMisspeltTools: names are compared in turn, like arguments. More calls of one tenant than may wait for
-// that are refused.
+// TestTooManyMisspeltTools: tool names are compared one call at a time, like arguments are checked. A tenant's
+// calls beyond the maximum that may wait are rejected.
 func TestTooManyMisspeltTools(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type":"object"}`))
@@ -131,8 +133,8 @@ func TestTooManyMisspeltTools(t *testing.T) {
 	check.Ended(t, &calls, "the end of the calls that wait")
 }
 
-// TestArgumentsThatReadersReadDifferently: arguments that decoders read differently are rejected, at little cost and
-// with a reason.
+// TestArgumentsThatReadersReadDifferently: arguments that decoders may read differently are rejected, at little
+// cost and with a reason.
 func TestArgumentsThatReadersReadDifferently(t *testing.T) {
 	t.Parallel()
 	f, acme, _ := behindSchema(t,
@@ -166,7 +168,7 @@ func TestArgumentsThatReadersReadDifferently(t *testing.T) {
 	}
 }
 
-// Of what is wrong ten things are told.
+// TestTenViolations: an error lists at most ten violations.
 func TestTenViolations(t *testing.T) {
 	t.Parallel()
 	f, acme, _ := behindSchema(t, `{"properties":{"list":{"items":{"type":"string"}}}}`)

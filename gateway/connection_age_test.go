@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// balancer is a load balancer of layer 4: each new connection goes to the next of its addresses.
+// balancer is a layer 4 load balancer: it forwards each new connection to the next of its addresses.
 type balancer struct {
 	addr string
 	mu   sync.Mutex
@@ -52,7 +52,7 @@ func (b *balancer) add(addr string) {
 	b.to = append(b.to, addr)
 }
 
-// move has all new connections go to addr.
+// move forwards all new connections to addr.
 func (b *balancer) move(addr string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,15 +81,15 @@ func (b *balancer) pass(ctx context.Context, nc net.Conn) {
 	_, _ = nc.Close(), up.Close()
 }
 
-// ageing starts a replica in front of a backend of its own. Its clients' connections are replaced soon.
-func ageing(t *testing.T) (*gatewaytest.Gateway, *gatewaytest.Capability) {
+// startAgingReplica starts a replica in front of its own backend. Connections of its clients have a short maximum age.
+func startAgingReplica(t *testing.T) (*gatewaytest.Gateway, *gatewaytest.Capability) {
 	t.Helper()
 	f := startFront(t, call.Doc, call.Doc, func(o *gatewaytest.Options) { o.Relay.Age.Max = 200 * time.Millisecond })
 	return f.gateway, f.capability
 }
 
-// steady runs callers over gRPC and HTTP/1.1 that call one after the other, until ctx ends, and returns their
-// arguments. A call that is lost is an error of the test.
+// steady runs callers over gRPC and HTTP/1.1 that make one call after another until ctx ends, and returns their
+// arguments. A lost call fails the test.
 func steady(ctx context.Context, t *testing.T, addr string, running *sync.WaitGroup) (args []string) {
 	reach := &gatewaytest.Gateway{Addr: addr}
 	for i := range 6 {
@@ -114,7 +114,7 @@ func steady(ctx context.Context, t *testing.T, addr string, running *sync.WaitGr
 		running.Go(func() {
 			for ctx.Err() == nil {
 				if err := try(); err != nil {
-					t.Errorf("caller %d: a call is lost: %v", i, err)
+					t.Errorf("caller %d lost a call: %v", i, err)
 					return
 				}
 			}
@@ -123,7 +123,7 @@ func steady(ctx context.Context, t *testing.T, addr string, running *sync.WaitGr
 	return args
 }
 
-// awaitAll waits until each of the callers has called the backend.
+// awaitAll waits until each caller has reached the backend.
 func awaitAll(t *testing.T, c *gatewaytest.Capability, args []string) {
 	t.Helper()
 	check.Until(t, "the calls of each caller", func() (bool, string) {
@@ -140,11 +140,11 @@ func awaitAll(t *testing.T, c *gatewaytest.Capability, args []string) {
 	})
 }
 
-// TestConnectionsMoveToANewReplica: behind a load balancer of layer 4, each client over gRPC and HTTP/1.1 comes to a
-// replica that is started later. No call is lost meanwhile, and a stream stays where it is.
+// TestConnectionsMoveToANewReplica: behind a layer 4 load balancer, every client over gRPC and HTTP/1.1 moves
+// to a replica that starts later. No call is lost, and an open stream stays where it is.
 func TestConnectionsMoveToANewReplica(t *testing.T) {
 	t.Parallel()
-	first, old := ageing(t)
+	first, old := startAgingReplica(t)
 	lb := newBalancer(t, first.Addr)
 	stream := make(chan error, 1)
 	go func() {
@@ -159,17 +159,17 @@ func TestConnectionsMoveToANewReplica(t *testing.T) {
 	defer stop()
 	args := steady(ctx, t, lb.addr, &running)
 	awaitAll(t, old, args)
-	other, fresh := ageing(t)
+	other, fresh := startAgingReplica(t)
 	lb.add(other.Addr)
 	awaitAll(t, fresh, args)
 	old.Release()
 	if err := check.Received(t, stream, "the end of the stream"); err != nil {
-		t.Errorf("a stream that is older than its connection may be: %v", err)
+		t.Errorf("a stream older than the maximum age of connections: %v", err)
 	}
 }
 
-// TestRollingRestartLosesNoCall: clients over gRPC and HTTP/1.1 leave a replica that drains, behind a load balancer of
-// layer 4 that sends it no new connections any more.
+// TestRollingRestartLosesNoCall: clients over gRPC and HTTP/1.1 leave a draining replica behind a layer 4 load
+// balancer that sends it no new connections, and lose no call.
 func TestRollingRestartLosesNoCall(t *testing.T) {
 	t.Parallel()
 	over, proceed := make(chan struct{}), make(chan struct{})
@@ -189,14 +189,14 @@ func TestRollingRestartLosesNoCall(t *testing.T) {
 	old.gateway.Drain()
 	check.Received(t, over, "the end of the delay")
 	lb.move(fresh.gateway.Addr)
-	awaitAll(t, fresh.capability, args[4:]) // over HTTP/1.1; the others get GOAWAY after the delay
+	awaitAll(t, fresh.capability, args[4:]) // over HTTP/1.1; other connections get GOAWAY after the delay
 	proceeds()
 	old.gateway.Stop(t)
 	awaitAll(t, fresh.capability, args)
 }
 
-// keeps posts a call over HTTP/1.1, and reports its status and whether its connection may be used again.
-func keeps(t *testing.T, g *gatewaytest.Gateway) (status int, stays bool) {
+// postKeepAlive posts a call over HTTP/1.1 and returns its status, and whether the connection may be reused.
+func postKeepAlive(t *testing.T, g *gatewaytest.Gateway) (status int, stays bool) {
 	t.Helper()
 	resp, err := g.HTTP1(t).Post(g.URL("/v1/capabilities/caps/invoke"), "application/json",
 		strings.NewReader(`{"tool_name":"echo"}`))
@@ -205,8 +205,8 @@ func keeps(t *testing.T, g *gatewaytest.Gateway) (status int, stays bool) {
 	return resp.StatusCode, !resp.Close
 }
 
-// TestHTTP1ClientsLeaveADrainingReplica: in the delay of a drain, and after it, each response over HTTP/1.1 has
-// Connection: close, also that of a request from before. Calls are served.
+// TestHTTP1ClientsLeaveADrainingReplica: during and after the drain delay, every HTTP/1.1 response has
+// Connection: close, also for requests that started earlier. Calls are served.
 func TestHTTP1ClientsLeaveADrainingReplica(t *testing.T) {
 	t.Parallel()
 	over, proceed := make(chan struct{}), make(chan struct{})
@@ -215,7 +215,7 @@ func TestHTTP1ClientsLeaveADrainingReplica(t *testing.T) {
 	})
 	proceeds := sync.OnceFunc(func() { close(proceed) })
 	check.Cleanup(t, proceeds)
-	if status, stays := keeps(t, f.gateway); status != http.StatusOK || !stays {
+	if status, stays := postKeepAlive(t, f.gateway); status != http.StatusOK || !stays {
 		t.Errorf("before the drain: status %d, the connection stays: %t", status, stays)
 	}
 	before := make(chan *http.Response, 1)
@@ -232,21 +232,21 @@ func TestHTTP1ClientsLeaveADrainingReplica(t *testing.T) {
 	check.Received(t, f.capability.Blocked(), "the call")
 	f.gateway.Drain()
 	check.Received(t, over, "the end of the delay")
-	if status, stays := keeps(t, f.gateway); status != http.StatusOK || stays {
+	if status, stays := postKeepAlive(t, f.gateway); status != http.StatusOK || stays {
 		t.Errorf("in the drain: status %d, the connection stays: %t", status, stays)
 	}
 	f.capability.Release()
 	resp := check.Received(t, before, "the response")
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || !resp.Close {
-		t.Errorf("a call of before: status %d, the connection stays: %t", resp.StatusCode, !resp.Close)
+		t.Errorf("a call from before the drain: status %d, the connection stays: %t", resp.StatusCode, !resp.Close)
 	}
 	proceeds()
 	f.gateway.Stop(t)
 }
 
-// TestClientsLeaveAReplicaThatIsNotReady: while a replica cannot serve calls, responses over HTTP/1.1 end their
-// connections, and connections over HTTP/2 get GOAWAY.
+// TestClientsLeaveAReplicaThatIsNotReady: while a replica cannot serve calls, it closes HTTP/1.1 connections
+// after their response, and sends GOAWAY on HTTP/2 connections.
 func TestClientsLeaveAReplicaThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *gatewaytest.Gateway{
@@ -268,7 +268,7 @@ func TestClientsLeaveAReplicaThatIsNotReady(t *testing.T) {
 				code, body := g.Admin(t, "/readyz")
 				return code == http.StatusServiceUnavailable, body
 			})
-			if _, stays := keeps(t, g); stays {
+			if _, stays := postKeepAlive(t, g); stays {
 				t.Error("the connection of a client over HTTP/1.1 stays")
 			}
 			c, err := rawhttp2.Dial(g.Addr)

@@ -24,7 +24,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// credentialDoors is a gateway whose callers and operators show keys, or tokens of an issuer, at whichever door.
+// credentialDoors is a gateway whose callers and operators authenticate with keys, or with tokens of an issuer,
+// at every door.
 type credentialDoors struct {
 	gateway *gatewaytest.Gateway
 	ring    *keyring
@@ -46,18 +47,18 @@ func startCredentialDoors(t *testing.T, v tenant.Authenticator) *credentialDoors
 	return &credentialDoors{f.gateway, ring, gatewaytest.NewClient(f.gateway.Conn(t), 0)}
 }
 
-// reply is the response of a door.
+// reply is the response at one door.
 type reply struct {
 	outcome          string // of the credential: "unauthenticated", "unavailable", or "" if it was accepted
 	challenge, after string // headers
 	text             string
 }
 
-// outcomes of a credential, by the codes of HTTP and of gRPC.
+// outcomes maps codes of HTTP and gRPC to the outcome of a credential.
 var outcomes = map[int]string{http.StatusUnauthorized: "unauthenticated", int(codes.Unauthenticated): "unauthenticated",
 	http.StatusServiceUnavailable: "unavailable", int(codes.Unavailable): "unavailable"}
 
-// ask sends a request with headers, which are names and values in turn, to each door.
+// ask sends a request to each door; header holds names and values in turn.
 func (d *credentialDoors) ask(t *testing.T, header ...string) map[string]reply {
 	t.Helper()
 	const call = `{"capabilityId":"caps","toolName":"echo"}`
@@ -86,7 +87,7 @@ func (d *credentialDoors) ask(t *testing.T, header ...string) map[string]reply {
 	return all
 }
 
-// fetchDoor makes a request, of which a stream of events is not read.
+// fetchDoor makes a request. It does not read a stream of events.
 func fetchDoor(t *testing.T, client *http.Client, method, url, typ, body string, header []string) reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
@@ -117,7 +118,7 @@ func fetchDoor(t *testing.T, client *http.Client, method, url, typ, body string,
 	text, err := io.ReadAll(resp.Body)
 	check.Must(t, err)
 	r.text = string(text)
-	var end struct { // of a Connect stream, after a head of five bytes
+	var end struct { // of a Connect stream, after a five-byte prefix
 		Error    struct{ Code string }
 		Metadata map[string][]string
 	}
@@ -129,7 +130,8 @@ func fetchDoor(t *testing.T, client *http.Client, method, url, typ, body string,
 	return r
 }
 
-// TestCredentialsHaveOneReading: a key or a token, in either header or in both, is the same credential at every door.
+// TestCredentialsHaveOneReading: a key or token in either header, or in both, is the same credential at every
+// door.
 func TestCredentialsHaveOneReading(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -172,15 +174,15 @@ func TestCredentialsHaveOneReading(t *testing.T) {
 			}
 			for _, secret := range []string{key, other, token, "sk-other", "SG.a.b"} {
 				if strings.Contains(r.text, secret) {
-					t.Errorf("%s, %s: the answer has the credential", what, door)
+					t.Errorf("%s, %s: the response contains the credential", what, door)
 				}
 			}
 		}
 	}
 }
 
-// TestNewKeysWhileTheIssuerIsAway: a token of a key that cannot be fetched is answered with a time to try again at
-// every door, and nothing of it is in the log. A forged token of a known key is rejected all the same.
+// TestNewKeysWhileTheIssuerIsAway: if the key of a token cannot be fetched, every door responds with a retry
+// delay, and the log has nothing of the token. A forged token with a known key is still rejected.
 func TestNewKeysWhileTheIssuerIsAway(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)

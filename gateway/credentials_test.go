@@ -22,9 +22,9 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestCredentialsAreEnforced: before a backend sees them, plain and compressed, unary and
-// streaming, whether memory knows that the call may run or has to ask, and where the capability
-// is named by metadata. Nothing of what was sent is in an answer or the log.
+// TestCredentialsAreEnforced: credentials are checked before a backend receives anything: compressed or not,
+// unary and streaming, with the decision cached or not, and where metadata names the capability. Neither
+// responses nor the log contain anything that was sent.
 func TestCredentialsAreEnforced(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{}`))
@@ -94,14 +94,14 @@ func TestCredentialsAreEnforced(t *testing.T) {
 				t.Errorf("JSON: %s %s", resp.Status, body)
 			}
 			if strings.Contains(f.gateway.Log.String(), "hush") {
-				t.Error("the log has what was sent")
+				t.Error("the log contains the request")
 			}
 		})
 	}
 }
 
-// TestConfigIsNotLookedAt where no fleet wants that: it may be no JSON at all.
-func TestConfigIsNotLookedAt(t *testing.T) {
+// TestConfigIsNotCheckedByDefault: if no fleet checks config_json, it may be anything, even invalid JSON.
+func TestConfigIsNotCheckedByDefault(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	for _, config := range []string{"\xff", "hush", `{"a": 1, "a": 2}`} {
@@ -112,7 +112,7 @@ func TestConfigIsNotLookedAt(t *testing.T) {
 	}
 	for _, seen := range f.capability.Seen() {
 		if len(seen.Request.GetConfigJson()) == 0 {
-			t.Error("it did not arrive")
+			t.Error("the backend got no config_json")
 		}
 	}
 }

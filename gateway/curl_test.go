@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// curled is what curl was answered with.
+// curled is the response that curl received.
 type curled struct {
 	status  int
 	version string // of HTTP
@@ -30,7 +30,7 @@ type curled struct {
 	body    string
 }
 
-// curl makes a request with the program that everybody has, as it is: none of its settings are heeded.
+// curl makes a request with the installed curl, ignoring its configuration files.
 func curl(t *testing.T, args ...string) curled {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func curl(t *testing.T, args ...string) curled {
 	}
 	text, err := os.ReadFile(head)
 	check.Must(t, err)
-	blocks := strings.Split(strings.TrimSpace(string(text)), "\r\n\r\n") // 100 has one of its own
+	blocks := strings.Split(strings.TrimSpace(string(text)), "\r\n\r\n") // 100 has a header of its own
 	_, fields, _ := strings.Cut(blocks[len(blocks)-1], "\r\n")
 	parsed, err := textproto.NewReader(bufio.NewReader(strings.NewReader(fields + "\r\n\r\n"))).ReadMIMEHeader()
 	if err != nil {
@@ -67,12 +67,12 @@ func (c *curled) problem(t *testing.T) problem.Problem {
 	var p problem.Problem
 	if err := json.Unmarshal([]byte(c.body), &p); err != nil ||
 		c.header.Get("Content-Type") != "application/problem+json" || p.Status != c.status {
-		t.Errorf("no problem: %d %v %q: %v", c.status, c.header, c.body, err)
+		t.Errorf("not a problem document: %d %v %q: %v", c.status, c.header, c.body, err)
 	}
 	return p
 }
 
-// curlSpeaks are curl's options for the versions of HTTP that it speaks.
+// curlSpeaks lists curl's options for the versions of HTTP that it supports.
 func curlSpeaks(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "curl", "--version").Output()
@@ -86,15 +86,15 @@ func curlSpeaks(t *testing.T) map[string]string {
 	return all
 }
 
-// curlable returns a gateway for curl, and its path of calls.
+// curlable starts a gateway for curl and returns the URL of its calls.
 func curlable(t *testing.T) (*front, string) {
 	t.Helper()
 	f := startFront(t, call.Doc, call.Doc)
 	return f, f.gateway.URL("/v1/capabilities/caps/")
 }
 
-// TestMannersByCurl are those of the JSON API that it has from HTTP.
-func TestMannersByCurl(t *testing.T) {
+// TestHTTPRulesByCurl: the JSON API follows the rules of HTTP.
+func TestHTTPRulesByCurl(t *testing.T) {
 	t.Parallel()
 	for version, speak := range curlSpeaks(t) {
 		t.Run(version, func(t *testing.T) {
@@ -133,20 +133,20 @@ func TestMannersByCurl(t *testing.T) {
 			}
 			if c := ask(f.gateway.URL("/v1/nothing"), "-H", "X-Request-Id: lost"); c.status != 404 ||
 				c.problem(t).Reason != "NO_SUCH_PATH" || c.problem(t).RequestID != "lost" {
-				t.Errorf("nothing: %d %s", c.status, c.body)
+				t.Errorf("an empty path: %d %s", c.status, c.body)
 			}
 			whole := ask(errors)
 			tag := whole.header.Get("ETag")
 			if c := ask(calls+"health", "-H", "If-None-Match: "+health.header.Get("ETag")); c.status != 304 ||
 				c.body != "" {
-				t.Errorf("a health that is known: %d %v", c.status, c.header)
+				t.Errorf("If-None-Match of the health: %d %v", c.status, c.header)
 			}
 			if c := ask(errors, "-H", "If-None-Match: "+tag); tag == "" || c.status != 304 || c.body != "" ||
 				c.header.Get("ETag") != tag {
 				t.Errorf("If-None-Match: %d %v %.99q; tag %+v", c.status, c.header, c.body, tag)
 			}
 			if c := ask(errors, "-H", `If-None-Match: "another"`); c.status != 200 || c.body != whole.body {
-				t.Errorf("another's ETag: %d", c.status)
+				t.Errorf("If-None-Match of another caller's ETag: %d", c.status)
 			}
 			if c := ask("--path-as-is", f.gateway.URL("/v1/../docs/errors")); c.status != 404 ||
 				c.problem(t).Reason != "NO_SUCH_PATH" {
@@ -156,7 +156,8 @@ func TestMannersByCurl(t *testing.T) {
 	}
 }
 
-// TestCompressionByCurl: what curl unpacks is what was sent, and what it sends packed is unpacked.
+// TestCompressionByCurl: curl decompresses responses to what was sent, and its compressed requests are
+// decompressed.
 func TestCompressionByCurl(t *testing.T) {
 	t.Parallel()
 	for version, speak := range curlSpeaks(t) {
@@ -187,7 +188,8 @@ func TestCompressionByCurl(t *testing.T) {
 	}
 }
 
-// TestLimitsByCurl: what is too much, too deep or there twice gets a problem document, at the port that all use.
+// TestLimitsByCurl: a request that is too large, too deeply nested or has duplicate members gets a problem
+// document.
 func TestLimitsByCurl(t *testing.T) {
 	t.Parallel()
 	for version, speak := range curlSpeaks(t) {
@@ -195,7 +197,8 @@ func TestLimitsByCurl(t *testing.T) {
 			t.Parallel()
 			f, calls := curlable(t)
 			dir := t.TempDir()
-			// 64 KiB of short fields, each of which counts 32 bytes more: as long as curl can make a list over HTTP/2.
+			// 64 KiB of short fields, each of which counts 32 bytes more: the longest list that curl can send
+			// over HTTP/2
 			var many strings.Builder
 			for i := range 2000 {
 				fmt.Fprintf(&many, "X%d: y\n", i)
@@ -226,7 +229,7 @@ func TestLimitsByCurl(t *testing.T) {
 				"headers": {[]string{"-H", file("headers")}, 431, "HEADER_TOO_LARGE"},
 			} {
 				if version == "2" && test.status == 413 {
-					continue // whatever server says so while it sends, this curl does not read what it says
+					continue // this curl does not read the response of a server that rejects the body while it is sent
 				}
 				c := curl(t, append([]string{speak, calls + "tools/echo"}, test.args...)...)
 				if c.status != test.status || c.version != version ||
@@ -240,21 +243,21 @@ func TestLimitsByCurl(t *testing.T) {
 			if c := curl(t, speak, calls+"tools/echo", "-d", "{}"); c.status != 200 {
 				t.Errorf("after all that: %d %s", c.status, c.body)
 			}
-			if version == "1.1" { // over HTTP/2 the connection ends, and curl cannot say so much
+			if version == "1.1" { // over HTTP/2 the connection ends; curl cannot send that much
 				if c := curl(t, speak, f.gateway.URL("/docs/errors"), "-H", "X: "+
 					strings.Repeat("x", 65<<10)); c.status != 431 || c.problem(t).Reason != "HEADER_TOO_LARGE" {
 					t.Errorf("a long field: %d %s", c.status, c.body)
 				}
 			}
 			if n := len(f.capability.Seen()); n != 2 {
-				t.Errorf("%d calls came", n)
+				t.Errorf("the backend got %d calls", n)
 			}
 		})
 	}
 }
 
-// TestProblemsNameTheirTrace, the caller's or that which the gateway began for the call, and that which a
-// collector has.
+// TestProblemsNameTheirTrace: a problem names the trace of the caller, or else the one that the gateway started
+// for the call and exported to the collector.
 func TestProblemsNameTheirTrace(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -263,7 +266,7 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 			for name, test := range map[string]struct {
 				sample float64
 				parent string
-				want   string // of the problem; "new": one of the gateway's
+				want   string // of the problem; "new" means started by the gateway
 				spans  int
 			}{
 				"begun here":      {1, "", "new", 1},
@@ -300,11 +303,11 @@ func TestProblemsNameTheirTrace(t *testing.T) {
 					}
 				})
 			}
-			// A request that did not become a call is in no trace.
+			// A request that did not become a call has no trace.
 			f := tracedFront(t, 1, call.Doc, nil)
 			if resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{`); resp.StatusCode != 400 ||
 				strings.Contains(body, "trace_id") {
-				t.Errorf("%d %s", resp.StatusCode, body)
+				t.Errorf("got %d %s", resp.StatusCode, body)
 			}
 		})
 	}

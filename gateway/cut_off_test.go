@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestCutOffReplicaIsNotReady: load balancers see on both ports that a replica reaches no backend, and that it does
-// again.
+// TestCutOffReplicaIsNotReady: both ports report a replica that reaches no backend as not ready, and as ready
+// once it reaches one again.
 func TestCutOffReplicaIsNotReady(t *testing.T) {
 	t.Parallel()
 	var cut atomic.Bool

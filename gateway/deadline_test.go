@@ -30,7 +30,8 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// stuck is everything that a call may be decided by, and answers nothing before gate is closed.
+// stuck is every dependency that can delay the decision about a call. None of them answers before gate is
+// closed.
 type stuck struct{ gate chan struct{} }
 
 var errStuck = errors.New("nothing was said in time")
@@ -98,7 +99,7 @@ func (s stuckLimits) Exchange(ctx context.Context, _ ratelimit.Owner, asks []rat
 	return answers, s.wait(ctx)
 }
 
-// stuckSessions is asked for nothing but Bind.
+// stuckSessions implements only Bind.
 type stuckSessions struct {
 	affinity.Store
 	stuck
@@ -118,7 +119,7 @@ func (stuckSessions) Watch(ctx context.Context, _ func(affinity.Session, affinit
 
 func (stuckSessions) Unavailable() bool { return false }
 
-// asks says what a call with the tool echo has to wait for, one thing for each name.
+// asks returns which dependencies a call of the tool echo has to wait for, one per name.
 var asks = map[string]func(stuck, *gatewaytest.Options){
 	"who calls": func(s stuck, o *gatewaytest.Options) { o.Authenticator = stuckAuthenticator{s} },
 	"rules": func(s stuck, o *gatewaytest.Options) {
@@ -141,22 +142,23 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 	},
 }
 
-// asksAlways has a person asked about each call.
+// asksAlways requires approval for each call.
 func asksAlways() policy.Source {
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
 	return tools
 }
 
-// callerTime is how long a caller gives its call that names a time, fleetTime what the fleet gives one that does not.
-// Limits are waited for a tenth of a second at most.
+// callerTime is the deadline of a call whose caller sets one, fleetTime the fleet's for one whose caller does
+// not. Calls wait for limits for at most a tenth of a second.
 const (
 	callerTime = 30 * time.Millisecond
 	fleetTime  = 50 * time.Millisecond
 )
 
-// overdue are ways to make a call whose client waits longer than the call's deadline allows, so that only the gateway
-// can end it. named says that the caller names a time, else it is the fleet's. The answer is the gRPC status.
+// overdue lists ways to make a call whose client waits longer than the call's deadline, so that only the
+// gateway can end it. If named is set, the caller sets the deadline, otherwise the fleet does. The result is
+// the gRPC status.
 var overdue = []struct {
 	name  string
 	named bool
@@ -178,7 +180,7 @@ var overdue = []struct {
 	}},
 }
 
-// webCall makes a call by a browser's client that itself never ends one.
+// webCall makes a call with a browser client that never cancels.
 func webCall(t *testing.T, g *gatewaytest.Gateway, name, value string, options ...connect.ClientOption) codes.Code {
 	t.Helper()
 	req := connect.NewRequest(inASession())
@@ -190,7 +192,7 @@ func webCall(t *testing.T, g *gatewaytest.Gateway, name, value string, options .
 	return codes.Code(connect.CodeOf(err))
 }
 
-// rawCall makes a call by a client that never ends one.
+// rawCall makes a call with a client that never cancels.
 func rawCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code {
 	t.Helper()
 	c, err := rawhttp2.Dial(g.Addr)
@@ -223,20 +225,20 @@ func jsonCall(t *testing.T, g *gatewaytest.Gateway, header ...string) codes.Code
 	resp, body := post(t, clienttest.HTTP, g, "caps", `{"tool_name":"echo","args":{},"session_id":"s"}`,
 		append(header, "authorization", "Bearer secret")...)
 	if resp.StatusCode != http.StatusGatewayTimeout {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 		return codes.Unknown
 	}
 	return codes.DeadlineExceeded
 }
 
-// TestDeadlineWhileDeciding: whatever a call waits for before it is forwarded, its caller is told that its time is
-// over, what it had is given back, and it does not run later.
+// TestDeadlineWhileDeciding: whatever delays the decision about a call, the caller gets DEADLINE_EXCEEDED in
+// time, the call's resources are released, and the call does not run later.
 func TestDeadlineWhileDeciding(t *testing.T) {
 	t.Parallel()
 	for what, ask := range asks {
 		for _, way := range overdue {
 			if what == "who calls" && !way.named {
-				continue // whose fleet it is for is not known yet
+				continue // the fleet is not known yet
 			}
 			t.Run(what+"/"+way.name, func(t *testing.T) {
 				t.Parallel()
@@ -255,7 +257,7 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				ask(waits, &o)
 				g := gatewaytest.Start(t, o)
 				if code := way.call(t, g); code != codes.DeadlineExceeded {
-					t.Errorf("it ended with %v", code)
+					t.Errorf("the call ended with %v", code)
 				}
 				waitIdle(t, shedder)
 				close(waits.gate)
@@ -266,7 +268,7 @@ func TestDeadlineWhileDeciding(t *testing.T) {
 				}
 				if seen := f.capability.Seen(); slices.ContainsFunc(seen,
 					func(s gatewaytest.Seen) bool { return string(s.Request.GetArgsJson()) == `{}` }) {
-					t.Errorf("it came to a backend: %+v", seen)
+					t.Errorf("the call reached a backend: %+v", seen)
 				}
 			})
 		}

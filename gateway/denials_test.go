@@ -22,11 +22,11 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// denial is what a caller learns of a call that a person denied.
+// denial is what the caller receives when a person denies its call.
 type denial struct{ message, reason, comment string }
 
-// A denialDoor makes one call of the tool echo, in a protocol, with pairs of a header and its value. It must be
-// denied.
+// A denialDoor makes one call of the tool echo over a protocol, with pairs of a header and its value. The call
+// must be denied.
 type denialDoor struct {
 	name string
 	call func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial
@@ -51,7 +51,7 @@ func denialByConnect(err error) denial {
 	return denial{message: failed.Message()}
 }
 
-// byGRPC returns a door of a gRPC client.
+// byGRPC returns the door of a gRPC client.
 func byGRPC(name string, d call.Dialect, streams bool) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		client, req := gatewaytest.NewClient(g.Conn(t), d), request(gatewaytest.Echo, args)
@@ -65,7 +65,7 @@ func byGRPC(name string, d call.Dialect, streams bool) denialDoor {
 	}}
 }
 
-// byWeb returns a door of a client of connect-go.
+// byWeb returns the door of a connect-go client.
 func byWeb(name string, streams bool, options ...connect.ClientOption) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		client, req := newWebClient(g.HTTP2(t), g.URL(""), options...),
@@ -83,7 +83,7 @@ func byWeb(name string, streams bool, options ...connect.ClientOption) denialDoo
 	}}
 }
 
-// byHTTP returns a door of a client of JSON. The wait is a preference there.
+// byHTTP returns the door of a JSON client. It states the wait as a preference.
 func byHTTP(name, path, accept string) denialDoor {
 	return denialDoor{name, func(t *testing.T, g *gatewaytest.Gateway, args string, header []string) denial {
 		header = append([]string{"Accept", accept}, header...)
@@ -106,7 +106,7 @@ func byHTTP(name, path, accept string) denialDoor {
 	}}
 }
 
-// waitsLong is the header of a call that waits for a person.
+// waitsLong is the header of a call that waits for approval.
 var waitsLong = [2]string{"x-approval-wait", "60"}
 
 var denialDoors = []denialDoor{
@@ -124,7 +124,7 @@ var denialDoors = []denialDoor{
 	byHTTP("lines", "caps/stream", asLines),
 }
 
-// denialComments are comments of approvers, and what callers get of them.
+// denialComments are approvers' comments, and the text that callers receive.
 var denialComments = map[string][2]string{
 	"plain":     {"ask Ann first", "ask Ann first"},
 	"control":   {"a\x00b\x1b[2Jc\x7fd\u0085e\r", "a\ufffdb\ufffd[2Jc\ufffdd\ufffde\ufffd"},
@@ -132,14 +132,15 @@ var denialComments = map[string][2]string{
 	"quotes":    {`"}],'<b>\"\\u0000` + "`", `"}],'<b>\"\\u0000` + "`"},
 	"newlines":  {"one\ndata: {}\n\nevent: done\ttwo", "one\ndata: {}\n\nevent: done\ttwo"},
 	"percent":   {"100%, %0d%0a%s%n%zz %", "100%, %0d%0a%s%n%zz %"},
-	"no UTF-8":  {"a\xff\xc3", "a\ufffd"}, // bytes in a row are one
+	"no UTF-8":  {"a\xff\xc3", "a\ufffd"}, // consecutive bytes count as one
 	"multibyte": {"x" + strings.Repeat("ä", 511), "x" + strings.Repeat("ä", 255)},
 	"emoji":     {"xyz" + strings.Repeat("\U0001f600", 255), "xyz" + strings.Repeat("\U0001f600", 127)},
 	"invisible": {strings.Repeat("\x01", 1024), strings.Repeat("\ufffd", 170)},
 }
 
-// TestTheReasonOfADenialReachesTheCaller by each protocol: of a call that waits, of one that redeems its approval, and
-// of one that comes again. It is bounded and harmless, and in the message on one line.
+// TestTheReasonOfADenialReachesTheCaller: in every protocol, the approver's comment reaches a call that waits,
+// one that redeems its approval and one that is repeated. The comment is bounded and sanitized, and the message
+// is one line.
 func TestTheReasonOfADenialReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// eachPair runs a test for every client's dialect with every backend's of those that have files.
+// eachPair runs a test for every client's dialect with every backend's that has files.
 func eachPair(t *testing.T, test func(t *testing.T, client, backend call.Dialect)) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
@@ -40,7 +40,7 @@ func every(t *testing.T, test func(t *testing.T, client, backend call.Dialect)) 
 	}
 }
 
-// filed reports whether files get from such a client to such a backend.
+// filed reports whether the pair of dialects supports files.
 func filed(client, backend call.Dialect) bool { return client != call.Legacy && backend != call.Legacy }
 
 func TestInvokeInEveryDialect(t *testing.T) {
@@ -104,7 +104,7 @@ func TestHealthcheckInEveryDialect(t *testing.T) {
 		f := startFront(t, client, backend)
 		ready, message, err := f.client.Healthcheck(to(t.Context(), "caps"))
 		if err != nil || !ready || message != "1 of 1 backends ready" && client != call.Legacy {
-			t.Errorf("%v %q %v", ready, message, err)
+			t.Errorf("got %v %q %v", ready, message, err)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 			data []byte
 		}{
 			{"empty.bin", nil},
-			{"one.bin", []byte{0xff}}, // no UTF-8: decoded in the wrong dialect it would fail
+			{"one.bin", []byte{0xff}}, // not UTF-8: decoding in the wrong dialect fails
 			{"text.txt", []byte("plain text")},
 			{"big.bin", bytes.Repeat([]byte("\x00\x01\xfe\xff2MiB!"), 2<<20/9+1)[:2<<20]},
 		} {
@@ -165,7 +165,7 @@ func TestRefusedFilesInEveryDialect(t *testing.T) {
 	})
 }
 
-// Everything about a translated upload but its bytes is the caller's.
+// Everything about a translated upload except its bytes comes from the caller.
 func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 	t.Parallel()
 	for _, dialects := range [][2]call.Dialect{{call.Doc, call.Live}, {call.Live, call.Doc}} {
@@ -178,7 +178,7 @@ func TestTranslationKeepsMetadataAndAuthority(t *testing.T) {
 			up, err := f.client.Upload(ctx, gatewaytest.File{Name: "f", Data: []byte("d")},
 				grpc.CallAuthority("caps.caps.example.com"), grpc.Trailer(&trailer))
 			if err != nil || up.ID == "" {
-				t.Fatalf("%+v, %v", up, err)
+				t.Fatalf("got %+v, %v", up, err)
 			}
 			if got := trailer.Get("served-by"); len(got) != 1 || got[0] != "b1" {
 				t.Errorf("trailer: %v; got %+v", trailer, got)

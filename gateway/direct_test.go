@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// bodiesOfCalls are bodies of the invoke routes, good and bad.
+// bodiesOfCalls are request bodies of the invoke routes, valid and invalid.
 var bodiesOfCalls = map[string]string{
 	"good":               `{"tool_name":"echo","args":{"a":1}}`,
 	"with blanks":        " \n{ \"tool_name\" : \"echo\" , \"args\" : { \"a\" : [ 1, {} ] } }\n ",
@@ -51,7 +51,8 @@ var bodiesOfCalls = map[string]string{
 
 var requestID = regexp.MustCompile(`"request_id":"[^"]*"`)
 
-// TestDirectCallsAnswerLikeTheMux: a request that is out of the ordinary for one header alone gets the same answer.
+// TestDirectCallsAnswerLikeTheMux: a request that takes the slow path because of one header gets the same
+// response.
 func TestDirectCallsAnswerLikeTheMux(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
@@ -80,7 +81,7 @@ func TestDirectCallsAnswerLikeTheMux(t *testing.T) {
 			for _, contentType := range []string{"application/json", "application/x-www-form-urlencoded"} {
 				status, header, text := ask(path, body, contentType, false)
 				wantStatus, want, wantText := ask(path, body, contentType, true)
-				header.Del("Content-Length") // of a problem, with the length of an id
+				header.Del("Content-Length") // of a problem, for the length of an id
 				want.Del("Content-Length")
 				if status != wantStatus || text != wantText || !sameHeaders(header, want) {
 					t.Errorf("%s, %s, %s: %d %v %s; by the mux: %d %v %s", path, name, contentType, status, header,

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// offer is what a capability's discovery tool answers at the moment.
+// offer is the current response of a capability's discovery tool.
 type offer struct {
 	mu      sync.Mutex
 	answer  string
@@ -49,19 +49,19 @@ func listed(name, description, recommended string) string {
 
 func offering(tools ...string) string { return "[" + strings.Join(tools, ",") + "]" }
 
-// discovering is a gateway that shares a Redis and discovers the tools of a capability.
-type discovering struct {
+// discoveryGateway is a gateway that shares a Redis and discovers the tools of a capability.
+type discoveryGateway struct {
 	gateway    *gatewaytest.Gateway
 	catalog    *catalog.Catalog
 	discoverer *catalog.Discoverer
 	rules      policy.Rules
-	stop       func() // ends its discoveries
+	stop       func() // stops its discoveries
 }
 
-func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, backend string) *discovering {
+func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, backend string) *discoveryGateway {
 	t.Helper()
 	store := redis.Open(t)
-	d := &discovering{rules: store.Policies()}
+	d := &discoveryGateway{rules: store.Policies()}
 	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(),
 		Round: 20 * time.Millisecond})
 	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
@@ -74,23 +74,23 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	})
 	d.discoverer = catalog.NewDiscoverer(d.catalog, d.gateway.AskForTools)
 	d.catalog.Read(t.Context())
-	var following, asking sync.WaitGroup
+	var following, approvalGateway sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	asks, stop := context.WithCancel(ctx)
 	following.Go(func() { d.catalog.Run(ctx) })
-	asking.Go(func() { d.discoverer.Run(asks) })
-	d.stop = func() { stop(); check.Ended(t, &asking, "the discoverer to stop") }
+	approvalGateway.Go(func() { d.discoverer.Run(asks) })
+	d.stop = func() { stop(); check.Ended(t, &approvalGateway, "the discoverer to stop") }
 	check.Cleanup(t, func() {
 		cancel()
-		check.Ended(t, &asking, "the discoverer to stop")
+		check.Ended(t, &approvalGateway, "the discoverer to stop")
 		check.Ended(t, &following, "the catalog to stop")
 	})
 	d.discoverer.Healthy("caps", true)
 	return d
 }
 
-// tools returns the names that are known, those that have drifted with a "!".
-func (d *discovering) tools() string {
+// tools returns the known names; those that have drifted end in "!".
+func (d *discoveryGateway) tools() string {
 	tools, known := d.catalog.Tools("caps")
 	if !known {
 		return "unknown"
@@ -106,8 +106,8 @@ func (d *discovering) tools() string {
 	return strings.Join(names, " ")
 }
 
-// await waits until some tools are known.
-func (d *discovering) await(t *testing.T, want string) {
+// await waits until the known tools are as given.
+func (d *discoveryGateway) await(t *testing.T, want string) {
 	t.Helper()
 	check.Until(t, "the tools", func() (bool, string) {
 		got := d.tools()
@@ -115,13 +115,13 @@ func (d *discovering) await(t *testing.T, want string) {
 	})
 }
 
-func (d *discovering) now(t *testing.T) error {
+func (d *discoveryGateway) now(t *testing.T) error {
 	t.Helper()
 	return d.discoverer.Discover(t.Context(), "caps")
 }
 
-// TestToolsComeAndGo: a real backend changes its tools, and everybody's view, rules and
-// policies follow.
+// TestToolsComeAndGo: when a real backend changes its tools, the lists of callers, the rules and the policies
+// follow.
 func TestToolsComeAndGo(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
@@ -134,13 +134,13 @@ func TestToolsComeAndGo(t *testing.T) {
 	b.await(t, "echo fail")
 	seen := c.Seen()
 	if len(seen) != 1 {
-		t.Fatalf("asked %d times", len(seen))
+		t.Fatalf("discovered %d times", len(seen))
 	}
 	req := seen[0].Request
 	if !strings.HasPrefix(req.GetSessionId(), "discovery-caps-") || len(req.GetSessionId()) != len("discovery-caps-")+
 		36 || req.GetThreadId() != "tool-discovery" || string(req.GetArgsJson()) != "{}" ||
 		req.GetCapabilityId() != "caps" {
-		t.Errorf("asked with %v", req)
+		t.Errorf("the discovery tool got %v", req)
 	}
 	client := gatewaytest.NewClient(b.gateway.Conn(t), call.Doc)
 	check := func(when, tool string, code codes.Code) {
@@ -151,7 +151,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 	check("at first", gatewaytest.Echo, codes.OK)
 	check("at first", gatewaytest.Fail, codes.FailedPrecondition)
-	check("at first", gatewaytest.List, codes.OK) // an orchestrator asks, too
+	check("at first", gatewaytest.List, codes.OK) // the orchestrator lists them too
 	check("at first", gatewaytest.Mute, codes.PermissionDenied)
 
 	for _, r := range []policy.Rule{
@@ -164,7 +164,7 @@ func TestToolsComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One is gone, one is new, one has changed.
+	// One tool is gone, one is new, one has changed.
 	offer.set(offering(listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow"),
 		listed("new", "is new", "allow")), "", nil)
 	if err := b.now(t); err != nil {
@@ -192,7 +192,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 	b.await(t, "echo new")
 	check("accepted", gatewaytest.Echo, codes.OK)
-	// A tool that comes back has no rules, and is compared with what it was.
+	// A tool that comes back has no rules, and is compared with its earlier version.
 	offer.set(offering(listed(gatewaytest.Fail, "fails otherwise", "ask")), "", nil)
 	if err := b.now(t); err != nil {
 		t.Fatal(err)
@@ -201,8 +201,8 @@ func TestToolsComeAndGo(t *testing.T) {
 	check("back again", gatewaytest.Fail, codes.FailedPrecondition)
 }
 
-// TestAToolIsLeftOutAndComesBack: rules about any tool let nothing run that a discovery left out, nor what comes back
-// changed. It is asked about, at each replica, also at one that was not there before.
+// TestAToolIsLeftOutAndComesBack: rules for any tool neither allow a tool that a discovery omitted, nor one
+// that comes back changed: it requires approval at each replica, including one that started later.
 func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
@@ -220,7 +220,7 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 		}
 	}
 	b := discover(t, redis, time.Hour, backend.Addr)
-	check := func(when string, code codes.Code, all ...*discovering) {
+	check := func(when string, code codes.Code, all ...*discoveryGateway) {
 		t.Helper()
 		for i, d := range all {
 			_, err := gatewaytest.NewClient(d.gateway.Conn(t), call.Doc).Invoke(t.Context(),
@@ -230,7 +230,7 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 			}
 		}
 	}
-	to := func(tools, want string, all ...*discovering) {
+	to := func(tools, want string, all ...*discoveryGateway) {
 		t.Helper()
 		offer.set(tools, "", nil)
 		if err := a.now(t); err != nil {
@@ -245,7 +245,7 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	check("at first", codes.OK, a, b)
 	to(offering(listed("new", "is new", "allow")), "new", a, b)
 	check("left out", codes.PermissionDenied, a, b)
-	to(offering(listed("new", "is new", "allow")), "new", a, b) // once more: the absence lasts
+	to(offering(listed("new", "is new", "allow")), "new", a, b) // once more: the tool stays absent
 	changed := listed(gatewaytest.Echo, "repeats, and sends it elsewhere", "allow")
 	to(offering(changed, listed("new", "is new", "allow")), "echo! new", a, b)
 	check("back, and changed", codes.FailedPrecondition, a, b)
@@ -263,7 +263,8 @@ func TestAToolIsLeftOutAndComesBack(t *testing.T) {
 	check("left out, and a rule names it", codes.OK, discover(t, redis, time.Hour, backend.Addr))
 }
 
-// TestABadDiscoveryChangesNothing, after two attempts exactly, and says why, without a secret.
+// TestABadDiscoveryChangesNothing: a failed discovery stops after exactly two attempts, changes nothing, and
+// reports its reason without secrets.
 func TestABadDiscoveryChangesNothing(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
@@ -291,11 +292,11 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 		before := len(c.Seen())
 		err := d.now(t)
 		if err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: the bad discovery was accepted", name)
 			continue
 		}
 		if n := len(c.Seen()) - before; n != 2 {
-			t.Errorf("%s: asked %d times", name, n)
+			t.Errorf("%s: discovered %d times", name, n)
 		}
 		l, _ := d.catalog.Inspect("caps")
 		if d.tools() != "echo" || l.Last.Error == "" || l.Last.Succeeded.IsZero() || l.Last.Failed.IsZero() ||
@@ -308,11 +309,11 @@ func TestABadDiscoveryChangesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if l, _ := d.catalog.Inspect("caps"); l.Last.Error != "" {
-		t.Errorf("%+v", l.Last)
+		t.Errorf("got %+v", l.Last)
 	}
 }
 
-// TestOneReplicaDiscovers, and another one when it is gone.
+// TestOneReplicaDiscovers: one replica discovers the tools, and another takes over when it is gone.
 func TestOneReplicaDiscovers(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
@@ -329,9 +330,9 @@ func TestOneReplicaDiscovers(t *testing.T) {
 	a.await(t, "echo new") // which only listens
 }
 
-// TestDiscoveryIsNoCallers: who calls the discovery tool with the same words is any caller. A rule that blocks the
-// tool does not block the gateway.
-func TestDiscoveryIsNoCallers(t *testing.T) {
+// TestDiscoveryGivesCallersNoPrivilege: a caller that calls the discovery tool with the gateway's arguments is an
+// ordinary caller. A rule that blocks the tool does not block the gateway.
+func TestDiscoveryGivesCallersNoPrivilege(t *testing.T) {
 	t.Parallel()
 	redis, offer, c := gatewaytest.StartRedis(t), &offer{}, gatewaytest.NewCapability("b1")
 	c.Lists = offer.lists
@@ -349,6 +350,6 @@ func TestDiscoveryIsNoCallers(t *testing.T) {
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-ticket", "forged")
 	if _, err := client.Invoke(ctx, req); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("%v", err)
+		t.Errorf("got %v", err)
 	}
 }

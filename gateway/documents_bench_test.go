@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// BenchmarkDocuments asks again and again for the same caller's OpenAPI document: whole, and with If-None-Match.
+// BenchmarkDocuments requests one caller's OpenAPI document repeatedly, with and without If-None-Match.
 func BenchmarkDocuments(b *testing.B) {
 	for _, capabilities := range []int{10, 100} {
 		authors := map[string]catalog.Declaration{}

@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// openAPI is what tests look at in a document.
+// openAPI holds the parts of a document that tests read.
 type openAPI struct {
 	OpenAPI    string                    `json:"openapi" yaml:"openapi"`
 	Paths      map[string]map[string]any `json:"paths" yaml:"paths"`
@@ -55,7 +55,7 @@ func documentOf(t *testing.T, g *gatewaytest.Gateway, path string, header ...str
 	return resp, doc
 }
 
-// TestEachCallerHasItsOwnDocument, with what the catalog lists for it.
+// TestEachCallerHasItsOwnDocument: a caller's document has exactly the tools that the catalog lists for it.
 func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	t.Parallel()
 	ann, bob := on("a", "first"), on("b", "x")
@@ -66,7 +66,7 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"),
 				tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
-			"c": {Fleet: call.Allow}, // whose tools nobody knows
+			"c": {Fleet: call.Allow}, // its tools are unknown
 		})
 	for user, want := range map[string]string{
 		"ann": "[a/tools/first a/tools/last]",
@@ -95,11 +95,11 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 	}
 	if resp, body := getJSON(t, g, "/openapi.json?capability=b", "x-user-id",
 		"ann"); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CAPABILITY_UNKNOWN") {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// TestDocumentsHaveETags, which change with what the caller may use and nothing else.
+// TestDocumentsHaveETags: an ETag changes with what the caller may use, and with nothing else.
 func TestDocumentsHaveETags(t *testing.T) {
 	t.Parallel()
 	ann := on("a", "last")
@@ -113,7 +113,7 @@ func TestDocumentsHaveETags(t *testing.T) {
 			resp, body := getJSON(t, g, path, "x-user-id", user)
 			etag := resp.Header.Get("ETag")
 			if seen[etag] != "" || len(etag) < 10 {
-				t.Errorf("%s for %q has the ETag %s of %s", path, user, etag, seen[etag])
+				t.Errorf("%s for %q: ETag %s is also that of %s", path, user, etag, seen[etag])
 			}
 			seen[etag] = path + user
 			if resp, none := getJSON(t, g, path, "x-user-id", user, "If-None-Match",
@@ -122,7 +122,7 @@ func TestDocumentsHaveETags(t *testing.T) {
 			}
 			if resp, again := getJSON(t, g, path, "x-user-id", user, "If-None-Match",
 				`"x"`); resp.Header.Get("ETag") != etag || again != body {
-				t.Errorf("%s: another answer: ETag %q, want %q; %s", path, resp.Header.Get("ETag"), etag, again)
+				t.Errorf("%s: the repeat differs: ETag %q, want %q; %s", path, resp.Header.Get("ETag"), etag, again)
 			}
 		}
 		if resp, _ := getJSON(t, g, path, "x-user-id", "somebody"); seen[resp.Header.Get("ETag")] != path {
@@ -131,7 +131,7 @@ func TestDocumentsHaveETags(t *testing.T) {
 	}
 }
 
-// TestLargeCatalogsAreCut, and say so.
+// TestLargeCatalogsAreCut: the document of a large catalog is truncated and says so.
 func TestLargeCatalogsAreCut(t *testing.T) {
 	t.Parallel()
 	tools := map[string]catalog.Declaration{}
@@ -147,18 +147,18 @@ func TestLargeCatalogsAreCut(t *testing.T) {
 		t.Errorf("%d tools, %v", n, doc.LeftOut)
 	}
 	if _, doc := documentOf(t, g, "/openapi.json?capability=c59"); doc.LeftOut || len(doc.tools()) != 1 {
-		t.Errorf("%v", doc.tools())
+		t.Errorf("got %v", doc.tools())
 	}
 }
 
-// TestDocumentsOfKeys: without one the fixed routes, with a bad one a refusal.
+// TestDocumentsOfKeys: a request without a key gets the fixed routes, one with an invalid key is rejected.
 func TestDocumentsOfKeys(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
 	f := keyed(t, ring, call.Doc, call.Doc)
 	_, doc := documentOf(t, f.gateway, "/openapi.json")
 	if len(doc.tools()) != 0 || doc.Paths["/v1/capabilities"] == nil {
-		t.Errorf("%v", doc.Paths)
+		t.Errorf("got %v", doc.Paths)
 	}
 	for credential, want := range map[string]string{ring.credentials["expired"]: "CREDENTIAL_EXPIRED",
 		ring.credentials["caller"]: "SCOPE_MISSING", "cg_nonsense": "CREDENTIAL_INVALID"} {
@@ -171,11 +171,12 @@ func TestDocumentsOfKeys(t *testing.T) {
 	}
 	if resp, body := getJSON(t, f.gateway, "/docs"); resp.StatusCode != http.StatusOK ||
 		!strings.Contains(body, "docs/page.js") {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// TestACapabilityThatIsTooLargeIsLeftOut, as its tools are longer than a message, and the others are there.
+// TestACapabilityThatIsTooLargeIsLeftOut: a capability whose tools do not fit in a message is left out; the
+// others are listed.
 func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 	t.Parallel()
 	var many []manifest.Tool
@@ -190,15 +191,15 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 			"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 		})
 	if _, doc := documentOf(t, g, "/openapi.json"); !doc.LeftOut || fmt.Sprint(doc.tools()) != "[small/tools/x]" {
-		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
+		t.Errorf("got %v, %v", doc.tools(), doc.LeftOut)
 	}
 	if _, doc := documentOf(t, g, "/openapi.json?capability=big"); !doc.LeftOut || len(doc.tools()) != 0 {
-		t.Errorf("%v, %v", doc.tools(), doc.LeftOut)
+		t.Errorf("got %v, %v", doc.tools(), doc.LeftOut)
 	}
 }
 
-// TestDocumentsArePaced: a client that requests documents of many tools again and again has to wait, and so costs
-// others little. Documents of few tools are not limited, nor are those of another tenant.
+// TestDocumentsArePaced: a client that repeatedly requests documents with many tools is slowed down, so that
+// others are not. Documents with few tools, and those of other tenants, are not limited.
 func TestDocumentsArePaced(t *testing.T) {
 	t.Parallel()
 	authors := map[string]catalog.Declaration{}
@@ -236,9 +237,9 @@ func TestDocumentsArePaced(t *testing.T) {
 			t.Errorf("document %d: %s %v %s", n, resp.Status, resp.Header, body)
 		}
 		if resp, body := get("globex", "/openapi.json?capability=many"); resp.StatusCode != http.StatusOK {
-			t.Errorf("of another tenant: %s %s", resp.Status, body)
+			t.Errorf("another tenant: %s %s", resp.Status, body)
 		}
 		return
 	}
-	t.Error("there is no limit")
+	t.Error("the documents are not limited")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// countedLookups knows the credential "good", and counts lookups.
+// countedLookups accepts the credential "good" and counts lookups.
 type countedLookups struct{ n atomic.Int64 }
 
 func (c *countedLookups) Lookup(of tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
@@ -33,15 +33,15 @@ func (c *countedLookups) Authenticate(context.Context, tenant.Credentials) (tena
 	return tenant.Identity{}, &call.Refusal{Kind: call.Unavailable, Reason: "UNEXPECTED"}
 }
 
-// sent returns the answer to a POST with JSON; header has names and values in turn.
+// sent returns the response to a POST of JSON; header holds names and values in turn.
 func sent(t *testing.T, client *http.Client, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return clienttest.Send(t, client, http.MethodPost, url, body, append([]string{"Content-Type", "application/json"},
 		header...)...)
 }
 
-// TestOneLookup: a request costs one lookup of its credential, over whichever protocol and by whichever door. The user
-// whom the headers name is the call's.
+// TestOneLookup: every request looks up its credential once, over each protocol and at each door. The call has
+// the user that the headers name.
 func TestOneLookup(t *testing.T) {
 	t.Parallel()
 	lookups := &countedLookups{}
@@ -75,7 +75,7 @@ func TestOneLookup(t *testing.T) {
 	}
 }
 
-// TestForeignKeys: a key of another service in x-api-key is no credential of a JSON call.
+// TestForeignKeys: another service's key in x-api-key is not a credential of a JSON call.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = &countedLookups{} })
@@ -88,7 +88,7 @@ func TestForeignKeys(t *testing.T) {
 	}
 }
 
-// TestInboxAndPages: pages of other sites have no access to the inbox, whose requests have cookies.
+// TestInboxAndPages: pages of other sites have no access to the inbox, which accepts cookies.
 func TestInboxAndPages(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) { o.CORS = cors.Config{Origins: []string{"https://app.example"}} })
@@ -100,13 +100,13 @@ func TestInboxAndPages(t *testing.T) {
 	}
 }
 
-// TestStrippedHeaders: the table of headers has all those by name that no backend gets.
+// TestStrippedHeaders: the table of headers names every header that is stripped before a backend.
 func TestStrippedHeaders(t *testing.T) {
 	t.Parallel()
 	for use := header.ToCall; use <= header.Read; use <<= 1 {
 		for _, f := range header.With(use) {
 			if got := clientaddr.Reserved(f.Metadata); got != f.Has(header.Stripped) {
-				t.Errorf("%s: backends do not get it: %t", f.Name, got)
+				t.Errorf("%s: stripped %t", f.Name, got)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Calls that run when the gateway is told to stop finish, whatever door they came by.
+// TestDrainLetsCallsFinish: calls that run when the gateway begins to stop finish, at every door.
 func TestDrainLetsCallsFinish(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Live)
@@ -92,8 +92,8 @@ func TestDrainLetsCallsFinish(t *testing.T) {
 	f.backend.WaitIdle(t)
 }
 
-// TestDrainDelay: calls are still taken while load balancers learn that the gateway is not ready. What ends the delay
-// waits for the test, so that no check depends on how fast it runs.
+// TestDrainDelay: calls are still accepted while load balancers notice that the gateway is not ready. The test
+// ends the delay itself, so that no check depends on timing.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 100 * time.Millisecond
@@ -134,7 +134,7 @@ func TestDrainDelay(t *testing.T) {
 	g.Stop(t)
 }
 
-// Calls that take too long are cut off, and told so.
+// TestDrainTimeout: calls that take too long are ended with an error.
 func TestDrainTimeout(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")
@@ -149,7 +149,7 @@ func TestDrainTimeout(t *testing.T) {
 	g.Stop(t)
 	if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Unavailable ||
 		errorInfo(err).GetReason() != "DRAINING" {
-		t.Errorf("%v, %v", err, errorInfo(err))
+		t.Errorf("got %v, %v", err, errorInfo(err))
 	}
 	if lines := g.Log.Calls(t, 1); len(lines) != 1 || lines[0].Text("failure") != "DRAINING" {
 		t.Errorf("logged %v", lines)
@@ -157,7 +157,7 @@ func TestDrainTimeout(t *testing.T) {
 	g.Log.Wait(t, "calls were cut off")
 }
 
-// TestHealthOfAReplica: load balancers ask at the public port, by its address, without a credential.
+// TestHealthOfAReplica: load balancers request health at the public port by address, without a credential.
 func TestHealthOfAReplica(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{

@@ -16,12 +16,12 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// fakeStream does what the relay does for a call, with a lock in place of a shard's and without a network.
+// fakeStream acts as the relay for a call, with a lock in place of a shard's and without a network.
 type fakeStream struct {
 	filter.Stream
 	shard  sync.Mutex
 	call   *callState
-	parked int // how often
+	parked int // number of calls
 	waits  bool
 	over   bool
 	log    []string
@@ -42,7 +42,7 @@ func (s *fakeStream) Wait() filter.Parked {
 	return fakeParked{s, s.parked}
 }
 
-// fakeParked is a stream that waits, which another wait makes out of date.
+// fakeParked is a parked stream. The next Wait makes it out of date.
 type fakeParked struct {
 	s  *fakeStream
 	at int
@@ -60,14 +60,14 @@ func (p fakeParked) Resume(take, gone func()) {
 	p.s.call.walk.list.driver.walk(p.s.call)
 }
 
-// steps are what a filter does, one Admit after the other.
+// steps lists what a filter does, one entry per Admit.
 type steps []func(*filter.Call) filter.Step
 
 // fakeFilter does at each Admit what its next step says.
 type fakeFilter struct {
 	name  string
 	s     *fakeStream
-	steps steps // the last one again and again
+	steps steps // the last one repeats
 }
 
 func (f *fakeFilter) Admit(t *filter.Call, _ *peek.State) filter.Step {
@@ -88,10 +88,10 @@ type driven struct {
 	driver *driver
 	t      *callState
 	list   *list
-	no     *call.Refusal // to another attempt; nil means it may be made
+	no     *call.Refusal // to a further attempt; nil means that it is allowed
 }
 
-// drive makes a list of filters called a, b, c …; a nil one is where an attempt begins.
+// drive makes a list of filters called a, b, c …; nil marks where an attempt begins.
 func drive(all ...steps) *driven {
 	s := &fakeStream{}
 	t := &callState{}
@@ -136,7 +136,7 @@ func (d *driven) is(t *testing.T, want ...string) {
 	d.shard.Lock()
 	defer d.shard.Unlock()
 	if !slices.Equal(d.log, want) {
-		t.Errorf("it did\n%s\nwanted\n%s", strings.Join(d.log, "; "), strings.Join(want, "; "))
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(d.log, "; "), strings.Join(want, "; "))
 	}
 }
 
@@ -155,7 +155,7 @@ const (
 	anewed  = "(final false, unsent false)"
 )
 
-// TestDoneInReverse: Done is called once for each Admit that did not reject, the last first.
+// TestDoneInReverse: Done is called once for each Admit that did not reject, in reverse order.
 func TestDoneInReverse(t *testing.T) {
 	t.Parallel()
 	forwarded := drive(steps{goOn}, steps{goOn}, steps{send})
@@ -185,8 +185,8 @@ func TestDoneInReverse(t *testing.T) {
 	panicked.is(t, "a", "b", "-b"+final, "-a"+final)
 }
 
-// TestReadCallsAgain: the filter that asked for the message gets it. Nothing of that is left when the call has its
-// answer.
+// TestReadCallsAgain: the filter that requested the message receives it, and nothing of it is left when the
+// call ends.
 func TestReadCallsAgain(t *testing.T) {
 	t.Parallel()
 	var saw string
@@ -205,7 +205,7 @@ func TestReadCallsAgain(t *testing.T) {
 	d.is(t, "a", "b", "read", "b", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
 }
 
-// wait makes a filter wait; by gets what lets the call go on.
+// wait makes a filter wait; by receives the function that resumes the call.
 func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step {
 	return func(t *callState) filter.Step {
 		p := t.Park("")
@@ -218,8 +218,8 @@ func (d *driven) wait(by func(resume func() bool)) func(*callState) filter.Step 
 	}
 }
 
-// TestResumeBeforeAdmitReturned: another goroutine may let the call go on at once. It does so where it waits, with
-// what was left for it.
+// TestResumeBeforeAdmitReturned: another goroutine may resume the call before Admit returns. The call continues
+// where it waits, with the value that was left for it.
 func TestResumeBeforeAdmitReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { //nolint:forbidigo // check is a function of this package
@@ -232,7 +232,7 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 				close(started)
 				resumed = resume()
 			}()
-			<-started // the other is ahead of Admit, and has the shard's lock next
+			<-started // the other goroutine is ahead of Admit and takes the shard's lock next
 		})
 		d.list.rows[1].admit = func(t *callState) filter.Step {
 			if t.Keyed {
@@ -246,13 +246,13 @@ func TestResumeBeforeAdmitReturned(t *testing.T) {
 		d.end()
 		d.is(t, "a", "waits", "b again", "c", "forward", "-c"+final, "-b"+final, "-a"+final)
 		if !resumed {
-			t.Error("Resume says that the call had ended")
+			t.Error("Resume reports that the call had ended")
 		}
 	})
 }
 
-// TestEndedWhileParked: a call that ends while it waits gives back what the waiting filter has, too, and does not go
-// on.
+// TestEndedWhileParked: a call that ends while it is parked also releases what the waiting filter holds, and
+// does not continue.
 func TestEndedWhileParked(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, steps{goOn}, steps{send})
@@ -261,12 +261,12 @@ func TestEndedWhileParked(t *testing.T) {
 	d.begin()
 	d.end()
 	if resume() {
-		t.Error("Resume says that the call has gone on")
+		t.Error("Resume reports that the call continues")
 	}
 	d.is(t, "a", "-b"+final, "-a"+final)
 }
 
-// TestResumeOnce: a filter that waits twice is not woken by what it waited for at first.
+// TestResumeOnce: a filter that waits twice is not resumed by the first wait's event.
 func TestResumeOnce(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, steps{send})
@@ -280,8 +280,8 @@ func TestResumeOnce(t *testing.T) {
 	d.is(t, "-a"+final)
 }
 
-// TestAttempts: what provably did not start begins anew where attempts do. Their filters give back what they had
-// before that, others only at the end.
+// TestAttempts: a call that provably did not start begins another attempt. The filters of an attempt are done
+// before the next one, the others only at the end of the call.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
@@ -292,8 +292,8 @@ func TestAttempts(t *testing.T) {
 		final)
 }
 
-// TestNoFurtherAttempt: a call that may not be made again is rejected. The filters of its attempt learn why it was
-// none.
+// TestNoFurtherAttempt: a call that may not be attempted again is rejected. The filters of its last attempt
+// learn why there was no further one.
 func TestNoFurtherAttempt(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
@@ -304,7 +304,7 @@ func TestNoFurtherAttempt(t *testing.T) {
 	d.is(t, "a", "c", "forward", "refuse", "-c(final true, unsent true)", "-a(final true, unsent true)")
 }
 
-// TestAgain: a filter may begin the attempt anew.
+// TestAgain: a filter can start the attempt again.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{anew, send})
@@ -313,7 +313,7 @@ func TestAgain(t *testing.T) {
 	d.is(t, "a", "c", "d", "-d"+anewed, "-c"+anewed, "c", "d", "forward", "-d"+final, "-c"+final, "-a"+final)
 }
 
-// TestServedInside: what did not get to a server inside the process is not tried again.
+// TestServedInside: a call that did not reach an in-process server is not attempted again.
 func TestServedInside(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*driven{drive(steps{goOn}, steps{send}, attemptHere, steps{send}),
@@ -328,8 +328,8 @@ func TestServedInside(t *testing.T) {
 	}
 }
 
-// TestChain: every list ends in a filter that answers or hands out an upstream, and only lists of the gateway's own
-// services have no access log and no resolve.
+// TestChain: every list ends in a filter that serves the call or returns an upstream. Only the lists of the
+// gateway's own services omit the access log and resolve.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	c := newChain(&handler{cfg: &Config{}, shares: &shares{}})
@@ -339,7 +339,7 @@ func TestChain(t *testing.T) {
 		var names []string
 		for _, r := range l.rows {
 			if r.admit == nil || r.name == "" {
-				t.Errorf("%s has a row that is none, after %v; r %+v", l.name, names, r)
+				t.Errorf("%s has an empty row after %v; r %+v", l.name, names, r)
 			}
 			names = append(names, r.name)
 		}
@@ -352,12 +352,13 @@ func TestChain(t *testing.T) {
 		}
 		if resolve, pick := slices.Index(names, "resolve"), slices.Index(names, "pick"); pick >= 0 &&
 			(pick < int(l.attempt) || pick < resolve) {
-			t.Errorf("%s picks before it may: %v", l.name, names)
+			t.Errorf("%s picks too early: %v", l.name, names)
 		}
 	}
 }
 
-// BenchmarkDriver is what walking a list costs without what its filters do: sixteen, as a call has at most.
+// BenchmarkDriver measures walking a list of sixteen filters, the maximum of a call, without the filters' own
+// work.
 func BenchmarkDriver(b *testing.B) {
 	s := &fakeStream{log: make([]string, 0, 1)}
 	t := &callState{}

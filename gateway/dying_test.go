@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestMostBackendsDieAtOnce: of the calls that no backend has begun none is lost while one backend is there, whatever
-// the retry budget, and though probes have noticed nothing.
+// TestMostBackendsDieAtOnce: while one backend is alive, no call is lost that no backend has started, whatever
+// the retry budget, and although probes have not noticed anything.
 func TestMostBackendsDieAtOnce(t *testing.T) {
 	t.Parallel()
 	const all, workers, before, after = 5, 16, 20, 100
@@ -73,18 +73,18 @@ func TestMostBackendsDieAtOnce(t *testing.T) {
 						continue
 					}
 					if begun++; status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "UPSTREAM_LOST" {
-						t.Errorf("%v, %v", err, errorInfo(err))
+						t.Errorf("got %v, %v", err, errorInfo(err))
 					}
 				}
 				if begun > (all-1)*workers {
-					t.Errorf("%d calls were lost, of at most %d that were in flight", begun, workers)
+					t.Errorf("%d calls were lost, want at most the %d in flight", begun, workers)
 				}
 			})
 		}
 	}
 }
 
-// TestAttemptsHaveAnEnd: a call that no backend takes makes one attempt at each, and two at an only one.
+// TestAttemptsHaveAnEnd: a call that no backend accepts makes one attempt per backend, or two at a single one.
 func TestAttemptsHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	for backends, want := range map[int]int{1: 2, 2: 2, 5: 5} {
@@ -109,7 +109,7 @@ func TestAttemptsHaveAnEnd(t *testing.T) {
 	}
 }
 
-// TestNewSessionsGoElsewhere: a session that no call has used yet is not bound to a backend that cannot be reached.
+// TestNewSessionsGoElsewhere: a session without calls so far is not bound to an unreachable backend.
 func TestNewSessionsGoElsewhere(t *testing.T) {
 	t.Parallel()
 	alive := gatewaytest.NewCapability("alive")

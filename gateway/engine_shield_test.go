@@ -20,7 +20,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// handClock is a clock that is set by hand.
+// handClock is a clock that the test sets.
 type handClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -38,8 +38,8 @@ func (c *handClock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// TestOneShieldForCallersAndPolicies: those who may ask it themselves get the verdicts by which the calls of others
-// are judged, and judging asks it again when a verdict has expired, not before.
+// TestOneShieldForCallersAndPolicies: verdicts that policies request and verdicts that callers request share
+// one cache; the Shield is called again only when a verdict has expired.
 func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	t.Parallel()
 	clock := &handClock{now: time.Now()}
@@ -54,7 +54,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 	}))
 	go func() { _ = server.Serve(ln) }()
 	check.Cleanup(t, server.Stop)
-	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
+	s := &testShield{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial, Now: clock.Now})}
 	check.Cleanup(t, s.Close)
 	config := extauthz.Config{Name: "main", Address: ln.Addr().String(), Timeout: check.Patience, Cache: 100}
 	check.Must(t, s.Replace([]extauthz.Config{config}, map[string]string{"caps": "main"}))
@@ -105,7 +105,7 @@ func TestOneShieldForCallersAndPolicies(t *testing.T) {
 		clock.advance(step.later)
 		invoke()
 		if n := evaluations(); n != step.asked {
-			t.Errorf("Shield was asked %d times, want %d", n, step.asked)
+			t.Errorf("the Shield was called %d times, want %d", n, step.asked)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// session returns an agent's stream, as a published agent opens it: without waiting for a connection that can be made.
+// session returns an agent's stream, opened like published agents do: without waiting for a ready connection.
 func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunSessionClient, error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), check.Patience)
@@ -39,8 +39,8 @@ func session(t *testing.T, g *gatewaytest.Gateway) (parallaxpb.AgentService_RunS
 	return stream, err
 }
 
-// TestAgentsOfAGatewayThatStops are not told OK, after which no engine starts its agent again. Their streams last as
-// long as the drain, which names their fleet.
+// TestAgentsOfAGatewayThatStops: agents' streams last as long as the drain and do not end with OK, after which
+// engines do not restart their agent. The error names their fleet.
 func TestAgentsOfAGatewayThatStops(t *testing.T) {
 	t.Parallel()
 	const timeout = 200 * time.Millisecond
@@ -58,7 +58,7 @@ func TestAgentsOfAGatewayThatStops(t *testing.T) {
 	check.Received(t, e.gateway.Stopped(), "the gateway to stop")
 }
 
-// TestAgentsOfEnginesThatGo are not told OK either.
+// TestAgentsOfEnginesThatGo: agents' streams do not end with OK when their engine goes.
 func TestAgentsOfEnginesThatGo(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.Serve(t, engine.New(engine.Config{}).Register)

@@ -20,7 +20,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// rawEngine serves every method alike, until the test ends.
+// rawEngine serves every method with the same response until the test ends.
 func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,10 +37,11 @@ func rawEngine(t *testing.T, serve grpc.StreamHandler) string {
 	return ln.Addr().String()
 }
 
-// TestBytesOfEnginesAreUntouched where there is nothing to be changed, guarded or not.
+// TestBytesOfEnginesAreUntouched: bytes that need no change pass unchanged, whether or not the engine is
+// guarded.
 func TestBytesOfEnginesAreUntouched(t *testing.T) {
 	t.Parallel()
-	b := &tape{}
+	b := &recordingBackend{}
 	addr := rawEngine(t, b.serve)
 	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
 		func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
@@ -94,7 +95,7 @@ func TestBytesOfEnginesAreUntouched(t *testing.T) {
 	}
 }
 
-// TestQueueOfAnEngine is bounded.
+// TestQueueOfAnEngine: the queue of messages for an engine is bounded.
 func TestQueueOfAnEngine(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{})
@@ -116,7 +117,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted || errorInfo(err).GetReason() != "ENGINE_QUEUE_FULL" {
 		t.Errorf("the third: %v", err)
 	}
-	saysProgress(t, err, true)
+	checkProgress(t, err, true)
 	count := func(want map[string]float64) {
 		t.Helper()
 		got := e.gateway.Metrics(t)
@@ -146,7 +147,7 @@ func TestQueueOfAnEngine(t *testing.T) {
 	})
 }
 
-// TestEnginesByAuthority are named by what clients dial: they send nothing else.
+// TestEnginesByAuthority: clients name an engine by the authority they dial and send nothing else.
 func TestEnginesByAuthority(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{}, func(o *gatewaytest.Options) {
@@ -166,9 +167,9 @@ func TestEnginesByAuthority(t *testing.T) {
 	}
 }
 
-// TestWhatComesAfterTheLastEvent changes nothing any more, and an engine that waits for its client to go is not waited
-// for.
-func TestWhatComesAfterTheLastEvent(t *testing.T) {
+// TestBytesAfterTheLastEventAreIgnored: bytes after the last event change nothing, and the call does not wait for an
+// engine that keeps its stream open.
+func TestBytesAfterTheLastEventAreIgnored(t *testing.T) {
 	t.Parallel()
 	// RESPONSE_COMPLETE, ERROR
 	for last, want := range map[string]string{"\x18\x0a": "success", "\x18\x0d": "tool_error"} {
@@ -184,11 +185,11 @@ func TestWhatComesAfterTheLastEvent(t *testing.T) {
 		})
 		e := startEngines(t, &guard.Settings{Queue: 1}, engine.Config{},
 			func(o *gatewaytest.Options) { o.Fleets[0].Backends = []string{addr} })
-		for range 2 { // the second has its turn
+		for range 2 { // the second one runs
 			stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{Content: "hello"})
 			check.Must(t, err)
-			if events, err := hearAll(stream); err != nil || len(events) < 2 {
-				t.Errorf("%v, %v", events, err)
+			if events, err := receiveAll(stream); err != nil || len(events) < 2 {
+				t.Errorf("got %v, %v", events, err)
 			}
 		}
 		for _, line := range e.gateway.Log.Calls(t, 2) {

@@ -16,7 +16,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// Each of these happens to clients that reach an engine without a gateway:
+// Each of these hazards affects clients that reach an engine without a gateway:
 // examples/openparallax/engine/hazards_test.go.
 
 // gatedAgent is an agent that works on one message per token of let, and records the messages.
@@ -45,8 +45,8 @@ func (a *gatedAgent) config() agent.Config {
 	}
 }
 
-// TestMessagesDoNotOverlap, of one session or of two, whatever their modes, and whether engines end their streams or
-// wait for their clients to do so.
+// TestMessagesDoNotOverlap: messages of one session or of two do not overlap, whatever their modes, and whether
+// engines end their streams or wait for their clients to do so.
 func TestMessagesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	const normal, otr = parallaxpb.SessionMode_NORMAL, parallaxpb.SessionMode_OTR
@@ -78,12 +78,12 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 			first := send(0)
 			check.Received(t, a.got, "the result")
 			second := send(1)
-			a.let <- struct{}{} // the second, if it is there, goes on at once
+			a.let <- struct{}{} // the second message, if it is there, continues at once
 			for i, stream := range []parallaxpb.ClientService_SendMessageClient{first, second} {
 				if i == 1 {
 					a.let <- struct{}{}
 				}
-				events, err := hearAll(stream)
+				events, err := receiveAll(stream)
 				if err != nil || len(events) == 0 {
 					t.Fatalf("%d: %v, %v", i, events, err)
 				}
@@ -107,8 +107,9 @@ func TestMessagesDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestNobodyShutsAnEngineDown who may not, and nobody is asked by an engine what he was not asked.
-func TestNobodyShutsAnEngineDown(t *testing.T) {
+// TestShutdownAndForeignAnswersAreRejected: unless it is configured, Shutdown is rejected, and an engine gets no answer
+// to a question that it did not ask.
+func TestShutdownAndForeignAnswersAreRejected(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
 	e.attend(t, agent.Config{})
@@ -118,11 +119,11 @@ func TestNobodyShutsAnEngineDown(t *testing.T) {
 		Approved: true})
 	wants(t, err, codes.NotFound, "ENGINE_APPROVAL_UNKNOWN")
 	if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// TestFailuresOfAnswers are failures, although their status is OK.
+// TestFailuresOfAnswers: answers that fail are errors, although the engine's status is OK.
 func TestFailuresOfAnswers(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
@@ -142,6 +143,6 @@ func TestFailuresOfAnswers(t *testing.T) {
 		}
 	}
 	if want := []string{"OK tool_error", "OK tool_error", "OK success"}; !slices.Equal(outcomes, want) {
-		t.Errorf("%q", outcomes)
+		t.Errorf("got %q", outcomes)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMessagesWithoutASessionByJSON: the response header names the session that the gateway has made, each event names
-// it, and a message that continues it is of the same conversation.
+// TestMessagesWithoutASessionByJSON: the response header and each event name the session that the gateway
+// created, and a message with that session continues the conversation.
 func TestMessagesWithoutASessionByJSON(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{1, 2} {
@@ -42,12 +42,12 @@ func TestMessagesWithoutASessionByJSON(t *testing.T) {
 	}
 }
 
-// sessionOf sends a message and returns the session of its events, which the response header has if the message has
-// none.
+// sessionOf sends a message and returns the session of its events, which must be in the response header if the
+// message names none.
 func (e *engineJSON) sessionOf(body string) (session string) {
 	e.t.Helper()
 	resp := e.begin("POST", "/engine-1/messages", body)
-	told := strings.Join(resp.Header.Values("X-Session-Id"), "|")
+	inHeader := strings.Join(resp.Header.Values("X-Session-Id"), "|")
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		var event struct {
@@ -61,9 +61,9 @@ func (e *engineJSON) sessionOf(body string) (session string) {
 			e.t.Errorf("events of %q and %q", session, event.Session)
 		}
 	}
-	if want := map[bool]string{true: "", false: session}[strings.Contains(body, "session_id")]; told != want ||
+	if want := map[bool]string{true: "", false: session}[strings.Contains(body, "session_id")]; inHeader != want ||
 		session == "" {
-		e.t.Errorf("HTTP/%d: the header has %q, the events are of %q", resp.ProtoMajor, told, session)
+		e.t.Errorf("HTTP/%d: the header has %q, the events are of %q", resp.ProtoMajor, inHeader, session)
 	}
 	return session
 }

@@ -21,7 +21,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engineJSON asks engines over JSON, by one version of HTTP.
+// engineJSON calls engines over JSON with one version of HTTP.
 type engineJSON struct {
 	t       *testing.T
 	gateway *gatewaytest.Gateway
@@ -48,7 +48,7 @@ func (e *engineJSON) ask(method, path, body string) (status int, text string) {
 	return resp.StatusCode, string(all)
 }
 
-// wants fails unless the answer has a status and a text in it.
+// wants fails unless the response has the given status and contains text.
 func (e *engineJSON) wants(method, path, body string, status int, in string) {
 	e.t.Helper()
 	if got, text := e.ask(method, path, body); got != status || !strings.Contains(text, in) {
@@ -58,7 +58,7 @@ func (e *engineJSON) wants(method, path, body string, status int, in string) {
 
 func (e *engineJSON) version() int { return e.begin("GET", "/engine-1/status", "").ProtoMajor }
 
-// engineRecord is one of a stream of lines.
+// engineRecord is one record of a stream of lines.
 type engineRecord struct {
 	Event, ID string
 	Approval  struct {
@@ -71,7 +71,7 @@ type engineRecord struct {
 	}
 }
 
-// say says something and gives out the records one by one.
+// say sends a message and yields the records one by one.
 func (e *engineJSON) say(body string) (next func() engineRecord) {
 	e.t.Helper()
 	resp := e.begin("POST", "/engine-1/messages", body)
@@ -93,7 +93,7 @@ func (e *engineJSON) say(body string) (next func() engineRecord) {
 	}
 }
 
-// until returns the record of an event, and the names of all up to it.
+// until returns the record of an event, and the names of all events up to it.
 func until(next func() engineRecord, events ...string) (r engineRecord, names string) {
 	for !slices.Contains(events, r.Event) {
 		r = next()
@@ -102,7 +102,7 @@ func until(next func() engineRecord, events ...string) (r engineRecord, names st
 	return r, names
 }
 
-// TestEnginesByJSON from a message to its history, by both versions of HTTP.
+// TestEnginesByJSON: the JSON API covers an engine, from a message to its history, over both versions of HTTP.
 func TestEnginesByJSON(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{1, 2} {
@@ -128,14 +128,14 @@ func TestEnginesByJSON(t *testing.T) {
 				t.Errorf("%s: %+v", names, r)
 			}
 			if last := next(); last.Event != "done" {
-				t.Errorf("%+v", last)
+				t.Errorf("got %+v", last)
 			}
 			last, names := until(by.say(`{"content":"fail","session_id":"two"}`), "done", "failed")
 			if last.Event != "failed" || last.Problem.Reason != "ENGINE_ERROR" ||
 				last.Problem.Metadata["code"] != "LLM_CALL_FAILED" || !strings.HasSuffix(names, " error failed") {
 				t.Errorf("%s: %+v", names, last)
 			}
-			// By the seed's numbers 1 is OTR; by name it is what it is.
+			// In the seed, the number 1 is OTR; names are read as they are.
 			if last, names := until(by.say(`{"content":"hello","session_id":"secret","mode":"OTR"}`), "done",
 				"failed"); last.Event != "done" {
 				t.Errorf("%s: %+v", names, last)
@@ -153,7 +153,7 @@ func TestEnginesByJSON(t *testing.T) {
 	}
 }
 
-// TestEnginesQuestionsByJSON are answered once, and by who knows of them.
+// TestEnginesQuestionsByJSON: a question is answered once, and only by a caller that knows it.
 func TestEnginesQuestionsByJSON(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true})
@@ -167,14 +167,14 @@ func TestEnginesQuestionsByJSON(t *testing.T) {
 		by.wants("POST", path+"approve", "", 400, `"code":"FAILED_PRECONDITION"`)
 		if last, names := until(next, "done", "failed"); last.Event != "done" || want != "" &&
 			!strings.Contains(names, "action_completed") {
-			t.Errorf("%s: %s: %+v", verb, names, last)
+			t.Errorf("%s: %s: got %+v", verb, names, last)
 		}
 	}
 	by.wants("POST", "/engine-1/approvals/unknown/approve", "", 404, `"reason":"ENGINE_APPROVAL_UNKNOWN"`)
 }
 
-// TestWhatIsNoEngine is not there, whatever is asked of it.
-func TestWhatIsNoEngine(t *testing.T) {
+// TestOtherCapabilitiesAreNoEngines: a capability that is not an engine does not exist in the engines' API.
+func TestOtherCapabilitiesAreNoEngines(t *testing.T) {
 	t.Parallel()
 	shared, _ := shareEngines(t, nil)
 	capability := gatewaytest.NewCapability("b1")
@@ -224,13 +224,13 @@ func TestAnEngineThatBreaksByJSON(t *testing.T) {
 	by := &engineJSON{t: t, gateway: g, client: g.HTTP1(t)}
 	next := by.say(`{"content":"hello","session_id":"s"}`)
 	if first := next(); first.Event != "llm_token" {
-		t.Fatalf("%+v", first)
+		t.Fatalf("got %+v", first)
 	}
 	backend.Stop()
 	last := next()
 	if last.Event != "failed" || last.Problem.Reason != "ENGINE_STREAM_LOST" ||
 		last.Problem.Metadata["recover"] != "openparallax.v1.ClientService/GetHistory" ||
 		last.Problem.Metadata["session"] != "s" {
-		t.Errorf("%+v", last)
+		t.Errorf("got %+v", last)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// allOfEngine returns the services of an engine, whose clients name nothing else.
+// allOfEngine returns the services of an engine. Its clients name nothing else.
 func allOfEngine() []string {
 	return []string{
 		parallaxpb.AgentService_ServiceDesc.ServiceName, parallaxpb.ClientService_ServiceDesc.ServiceName,
@@ -28,7 +28,7 @@ func allOfEngine() []string {
 	}
 }
 
-// behind returns a gateway before an engine that is served by somebody else.
+// behind returns a gateway before an engine that the test serves.
 func behind(t *testing.T, addr string, settings *guard.Settings, change ...func(*gatewaytest.Options)) *engines {
 	t.Helper()
 	if settings.Buffer == 0 {
@@ -49,13 +49,13 @@ func behind(t *testing.T, addr string, settings *guard.Settings, change ...func(
 	return e
 }
 
-// workers run sub-agents by way of a gateway, once there is one.
+// workers run sub-agents through a gateway, once there is one.
 type workers struct {
 	tokens  chan string
 	working sync.WaitGroup
 }
 
-// start runs them until stopped ends. A sub-agent that runs then still finishes, unless ctx ends.
+// start runs sub-agents until stopped ends. A sub-agent that runs then still finishes, unless ctx ends.
 func (w *workers) start(ctx, stopped context.Context, t *testing.T, conn grpc.ClientConnInterface) {
 	w.working.Go(func() {
 		for {
@@ -65,7 +65,7 @@ func (w *workers) start(ctx, stopped context.Context, t *testing.T, conn grpc.Cl
 					t.Errorf("sub-agent: %v", err)
 				}
 				if err := agent.RunSub(ctx, conn, token); err == nil {
-					t.Error("a token was good twice")
+					t.Error("a token was accepted twice")
 				}
 			case <-stopped.Done():
 				return
@@ -74,7 +74,7 @@ func (w *workers) start(ctx, stopped context.Context, t *testing.T, conn grpc.Cl
 	})
 }
 
-// kinds returns the types of events, tokens as one.
+// kinds returns the types of the events; consecutive tokens count once.
 func kinds(events []*parallaxpb.PipelineEvent) (kinds []string) {
 	for _, e := range events {
 		kinds = append(kinds, e.GetEventType().String())
@@ -82,8 +82,8 @@ func kinds(events []*parallaxpb.PipelineEvent) (kinds []string) {
 	return slices.Compact(kinds)
 }
 
-// TestLifecycleOfAnEngine from the agent's coming to its going, with two clients and a sub-agent that know of no
-// gateway.
+// TestLifecycleOfAnEngine: from the agent's connection to its end, with two clients and a sub-agent that are
+// unaware of the gateway.
 func TestLifecycleOfAnEngine(t *testing.T) {
 	t.Parallel()
 	ctx := patient(t)
@@ -123,12 +123,12 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 		stream, err := step.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{SessionId: step.session,
 			Content: step.content, Mode: parallaxpb.SessionMode_NORMAL})
 		check.Must(t, err)
-		events, err := hearAll(stream)
+		events, err := receiveAll(stream)
 		if err != nil || len(events) == 0 {
 			t.Fatalf("%s: %v, %v", step.content, events, err)
 		}
 		got := kinds(events)
-		if strings.HasPrefix(step.content, "delegate") { // when the sub-agent is done is its own affair
+		if strings.HasPrefix(step.content, "delegate") { // the sub-agent may finish at any time
 			got, step.want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(step.want))
 		}
 		if answer := events[len(events)-1].GetResponseComplete().GetContent(); !slices.Equal(got, step.want) ||
@@ -137,10 +137,10 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 		}
 	}
 	if reply, err := e.client.Shutdown(ctx, &parallaxpb.ShutdownRequest{}); err != nil || !reply.GetClean() {
-		t.Errorf("%v, %v", reply, err)
+		t.Errorf("got %v, %v", reply, err)
 	}
 	if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
-		t.Errorf("the agent was not told to go: %v", err)
+		t.Errorf("the agent got no end of its stream: %v", err)
 	}
 	log := e.gateway.Log.String()
 	for _, s := range append(tokens, secret) {
@@ -153,8 +153,8 @@ func TestLifecycleOfAnEngine(t *testing.T) {
 	}
 }
 
-// TestEngineKilledWhileItAnswers: the client is told where to look, and the next message goes to the engine once it is
-// back.
+// TestEngineKilledWhileItAnswers: the error tells the client where to look, and the next message reaches the
+// engine once it is back.
 func TestEngineKilledWhileItAnswers(t *testing.T) {
 	t.Parallel()
 	own := engine.New(engine.Config{})
@@ -170,28 +170,28 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	check.Must(t, err)
 	check.Received(t, thinking, "the agent to think")
 	killed.Stop()
-	_, err = hearAll(stream)
+	_, err = receiveAll(stream)
 	details := wants(t, err, codes.DataLoss, "ENGINE_STREAM_LOST").GetMetadata()
-	saysProgress(t, err, false)
+	checkProgress(t, err, false)
 	if details["recover"] != "openparallax.v1.ClientService/GetHistory" || details["session"] != "s" {
-		t.Errorf("told %v", details)
+		t.Errorf("the client got %v", details)
 	}
 	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="stream_lost"}`]; n != 1 {
 		t.Errorf("%v streams were lost", n)
 	}
 	if err := check.Received(t, e.agent, "the agent to stop"); err == nil {
-		t.Error("the agent thinks that it was told to go")
+		t.Error("the agent took the failure for a regular end")
 	}
 
 	back, ln := grpc.NewServer(), listenAt(t, killed.Addr)
 	own.Register(back)
 	go func() { _ = back.Serve(ln) }()
 	check.Cleanup(t, back.Stop)
-	for { // the gateway looks again after a while
+	for { // the gateway probes again after a while
 		history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s"})
 		if err == nil {
 			if said := history.GetMessages(); len(said) != 1 || said[0].GetContent() != "hello" {
-				t.Errorf("%v", said)
+				t.Errorf("got %v", said)
 			}
 			break
 		}
@@ -202,18 +202,18 @@ func TestEngineKilledWhileItAnswers(t *testing.T) {
 	connected, conn := make(chan struct{}), e.gateway.Conn(t)
 	ctx, stop := context.WithCancel(context.Background())
 	check.Cleanup(t, stop)
-	go func() { // as often as it takes: the place of the one before may not be free yet
+	go func() { // as often as necessary: the lease of the previous agent may not be released yet
 		for agent.Run(ctx, conn, agent.Config{Ready: func() { close(connected) }}) != nil {
-			<-time.After(100 * time.Millisecond) // as who restarts agents
+			<-time.After(100 * time.Millisecond) // as a supervisor restarts agents
 		}
 	}()
 	check.Received(t, connected, "the agent to be connected")
 	if got, err := e.say(patient(t), "s", "again"); err != nil || got != "You said: again" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-// TestAgentsAreReplaced one after the other, and each time the engine has just the last.
+// TestAgentsAreReplaced: agents are replaced one after the other, and the engine has only the last one.
 func TestAgentsAreReplaced(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100, LastWins: true}, engine.Config{})
@@ -222,11 +222,11 @@ func TestAgentsAreReplaced(t *testing.T) {
 		next := &engines{gateway: e.gateway, agent: make(chan error, 1)}
 		next.attend(t, agent.Config{})
 		if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
-			t.Errorf("the agent before was not told to go: %v", err)
+			t.Errorf("the previous agent got no end of its stream: %v", err)
 		}
 		e.agent = next.agent
 		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, %v", got, err)
 		}
 	}
 }

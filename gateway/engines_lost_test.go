@@ -17,7 +17,8 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// TestClientsDoNotRepeatCallsOfEngines: the retry policy of grpc-go repeats no call that an engine had when it died.
+// TestClientsDoNotRepeatCallsOfEngines: grpc-go's retry policy does not repeat a call that an engine had when
+// it died.
 func TestClientsDoNotRepeatCallsOfEngines(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(context.Context, parallaxpb.ClientServiceClient) (metadata.MD, error){
@@ -54,7 +55,7 @@ func TestClientsDoNotRepeatCallsOfEngines(t *testing.T) {
 			if n := calls.Load(); n != 1 || err == nil || len(pushback) != 1 || pushback[0] != "-1" {
 				t.Errorf("%d calls, %v, pushback %q", n, err, pushback)
 			}
-			saysProgress(t, err, false)
+			checkProgress(t, err, false)
 		})
 	}
 }

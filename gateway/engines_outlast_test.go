@@ -19,7 +19,8 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// TestEnginesWhileDraining goes on with what has begun: the engine's directives get to its agent.
+// TestEnginesWhileDraining: calls that have started continue while the gateway drains: the engine's directives
+// reach its agent.
 func TestEnginesWhileDraining(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
@@ -39,13 +40,13 @@ func TestEnginesWhileDraining(t *testing.T) {
 	go func() {
 		got, err := e.say(patient(t), "s", `tool: read_file {"path":"a.txt"}`)
 		if err == nil && got != "what a.txt says" {
-			err = fmt.Errorf("it says %q", got)
+			err = fmt.Errorf("the engine says %q", got)
 		}
 		said <- err
 	}()
 	check.Received(t, received, "the agent to have the message")
 	e.gateway.Drain()
-	for { // until it takes no more
+	for { // until it accepts no further calls
 		c, err := net.Dial("tcp", e.gateway.Addr)
 		if err != nil {
 			break
@@ -63,7 +64,8 @@ func TestEnginesWhileDraining(t *testing.T) {
 	check.Received(t, e.gateway.Stopped(), "the gateway to stop, as nobody is left")
 }
 
-// TestAMessageOutlastsItsCaller and the next one waits for its end.
+// TestAMessageOutlastsItsCaller: a message runs to its end after its caller has left, and the next one waits
+// for that.
 func TestAMessageOutlastsItsCaller(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
@@ -99,24 +101,24 @@ func TestAMessageOutlastsItsCaller(t *testing.T) {
 	}
 }
 
-// unlimited tells of each call whether it has a deadline.
-type unlimited struct {
+// deadlineLog records whether each call has a deadline.
+type deadlineLog struct {
 	parallaxpb.UnimplementedAgentServiceServer
 	deadlines chan bool
 }
 
-func (u unlimited) RunSession(s grpc.BidiStreamingServer[parallaxpb.AgentEvent, parallaxpb.EngineDirective]) error {
+func (u deadlineLog) RunSession(s grpc.BidiStreamingServer[parallaxpb.AgentEvent, parallaxpb.EngineDirective]) error {
 	_, limited := s.Context().Deadline()
 	u.deadlines <- limited
 	return nil
 }
 
-// TestAgentsHaveNoDeadline but what they ask for.
+// TestAgentsHaveNoDeadline: agents' streams have no deadline unless they set one.
 func TestAgentsHaveNoDeadline(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
-	u := unlimited{deadlines: make(chan bool, 1)}
+	u := deadlineLog{deadlines: make(chan bool, 1)}
 	server := grpc.NewServer()
 	parallaxpb.RegisterAgentServiceServer(server, u)
 	served := make(chan error, 1)

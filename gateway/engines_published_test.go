@@ -21,8 +21,8 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// askElsewhere sends a message about which a published engine asks a person, and returns the event without type or
-// content, with the rest of the stream.
+// askElsewhere sends a message that requires approval at a published engine, and returns the event without type
+// or content, with the rest of the stream.
 func askElsewhere(ctx context.Context, t *testing.T, e *engines, session string) (
 	*parallaxpb.PipelineEvent, parallaxpb.ClientService_SendMessageClient) {
 	t.Helper()
@@ -46,8 +46,9 @@ func pendingAt(t *testing.T, e *engines, of string) []approvals.Approval {
 	return page
 }
 
-// TestQuestionsOfPublishedEngines: the client gets the event as it is, the inbox shows where a person is asked and
-// takes no answer, and the answer with the id of the engine's web page goes to the engine.
+// TestQuestionsOfPublishedEngines: the client receives the engine's event unchanged. The inbox shows where the
+// question can be answered and accepts no answer itself. An answer with the id from the engine's web page
+// reaches the engine.
 func TestQuestionsOfPublishedEngines(t *testing.T) {
 	t.Parallel()
 	served := engine.New(engine.Config{})
@@ -68,7 +69,7 @@ func TestQuestionsOfPublishedEngines(t *testing.T) {
 		asked := page[0]
 		if !strings.Contains(asked.Why, e.addr) || !strings.Contains(asked.Why, "own web page") ||
 			strings.Contains(asked.Preview, "hunter2") || !strings.Contains(asked.Preview, `"command": "ls"`) {
-			t.Errorf("people see %q, %s", asked.Why, asked.Preview)
+			t.Errorf("the inbox shows %q, %s", asked.Why, asked.Preview)
 		}
 		for _, answer := range []func(context.Context, string, string, approvals.Answer) (approvals.Approval, error){
 			e.approver.Approve, e.approver.Deny} {
@@ -86,9 +87,9 @@ func TestQuestionsOfPublishedEngines(t *testing.T) {
 		ack, err := e.client.ResolveApproval(patient(t), &parallaxpb.ApprovalResponse{ApprovalId: shown[0].ID,
 			SessionId: "mine", Approved: approve})
 		if err != nil || !ack.GetReceived() {
-			t.Fatalf("%v, %v", ack, err)
+			t.Fatalf("got %v, %v", ack, err)
 		}
-		events, err := hearAll(stream)
+		events, err := receiveAll(stream)
 		if err != nil || len(pendingAt(t, e, "default")) > 0 {
 			t.Errorf("%v; still pending: %v", err, pendingAt(t, e, "default"))
 		}
@@ -120,15 +121,15 @@ func TestQuestionsThatEndWithTheirMessage(t *testing.T) {
 		t.Fatalf("%d pending", n)
 	}
 	backend.Stop()
-	_, err := hearAll(stream)
+	_, err := receiveAll(stream)
 	wants(t, err, codes.DataLoss, "ENGINE_STREAM_LOST")
 	if page := pendingAt(t, e, "default"); len(page) > 0 {
 		t.Errorf("still pending: %+v", page)
 	}
 }
 
-// TestAnswersToUnseenQuestions reach the engine from the session's owner only, and no question that another tenant was
-// asked through the gateway.
+// TestAnswersToUnseenQuestions: answers to questions that the gateway has not seen reach the engine only from
+// the session's owner, and never for a question of another tenant.
 func TestAnswersToUnseenQuestions(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -141,7 +142,7 @@ func TestAnswersToUnseenQuestions(t *testing.T) {
 		e := behind(t, gatewaytest.Serve(t, served.Register).Addr, &guard.Settings{Queue: 100}, withKeys(t, ring))
 		attendDirectly(t, e.addr)
 		if got, err := e.say(globex(), "theirs", "hello"); err != nil || got != "You said: hello" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("got %q, %v", got, err)
 		}
 		stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine",
 			Content: "approve: ls"})
@@ -153,29 +154,29 @@ func TestAnswersToUnseenQuestions(t *testing.T) {
 				event.GetEventType() == parallaxpb.PipelineEventType_PIPELINE_EVENT_UNSPECIFIED
 		}
 		id := served.Questions()[0].ID
-		strangers := []string{"mine", ""}
-		if known { // published engines name ids to nobody who could abuse them, and look at nothing else
-			strangers = append(strangers, "theirs")
+		uncached := []string{"mine", ""}
+		if known { // published engines reveal ids to no caller that could abuse them, and check nothing else
+			uncached = append(uncached, "theirs")
 		}
-		for _, session := range strangers {
+		for _, session := range uncached {
 			_, err := e.client.ResolveApproval(globex(), &parallaxpb.ApprovalResponse{ApprovalId: id,
 				SessionId: session, Approved: true})
 			wants(t, err, codes.NotFound, "ENGINE_APPROVAL_UNKNOWN")
 		}
 		if len(served.Questions()) != 1 {
-			t.Error("a stranger's answer reached the engine")
+			t.Error("the answer of a caller that does not own the session reached the engine")
 		}
 		if _, err := e.client.ResolveApproval(acme(), &parallaxpb.ApprovalResponse{ApprovalId: id, SessionId: "mine",
 			Approved: true}); err != nil {
 			t.Error(err)
 		}
-		if events, err := hearAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
-			t.Errorf("%v, %v", events, err)
+		if events, err := receiveAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
+			t.Errorf("got %v, %v", events, err)
 		}
 	}
 }
 
-// TestQuestionsOfPublishedEnginesByJSON have an event of their own.
+// TestQuestionsOfPublishedEnginesByJSON: such questions have an event of their own.
 func TestQuestionsOfPublishedEnginesByJSON(t *testing.T) {
 	t.Parallel()
 	served := engine.New(engine.Config{})
@@ -190,6 +191,6 @@ func TestQuestionsOfPublishedEnginesByJSON(t *testing.T) {
 	by.wants("POST", "/engine-1/approvals/"+served.Questions()[0].ID+"/approve", `{"session_id":"s"}`, http.StatusOK,
 		`"received":true`)
 	if r, _ := until(next, "response_complete"); r.Response.Content != "ran ls" {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// quitter connects an agent as published ones are: any end of its stream, an error too, is the end of its program,
-// whose exit status is 0, so that its engine does not start it again.
+// quitter connects an agent like published ones: its program ends with exit status 0 at any end of its stream,
+// even with an error, so that its engine does not restart it.
 func quitter(t *testing.T, g *gatewaytest.Gateway) (exited <-chan int) {
 	t.Helper()
 	stream, err := session(t, g)
@@ -28,18 +28,18 @@ func quitter(t *testing.T, g *gatewaytest.Gateway) (exited <-chan int) {
 	return status
 }
 
-// agentsOf waits until a gateway counts so many agents of the engine.
+// agentsOf waits until a gateway counts the given number of agents of the engine.
 func agentsOf(t *testing.T, g *gatewaytest.Gateway, want float64) {
 	t.Helper()
-	const series = `capgate_engine_agents{capability="engine-1"}` // that of the alert CapgateEngineWithoutAgent
+	const series = `capgate_engine_agents{capability="engine-1"}` // the metric of the alert CapgateEngineWithoutAgent
 	check.Until(t, fmt.Sprint(series, " to be ", want), func() (bool, string) {
 		got, there := g.Metrics(t)[series]
 		return there && got == want, fmt.Sprint(got, " ", there)
 	})
 }
 
-// TestEnginesWithoutAgentAreCounted: the metric says that an engine has no agent from the end of its stream on, at the
-// replica that had it and at others, also while the engine itself is healthy.
+// TestEnginesWithoutAgentAreCounted: the metric counts an engine without an agent as soon as its agent's stream
+// ends, at the replica that had the stream and at others, also while the engine itself is healthy.
 func TestEnginesWithoutAgentAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -68,8 +68,8 @@ func TestEnginesWithoutAgentAreCounted(t *testing.T) {
 				agentsOf(t, e.gateway, 0)
 			}
 			agentsOf(t, other.gateway, 0)
-			if answer, err := other.say(patient(t), "s", "hello"); answer != "" { // at most an event of the failure
-				t.Errorf("an engine without an agent says %q, %v", answer, err)
+			if answer, err := other.say(patient(t), "s", "hello"); answer != "" { // at most a failure event
+				t.Errorf("an engine without an agent returned %q, %v", answer, err)
 			}
 		})
 	}

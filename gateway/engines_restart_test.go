@@ -54,7 +54,7 @@ func (e *durableEngine) start() {
 	e.kill = func() { server.Stop(); stop(); check.Received(e.t, gone, "the end of the agent") }
 }
 
-// recordedOf is what the engine has of a session, as soon as the gateway reaches it.
+// recordedOf returns what the engine has recorded of a session, once the gateway reaches it.
 func recordedOf(t *testing.T, e *engines, session string) (said []string) {
 	t.Helper()
 	check.Until(t, "the engine", func() (bool, string) {
@@ -70,8 +70,8 @@ func recordedOf(t *testing.T, e *engines, session string) (said []string) {
 	return said
 }
 
-// TestSessionsOutliveTheirEngine that is killed and comes back at its address, whether the gateway noticed by probes or
-// by calls, and whether the fleet has other engines or not.
+// TestSessionsOutliveTheirEngine: sessions survive an engine that is killed and comes back at its address,
+// whether the gateway noticed through probes or calls, and whether or not the fleet has other engines.
 func TestSessionsOutliveTheirEngine(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 3} {
@@ -108,7 +108,7 @@ func outlive(t *testing.T, e *engines, all []*durableEngine, probed bool) {
 	const sessions = 6
 	for i := range sessions {
 		if got, err := e.say(patient(t), fmt.Sprint("s", i), "first"); err != nil || got != "You said: first" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("got %q, %v", got, err)
 		}
 	}
 	for i, one := range all {
@@ -121,7 +121,7 @@ func outlive(t *testing.T, e *engines, all []*durableEngine, probed bool) {
 			states[i] = health.Down
 			e.gateway.WaitHealth(t, "engine-1", gatewaytest.States(states...))
 		} else {
-			for i := range sessions { // calls find out, and are not moved to another engine
+			for i := range sessions { // calls notice the failure, and do not move to another engine
 				_, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: fmt.Sprint("s", i)})
 				if err != nil && (status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() ==
 					"SESSION_LOST") {

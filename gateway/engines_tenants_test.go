@@ -24,14 +24,14 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// withKeys lets in who has a key of a ring, of the tenants acme and globex, to whom everything is granted.
+// withKeys authenticates keys of the tenants acme and globex, to which everything is granted.
 func withKeys(t *testing.T, r *keyring) func(*gatewaytest.Options) {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, settings(t, map[string][]string{"acme": {"*"}, "globex": {"*"}}), nil)
 	return func(o *gatewaytest.Options) { o.Authenticator = keys }
 }
 
-// direct returns a connection past the gateway, until the test ends.
+// direct returns a connection that bypasses the gateway, until the test ends.
 func direct(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -40,7 +40,7 @@ func direct(t *testing.T, addr string) *grpc.ClientConn {
 	return conn
 }
 
-// attendDirectly connects an agent to its engine past the gateway.
+// attendDirectly connects an agent to its engine, bypassing the gateway.
 func attendDirectly(t *testing.T, addr string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -69,7 +69,7 @@ func sessionsOf(ctx context.Context, t *testing.T, c parallaxpb.ClientServiceCli
 	return strings.Join(ids, " ")
 }
 
-// TestEnginesOfTenants tell each of its own sessions and approvals.
+// TestEnginesOfTenants: each tenant sees its own sessions and approvals of an engine, and no others.
 func TestEnginesOfTenants(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -81,11 +81,11 @@ func TestEnginesOfTenants(t *testing.T) {
 	globex := func() context.Context { return bearer(patient(t), ring.credentials["g"]) }
 
 	past := engines{client: parallaxpb.NewClientServiceClient(direct(t, e.addr))}
-	if _, err := past.say(patient(t), "before", "hello"); err != nil { // nobody's, for the gateway
+	if _, err := past.say(patient(t), "before", "hello"); err != nil { // without an owner, for the gateway
 		t.Fatal(err)
 	}
 	if got, err := e.say(acme(), "mine", "hello"); err != nil || got != "You said: hello" {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("got %q, %v", got, err)
 	}
 	if got := sessionsOf(acme(), t, e.client, &parallaxpb.ListSessionsRequest{}); got != "mine" {
 		t.Errorf("acme has %q", got)
@@ -95,7 +95,7 @@ func TestEnginesOfTenants(t *testing.T) {
 	}
 	if h, err := e.client.GetHistory(acme(), &parallaxpb.GetHistoryRequest{SessionId: "mine"}); err != nil ||
 		len(h.GetMessages()) != 2 {
-		t.Errorf("%v, %v", h, err)
+		t.Errorf("got %v, %v", h, err)
 	}
 	stream, err := e.client.SendMessage(acme(), &parallaxpb.ClientMessageRequest{SessionId: "mine",
 		Content: "approve: ls"})
@@ -107,9 +107,9 @@ func TestEnginesOfTenants(t *testing.T) {
 		asked = event.GetApprovalNeeded()
 	}
 	if page, _, err := e.approver.List(t.Context(), "globex", approvals.Filter{}, "", 10); err != nil || len(page) > 0 {
-		t.Errorf("globex is asked: %v, %v", page, err)
+		t.Errorf("globex has a pending approval: %v, %v", page, err)
 	}
-	// Another tenant's session looks as one that does not exist.
+	// Another tenant's session looks like one that does not exist.
 	for _, session := range []string{"mine", "before", "absent"} {
 		_, err := e.client.GetHistory(globex(), &parallaxpb.GetHistoryRequest{SessionId: session})
 		if status.Code(err) != codes.NotFound || errorInfo(err).GetReason() != "ENGINE_SESSION_UNKNOWN" {
@@ -134,15 +134,16 @@ func TestEnginesOfTenants(t *testing.T) {
 		Approved: true}); err != nil {
 		t.Error(err)
 	}
-	if events, err := hearAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
-		t.Errorf("%v, %v", events, err)
+	if events, err := receiveAll(stream); err != nil || events[len(events)-1].GetResponseComplete() == nil {
+		t.Errorf("got %v, %v", events, err)
 	}
 	if got := sessionsOf(patient(t), t, past.client, &parallaxpb.ListSessionsRequest{}); got != "mine before" {
 		t.Errorf("the engine has %q", got)
 	}
 }
 
-// TestManySessionsOfTenants are found among the others', whether the engine knows of pages or not.
+// TestManySessionsOfTenants: a tenant finds its sessions among those of others, whether or not the engine
+// supports pages.
 func TestManySessionsOfTenants(t *testing.T) {
 	t.Parallel()
 	for _, ignored := range []bool{false, true} {
@@ -181,7 +182,7 @@ func TestManySessionsOfTenants(t *testing.T) {
 	}
 }
 
-// TestScopesOfEngines let a key do what it says and nothing else.
+// TestScopesOfEngines: each scope permits its own methods of an engine, and no others.
 func TestScopesOfEngines(t *testing.T) {
 	t.Parallel()
 	methods := map[string]tenant.Scopes{
@@ -246,16 +247,16 @@ func TestScopesOfEngines(t *testing.T) {
 	}
 }
 
-// TestShutdownWhereItIsConfigured reaches the engine.
+// TestShutdownWhereItIsConfigured: a permitted Shutdown reaches the engine.
 func TestShutdownWhereItIsConfigured(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100, Shutdown: true}, engine.Config{})
 	if reply, err := e.client.Shutdown(patient(t), &parallaxpb.ShutdownRequest{}); err != nil || !reply.GetClean() {
-		t.Errorf("%v, %v", reply, err)
+		t.Errorf("got %v, %v", reply, err)
 	}
 }
 
-// TestFleetOfEngines keeps sessions where they are, and lets no call in that is of no session.
+// TestFleetOfEngines: a fleet of engines keeps sessions where they are, and rejects calls without a session.
 func TestFleetOfEngines(t *testing.T) {
 	t.Parallel()
 	second := serveEngine(t, engine.Config{})
@@ -268,11 +269,11 @@ func TestFleetOfEngines(t *testing.T) {
 	for i := range 20 {
 		session := fmt.Sprint("s", i%10)
 		if got, err := e.say(patient(t), session, "hello"); err != nil || got != "You said: hello" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("got %q, %v", got, err)
 		}
 		if h, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: session}); err != nil ||
 			len(h.GetMessages()) != 2*(i/10+1) {
-			t.Fatalf("%v, %v", h, err)
+			t.Fatalf("got %v, %v", h, err)
 		}
 	}
 	held := 0
@@ -280,7 +281,7 @@ func TestFleetOfEngines(t *testing.T) {
 		list, err := parallaxpb.NewClientServiceClient(direct(t, addr)).ListSessions(patient(t),
 			&parallaxpb.ListSessionsRequest{})
 		if err != nil || len(list.GetSessions()) == 0 {
-			t.Errorf("%v, %v", list, err)
+			t.Errorf("got %v, %v", list, err)
 		}
 		held += len(list.GetSessions())
 	}
@@ -301,7 +302,7 @@ func TestFleetOfEngines(t *testing.T) {
 	}
 }
 
-// TestMessagesBesideABusyHistory: the engine need not say that it has no session which the gateway has just made.
+// TestMessagesBesideABusyHistory: the gateway does not ask the engine about a session that it has just created.
 func TestMessagesBesideABusyHistory(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -317,8 +318,8 @@ func TestMessagesBesideABusyHistory(t *testing.T) {
 	}
 }
 
-// TestMessagesWithoutASession: an engine has one session for all messages that name none. Each gets a session of its
-// own from the gateway, which the client is told, and nobody else can read it.
+// TestMessagesWithoutASession: an engine has one session for all messages that name none. The gateway gives
+// each of them a session of its own, which only its caller learns and can read.
 func TestMessagesWithoutASession(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -326,7 +327,7 @@ func TestMessagesWithoutASession(t *testing.T) {
 	ring.issue("g", "globex", tenant.EngineChat, nil)
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true}, withKeys(t, ring))
 	attendDirectly(t, e.addr)
-	told := map[string]string{} // keys, by the sessions of their messages
+	keys := map[string]string{} // keys, by the sessions of their messages
 	for _, by := range []string{"a", "a", "g"} {
 		ctx := bearer(patient(t), ring.credentials[by])
 		stream, err := e.client.SendMessage(ctx, &parallaxpb.ClientMessageRequest{Content: "hello"})
@@ -340,13 +341,13 @@ func TestMessagesWithoutASession(t *testing.T) {
 				break
 			}
 			if event.GetSessionId() != session {
-				t.Errorf("%s: an event of session %q, told %q", by, event.GetSessionId(), session)
+				t.Errorf("%s: an event of session %q, want %q", by, event.GetSessionId(), session)
 			}
 		}
-		if told[session] != "" || len(session) < 20 {
+		if keys[session] != "" || len(session) < 20 {
 			t.Errorf("%s: session %q", by, session)
 		}
-		told[session] = by
+		keys[session] = by
 		if h, err := e.client.GetHistory(ctx, &parallaxpb.GetHistoryRequest{SessionId: session}); err != nil ||
 			len(h.GetMessages()) != 2 {
 			t.Errorf("%s: %v, %v", by, h, err)
@@ -354,7 +355,7 @@ func TestMessagesWithoutASession(t *testing.T) {
 	}
 	ctx := bearer(patient(t), ring.credentials["g"])
 	listed := sessionsOf(ctx, t, e.client, &parallaxpb.ListSessionsRequest{})
-	for session, by := range told {
+	for session, by := range keys {
 		_, err := e.client.GetHistory(ctx, &parallaxpb.GetHistoryRequest{SessionId: session})
 		if own := by == "g"; own != (err == nil) || own != strings.Contains(listed, session) {
 			t.Errorf("globex reads the session of %q: %v; its list %q", by, err, listed)
@@ -364,7 +365,7 @@ func TestMessagesWithoutASession(t *testing.T) {
 		&parallaxpb.GetHistoryRequest{}); status.Code(err) != codes.NotFound {
 		t.Errorf("the history of no session: %v", err)
 	}
-	past := parallaxpb.NewClientServiceClient(direct(t, e.addr)) // what the engine itself has
+	past := parallaxpb.NewClientServiceClient(direct(t, e.addr)) // the engine's own sessions
 	if h, err := past.GetHistory(t.Context(), &parallaxpb.GetHistoryRequest{}); err != nil || len(h.GetMessages()) > 0 {
 		t.Errorf("the engine got messages without a session: %v, %v", h, err)
 	}

@@ -28,17 +28,17 @@ import (
 	parallaxpb "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// engines are an engine with its agent, both behind a gateway.
+// engines is an engine with its agent, both behind a gateway.
 type engines struct {
 	addr     string
 	gateway  *gatewaytest.Gateway
 	client   parallaxpb.ClientServiceClient
 	approver *approvals.Service
-	agent    chan error    // how it ended
-	taken    chan struct{} // for each agent or stream that finds the engine's lease taken
+	agent    chan error    // result of its program
+	taken    chan struct{} // receives a value for each agent or stream that finds the engine's lease taken
 }
 
-// watchedTurns reports leases that are taken.
+// watchedTurns reports when a lease is already taken.
 type watchedTurns struct {
 	turns.Store
 	taken chan<- struct{}
@@ -56,7 +56,8 @@ func (s watchedTurns) Acquire(ctx context.Context, r *turns.LeaseRequest) (bool,
 	return mine, err
 }
 
-// shareEngines is what gateways share of engines in a store. taken gets a value when a lease is found taken.
+// shareEngines returns the state that gateways share of engines. taken receives a value when a lease is already
+// taken.
 func shareEngines(t *testing.T, taken chan<- struct{}) (guard.Shared, *approvals.Service) {
 	t.Helper()
 	store := gatewaytest.StartRedis(t).Open(t)
@@ -111,14 +112,14 @@ func startEngines(t *testing.T, settings *guard.Settings, cfg engine.Config,
 	return e
 }
 
-// attend connects an agent by way of the gateway, and waits until the engine has it.
+// attend connects an agent through the gateway, and waits until the engine has it.
 func (e *engines) attend(t *testing.T, cfg agent.Config) {
 	t.Helper()
 	ready, _ := e.startAgent(t, cfg)
 	check.Received(t, ready, "the agent to be connected")
 }
 
-// startAgent starts an agent that comes by way of the gateway. ready is closed when the engine has it.
+// startAgent starts an agent that connects through the gateway. ready is closed when the engine has it.
 func (e *engines) startAgent(t *testing.T, cfg agent.Config) (ready <-chan struct{}, stop func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -129,7 +130,7 @@ func (e *engines) startAgent(t *testing.T, cfg agent.Config) (ready <-chan struc
 	return connected, stop
 }
 
-func hearAll(stream parallaxpb.ClientService_SendMessageClient) (events []*parallaxpb.PipelineEvent, err error) {
+func receiveAll(stream parallaxpb.ClientService_SendMessageClient) (events []*parallaxpb.PipelineEvent, err error) {
 	for {
 		event, err := stream.Recv()
 		if err != nil {
@@ -148,14 +149,14 @@ func (e *engines) say(ctx context.Context, session, content string) (answer stri
 	if err != nil {
 		return "", err
 	}
-	events, err := hearAll(stream)
+	events, err := receiveAll(stream)
 	if err == nil && len(events) > 0 {
 		answer = events[len(events)-1].GetResponseComplete().GetContent()
 	}
 	return answer, err
 }
 
-// TestMessagesOneAtATime however many clients an engine has.
+// TestMessagesOneAtATime: an engine gets one message at a time, however many clients it has.
 func TestMessagesOneAtATime(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
@@ -165,18 +166,18 @@ func TestMessagesOneAtATime(t *testing.T) {
 		saying.Go(func() {
 			want := fmt.Sprint("hello ", i)
 			if got, err := e.say(patient(t), fmt.Sprint("s", i), want); err != nil || got != "You said: "+want {
-				t.Errorf("%q, %v", got, err)
+				t.Errorf("got %q, %v", got, err)
 			}
 		})
 	}
 	check.Ended(t, &saying, "the end of the messages")
 	list, err := e.client.ListSessions(patient(t), &parallaxpb.ListSessionsRequest{})
 	if err != nil || len(list.GetSessions()) != 20 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("got %v, %v", list, err)
 	}
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "s3"})
 	if err != nil || len(history.GetMessages()) != 2 {
-		t.Errorf("%v, %v", history, err)
+		t.Errorf("got %v, %v", history, err)
 	}
 	if status, err := e.client.GetStatus(patient(t), &parallaxpb.StatusRequest{}); err != nil ||
 		status.GetAgentName() != "Atlas" {
@@ -190,7 +191,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestEnginesQuestions become approvals, whose answers the engine is told.
+// TestEnginesQuestions: an engine's questions become approvals, and the engine receives the answers.
 func TestEnginesQuestions(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{ApprovalIDs: true})
@@ -208,11 +209,11 @@ func TestEnginesQuestions(t *testing.T) {
 			}
 			page, _, err := e.approver.List(t.Context(), "default", approvals.Filter{State: approvals.Pending}, "", 10)
 			if err != nil || len(page) != 1 || page[0].Capability != "engine-1" || page[0].Session != "mine" {
-				t.Fatalf("%+v, %v", page, err)
+				t.Fatalf("got %+v, %v", page, err)
 			}
 			if kept := fmt.Sprintf("%+v", page[0]); strings.Contains(kept, "hunter2") ||
 				!strings.Contains(page[0].Preview, "command") {
-				t.Errorf("what people see: %s; page %+v", kept, page)
+				t.Errorf("the inbox shows: %s; page %+v", kept, page)
 			}
 			if d := page[0].Expires.Sub(time.Unix(asked.GetTimeoutAt(), 0)).Abs(); d > 2*time.Second {
 				t.Errorf("expires %v from timeout_at", d)
@@ -221,7 +222,7 @@ func TestEnginesQuestions(t *testing.T) {
 				ack, err := e.client.ResolveApproval(patient(t),
 					&parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: approve})
 				if err != nil || !ack.GetReceived() {
-					t.Fatalf("%v, %v", ack, err)
+					t.Fatalf("got %v, %v", ack, err)
 				}
 				_, err = e.client.ResolveApproval(patient(t),
 					&parallaxpb.ApprovalResponse{ApprovalId: asked.GetApprovalId(), Approved: !approve})
@@ -235,13 +236,13 @@ func TestEnginesQuestions(t *testing.T) {
 				}
 				if _, err := answer(t.Context(), "default", page[0].ID,
 					approvals.Answer{By: "eve", Remember: approvals.Always}); err == nil {
-					t.Error("an engine's question was answered for always")
+					t.Error("an engine's question was answered permanently")
 				}
 				if _, err := answer(t.Context(), "default", page[0].ID, approvals.Answer{By: "eve"}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			events, err := hearAll(stream)
+			events, err := receiveAll(stream)
 			check.Must(t, err)
 			done := false
 			for _, event := range events {
@@ -258,7 +259,7 @@ func TestEnginesQuestions(t *testing.T) {
 	}
 }
 
-// TestSlowReadersOfEngines are cut off while the engine goes on, and stall nobody.
+// TestSlowReadersOfEngines: slow readers lose their stream while the engine continues, and delay no other call.
 func TestSlowReadersOfEngines(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100, Buffer: 64 << 10}, engine.Config{})
@@ -271,27 +272,27 @@ func TestSlowReadersOfEngines(t *testing.T) {
 	slow, err := parallaxpb.NewClientServiceClient(conn).SendMessage(patient(t),
 		&parallaxpb.ClientMessageRequest{SessionId: "slow", Content: "flood: 1024"})
 	check.Must(t, err)
-	if _, err := slow.Recv(); err != nil { // its turn has come
+	if _, err := slow.Recv(); err != nil { // it has the lease
 		t.Fatal(err)
 	}
 	if got, err := e.say(patient(t), "other", "hello"); err != nil || got != "You said: hello" {
 		t.Errorf("beside a slow reader: %q, %v", got, err)
 	}
-	_, err = hearAll(slow)
+	_, err = receiveAll(slow)
 	if status.Code(err) != codes.ResourceExhausted || errorInfo(err).GetReason() != "ENGINE_READER_SLOW" {
 		t.Errorf("the slow reader: %v", err)
 	}
-	saysProgress(t, err, false)
+	checkProgress(t, err, false)
 	if n := e.gateway.Metrics(t)[`capgate_engine_cut_off_total{capability="engine-1",reason="reader_slow"}`]; n != 1 {
 		t.Errorf("%v readers were too slow", n)
 	}
 	history, err := e.client.GetHistory(patient(t), &parallaxpb.GetHistoryRequest{SessionId: "slow"})
 	if err != nil || len(history.GetMessages()) != 2 {
-		t.Errorf("%v, %v", history, err)
+		t.Errorf("got %v, %v", history, err)
 	}
 }
 
-// TestAgentsOfOneEngine one at a time.
+// TestAgentsOfOneEngine: an engine has one agent at a time.
 func TestAgentsOfOneEngine(t *testing.T) {
 	t.Parallel()
 	for _, last := range []bool{false, true} {
@@ -301,21 +302,21 @@ func TestAgentsOfOneEngine(t *testing.T) {
 			second := &engines{gateway: e.gateway, agent: make(chan error, 1)}
 			second.attend(t, agent.Config{})
 			if err := check.Received(t, e.agent, "the agent to stop"); err != nil {
-				t.Errorf("the first: %v", err) // it was told to go
+				t.Errorf("the first: %v", err) // it was ended by the gateway
 			}
 		} else if err := agent.Run(patient(t), e.gateway.Conn(t),
 			agent.Config{}); status.Code(err) != codes.AlreadyExists || errorInfo(err).GetReason() !=
 			"ENGINE_HAS_AGENT" {
-			t.Errorf("a second: %v", err)
+			t.Errorf("the second: %v", err)
 		}
 		if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, %v", got, err)
 		}
 	}
 }
 
-// TestSuccessorOfAnAgent: an agent that comes before the end of its predecessor, as one may that starts again at once,
-// gets the engine.
+// TestSuccessorOfAnAgent: an agent that connects before its predecessor's stream has ended, as after a quick
+// restart, gets the engine.
 func TestSuccessorOfAnAgent(t *testing.T) {
 	t.Parallel()
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{})
@@ -327,7 +328,7 @@ func TestSuccessorOfAnAgent(t *testing.T) {
 	check.Received(t, second, "the second agent to be connected")
 }
 
-// TestModesOfSessions whatever their numbers are.
+// TestModesOfSessions: sessions have the requested mode, whatever its number.
 func TestModesOfSessions(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []guard.Numbering{guard.BySource, guard.BySeed} {
@@ -343,7 +344,7 @@ func TestModesOfSessions(t *testing.T) {
 				stream, err := e.client.SendMessage(patient(t), &parallaxpb.ClientMessageRequest{SessionId: session,
 					Content: "hello", Mode: mode})
 				check.Must(t, err)
-				_, err = hearAll(stream)
+				_, err = receiveAll(stream)
 				if want := map[bool]codes.Code{false: codes.OK,
 					true: codes.InvalidArgument}[session == "none"]; status.Code(err) != want {
 					t.Errorf("%v %v: %s: %v", clients, engines, session, err)
@@ -358,7 +359,7 @@ func TestModesOfSessions(t *testing.T) {
 				map[guard.Numbering]string{guard.BySource: "seed", guard.BySeed: "source"}[clients])
 			if list, err = e.client.ListSessions(other, &parallaxpb.ListSessionsRequest{}); err != nil ||
 				list.GetSessions()[0].GetMode() == normal {
-				t.Errorf("told otherwise: %v, %v", list, err)
+				t.Errorf("a mode by its other number: %v, %v", list, err)
 			}
 		}
 	}

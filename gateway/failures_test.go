@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// retryDelay is what google.rpc.RetryInfo says; 0 if there is none.
+// retryDelay returns the delay in google.rpc.RetryInfo; 0 if there is none.
 func retryDelay(err error) time.Duration {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
@@ -35,7 +35,7 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
-		unprobed bool // health has not noticed
+		unprobed bool // health has not noticed yet
 		address  func(testing.TB) string
 		reason   string
 	}{
@@ -60,7 +60,7 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 					t.Errorf("%s: %v, info %v, retry after %v", what, err, info, retryDelay(err))
 				}
 				if strings.Contains(err.Error(), "127.0.0.1") {
-					t.Errorf("%s: the caller is told addresses: %v", what, err)
+					t.Errorf("%s: the error contains addresses: %v", what, err)
 				}
 			}
 			resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`)
@@ -79,7 +79,7 @@ func TestNoBackendIsUnavailable(t *testing.T) {
 	}
 }
 
-// A backend that cannot be reached costs no call: another one is tried.
+// A backend that cannot be reached loses no call: another one is tried.
 func TestDeadBackendInAFleetOfTwo(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		alive := gatewaytest.NewCapability("alive")
@@ -104,14 +104,13 @@ func TestDeadBackendInAFleetOfTwo(t *testing.T) {
 			}
 		}
 		if got := len(alive.Seen()); got != calls {
-			t.Errorf("the living backend got %d calls, want %d: none twice", got, calls)
+			t.Errorf("the live backend got %d calls, want %d, each once", got, calls)
 		}
 	})
 }
 
-// While a fleet changes from one dialect to the other it has backends of both. A call
-// that is tried again may have to change with it, and a translated one goes to one
-// backend, not to and fro between them.
+// While a fleet changes from one dialect to the other it has backends of both. A retried call may have to be
+// translated, and a translated one stays at backends of that dialect.
 func TestFleetOfBothDialects(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, leaving call.Dialect) {
 		other := map[call.Dialect]call.Dialect{call.Doc: call.Live, call.Live: call.Doc}[leaving]
@@ -136,7 +135,7 @@ func TestFleetOfBothDialects(t *testing.T) {
 		backend.GoAway(t)
 		run()
 		if got := len(old.Seen()) + len(replacement.Seen()); got != 4*each || len(old.Seen()) == 0 {
-			t.Errorf("%d calls were made %d times, %d of them at the one that left", 4*each, got, len(old.Seen()))
+			t.Errorf("%d calls were made %d times, %d of them at the backend that left", 4*each, got, len(old.Seen()))
 		}
 		if lines := g.Log.Calls(t, 4*each); len(lines) != 4*each {
 			t.Errorf("%d lines for %d calls", len(lines), 4*each)
@@ -144,7 +143,7 @@ func TestFleetOfBothDialects(t *testing.T) {
 	})
 }
 
-// A backend that says goodbye under load fails no call, and gets none twice.
+// A backend that sends GOAWAY under load fails no call and gets none twice.
 func TestBackendGoesAwayUnderLoad(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -180,7 +179,7 @@ func TestBackendGoesAwayUnderLoad(t *testing.T) {
 	}
 }
 
-// TestBackendDiesDuringCalls: a call that may have been carried out is not retried, and never ends with OK.
+// TestBackendDiesDuringCalls: a call that may have run is not retried, and never ends with OK.
 func TestBackendDiesDuringCalls(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Doc)
@@ -218,13 +217,13 @@ func TestHealthTakesOutAndBringsBack(t *testing.T) {
 	g.WaitHealth(t, "caps", gatewaytest.States(health.Up, health.Up))
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	if _, message, err := client.Healthcheck(to(t.Context(), "caps")); message != "2 of 2 backends ready" {
-		t.Errorf("%q, %v", message, err)
+		t.Errorf("got %q, %v", message, err)
 	}
 	dying.Stop()
 	g.WaitHealth(t, "caps", gatewaytest.States(health.Down, health.Up))
 	if ready, message, err := client.Healthcheck(to(t.Context(), "caps")); !ready ||
 		message != "1 of 2 backends ready" {
-		t.Errorf("%v, %q, %v", ready, message, err)
+		t.Errorf("got %v, %q, %v", ready, message, err)
 	}
 }
 
@@ -238,7 +237,7 @@ func TestTheFleetsDeadline(t *testing.T) {
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	long, cancel := context.WithTimeout(t.Context(), time.Hour)
 	check.Cleanup(t, cancel)
-	// That a call ends soon after its deadline is proved in virtual time, by the relay's TestMachine.
+	// The relay's TestMachine proves in virtual time that a call ends soon after its deadline.
 	for name, test := range map[string]struct {
 		ctx   context.Context
 		run   func(context.Context) error // nil means REST
@@ -255,7 +254,7 @@ func TestTheFleetsDeadline(t *testing.T) {
 			if test.run == nil {
 				resp, body := post(t, g.HTTP2(t), g, "caps", `{"tool_name":"block"}`, "Request-Timeout", "3600")
 				if resp.StatusCode != http.StatusGatewayTimeout {
-					t.Errorf("%s %s", resp.Status, body)
+					t.Errorf("got %s %s", resp.Status, body)
 				}
 			} else {
 				err := soon(t, func() error { return test.run(test.ctx) })
@@ -268,7 +267,7 @@ func TestTheFleetsDeadline(t *testing.T) {
 	}
 }
 
-// soon returns how a call ends, of which the test waits for the end as for any event.
+// soon waits for the end of a call, which the test expects, and returns its result.
 func soon(t *testing.T, run func() error) error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -290,7 +289,7 @@ func streamBlock(c gatewaytest.Client) func(context.Context) error {
 	}
 }
 
-// A caller that leaves ends its call at the backend too.
+// When a caller cancels, its call ends at the backend too.
 func TestCallersCancelReachesTheBackend(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
@@ -306,6 +305,6 @@ func TestCallersCancelReachesTheBackend(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 		f.gateway.Stop(t)
-		f.backend.GoAway(t) // returns when no handler runs any more
+		f.backend.GoAway(t) // returns when no handler is running
 	})
 }

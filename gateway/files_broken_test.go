@@ -31,7 +31,7 @@ type (
 	downloads = grpc.ServerStreamingServer[docpb.ArtifactChunk]
 )
 
-// oddFiles is a capability whose files go wrong.
+// oddFiles is a capability whose files fail in various ways.
 type oddFiles struct {
 	docpb.UnimplementedCapabilityServer
 	upload   func(uploads) error
@@ -46,7 +46,7 @@ func (o *oddFiles) DownloadOutputArtifact(_ *docpb.DownloadOutputArtifactRequest
 	return o.download(s)
 }
 
-// startOddFiles starts it behind a gateway that takes files of so many bytes.
+// startOddFiles starts it behind a gateway with the given maximum size of files.
 func startOddFiles(t *testing.T, most int64, o *oddFiles) (*gatewaytest.Gateway, *gatewaytest.Backend) {
 	t.Helper()
 	b := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, o) })
@@ -56,7 +56,7 @@ func startOddFiles(t *testing.T, most int64, o *oddFiles) (*gatewaytest.Gateway,
 	}), b
 }
 
-// unended is a body that does not end behind its bytes, until it is closed.
+// unended is a body that stays open after its bytes, until it is closed.
 type unended struct {
 	io.Reader
 	closed chan struct{}
@@ -83,8 +83,8 @@ func (u *unended) Close() error {
 	return nil
 }
 
-// TestUploadsThatBreak: who goes before the end of a file has uploaded nothing: the capability
-// sees a call that was cancelled, and never one that ended.
+// TestUploadsThatBreak: a client that leaves before the end of its file has uploaded nothing: the capability
+// sees a canceled call, never a complete one.
 func TestUploadsThatBreak(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -107,28 +107,28 @@ func TestUploadsThatBreak(t *testing.T) {
 			go func() {
 				<-came
 				leave()
-				_ = body.Close() // what reads it for HTTP/1.1 is waited for
+				_ = body.Close() // waits for the goroutine that reads the body for HTTP/1.1
 			}()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL(filesPath), body)
 			check.Must(t, err)
 			if resp, err := client.Do(req); err == nil {
 				_ = resp.Body.Close()
-				t.Errorf("answered with %s", resp.Status)
+				t.Errorf("the upload got %s", resp.Status)
 			}
 			if err := check.Received(t, ended, "the end of the call"); status.Code(err) != codes.Canceled {
 				t.Errorf("the capability saw %v", err)
 			}
 			for _, line := range g.Log.Calls(t, 1) {
 				if line.Text("code") != "CANCELLED" {
-					t.Errorf("%v", line)
+					t.Errorf("got %v", line)
 				}
 			}
 		})
 	}
 }
 
-// TestUploadsThatAreAnswered: what a capability says in the middle, or that it has died, is told at once, though
-// the client has not ended.
+// TestUploadsThatAreAnswered: if a capability responds before the end of an upload, or dies, the client learns
+// that at once.
 func TestUploadsThatAreAnswered(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -171,14 +171,14 @@ func TestUploadsThatAreAnswered(t *testing.T) {
 				got := transfer(t, protocol.client(g, t), http.MethodPost, g.URL(filesPath),
 					newUnended(t, pattern(300<<10)))
 				if got.StatusCode != test.status || !strings.Contains(string(got.body), test.reason) {
-					t.Errorf("%s %s", got.Status, got.body)
+					t.Errorf("got %s %s", got.Status, got.body)
 				}
 			})
 		}
 	}
 }
 
-// TestLargeUploads: more than there may be is 413, whether the request says how much it is or not.
+// TestLargeUploads: a file over the maximum size gets 413, with or without Content-Length.
 func TestLargeUploads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
@@ -207,13 +207,14 @@ func TestLargeUploads(t *testing.T) {
 	}
 }
 
-// TestDownloadsThatBreak: a file that breaks off never looks whole, and one that has not begun is a problem.
+// TestDownloadsThatBreak: a truncated file never looks complete, and a download that fails before its first
+// byte is a problem document.
 func TestDownloadsThatBreak(t *testing.T) {
 	t.Parallel()
 	piece := pattern(100 << 10)
 	for _, protocol := range protocols {
 		for name, test := range map[string]struct {
-			begin  int // pieces before
+			begin  int // messages before the failure
 			end    func(downloads) error
 			dies   bool
 			status int
@@ -275,7 +276,7 @@ func TestDownloadsThatBreak(t *testing.T) {
 	}
 }
 
-// TestRefusedUploads: who sends a file to its end before it reads hears why it was refused.
+// TestRefusedUploads: a client that sends its whole file before it reads receives the reason of the rejection.
 func TestRefusedUploads(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
@@ -316,7 +317,7 @@ func TestRefusedUploads(t *testing.T) {
 	}
 }
 
-// TestRefusedUploadsByCurl: so does a client that everybody has, over every version of HTTP.
+// TestRefusedUploadsByCurl: curl receives it too, over every version of HTTP.
 func TestRefusedUploadsByCurl(t *testing.T) {
 	t.Parallel()
 	g, _ := startOddFiles(t, 1<<20, &oddFiles{upload: func(s uploads) error {
@@ -339,8 +340,8 @@ func TestRefusedUploadsByCurl(t *testing.T) {
 	}
 }
 
-// TestAfterAnUploadThatIsTooLarge: the connection takes no other request, or answers it. The end of the body comes
-// together with the byte that is too many, so that net/http listens for the next request already.
+// TestAfterAnUploadThatIsTooLarge: after the rejection, the connection closes or serves the next request. The
+// end of the body arrives with the first byte over the limit, so that net/http already reads the next request.
 func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	g, _ := startOddFiles(t, 10, &oddFiles{upload: func(s uploads) error {
@@ -359,7 +360,7 @@ func TestAfterAnUploadThatIsTooLarge(t *testing.T) {
 	in := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(in, nil)
 	if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Fatalf("%v, %v", resp, err)
+		t.Fatalf("got %v, %v", resp, err)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// TestUnusualPartsOfForms: each part of a form is stored, or has a problem, or is named as a field, whatever its
-// headers are. Nothing is left out of a 201.
+// TestUnusualPartsOfForms: every part of a form, whatever its headers, is stored, rejected with a problem, or
+// listed as ignored. A 201 never omits one.
 func TestUnusualPartsOfForms(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -82,7 +82,7 @@ func TestUnusualPartsOfForms(t *testing.T) {
 		resp := transfer(t, protocols[0].client(f.gateway, t), http.MethodPost, f.gateway.URL(filesPath),
 			strings.NewReader(first+"--x\r\n"+c.header+"\r\n\r\n"+c.content+"\r\n"+last),
 			"Content-Type", "multipart/form-data; boundary=x")
-		got := resp.told(t)
+		got := resp.uploaded(t)
 		if c.field {
 			if resp.StatusCode != http.StatusCreated || len(got.Artifacts) != 2 ||
 				!strings.Contains(c.header, "filename") != slices.Equal(got.Ignored, []string{"odd"}) {
@@ -116,7 +116,7 @@ func TestUnusualPartsOfForms(t *testing.T) {
 	}
 }
 
-// TestQueriesOfUploads: a query parameter that an upload does not read is rejected, not ignored.
+// TestQueriesOfUploads: an unknown query parameter of an upload is rejected.
 func TestQueriesOfUploads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -149,7 +149,7 @@ func TestQueriesOfUploads(t *testing.T) {
 		base64.StdEncoding.EncodeToString(pattern(700<<10)) + "\r\n--x--\r\n"
 	resp = transfer(t, protocols[0].client(f.gateway, t), http.MethodPost, f.gateway.URL(filesPath),
 		strings.NewReader(coded), "Content-Type", "multipart/form-data; boundary=x")
-	if got := resp.told(t).Artifacts; len(got) != 1 || got[0].SHA256 != hexOf(pattern(700<<10)) {
+	if got := resp.uploaded(t).Artifacts; len(got) != 1 || got[0].SHA256 != hexOf(pattern(700<<10)) {
 		t.Errorf("a long file in base64: %s %s", resp.Status, resp.body)
 	}
 }

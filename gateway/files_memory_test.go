@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	ahead = 24 << 20 // bytes that may be on their way, sockets' buffers among them
-	grown = 32 << 20 // bytes of memory that a transfer may take, client and capability among them
+	ahead = 24 << 20 // bytes in transit, including socket buffers
+	grown = 32 << 20 // bytes of memory that a transfer may use, including client and capability
 	large = 64 << 20 // bytes of a file that does not fit
 )
 
-// flight is a file on its way through a gateway.
-type flight struct {
+// transferMeter is a file in transit through a gateway.
+type transferMeter struct {
 	sent atomic.Int64
 
 	mu           sync.Mutex
 	read         int64
-	most         int64  // ahead
+	most         int64  // bytes in transit
 	before, peak uint64 // bytes of memory
 }
 
-// begin is when all is there that has to do with it but the file.
-func (p *flight) begin() {
+// begin is called when everything is set up but the file.
+func (p *transferMeter) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.before = heap()
 }
 
-// heap is what of the process's memory is in use, in bytes. It takes some milliseconds.
+// heap returns the heap in use, in bytes. It takes some milliseconds.
 func heap() uint64 {
 	var now runtime.MemStats
 	runtime.GC()
@@ -44,8 +44,8 @@ func heap() uint64 {
 	return now.HeapAlloc
 }
 
-// took notes what was read. It looks at the memory once per MiB, which makes whoever reads slow.
-func (p *flight) took(n int) {
+// took records bytes that were read. It measures the memory once per MiB, which makes the reader slow.
+func (p *transferMeter) took(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.read
@@ -56,8 +56,8 @@ func (p *flight) took(n int) {
 	}
 }
 
-// check says what is too much.
-func (p *flight) check(t *testing.T, what string) {
+// check reports which maximum was exceeded.
+func (p *transferMeter) check(t *testing.T, what string) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,11 +69,11 @@ func (p *flight) check(t *testing.T, what string) {
 	}
 }
 
-// TestUploadsWait: what a slow capability has not read, its client has not sent, but for what buffers hold. Of
-// the file itself nothing piles up in memory.
+// TestUploadsWait: a client cannot send more than the slow capability has read, apart from buffers. The file
+// does not accumulate in memory.
 func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
-		p := new(flight)
+		p := new(transferMeter)
 		g, _ := startOddFiles(t, large, &oddFiles{upload: func(s uploads) error {
 			for {
 				c, err := s.Recv()
@@ -89,7 +89,7 @@ func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the me
 		client := protocol.client(g, t)
 		client.Timeout = 0
 		p.begin()
-		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &counting{left: large, sent: &p.sent})
+		got := transfer(t, client, http.MethodPost, g.URL(filesPath), &countedZeros{left: large, sent: &p.sent})
 		if got.StatusCode != http.StatusCreated {
 			t.Errorf("%s: %s %s", protocol.name, got.Status, got.body)
 		}
@@ -97,10 +97,10 @@ func TestUploadsWait(t *testing.T) { //nolint:paralleltest // it measures the me
 	}
 }
 
-// TestDownloadsWait is the same of a client that reads slowly: what it has not read, the capability has not sent.
+// TestDownloadsWait: the same for a slow client: the capability cannot send more than the client has read.
 func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for _, protocol := range protocols {
-		p := new(flight)
+		p := new(transferMeter)
 		g, _ := startOddFiles(t, large, &oddFiles{download: func(s downloads) error {
 			piece := make([]byte, 256<<10)
 			for left := int64(large); ; {
@@ -131,13 +131,13 @@ func TestDownloadsWait(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 }
 
-// counting is a body of zeros that counts.
-type counting struct {
+// countedZeros is a body of zeros that counts its bytes.
+type countedZeros struct {
 	left int64
 	sent *atomic.Int64
 }
 
-func (c *counting) Read(p []byte) (int, error) {
+func (c *countedZeros) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, io.EOF
 	}

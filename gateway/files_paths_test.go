@@ -10,13 +10,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestPathsOfFiles: what there is at them, and what is not.
+// TestPathsOfFiles: which paths of files exist.
 func TestPathsOfFiles(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	f.capability.Files = "a/b c%"
 	client := f.gateway.HTTP1(t)
-	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x")).told(t)
+	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x")).uploaded(t)
 	if down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path), nil); down.StatusCode != 200 ||
 		string(down.body) != "x" || up.ID != "a/b c%-1" {
 		t.Errorf("%q at %s: %s %s", up.ID, up.Path, down.Status, down.body)
@@ -40,7 +40,7 @@ func TestPathsOfFiles(t *testing.T) {
 	}
 }
 
-// TestFilesOfSessions: an upload and what follows it come to the session's backend.
+// TestFilesOfSessions: the upload and later calls of a session reach the same backend.
 func TestFilesOfSessions(t *testing.T) {
 	t.Parallel()
 	room := newRoom(t, 3, call.Doc)
@@ -49,7 +49,7 @@ func TestFilesOfSessions(t *testing.T) {
 	for i := range 10 {
 		session := fmt.Sprint("s", i)
 		up := transfer(t, client, http.MethodPost, g.URL(filesPath), strings.NewReader(session), "X-Session-Id",
-			session).told(t)
+			session).uploaded(t)
 		down := transfer(t, client, http.MethodGet, g.URL(up.Path), nil, "X-Session-Id", session)
 		served, err := inSession(t.Context(), gatewaytest.NewClient(g.Conn(t), call.Doc), session)
 		if err != nil || string(down.body) != session || !strings.HasPrefix(up.ID, served+"-") {

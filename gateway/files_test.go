@@ -22,8 +22,8 @@ import (
 
 const filesPath = "/v1/capabilities/caps/artifacts"
 
-// told is what an upload answers with; of a form there are several.
-type told struct {
+// uploaded is the response to an upload; a form has several.
+type uploaded struct {
 	ID          string
 	Name        string
 	Filename    string
@@ -36,7 +36,7 @@ type told struct {
 		Reason string
 		Detail string
 	}
-	Artifacts []told
+	Artifacts []uploaded
 	Ignored   []string
 }
 
@@ -44,18 +44,18 @@ type told struct {
 type answered struct {
 	*http.Response
 	body []byte
-	err  error // of reading it
+	err  error // the error of reading it
 }
 
-func (a answered) told(t *testing.T) (got told) {
+func (a answered) uploaded(t *testing.T) (got uploaded) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, &got); err != nil {
-		t.Fatalf("%s %v %q", a.Status, err, a.body)
+		t.Fatalf("got %s %v %q", a.Status, err, a.body)
 	}
 	return got
 }
 
-// transfer makes a request with a body that need not have a length; header are names and values in turn.
+// transfer makes a request with a body that may have no length; header holds names and values in turn.
 func transfer(t *testing.T, client *http.Client, method, url string, body io.Reader, header ...string) answered {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -81,7 +81,7 @@ func hexOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pattern are n bytes that are not all the same.
+// pattern returns n bytes that are not all equal.
 func pattern(n int) []byte {
 	data := make([]byte, n)
 	for i := range data {
@@ -90,9 +90,9 @@ func pattern(n int) []byte {
 	return data
 }
 
-// TestFilesGoThere: what is uploaded is what the capability has, and what is downloaded again, by
-// every protocol, to every dialect that has files, whatever the size.
-func TestFilesGoThere(t *testing.T) {
+// TestFilesRoundTrip: the capability receives exactly what was uploaded, and a download returns it, over every
+// protocol, to every dialect with files, for all sizes.
+func TestFilesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []call.Dialect{call.Doc, call.Live} {
 		f := startFront(t, call.Doc, backend)
@@ -104,7 +104,7 @@ func TestFilesGoThere(t *testing.T) {
 				up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath),
 					io.MultiReader(bytes.NewReader(data)), "Content-Type", "image/png", "Content-Disposition",
 					`attachment; filename="x.bin"; filename*=UTF-8''%E2%82%AC%20rates.png`)
-				got := up.told(t)
+				got := up.uploaded(t)
 				if up.StatusCode != http.StatusCreated || got.Name != "capabilities/caps/artifacts/"+got.ID ||
 					got.Size != int64(size) || got.SHA256 != hexOf(data) || got.Filename != "€ rates.png" ||
 					up.Header.Get("Location") != got.Path || up.Header.Get("Digest") != digestOf(data) {
@@ -114,14 +114,14 @@ func TestFilesGoThere(t *testing.T) {
 					has.MIME != "image/png" {
 					t.Fatalf("%s: the capability has %q %q, %d bytes", what, has.Name, has.MIME, len(has.Data))
 				}
-				comesBack(t, client, f.gateway.URL(got.Path), what, data)
+				checkDownloads(t, client, f.gateway.URL(got.Path), what, data)
 			}
 		}
 	}
 }
 
-// comesBack downloads a file in each way.
-func comesBack(t *testing.T, client *http.Client, url, what string, data []byte) {
+// checkDownloads downloads a file in each way.
+func checkDownloads(t *testing.T, client *http.Client, url, what string, data []byte) {
 	t.Helper()
 	for name, way := range map[string]struct {
 		method string
@@ -140,7 +140,7 @@ func comesBack(t *testing.T, client *http.Client, url, what string, data []byte)
 			h.Get("Content-Disposition") != `attachment; filename="_ rates.png"; filename*=UTF-8''%E2%82%AC%20rates.png` {
 			t.Errorf("%s, %s: %v", what, name, h)
 		}
-		short := len(data) <= 256<<10 || // one message of the capability, which says that it is the last
+		short := len(data) <= 256<<10 || // one message of the capability, marked as the last
 			way.method == "HEAD"
 		said := down.Header
 		if !short {
@@ -163,7 +163,7 @@ func comesBack(t *testing.T, client *http.Client, url, what string, data []byte)
 	}
 }
 
-// form returns a form with parts that are given as filename, type and content; a filename "-" stands for a field.
+// form returns a form whose parts are given as filename, type and content; the filename "-" marks a field.
 func form(t *testing.T, parts ...[3]string) (contentType string, body []byte) {
 	t.Helper()
 	var b bytes.Buffer
@@ -185,7 +185,7 @@ func form(t *testing.T, parts ...[3]string) (contentType string, body []byte) {
 	return w.FormDataContentType(), b.Bytes()
 }
 
-// TestFormsOfFiles: each file of a form is one, and has an answer of its own.
+// TestFormsOfFiles: each file of a form is one upload with its own result.
 func TestFormsOfFiles(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -199,7 +199,7 @@ func TestFormsOfFiles(t *testing.T) {
 		}
 		up := send([3]string{"a.txt", "text/plain", "a"}, [3]string{"-", "", "a field"}, [3]string{"b.bin", "", long},
 			[3]string{"c", "text/css", ""})
-		got := up.told(t).Artifacts
+		got := up.uploaded(t).Artifacts
 		if up.StatusCode != http.StatusCreated || len(got) != 3 || up.Header.Get("Location") != "" {
 			t.Fatalf("%s: %s %s; got %+v", protocol.name, up.Status, up.body, got)
 		}
@@ -212,12 +212,12 @@ func TestFormsOfFiles(t *testing.T) {
 			}
 		}
 		one := send([3]string{"a.txt", "text/plain", "a"})
-		if all := one.told(t).Artifacts; one.StatusCode != http.StatusCreated || len(all) != 1 ||
+		if all := one.uploaded(t).Artifacts; one.StatusCode != http.StatusCreated || len(all) != 1 ||
 			one.Header.Get("Location") != all[0].Path {
 			t.Errorf("%s, one: %s %v %s; all %+v", protocol.name, one.Status, one.Header, one.body, all)
 		}
 		some := send([3]string{gatewaytest.RefusedFile, "", long}, [3]string{"b", "", "b"})
-		all := some.told(t).Artifacts
+		all := some.uploaded(t).Artifacts
 		if some.StatusCode != http.StatusMultiStatus || len(all) != 2 || all[0].Problem == nil || all[0].ID != "" ||
 			all[1].Problem != nil || all[1].ID == "" ||
 			all[0].Problem.Status != 422 || all[0].Problem.Reason != "ARTIFACT_REFUSED" ||
@@ -227,7 +227,7 @@ func TestFormsOfFiles(t *testing.T) {
 	}
 }
 
-// TestBadUploads: the error of a malformed request says why, and nothing of the request is kept.
+// TestBadUploads: the error of a malformed request says why, and nothing is stored.
 func TestBadUploads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -285,7 +285,7 @@ func TestBadUploads(t *testing.T) {
 		mtype, mbody := form(t, many...)
 		got := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), bytes.NewReader(mbody), "Content-Type",
 			mtype)
-		all := got.told(t).Artifacts
+		all := got.uploaded(t).Artifacts
 		if got.StatusCode != http.StatusMultiStatus || len(all) != 101 || all[99].ID == "" || all[100].Problem == nil ||
 			all[100].Problem.Reason != "INVALID_FORM" {
 			t.Errorf("%s, many: %s, %d", protocol.name, got.Status, len(all))
@@ -293,7 +293,7 @@ func TestBadUploads(t *testing.T) {
 	}
 }
 
-// TestDigestOfAnUpload: a client that knows what its file is may say so.
+// TestDigestOfAnUpload: a client can send the digest of its file, which is verified.
 func TestDigestOfAnUpload(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -310,8 +310,7 @@ func TestDigestOfAnUpload(t *testing.T) {
 	}
 }
 
-// TestNamesOfUploads: a name that a path, a terminal or a person could be led astray by does not
-// come to a capability.
+// TestNamesOfUploads: names that could mislead a path, a terminal or a person do not reach a capability.
 func TestNamesOfUploads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -326,7 +325,7 @@ func TestNamesOfUploads(t *testing.T) {
 	} {
 		req := "?filename=" + url.QueryEscape(said)
 		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+req), strings.NewReader("x"))
-		got := up.told(t)
+		got := up.uploaded(t)
 		has, _ := f.capability.File(got.ID)
 		if up.StatusCode != http.StatusCreated || got.Filename != want || has.Name != want {
 			t.Errorf("%q: %s, %q, the capability has %q, not %q", said, up.Status, got.Filename, has.Name, want)
@@ -338,7 +337,7 @@ func TestNamesOfUploads(t *testing.T) {
 	}
 }
 
-// TestTypesOfDownloads: nothing that could run is shown.
+// TestTypesOfDownloads: no download is served with a type that a browser would run.
 func TestTypesOfDownloads(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -350,7 +349,7 @@ func TestTypesOfDownloads(t *testing.T) {
 		"rubbish": {"application/octet-stream", "attachment"}, "a/b;;=": {"application/octet-stream", "attachment"},
 	} {
 		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("x"), "Content-Type",
-			typ).told(t)
+			typ).uploaded(t)
 		for query, how := range map[string]string{"": "attachment", "?disposition=inline": want.how,
 			"?disposition=other": "attachment"} {
 			down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path+query), nil)

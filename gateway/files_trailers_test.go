@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// TestDigestInTrailer: a digest that follows a file is checked like one that comes before it, over HTTP/1.1 and HTTP/2,
-// whether its trailer was announced or not.
+// TestDigestInTrailer: a digest in a trailer is verified like one in a header, over HTTP/1.1 and HTTP/2,
+// whether or not the trailer was announced.
 func TestDigestInTrailer(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",

@@ -19,17 +19,17 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// answerWith lets a backend end every call with a status.
+// answerWith makes a backend end every call with a status.
 func answerWith(code codes.Code) grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
 		_, _ = handler(ctx, req)
-		return nil, status.Error(code, "as it always says")
+		return nil, status.Error(code, "the backend's own status")
 	})
 }
 
-// A backend dies while calls are under way: what it had may fail, as it may have been
-// carried out; all else is answered by the other one.
+// TestABackendDiesUnderLoad: when a backend dies, calls that it had may fail, since they may have run; all
+// others are served by the other backend.
 func TestABackendDiesUnderLoad(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -40,7 +40,7 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 		Backends: []string{dying.Addr, second.Serve(t, call.Doc).Addr},
 	}}})
 	const workers, each = 8, 200
-	done := make(chan error) // whoever has an answer waits, so that most calls come after the end
+	done := make(chan error) // callers wait after their first result, so that most calls come after the backend's end
 	for range workers {
 		client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 		go func() {
@@ -67,7 +67,7 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 	}
 	if seen := len(first.Seen()) + len(second.Seen()); seen > workers*each || seen < workers*each-lost ||
 		len(first.Seen()) == 0 {
-		t.Errorf("%d calls were made %d times, %d of them by the one that died", workers*each, seen, len(first.Seen()))
+		t.Errorf("%d calls were made %d times, %d of them by the dead backend", workers*each, seen, len(first.Seen()))
 	}
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	const ejected = `capgate_fleet_backends{capability="caps",state="ejected"}`
@@ -83,25 +83,25 @@ func TestABackendDiesUnderLoad(t *testing.T) {
 	})
 	if m[`capgate_ejections_total{capability="caps",result="ejected"}`] != 1 ||
 		m[`capgate_retries_total{capability="caps",result="denied"}`] != 0 {
-		t.Errorf("%v", m)
+		t.Errorf("got %v", m)
 	}
 	for range each {
 		if _, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
-			t.Fatal("a call after the gateway knew of the end: ", err)
+			t.Fatal("a call after the gateway noticed the end: ", err)
 		}
 	}
 }
 
-// TestEjection: certain failures eject a backend, and others do not.
+// TestEjection: certain failures eject a backend, others do not.
 func TestEjection(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		code    codes.Code // of every answer, if not OK
+		code    codes.Code // status of every response, if not OK
 		tool    string
-		timeout time.Duration // of a call
-		least   time.Duration // that a call must have been waited for to count
-		silent  bool          // the backend answers nothing
-		cancel  bool          // the caller leaves
+		timeout time.Duration // deadline of a call
+		least   time.Duration // least time before a call counts
+		silent  bool          // the backend does not respond
+		cancel  bool          // the caller cancels
 		want    float64
 	}{
 		"UNAVAILABLE":                  {code: codes.Unavailable, tool: gatewaytest.Echo, want: 1},
@@ -133,7 +133,7 @@ func TestEjection(t *testing.T) {
 			g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 				Capability: "caps", Unprobed: true, Dialect: call.Doc, SlowStart: -1,
 				Ejection: router.Ejection{Failures: 3, TimeoutLeast: test.least, Base: time.Hour, Max: time.Hour},
-				Backends: []string{serve(), serve()}, // of two, one can be ejected
+				Backends: []string{serve(), serve()}, // of two, only one can be ejected
 			}}})
 			client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 			for range 20 {
@@ -159,8 +159,8 @@ func TestEjection(t *testing.T) {
 	}
 }
 
-// One that was ejected is asked again when its time is over, and stays if it serves.
-func TestTheEjectedReturn(t *testing.T) {
+// TestEjectedBackendsReturn: an ejected backend is probed when its ejection ends, and stays if it serves.
+func TestEjectedBackendsReturn(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
@@ -194,7 +194,7 @@ func TestTheEjectedReturn(t *testing.T) {
 	})
 }
 
-// More than half of the fleet seems dead to health, and is not: calls reach it.
+// If more than half of the fleet seems unhealthy, calls reach those backends anyway.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	notReady := gatewaytest.NewCapability("not ready")
@@ -221,16 +221,16 @@ func TestPanic(t *testing.T) {
 	if m[`capgate_fleet_panic{capability="caps"}`] != 1 ||
 		m[`capgate_fleet_backends{capability="caps",state="usable"}`] != 2 ||
 		m[`capgate_retries_total{capability="caps",result="sent"}`] != 0 {
-		t.Errorf("%v", m)
+		t.Errorf("got %v", m)
 	}
 }
 
-// A slow backend gets less. It is slower by far than the other one ever was, however
-// slow that is where the test runs.
-func TestTheSlowGetsLess(t *testing.T) {
+// TestSlowBackendsGetFewerCalls: a slow backend gets fewer calls. It is far slower than the other one ever was, however
+// slow the machine is.
+func TestSlowBackendsGetFewerCalls(t *testing.T) {
 	t.Parallel()
 	fast, slow := gatewaytest.NewCapability("fast"), gatewaytest.NewCapability("slow")
-	var worst atomic.Int64 // of the fast one's calls, in nanoseconds
+	var worst atomic.Int64 // of the fast backend's calls, in nanoseconds
 	waits := grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
 		<-time.After(100*time.Millisecond + 4*time.Duration(worst.Load()))
@@ -251,11 +251,12 @@ func TestTheSlowGetsLess(t *testing.T) {
 		}
 	}
 	if n := len(slow.Seen()); n > 20 {
-		t.Errorf("of 200 calls %d went to the slow one", n)
+		t.Errorf("%d of 200 calls went to the slow backend", n)
 	}
 }
 
-// The budget bounds retries of what a backend refuses. A call without a retry ends with its own status.
+// TestRetryBudget: the budget bounds retries of calls that a backend rejects. A call that is not retried ends
+// with its own status.
 func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int32
@@ -273,7 +274,7 @@ func TestRetryBudget(t *testing.T) {
 			switch reason := errorInfo(err).GetReason(); {
 			case reason == "BACKEND_UNREACHABLE":
 				failed++
-			case reason != "UPSTREAM_LOST" || time.Since(at) < 50*time.Millisecond: // a late refusal proves nothing
+			case reason != "UPSTREAM_LOST" || time.Since(at) < 50*time.Millisecond: // a late rejection proves nothing
 				t.Error(err)
 			}
 		}
@@ -281,14 +282,14 @@ func TestRetryBudget(t *testing.T) {
 	m := g.Metrics(t)
 	sent, denied := m[`capgate_retries_total{capability="caps",result="sent"}`],
 		m[`capgate_retries_total{capability="caps",result="denied"}`]
-	// a tenth of the calls, the floor's 10 s of one each, and what has come since
+	// a tenth of the calls, the floor of one a second for 10 s, and what accrued since
 	most := 21 + time.Since(began).Seconds()
 	if denied != failed || denied == 0 || sent < 10 || sent > most {
 		t.Errorf("%v sent, at most %v, %v denied, %v failed", sent, most, denied, failed)
 	}
 }
 
-// A backend that closes every connection is like one that is not there.
+// A backend that closes every connection counts as unreachable.
 func TestHangUpsEject(t *testing.T) {
 	t.Parallel()
 	alive := gatewaytest.NewCapability("alive")
@@ -304,6 +305,6 @@ func TestHangUpsEject(t *testing.T) {
 		}
 	}
 	if m := g.Metrics(t); m[`capgate_retries_total{capability="caps",result="sent"}`] > 1 {
-		t.Errorf("%v second tries", m[`capgate_retries_total{capability="caps",result="sent"}`])
+		t.Errorf("got %v second attempts", m[`capgate_retries_total{capability="caps",result="sent"}`])
 	}
 }

@@ -21,8 +21,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestDrainOfPacedStreams: who gets its bytes slowly, as its tenant has had too many, is let finish while a gateway
-// stops, and is cut off where that takes longer than calls may then.
+// TestDrainOfPacedStreams: a stream that is slow because of its tenant's limit may finish while the gateway
+// drains, and is cut off after the drain timeout.
 func TestDrainOfPacedStreams(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -52,17 +52,17 @@ func TestDrainOfPacedStreams(t *testing.T) {
 			err := check.Received(t, ended, "the end of the call")
 			if reason := errorInfo(err).GetReason(); status.Code(err) != test.code ||
 				err != nil && reason != "DRAINING" {
-				t.Errorf("%v, %q", err, reason)
+				t.Errorf("got %v, %q", err, reason)
 			}
 			f.gateway.Stop(t)
 		})
 	}
 }
 
-// slowed counts the streams of acme that were held up, and its calls that were refused.
+// slowed returns how many streams of acme were delayed and how many of its calls were rejected.
 const slowed = `capgate_tenant_limited_total{limit="bytes_per_second",mode="enforced",tenant="acme"}`
 
-// follow has streams of acme follow what is set later.
+// follow makes streams of acme follow later changes of its limits.
 func follow(t *testing.T, f *front, rate int64) (change func(rate int64)) {
 	t.Helper()
 	directory := tenant.NewDirectory(nil)
@@ -114,7 +114,7 @@ func boundedFor(t *testing.T, o gatewaytest.Options, l tenant.Limits, backend ca
 		to(bearer(t.Context(), ring.credentials["globex"]), "caps")
 }
 
-// TestRatesChangeUnderAStream: a stream follows what its tenant may bring, without another call of it.
+// TestRatesChangeUnderAStream: an open stream follows changes of its tenant's rate.
 func TestRatesChangeUnderAStream(t *testing.T) {
 	t.Parallel()
 	const fast, slow = 1 << 30, 1
@@ -126,7 +126,7 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 	go func() {
 		for range chunks {
 			if stream.Send(&docpb.UploadInputArtifactChunk{Data: file(64 << 10).Data}) != nil {
-				break // the answer says why
+				break // the error says why
 			}
 		}
 		_, err := stream.CloseAndRecv()
@@ -148,8 +148,8 @@ func TestRatesChangeUnderAStream(t *testing.T) {
 	}
 }
 
-// isQuota wants an error that says which limit of acme's it was.
-func isQuota(t *testing.T, err error, reason, limit string) {
+// requireQuota requires an error that names the limit of acme.
+func requireQuota(t *testing.T, err error, reason, limit string) {
 	t.Helper()
 	info := wants(t, err, codes.ResourceExhausted, reason)
 	for _, d := range status.Convert(err).Details() {
@@ -158,15 +158,15 @@ func isQuota(t *testing.T, err error, reason, limit string) {
 			return
 		}
 	}
-	t.Errorf("%v is of no quota of acme's", err)
+	t.Errorf("%v names no quota of acme", err)
 }
 
 func file(size int) gatewaytest.File {
 	return gatewaytest.File{Name: "a", Data: bytes.Repeat([]byte("x"), size)}
 }
 
-// TestArtifactSize: an artifact as large as may be goes up and down, translated or not; a larger one does
-// not, and nobody else's is smaller for it.
+// TestArtifactSize: an artifact of the maximum size is uploaded and downloaded, translated or not; a larger one
+// is rejected. Other tenants have their own maximum.
 func TestArtifactSize(t *testing.T) {
 	t.Parallel()
 	const most = 600_000
@@ -180,23 +180,23 @@ func TestArtifactSize(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(got.Data), err)
 			}
 			_, err = f.client.Upload(acme, file(2*most))
-			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
+			requireQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
 			if up, err = f.client.Upload(globex, file(2*most)); err != nil {
 				t.Fatal(err)
 			}
-			if told, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
-				!strings.Contains(string(told.GetResultJson()), `"`+up.ID+`"`) {
-				t.Errorf("acme reads upload %s, want %s: %v", told.GetResultJson(), up.ID, err)
+			if listed, err := f.client.Invoke(acme, request(gatewaytest.List, `{}`)); err != nil ||
+				!strings.Contains(string(listed.GetResultJson()), `"`+up.ID+`"`) {
+				t.Errorf("acme reads upload %s, want %s: %v", listed.GetResultJson(), up.ID, err)
 			}
 			_, err = f.client.Download(acme, up.ID)
-			isQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
+			requireQuota(t, err, "ARTIFACT_TOO_LARGE", "artifact_size")
 			if _, err = f.client.Invoke(acme, request(gatewaytest.Echo, `"`+string(file(2*most).Data)+
 				`"`)); err != nil {
-				t.Errorf("what is no artifact: %v", err)
+				t.Errorf("an id that is no artifact: %v", err)
 			}
 			n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="artifact_size",mode="enforced",tenant="acme"}`]
 			if n != 2 {
-				t.Errorf("%v are counted, were 2", n)
+				t.Errorf("%v are counted, want 2", n)
 			}
 		})
 	}
@@ -211,9 +211,9 @@ func TestMessagesOfAStream(t *testing.T) {
 			if _, err := f.client.Invoke(acme, request(gatewaytest.Echo, `{}`)); err != nil {
 				t.Error(err)
 			}
-			_, err := f.client.StreamInvoke(acme, request(gatewaytest.Echo, `{}`)) // which answers with two
+			_, err := f.client.StreamInvoke(acme, request(gatewaytest.Echo, `{}`)) // which sends two messages
 			if !shadow {
-				isQuota(t, err, "TOO_MANY_MESSAGES", "messages")
+				requireQuota(t, err, "TOO_MANY_MESSAGES", "messages")
 			} else if err != nil {
 				t.Error(err)
 			}
@@ -222,21 +222,21 @@ func TestMessagesOfAStream(t *testing.T) {
 			}
 			n := f.gateway.Metrics(t)[`capgate_tenant_limited_total{limit="messages",mode="`+name+`",tenant="acme"}`]
 			if n != 1 {
-				t.Errorf("%v are counted, was 1", n)
+				t.Errorf("%v are counted, want 1", n)
 			}
 		})
 	}
 }
 
-// TestBytesPerSecond: a large upload takes its time, and succeeds; calls that come while a tenant is far
-// behind are refused until it is not; others do not wait.
+// TestBytesPerSecond: a large upload is delayed, and succeeds; calls are rejected while their tenant is far
+// over its rate; other tenants do not wait.
 func TestBytesPerSecond(t *testing.T) {
 	t.Parallel()
 	const rate, size = 4 << 20, 2 << 20
 	f, acme, globex := bounded(t, tenant.Limits{BytesPerSecond: rate}, call.Doc)
 	began := time.Now()
 	_, err := f.client.Upload(acme, file(size))
-	// All but what may come at once: a quarter of a second's, and the stream's window, both ways.
+	// All except the burst: a quarter of a second, and the stream's window, in both directions.
 	const least = time.Second * (size - rate/4 - 2*65535) / rate
 	if took := time.Since(began); err != nil || took < least {
 		t.Errorf("%d bytes took %v, want no less than %v: %v", size, took, least, err)
@@ -263,7 +263,7 @@ func TestBytesPerSecond(t *testing.T) {
 		return n > before, fmt.Sprintf("%v are counted, %v before", n, before)
 	})
 	_, err = f.client.Invoke(acme, request(gatewaytest.Echo, `{}`))
-	isQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
+	requireQuota(t, err, "BANDWIDTH_LIMITED", "bytes_per_second")
 	if after := retryDelay(err); after < time.Second || after > size*time.Second {
 		t.Errorf("retry after %v", after)
 	}

@@ -15,18 +15,17 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// front is a capability behind a gateway, and a client that speaks to it.
+// front is a capability behind a gateway, and a client of it.
 type front struct {
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
 	backend    *gatewaytest.Backend
 	client     gatewaytest.Client
 	conn       *grpc.ClientConn
-	limit      func(tenant.Limits) // changes those of acme; nil means none
+	limit      func(tenant.Limits) // changes acme's settings; nil means no change
 }
 
-// startFront starts one backend as the capability "caps", in front of it a gateway,
-// and a client.
+// startFront starts one backend as the capability "caps", a gateway in front of it, and a client.
 func startFront(t *testing.T, client, backend call.Dialect, change ...func(*gatewaytest.Options)) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
@@ -44,7 +43,7 @@ func startFront(t *testing.T, client, backend call.Dialect, change ...func(*gate
 	return f
 }
 
-// to names the capability by metadata.
+// to names the capability in metadata.
 func to(ctx context.Context, capability string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "x-capability-id", capability)
 }
@@ -53,7 +52,7 @@ func request(tool, args string) *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{CapabilityId: "caps", ToolName: tool, ArgsJson: []byte(args)}
 }
 
-// errorInfo returns the google.rpc.ErrorInfo of an error; nil, which has no reason, if it has none.
+// errorInfo returns the google.rpc.ErrorInfo of an error. Without one it returns nil, whose reason is empty.
 func errorInfo(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {

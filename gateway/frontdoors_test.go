@@ -21,14 +21,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// post sends JSON to the invoke path of a capability.
+// post posts JSON to the invoke path of a capability.
 func post(t *testing.T, client *http.Client, g *gatewaytest.Gateway, capability, body string,
 	header ...string) (*http.Response, string) {
 	t.Helper()
 	return clienttest.Send(t, client, http.MethodPost, g.URL("/v1/capabilities/"+capability+"/invoke"), body, header...)
 }
 
-// protocols are the ways of HTTP on the one port.
+// protocols lists the versions of HTTP on the shared port.
 var protocols = []struct {
 	name   string
 	major  int
@@ -121,7 +121,7 @@ func TestCompressedInvoke(t *testing.T) {
 			!strings.Contains(got[0], "gzip") {
 			t.Errorf("grpc-accept-encoding %q", got)
 		}
-		// Nothing but the message names the capability.
+		// Only the message names the capability.
 		resp, err = f.client.Invoke(t.Context(), request(gatewaytest.Echo, args), grpc.UseCompressor(gzip.Name))
 		if err != nil || string(resp.GetResultJson()) != args {
 			t.Errorf("without metadata: %d bytes, %v", len(resp.GetResultJson()), err)
@@ -142,11 +142,11 @@ func TestGRPCHealth(t *testing.T) {
 	f := startFront(t, call.Doc, call.Doc)
 	resp, err := healthpb.NewHealthClient(f.conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
 	if err != nil || resp.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		t.Errorf("%v, %v", resp, err)
+		t.Errorf("got %v, %v", resp, err)
 	}
 }
 
-// It does as grpcurl: it lists the services, and fetches the descriptor of one.
+// As grpcurl does: list the services and fetch the descriptor of one.
 func TestServerReflection(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

@@ -15,18 +15,18 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// quick finds out soon that a backend does not answer.
+// quick lets health notice an unresponsive backend soon.
 var quick = health.Config{Interval: 50 * time.Millisecond, Timeout: 50 * time.Millisecond, Fall: 1}
 
-// TestFrozenBackend: calls at a backend that answers nothing any more end long before their deadline, as ones that may
-// have run, and others go elsewhere.
+// TestFrozenBackend: calls at a frozen backend end long before their deadline, as ones that may have run, and
+// new calls go elsewhere.
 func TestFrozenBackend(t *testing.T) {
 	t.Parallel()
 	one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
 	ln := gatewaytest.NewFreezer(check.Listen(t))
 	frozen := one.ServeOn(t, ln, call.Doc)
 	check.Cleanup(t, ln.Thaw)
-	patient := quick // a busy machine answers later, and is not frozen
+	patient := quick // a busy machine is slower, but not frozen
 	patient.Timeout = 2 * time.Second
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Relay: relay.Config{Timeouts: relay.Timeouts{Ping: patient.Timeout}},
@@ -37,7 +37,7 @@ func TestFrozenBackend(t *testing.T) {
 	ended := make(chan error, 2)
 	blocked := func() { ended <- invokeBlock(client)(t.Context()) }
 	go blocked()
-	select { // the other call goes to the other backend, as that has none
+	select { // the other call goes to the idle backend
 	case <-one.Blocked():
 		go blocked()
 		check.Received(t, two.Blocked(), "the second call")
@@ -55,7 +55,8 @@ func TestFrozenBackend(t *testing.T) {
 	check.Must(t, check.Received(t, ended, "the end of the other call"))
 }
 
-// TestSlowHealthcheck: a backend that does not answer probes, but lives, keeps its calls, however long that lasts.
+// TestSlowHealthcheck: a backend that does not answer probes but serves calls keeps them, for any length of
+// time.
 func TestSlowHealthcheck(t *testing.T) {
 	t.Parallel()
 	slow := grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -83,7 +84,7 @@ func TestSlowHealthcheck(t *testing.T) {
 	for len(silent) > 0 {
 		<-silent
 	}
-	for range 80 { // far longer than a PING may take, and time for more of them than the backend permits
+	for range 80 { // far longer than a PING may take, and longer than the backend permits between PINGs
 		check.Received(t, silent, "a probe without an answer")
 	}
 	one.Release()

@@ -22,21 +22,21 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// from dials from one of the addresses that loopback has.
+// from dials from one of the loopback addresses.
 func from(addr string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
 }
 
-// TestHandshakesOfOneNetworkDoNotKeepOthersOut: one address floods the gateway with TLS handshakes: with some that
-// never end, which hold as many connections as it may have, and with new ones that are waiting for a processor. A
-// client at another address connects and is served meanwhile.
+// TestHandshakesOfOneNetworkDoNotKeepOthersOut: one address floods the gateway with TLS handshakes: some never
+// end and hold its maximum of connections, and new ones wait for a processor. A client at another address is
+// served meanwhile.
 func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	ca := certtest.New(t)
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
-		Exempt: []netip.Prefix{}, // none is: 127.0.0.2 and 127.0.0.3 are networks
+		Exempt: []netip.Prefix{}, // none trusted: 127.0.0.2 and 127.0.0.3 are networks
 		Relay: relay.Config{TLS: &tls.Config{Certificates: []tls.Certificate{ca.Server(t)}},
 			Limits: accept.Limits{MaxConns: 64, MaxNetworkConns: 48, MaxHandshakes: 2}},
 	})
@@ -45,7 +45,7 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	var all sync.WaitGroup
 	defer func() { check.Ended(t, &all, "the end of the handshakes") }()
 	defer stop()
-	for i := range 64 { // as many as there are connections in all
+	for i := range 64 { // the maximum of connections
 		all.Go(func() {
 			for ctx.Err() == nil {
 				if nc, err := from("127.0.0.2").DialContext(ctx, "tcp", g.Addr); err == nil {
@@ -60,7 +60,7 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 			return g.Metrics(t)[`capgate_connections_refused_total{reason="`+reason+`"}`] > 0
 		})
 	}
-	for range 5 { // each has a connection of its own
+	for range 5 { // each client has a connection of its own
 		conn, err := clienttest.NewConn("passthrough:///"+g.Addr,
 			grpc.WithTransportCredentials(credentials.NewTLS(shake)),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
@@ -77,25 +77,25 @@ func TestHandshakesOfOneNetworkDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-// shakeHands begins a handshake, so that the gateway computes its part of it. Then it waits until the gateway has had
-// enough, or is gone at once.
+// shakeHands starts a handshake that costs the gateway computation. Then it waits until the gateway closes the
+// connection, or closes it at once.
 func shakeHands(ctx context.Context, nc net.Conn, shake *tls.Config, waits bool) {
 	defer context.AfterFunc(ctx, func() { _ = nc.Close() })()
-	_ = tls.Client(&mute{Conn: nc}, shake).HandshakeContext(ctx)
+	_ = tls.Client(&silentConn{Conn: nc}, shake).HandshakeContext(ctx)
 	if waits {
 		_, _ = io.Copy(io.Discard, nc)
 	}
 }
 
-// mute says nothing after the first flight of a handshake.
-type mute struct {
+// silentConn sends nothing after the first flight of a handshake.
+type silentConn struct {
 	net.Conn
 	said bool
 }
 
 var errMute = errors.New("nothing more is said")
 
-func (m *mute) Write(p []byte) (int, error) {
+func (m *silentConn) Write(p []byte) (int, error) {
 	if m.said {
 		return 0, errMute
 	}

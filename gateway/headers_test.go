@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// without are fields less those of a name.
+// without returns fields except those with a name.
 func without(name string, fields []string) (rest []string) {
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i] != name {
@@ -22,7 +22,8 @@ func without(name string, fields []string) (rest []string) {
 	return rest
 }
 
-// TestContentTypes: a call of a capability is one of protobuf, in so many words. Others decode JSON, or what they like.
+// TestContentTypes: only the content types of protobuf are accepted for calls of a capability. Others would be
+// decoded as JSON, or in unspecified ways.
 func TestContentTypes(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Live)
@@ -54,7 +55,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// TestRepeatedHeaders: of what gRPC takes one there is one, whichever of two somebody would look at.
+// TestRepeatedHeaders: a header that gRPC reads once is sent once, so that all readers see the same value.
 func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -91,8 +92,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 }
 
-// TestNoTime: a call that has no time never reaches a backend.
-func TestNoTime(t *testing.T) {
+// TestExpiredCallsReachNoBackend: a call whose time is over never reaches a backend.
+func TestExpiredCallsReachNoBackend(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	peer := dialRaw(t, f.gateway)

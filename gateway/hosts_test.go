@@ -19,15 +19,15 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// askAs makes a request under a name, as a browser does that believes the name to have the port's address.
+// askAs makes a request with a host name, like a browser for which the name resolves to the port's address.
 func askAs(t *testing.T, client *http.Client, url, host string) (int, string) {
 	t.Helper()
 	resp, body := clienttest.Send(t, client, http.MethodGet, url, "", "Host", host)
 	return resp.StatusCode, body
 }
 
-// TestHosts: a page whose name was bound to the address of either port gets nothing. Loopback's names, addresses and
-// configured names do.
+// TestHosts: a page whose name was rebound to the address of either port is rejected. Loopback names, addresses
+// and configured names are accepted.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -63,8 +63,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsOfGRPC: native gRPC may use any name, as no page can send it. What a page could send through a proxy that
-// makes HTTP/2 of it, without te, may not.
+// TestHostsOfGRPC: native gRPC may use any name, since no page can send it. Requests without te, which a page
+// could send through a proxy that speaks HTTP/2, may not.
 func TestHostsOfGRPC(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -94,26 +94,26 @@ func TestHostsOfGRPC(t *testing.T) {
 	}
 }
 
-// TestHostsWithTenants: where every request needs a credential of its own, names do not matter.
+// TestHostsWithTenants: where every request needs a credential, host names are not checked.
 func TestHostsWithTenants(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps",
 			Backends: []string{gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr}}},
-		Authenticator: nobody{},
+		Authenticator: noCredential{},
 	})
 	if code, body := askAs(t, g.HTTP1(t), g.URL("/v1/capabilities"),
 		"gate.example.com"); code != http.StatusUnauthorized {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 }
 
-type nobody struct{}
+type noCredential struct{}
 
-func (nobody) Lookup(tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
+func (noCredential) Lookup(tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
 	return tenant.Identity{}, true, &call.Refusal{Kind: call.Unauthenticated, Reason: "CREDENTIAL_MISSING"}
 }
 
-func (nobody) Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal) {
+func (noCredential) Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	return tenant.Identity{}, nil
 }

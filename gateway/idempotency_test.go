@@ -33,19 +33,19 @@ func keyedCall(t *testing.T, c gatewaytest.Client, key, tool, args string) (text
 		grpc.Trailer(&trailer))
 	replayed = len(trailer.Get("idempotency-replayed")) > 0
 	if err == nil && replayed != (len(header.Get("idempotency-replayed")) > 0) {
-		t.Errorf("replayed is said in the trailer, %v, and not in the header: %v", trailer, header)
+		t.Errorf("replayed is in the trailer, %v, and not in the header: %v", trailer, header)
 	}
 	return string(resp.GetResultJson()) + resp.GetError(), replayed, err
 }
 
-// keyedPost makes one over JSON.
+// keyedPost makes a call with an idempotency key over JSON.
 func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status int, replayed bool, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL("/v1/capabilities/weather/invoke"),
 		strings.NewReader(body))
 	check.Must(t, err)
 	req.Header.Set("Idempotency-Key", key)
-	req.Header.Set("X-Request-Id", "same") // which problems quote
+	req.Header.Set("X-Request-Id", "same") // quoted in problems
 	resp, err := g.HTTP1(t).Do(req)
 	check.Must(t, err)
 	defer resp.Body.Close()
@@ -54,7 +54,7 @@ func keyedPost(t *testing.T, g *gatewaytest.Gateway, key, body string) (status i
 	return resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(all)
 }
 
-// keyedGateway serves weather, and keeps answers.
+// keyedGateway serves weather and stores results of calls.
 func keyedGateway(t *testing.T, k *idempotency.Service, backends ...string) *gatewaytest.Gateway {
 	t.Helper()
 	return gatewaytest.Start(t, gatewaytest.Options{Answers: k,
@@ -62,7 +62,8 @@ func keyedGateway(t *testing.T, k *idempotency.Service, backends ...string) *gat
 			{Capability: "plain", Backends: backends}}})
 }
 
-// TestARepeatGetsTheFirstAnswer in every pair of dialects, whatever the tool says.
+// TestARepeatGetsTheFirstAnswer: a repeat gets the stored result, in every pair of dialects and for every
+// outcome of the tool.
 func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	for _, from := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
@@ -78,7 +79,7 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 					key := fmt.Sprint("key ", i)
 					want, replayed, wantErr := keyedCall(t, client, key, tool, `{"a":1}`)
 					if replayed {
-						t.Errorf("%s: the first is a repeat", tool)
+						t.Errorf("%s: the first call was answered as a repeat", tool)
 					}
 					got, replayed, err := keyedCall(t, client, key, tool, `{"a":1}`)
 					if !replayed || got != want || status.Code(err) != status.Code(wantErr) ||
@@ -93,7 +94,7 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 						t.Errorf("%s: with other arguments: %v", tool, err)
 					}
 					if n := len(c.Seen()); n != i+1 {
-						t.Fatalf("%s: %d calls came, want %d", tool, n, i+1)
+						t.Fatalf("%s: the backend got %d calls, want %d", tool, n, i+1)
 					}
 					if md := c.Seen()[i].Metadata; len(md.Get("idempotency-key")) > 0 ||
 						len(md.Get("x-capgate-ticket")) > 0 {
@@ -105,9 +106,9 @@ func TestARepeatGetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestARepeatOfWhatCouldNotBeTranslated: the tool has run, and what it answered cannot be said in the caller's
-// dialect. A repeat does not run it again, and hears that it is in doubt.
-func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
+// TestRepeatAfterAFailedTranslation: the tool has run, but its result cannot be translated to the caller's
+// dialect. A repeat does not run the tool again, and its error says that the outcome is unknown.
+func TestRepeatAfterAFailedTranslation(t *testing.T) {
 	t.Parallel()
 	for _, to := range []call.Dialect{call.Doc, call.Live} {
 		t.Run(to.String(), func(t *testing.T) {
@@ -119,16 +120,16 @@ func TestARepeatOfWhatCouldNotBeTranslated(t *testing.T) {
 			client := gatewaytest.NewClient(g.Conn(t), call.Legacy)
 			_, _, err := keyedCall(t, client, "one", gatewaytest.List, `{}`)
 			wants(t, err, codes.DataLoss, "DIALECT_TEXT_ONLY")
-			g.Log.Calls(t, 1) // its line may come after the next answer
+			g.Log.Calls(t, 1) // its log line may come after the next response
 			for range 2 {
 				_, replayed, err := keyedCall(t, client, "one", gatewaytest.List, `{}`)
 				wants(t, err, codes.Aborted, "IDEMPOTENCY_OUTCOME_UNKNOWN")
-				if saysProgress(t, err, false); replayed {
-					t.Error("a repeat got an answer")
+				if checkProgress(t, err, false); replayed {
+					t.Error("a repeat got a result")
 				}
 			}
 			if n := len(c.Seen()); n != 1 {
-				t.Errorf("%d calls came", n)
+				t.Errorf("the backend got %d calls", n)
 			}
 			if lines := g.Log.Calls(t, 3); lines[0].Text("reason") != "DIALECT_TEXT_ONLY" ||
 				lines[2].Text("reason") != "IDEMPOTENCY_OUTCOME_UNKNOWN" {
@@ -147,13 +148,13 @@ func TestRepeatsByJSON(t *testing.T) {
 	post := func(key, body string) (status int, replayed bool, text string) {
 		status, replayed, text = keyedPost(t, g, key, body)
 		ended++
-		g.Log.Calls(t, ended) // a call's line comes after its answer, and perhaps after that of the next call
+		g.Log.Calls(t, ended) // log lines are written after responses
 		return status, replayed, text
 	}
 	const echo = `{"tool_name":"echo","args":{"a":1},"config":{"secret":"one"}}`
 	code, replayed, first := post("k", echo)
 	if code != 200 || replayed {
-		t.Fatalf("%d %s, %v", code, first, replayed)
+		t.Fatalf("got %d %s, %v", code, first, replayed)
 	}
 	if code, replayed, text := post("k", strings.Replace(echo, "one", "two", 1)); code != 200 || !replayed ||
 		text != first {
@@ -174,7 +175,7 @@ func TestRepeatsByJSON(t *testing.T) {
 		}
 	}
 	if n := len(c.Seen()); n != 2 {
-		t.Errorf("%d calls came", n)
+		t.Errorf("the backend got %d calls", n)
 	}
 	lines := g.Log.Calls(t, ended)
 	for i, want := range []bool{false, true, false, false, true} {
@@ -185,9 +186,9 @@ func TestRepeatsByJSON(t *testing.T) {
 	}
 }
 
-// TestKeysOfOthers: a fleet that does not take keys over gRPC lets its backends have them; streams
-// have none.
-func TestKeysOfOthers(t *testing.T) {
+// TestKeysAreForwardedToBackends: a fleet that does not accept keys over gRPC forwards them to its backends;
+// streams have no keys.
+func TestKeysAreForwardedToBackends(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
 	g := keyedGateway(t, gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}),
@@ -219,11 +220,12 @@ func TestKeysOfOthers(t *testing.T) {
 	off := keyedGateway(t, nil, c.Serve(t, call.Doc).Addr)
 	if _, _, err := keyedCall(t, gatewaytest.NewClient(off.Conn(t), call.Doc), "k", gatewaytest.Echo,
 		"{}"); status.Code(err) != codes.FailedPrecondition || errorInfo(err).GetReason() != "IDEMPOTENCY_OFF" {
-		t.Errorf("without a keeper: %v", err)
+		t.Errorf("without a store of results: %v", err)
 	}
 }
 
-// TestRepeatsAtThreeReplicas: a hundred at once, over gRPC and JSON; the tool runs once.
+// TestRepeatsAtThreeReplicas: of a hundred calls with one key at the same time, over gRPC and JSON, the tool
+// runs once.
 func TestRepeatsAtThreeReplicas(t *testing.T) {
 	t.Parallel()
 	redis := gatewaytest.StartRedis(t)
@@ -266,7 +268,8 @@ func TestRepeatsAtThreeReplicas(t *testing.T) {
 	}
 }
 
-// TestACallerComesBack: the call went on without it, and is one in the log.
+// TestACallerComesBack: a call whose caller left continues, the repeat gets its result, and the log has one
+// call.
 func TestACallerComesBack(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
@@ -283,12 +286,12 @@ func TestACallerComesBack(t *testing.T) {
 	check.Received(t, c.Blocked(), "the tool to run")
 	leave()
 	if err := check.Received(t, left, "the end of the call of who leaves"); status.Code(err) != codes.Canceled {
-		t.Errorf("who left got %v", err)
+		t.Errorf("the caller that left got %v", err)
 	}
 	c.Release()
 	text, replayed, err := keyedCall(t, client, "k", gatewaytest.Block, "")
 	if err != nil || !replayed || text != `"released"` || len(c.Seen()) != 1 {
-		t.Errorf("who comes back got %q, %v, %v; the tool ran %d times", text, replayed, err, len(c.Seen()))
+		t.Errorf("the repeat got %q, %v, %v; the tool ran %d times", text, replayed, err, len(c.Seen()))
 	}
 	for _, line := range g.Log.Calls(t, 2) {
 		if line.Text("code") != "OK" {
@@ -297,16 +300,17 @@ func TestACallerComesBack(t *testing.T) {
 	}
 }
 
-// TestACallThatDoesNotStart leaves its key free; one that may have started leaves doubt.
-func TestACallThatDoesNotStart(t *testing.T) {
+// TestACallThatDoesNotStartReleasesItsKey: a call that was not sent releases its key; for one that may have run,
+// the outcome is unknown.
+func TestACallThatDoesNotStartReleasesItsKey(t *testing.T) {
 	t.Parallel()
 	k := gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{})
 	c := gatewaytest.NewCapability("a")
-	nobody := gatewaytest.Start(t, gatewaytest.Options{Answers: k,
+	dead := gatewaytest.Start(t, gatewaytest.Options{Answers: k,
 		Fleets: []gatewaytest.Fleet{{Capability: "weather", Backends: []string{gatewaytest.Unreachable(t)}, Keyed: true,
 			Unprobed: true}}})
 	for range 2 {
-		if _, replayed, err := keyedCall(t, gatewaytest.NewClient(nobody.Conn(t), call.Doc), "k", gatewaytest.Block,
+		if _, replayed, err := keyedCall(t, gatewaytest.NewClient(dead.Conn(t), call.Doc), "k", gatewaytest.Block,
 			"{}"); status.Code(err) != codes.Unavailable || replayed {
 			t.Errorf("no backend: %v, %v", err, replayed)
 		}
@@ -330,8 +334,8 @@ func TestACallThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestARepeatOfAnApprovedCall gets its answer, although its approval is used. A call that was not
-// made before does not run by that.
+// TestARepeatOfAnApprovedCall: a repeat gets the result although its approval is used up. A call that was not
+// made before does not run with that approval.
 func TestARepeatOfAnApprovedCall(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -356,8 +360,8 @@ func TestARepeatOfAnApprovedCall(t *testing.T) {
 	}
 	_, err = client.Invoke(with(t.Context(), "idempotency-key", "other", "x-approval-id", id), req)
 	wants(t, err, codes.PermissionDenied, "APPROVAL_USED")
-	saysProgress(t, err, false)
+	checkProgress(t, err, false)
 	if n := len(c.Seen()); n != 1 {
-		t.Errorf("%d calls came", n)
+		t.Errorf("the backend got %d calls", n)
 	}
 }

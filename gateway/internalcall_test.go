@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestOurOwnCallsPass: the gateway's own calls are not blocked by a policy,
-// goes the way of every call, and is recorded.
-func TestOurOwnCallsPass(t *testing.T) {
+// TestInternalCallsPass: the gateway's own calls are not blocked by a policy, pass the filter chain like all
+// calls, and are recorded.
+func TestInternalCallsPass(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []call.Dialect{call.Doc, call.Live} {
 		t.Run(dialect.String(), func(t *testing.T) {
@@ -41,14 +41,14 @@ func TestOurOwnCallsPass(t *testing.T) {
 				t.Errorf("recorded as %v", lines)
 			}
 			if n := g.Metrics(t)[`capgate_affinity_known{what="sessions"}`]; n != 0 {
-				t.Errorf("%v sessions have a place", n)
+				t.Errorf("%v sessions are pinned", n)
 			}
 		})
 	}
 }
 
-// TestNobodyCanForgeOurOwnCalls: a caller that sends what marks them is any caller.
-func TestNobodyCanForgeOurOwnCalls(t *testing.T) {
+// TestInternalCallsCannotBeForged: a caller that sends the mark of the gateway's own calls is an ordinary caller.
+func TestInternalCallsCannotBeForged(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -67,5 +67,5 @@ func TestNobodyCanForgeOurOwnCalls(t *testing.T) {
 	}
 }
 
-// blockAll has neither rules nor anything that is said of tools.
+// blockAll has no rules and no manifests.
 func blockAll() policy.Options { return policy.Options{Source: catalog.New(catalog.Options{})} }

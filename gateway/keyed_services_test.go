@@ -23,7 +23,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// services returns a front with what callers ask the gateway itself.
+// services returns a front with the gateway's own services.
 func services(t *testing.T, ring *keyring, approver *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
@@ -45,7 +45,7 @@ func services(t *testing.T, ring *keyring, approver *approvals.Service) *gateway
 	})
 }
 
-// TestScopesOfServices: the scopes to list and to answer, each over gRPC and over JSON.
+// TestScopesOfServices: the scopes to list and to answer, over gRPC and JSON.
 func TestScopesOfServices(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -107,7 +107,7 @@ func TestScopesOfServices(t *testing.T) {
 	}
 	client := capgatepb.NewApprovalsClient(g.Conn(t))
 	ctx := metadata.AppendToOutgoingContext(bearer(t.Context(), ring.credentials["ruler"]), "x-user-id", "bob")
-	// ann's, which the key may answer for bob, were it not answered
+	// ann's approval, which the key could answer for bob if it were not answered
 	wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: ours})), codes.FailedPrecondition,
 		"APPROVAL_NOT_PENDING")
 	wants(t, errOf(client.ListApprovals(bearer(t.Context(), ring.credentials["caller"]),

@@ -24,10 +24,10 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// keyring makes keys, and has them by the name that a test gives them.
+// keyring creates keys and returns them by the names that a test gives them.
 type keyring struct {
 	keys        []tenant.Key
-	strangers   bool         // its callers are not in memory
+	uncached    bool         // callers are not in the cache
 	issued      *tenant.Keys // what the last gateway knows of them
 	credentials map[string]string
 }
@@ -44,7 +44,7 @@ func (r *keyring) issue(name, of string, scopes tenant.Scopes, change func(*tena
 	r.keys, r.credentials[name] = append(r.keys, k), tenant.Credential(id, secret)
 }
 
-// newKeyring has a key for each thing that a key may be.
+// newKeyring creates a key for each feature of keys.
 func newKeyring() *keyring {
 	r := &keyring{}
 	r.issue("acme", "acme", tenant.Invoke|tenant.Read, nil)
@@ -65,45 +65,45 @@ func (r *keyring) authenticator() authenticate.Authenticator {
 	keys := tenant.NewKeys(nil)
 	keys.Replace(r.keys, nil, nil)
 	r.issued = keys
-	if r.strangers {
-		return strangers{keys}
+	if r.uncached {
+		return uncached{keys}
 	}
 	return keys
 }
 
-// strangers knows nobody before it was asked.
-type strangers struct{ *tenant.Keys }
+// uncached returns an authenticator whose cache is empty.
+type uncached struct{ *tenant.Keys }
 
-func (strangers) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (uncached) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return tenant.Identity{}, false, nil
 }
 
-// bearer shows a key.
+// bearer returns the header of a key.
 func bearer(ctx context.Context, credential string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+credential)
 }
 
-// keyed returns a front that asks for keys.
+// keyed returns a front that requires keys.
 func keyed(t *testing.T, r *keyring, client, backend call.Dialect) *front {
 	t.Helper()
 	return identified(t, r.authenticator(), client, backend)
 }
 
-// TestKeysAreAskedFor: over gRPC and over JSON, in either metadata, and nobody passes without.
+// TestKeysAreAskedFor: over gRPC and JSON, in either metadata, calls without a valid key are rejected.
 func TestKeysAreAskedFor(t *testing.T) {
 	t.Parallel()
-	for _, strangers := range []bool{false, true} {
-		t.Run("strangers "+strconv.FormatBool(strangers), func(t *testing.T) {
+	for _, uncached := range []bool{false, true} {
+		t.Run("strangers "+strconv.FormatBool(uncached), func(t *testing.T) {
 			t.Parallel()
-			testKeysAreAskedFor(t, strangers)
+			testKeysAreAskedFor(t, uncached)
 		})
 	}
 }
 
-func testKeysAreAskedFor(t *testing.T, strangers bool) {
+func testKeysAreAskedFor(t *testing.T, uncached bool) {
 	t.Helper()
 	ring := newKeyring()
-	ring.strangers = strangers
+	ring.uncached = uncached
 	f := keyed(t, ring, call.Doc, call.Doc)
 	good, garbled := ring.credentials["acme"], ring.credentials["acme"]+"x"
 	forged := tenant.Credential(good[3:19], strings.Repeat("a", 32))
@@ -165,13 +165,13 @@ func testKeysAreAskedFor(t *testing.T, strangers bool) {
 		}
 	}
 	if n := len(f.capability.Seen()); n != 4*3 {
-		t.Errorf("%d calls came through, want 12", n)
+		t.Errorf("%d calls reached the backend, want 12", n)
 	}
 }
 
-// TestWhatAKeyAsserts: who calls is the key's to say, and to whom it is told is the log. The
-// second passage of a translated upload is the same caller's.
-func TestWhatAKeyAsserts(t *testing.T) {
+// TestKeyDeterminesTheCaller: a key determines the caller's identity, which only the log receives. The second call of
+// a translated upload has the same caller.
+func TestKeyDeterminesTheCaller(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		ring := newKeyring()
 		f := keyed(t, ring, client, backend)
@@ -187,7 +187,7 @@ func TestWhatAKeyAsserts(t *testing.T) {
 				again = func() error { return second(f.client.Upload(ctx, gatewaytest.File{Data: []byte("x")})) }
 			}
 			check.Must(t, again())
-			f.gateway.Log.Calls(t, 2*i+2) // lines may come after the answers of the next calls
+			f.gateway.Log.Calls(t, 2*i+2) // log lines may be written after the responses of the next calls
 		}
 		for i, line := range f.gateway.Log.Calls(t, 4) {
 			key, user, agent := ring.credentials["acme"], "", ""
@@ -210,8 +210,7 @@ func TestWhatAKeyAsserts(t *testing.T) {
 	})
 }
 
-// TestTheGatewayNeedsNoKey: neither what it asks for itself nor what load balancers and
-// tools ask it.
+// TestTheGatewayNeedsNoKey: neither the gateway's own calls nor those of load balancers and tools need a key.
 func TestTheGatewayNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	f := keyed(t, newKeyring(), call.Doc, call.Live)
@@ -237,12 +236,12 @@ func TestTheGatewayNeedsNoKey(t *testing.T) {
 	}
 }
 
-// TestSecretsOfKeysStayInside: no log, metric, error or answer has one.
+// TestSecretsOfKeysStayInside: no log, metric, error or response contains a key's secret.
 func TestSecretsOfKeysStayInside(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
 	f := keyed(t, ring, call.Doc, call.Live)
-	var told strings.Builder
+	var output strings.Builder
 	canary := strings.Repeat("canary77", 4)
 	shown := append(slices.Collect(func(yield func(string) bool) {
 		for _, c := range ring.credentials {
@@ -256,32 +255,32 @@ func TestSecretsOfKeysStayInside(t *testing.T) {
 			{"authorization", credential}, {"authorization", "Basic " + credential}} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), header[0], header[1])
 			_, err := f.client.Invoke(ctx, request(gatewaytest.Echo, `{}`))
-			told.WriteString(grpcstatus.Convert(err).Proto().String())
+			output.WriteString(grpcstatus.Convert(err).Proto().String())
 			_, err = f.client.Upload(to(ctx, "caps"), gatewaytest.File{Data: []byte("x")})
-			told.WriteString(grpcstatus.Convert(err).Proto().String())
+			output.WriteString(grpcstatus.Convert(err).Proto().String())
 			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, header[0], header[1])
-			told.WriteString(body)
-			_ = resp.Header.Write(&told)
+			output.WriteString(body)
+			_ = resp.Header.Write(&output)
 		}
 	}
 	f.gateway.Log.Calls(t, 3*4*len(shown))
-	told.WriteString(f.gateway.Log.String())
+	output.WriteString(f.gateway.Log.String())
 	_, page := f.gateway.Admin(t, "/metrics")
-	told.WriteString(page)
+	output.WriteString(page)
 	for _, seen := range f.capability.Seen() {
 		for name, values := range seen.Metadata {
-			told.WriteString(name + strings.Join(values, " "))
+			output.WriteString(name + strings.Join(values, " "))
 		}
 	}
 	for _, credential := range shown {
-		if secret := credential[len(credential)-32:]; strings.Contains(told.String(), secret) {
-			t.Errorf("the secret of %s is told", credential)
+		if secret := credential[len(credential)-32:]; strings.Contains(output.String(), secret) {
+			t.Errorf("the secret of %s is disclosed", credential)
 		}
 	}
 }
 
-// TestTenantsAreCountedApart: also of calls that are translated and made over JSON, and nobody
-// whose credential is refused.
+// TestTenantsAreCountedApart: calls are counted by tenant, including translated ones and those over JSON. Calls
+// with a rejected credential count for no tenant.
 func TestTenantsAreCountedApart(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -295,11 +294,11 @@ func TestTenantsAreCountedApart(t *testing.T) {
 	}
 	if _, err := f.client.Invoke(bearer(t.Context(), tenant.Credential("mzxw6ytboi4tcmrt", strings.Repeat("a", 32))),
 		request(gatewaytest.Echo, `{}`)); err == nil {
-		t.Fatal("a key that nobody issued is taken")
+		t.Fatal("an unknown key is accepted")
 	}
 	if _, err := f.client.Invoke(bearer(t.Context(), ring.credentials["reader"]),
 		request(gatewaytest.Echo, `{}`)); err == nil {
-		t.Fatal("a key without the scope is taken")
+		t.Fatal("a key without the scope is accepted")
 	}
 	f.gateway.Log.Calls(t, 4)
 	samples := f.gateway.Metrics(t)
@@ -316,7 +315,7 @@ func TestTenantsAreCountedApart(t *testing.T) {
 	}
 	for series := range samples {
 		if strings.HasPrefix(series, "capgate_tenant_calls_total") && strings.Contains(series, "UNAUTHENTICATED") {
-			t.Errorf("whom nobody knows is a tenant: %s", series)
+			t.Errorf("a rejected caller is counted as a tenant: %s", series)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// Every way to call a tool over HTTP gets to a legacy backend: a stream has one chunk, and what the dialect
-// does not have is refused with a reason.
+// TestLegacyBackendsByEveryDoor: every way to call a tool over HTTP reaches a legacy backend: a stream has one chunk,
+// and what the dialect lacks is rejected with a reason.
 func TestLegacyBackendsByHTTP(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")

@@ -26,7 +26,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// TestFieldsToLegacy: every field is translated to Legacy and back as docs/write/dialects.md says.
+// TestFieldsToLegacy: every field is translated to Legacy and back as docs/write/dialects.md describes.
 func TestFieldsToLegacy(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
@@ -58,7 +58,7 @@ func TestFieldsToLegacy(t *testing.T) {
 				test.change(req)
 				resp, err := f.client.Invoke(with(t.Context(), "x-user-id", "ann"), req)
 				if err != nil || string(resp.GetResultJson()) != test.args {
-					t.Fatalf("%v, %v", resp, err)
+					t.Fatalf("got %v, %v", resp, err)
 				}
 				if seen := f.capability.Seen()[0]; seen.Request.GetToolName() != gatewaytest.Echo ||
 					string(seen.Request.GetArgsJson()) != test.args || !maps.Equal(seen.Context, test.context) {
@@ -90,7 +90,7 @@ func TestFieldsFromLegacy(t *testing.T) {
 				resp, err := legacypb.NewCapabilityServiceClient(f.conn).Invoke(to(t.Context(), "caps"),
 					&legacypb.InvokeRequest{ToolName: gatewaytest.Echo, Parameters: test.args, Context: test.context})
 				if err != nil || resp.GetResult() != test.args || !resp.GetSuccess() || resp.GetError() != "" {
-					t.Fatalf("%v, %v", resp, err)
+					t.Fatalf("got %v, %v", resp, err)
 				}
 				seen := f.capability.Seen()[0].Request
 				if seen.GetToolName() != gatewaytest.Echo || string(seen.GetArgsJson()) != test.args ||
@@ -115,8 +115,9 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return fmt.Sprint(x) == fmt.Sprint(y)
 }
 
-// TestWhatIsNoText: bytes that are no UTF-8 are rejected, before the tool runs or as its result, and never changed.
-func TestWhatIsNoText(t *testing.T) {
+// TestInvalidUTF8IsRejected: bytes that are not UTF-8 are rejected, before the tool runs or in its result, and never
+// changed.
+func TestInvalidUTF8IsRejected(t *testing.T) {
 	t.Parallel()
 	for _, other := range []call.Dialect{call.Doc, call.Live} {
 		t.Run(other.String(), func(t *testing.T) {
@@ -141,15 +142,15 @@ func TestWhatIsNoText(t *testing.T) {
 			back.capability.SetLists(func() ([]byte, string, error) { return []byte("[\xff]"), "", nil })
 			wants(t, second(back.client.Invoke(t.Context(), request(gatewaytest.List, `{}`))), codes.DataLoss,
 				"DIALECT_TEXT_ONLY")
-			tellsOf(t, back, codes.DataLoss, "DIALECT_TEXT_ONLY")
-			// A failure stays that, and is the tool's.
+			requireOutcome(t, back, codes.DataLoss, "DIALECT_TEXT_ONLY")
+			// A failure of the tool stays one.
 			failing := startFront(t, call.Legacy, other)
 			failing.capability.SetLists(func() ([]byte, string, error) { return []byte("\xff"), "no list", nil })
 			if resp, err := failing.client.Invoke(t.Context(), request(gatewaytest.List, `{}`)); err != nil ||
 				resp.GetError() != "no list" {
-				t.Errorf("%v, %v", resp, err)
+				t.Errorf("got %v, %v", resp, err)
 			}
-			// No decoder reads bytes that are no UTF-8 in Legacy.
+			// No decoder accepts bytes that are not UTF-8 in Legacy.
 			malformed := []byte("\x0a\x01t\x12\x01\xff")
 			err := f.conn.Invoke(to(t.Context(), "caps"), legacypb.CapabilityService_Invoke_FullMethodName, &malformed,
 				new([]byte), grpc.ForceCodec(rawCodec{}))
@@ -158,8 +159,8 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 }
 
-// On whose behalf a legacy client calls is believed as far as its credential may say so, and where
-// it says so twice it has to say the same.
+// A legacy client may name the user of a call as far as its credential permits, and if it does so twice the
+// names must agree.
 func TestUsersOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []call.Dialect{call.Doc, call.Legacy} {
@@ -199,7 +200,7 @@ func TestUsersOfLegacyClients(t *testing.T) {
 	}
 }
 
-// The arguments that policy looks at are the parameters.
+// Policy checks the parameters of a legacy message as the arguments.
 func TestArgumentsOfLegacyClients(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(
@@ -225,7 +226,7 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 				_, err = client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{"n": "x"}`), opts...)
 				if info := wants(t, err, codes.InvalidArgument,
 					"ARGUMENTS_INVALID"); info.GetMetadata()["pointer"] != "/n" {
-					t.Errorf("%v", info)
+					t.Errorf("got %v", info)
 				}
 			}
 			if n := len(c.Seen()); n != 2 {
@@ -235,8 +236,8 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 	}
 }
 
-// An approval is of one call, also of one that is translated: it is used once, and given back by
-// one that did not start.
+// An approval binds one call, also a translated one: it is used once, and released by a call that did not
+// start.
 func TestApprovalsInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		d := openDesk(t)
@@ -286,8 +287,8 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 	})
 }
 
-// JSON over HTTP, and the gateway's own questions, get to legacy backends.
-func TestOtherDoorsToLegacy(t *testing.T) {
+// JSON over HTTP and the gateway's own requests reach legacy backends.
+func TestLegacyBackendsByEveryDoor(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Legacy)
 	for _, test := range []struct {
@@ -312,16 +313,16 @@ func TestOtherDoorsToLegacy(t *testing.T) {
 	f.capability.SetLists(func() ([]byte, string, error) { return []byte(`[]`), "", nil })
 	if got, err := f.gateway.AskForTools(t.Context(),
 		catalog.DiscoveryCall{Capability: "caps", Tool: gatewaytest.List}); err != nil || string(got.Tools) != "[]" {
-		t.Errorf("%s, %v", got.Tools, err)
+		t.Errorf("got %s, %v", got.Tools, err)
 	}
 	f.gateway.Log.Calls(t, 11)
 	if n := sum(f.gateway.Metrics(t), "capgate_tenant_calls_total"); n != 10 {
-		t.Errorf("%v calls are the tenant's: the gateway's own is nobody's", n)
+		t.Errorf("%v calls are the tenant's; the gateway's own must have no tenant", n)
 	}
 }
 
-// A fleet whose backends speak all dialects: every call gets to one that can do what it asks for,
-// once, whatever its caller speaks, and also when the first one cannot be reached.
+// In a fleet whose backends speak all dialects, every call reaches once a backend that supports it, whatever
+// its caller speaks, also when the first backend is unreachable.
 func TestFleetOfAllDialects(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live, call.Legacy} {
@@ -376,7 +377,7 @@ func TestFleetOfAllDialects(t *testing.T) {
 	}
 }
 
-// A message of a translated call may be as long as any. No other test runs beside it.
+// A message of a translated call may have the maximum length. No other test runs at the same time.
 func TestLongMessagesOfLegacy(t *testing.T) {
 	for _, pair := range [][2]call.Dialect{{call.Doc, call.Legacy}, {call.Legacy, call.Live}} {
 		t.Run(pair[0].String(), func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// concurrentCalls counts the calls that a backend has at once. Each takes some time.
+// concurrentCalls counts the concurrent calls at a backend. Each call takes some time.
 type concurrentCalls struct{ now, most, all atomic.Int64 }
 
 func (c *concurrentCalls) option() grpc.ServerOption {
@@ -32,13 +32,13 @@ func (c *concurrentCalls) option() grpc.ServerOption {
 		defer c.now.Add(-1)
 		for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
 		}
-		<-time.After(2 * time.Millisecond) // a tool's work
+		<-time.After(2 * time.Millisecond) // the tool's work
 		return handler(ctx, req)
 	})
 }
 
-// Three gateways and one Redis never give a backend more calls than its limit, and all
-// calls are answered.
+// Three gateways with one Redis never send a backend more concurrent calls than its limit, and all calls
+// succeed.
 func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ limit, backends int }{"one at a time": {1, 1}, "three of each": {3, 2}} {
@@ -144,7 +144,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	}
 }
 
-// waitWaiting waits until so many calls wait at a gateway.
+// waitWaiting waits until the given number of calls wait at a gateway.
 func waitWaiting(t *testing.T, g *gatewaytest.Gateway, n float64) {
 	t.Helper()
 	check.Until(t, "calls to wait", func() (bool, string) {
@@ -210,18 +210,18 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	if n := len(one.Seen()); n != 2 {
 		t.Errorf("the backend got %d calls, want 2", n)
 	}
-	g.Log.Calls(t, 6) // a client may see the end of its call before the place is free
+	g.Log.Calls(t, 6) // a client may see the end of its call before the permit is released
 	m := g.Metrics(t)
 	if m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 ||
 		m[`capgate_fleet_places{capability="caps",state="free"}`] != 1 ||
 		m[`capgate_limit_refused_total{capability="caps"}`] != 2 ||
 		m[`capgate_limit_waits_total{capability="caps"}`] < 2 {
-		t.Errorf("%v", m)
+		t.Errorf("got %v", m)
 	}
 }
 
-// A backend that dies with all its places taken gives them back, and what waited goes to
-// the others. Translated calls have one place, not two.
+// A backend that dies with all permits taken releases them, and waiting calls go to the others. Translated
+// calls take one permit, not two.
 func TestMaxConcurrentOfADyingBackend(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		one, two := gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
@@ -256,7 +256,7 @@ func TestMaxConcurrentOfADyingBackend(t *testing.T) {
 		}
 		g.Log.Calls(t, 5)
 		if m := g.Metrics(t); m[`capgate_fleet_places{capability="caps",state="used"}`] != 0 {
-			t.Errorf("%v", m)
+			t.Errorf("got %v", m)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestSessionsOfListeners(t *testing.T) {
 		p := startPorted(t, false, map[string]*tenant.Listener{
 			"mine":  {Tenant: "acme", Capability: "caps", Session: "mine"},
 			"yours": {Tenant: "acme", Capability: "caps", Session: "yours"},
-			"other": {Tenant: "globex", Capability: "caps", Session: "mine"}, // of the same id
+			"other": {Tenant: "globex", Capability: "caps", Session: "mine"}, // with the same id
 		}, func(o *gatewaytest.Options) {
 			o.Fleets = []gatewaytest.Fleet{r.fleet(call.Doc)}
 			f := &o.Fleets[0]
@@ -48,8 +48,8 @@ func TestSessionsOfListeners(t *testing.T) {
 	}
 }
 
-// TestUsersOfLegacyMessages: a message of the legacy dialect may say whose it is, as its listener does. It is read for
-// that where nothing else in it matters.
+// TestUsersOfLegacyMessages: a message of the legacy dialect may name the user, if it agrees with its listener.
+// The message is read for that even where nothing else in it matters.
 func TestUsersOfLegacyMessages(t *testing.T) {
 	t.Parallel()
 	for _, single := range []bool{false, true} {
@@ -74,7 +74,7 @@ func TestUsersOfLegacyMessages(t *testing.T) {
 	}
 }
 
-// TestEnginesAtListeners: clients and agents of an engine need nothing but the listener's address.
+// TestEnginesAtListeners: clients and agents of an engine need only the listener's address.
 func TestEnginesAtListeners(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -84,7 +84,7 @@ func TestEnginesAtListeners(t *testing.T) {
 	keys.Replace(ring.keys, all, nil)
 	open, sealed := socket(t, "open"), socket(t, "unix")
 	e := startEngines(t, &guard.Settings{Queue: 100}, engine.Config{}, func(o *gatewaytest.Options) {
-		o.Fleets[0].Services = nil // the listener alone names the fleet
+		o.Fleets[0].Services = nil // only the listener names the fleet
 		o.Authenticator = tenant.NewAuthenticators(tenant.Sources{File: keys,
 			Listeners: tenant.NewListeners(&tenantsOf{all: all})})
 		o.Listeners = []gateway.Listener{
@@ -106,7 +106,7 @@ func TestEnginesAtListeners(t *testing.T) {
 
 	e.client = parallaxpb.NewClientServiceClient(conn)
 	if got, err := e.say(patient(t), "s", "hello"); err != nil || got != "You said: hello" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := e.client.Shutdown(t.Context(),
 		&parallaxpb.ShutdownRequest{}); errorInfo(err).GetReason() != "SCOPE_MISSING" {
@@ -115,7 +115,7 @@ func TestEnginesAtListeners(t *testing.T) {
 	e.client = parallaxpb.NewClientServiceClient(e.gateway.Conn(t,
 		grpc.WithContextDialer(dialer(sealed.Addr()))))
 	if got, err := e.say(patient(t), "s", "again"); err != nil || got != "You said: again" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 	stream, err := parallaxpb.NewAgentServiceClient(e.gateway.Conn(t, grpc.WithContextDialer(dialer(sealed.Addr())))).
 		RunSession(t.Context())
@@ -127,7 +127,8 @@ func TestEnginesAtListeners(t *testing.T) {
 	}
 }
 
-// TestSignedURLsAtListeners: a URL of a listener's tenant, capability and session is valid there, and another is not.
+// TestSignedURLsAtListeners: a URL for a listener's tenant, capability and session is valid at the listener,
+// and no other is.
 func TestSignedURLsAtListeners(t *testing.T) {
 	t.Parallel()
 	sockets := map[string]*tenant.Listener{
@@ -144,7 +145,7 @@ func TestSignedURLsAtListeners(t *testing.T) {
 	})
 	client := f.gateway.HTTP1(t)
 	up := transfer(t, client, http.MethodPost, at["caps"]+filesPath+"?filename=a.txt",
-		strings.NewReader("acme's")).told(t)
+		strings.NewReader("acme's")).uploaded(t)
 	sign := func(name, body string) (int, string) {
 		a := transfer(t, client, http.MethodPost, at[name]+up.Path+"/signed-url", strings.NewReader(body))
 		return a.StatusCode, urlOf(a)

@@ -33,7 +33,7 @@ func (p *ported) url(name, path string) string {
 	return p.gateway.URL(path)
 }
 
-// TestDoorsOfListeners: requests of every protocol are their listener's, over HTTP/1.1 and HTTP/2.
+// TestDoorsOfListeners: requests of every protocol belong to their listener, over HTTP/1.1 and HTTP/2.
 func TestDoorsOfListeners(t *testing.T) {
 	t.Parallel()
 	p := startPorted(t, false, map[string]*tenant.Listener{
@@ -89,8 +89,8 @@ func TestDoorsOfListeners(t *testing.T) {
 	}
 }
 
-// TestBrowsersAtListeners: pages of other sites, and names that are not the listener's, get nothing at a listener
-// whose callers need no credential, whatever pages may call the public port.
+// TestBrowsersAtListeners: pages of other sites, and hosts that are not the listener's, are rejected at a
+// listener without credentials, whatever pages may call the public port.
 func TestBrowsersAtListeners(t *testing.T) {
 	t.Parallel()
 	for name, single := range map[string]bool{"with tenants": false, "without tenants": true} {
@@ -134,7 +134,7 @@ func TestBrowsersAtListeners(t *testing.T) {
 	}
 }
 
-// TestScopesOfListeners: callers have the listener's scopes; a credential keeps those that it has, too.
+// TestScopesOfListeners: callers have the listener's scopes; a credential is limited to those that it has too.
 func TestScopesOfListeners(t *testing.T) {
 	t.Parallel()
 	p := startPorted(t, false, map[string]*tenant.Listener{
@@ -171,11 +171,11 @@ func TestScopesOfListeners(t *testing.T) {
 	lines := p.gateway.Log.String()
 	if !strings.Contains(lines, `"user":"carl"`) || strings.Contains(lines, `"user":"dora"`) ||
 		!strings.Contains(lines, `"listener":"keyed","tenant":"globex"`) {
-		t.Errorf("%s", lines)
+		t.Errorf("got %s", lines)
 	}
 }
 
-// TestListsOfListeners have the capability of the listener alone.
+// TestListsOfListeners: lists at a listener have only the listener's capability.
 func TestListsOfListeners(t *testing.T) {
 	t.Parallel()
 	known := catalog.New(catalog.Options{})
@@ -228,12 +228,13 @@ func TestListsOfListeners(t *testing.T) {
 			t.Errorf("a capability that its tenant is not granted: %q", got)
 		}
 		if got := p.invoke(t, p.conn(t, "any"), nil, "x-capability-id", hidden); got != "CAPABILITY_UNKNOWN" {
-			t.Errorf("one that a caller names: %q", got)
+			t.Errorf("a capability that the caller names: %q", got)
 		}
 	}
 }
 
-// TestTLSOfListeners: a listener has its own certificate and authorities; what certificates map must agree.
+// TestTLSOfListeners: a listener has its own certificate and authorities; mapped certificates must agree with
+// it.
 func TestTLSOfListeners(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)

@@ -28,7 +28,7 @@ type ported struct {
 	at         map[string]gateway.Listener
 }
 
-// startPorted starts a gateway with a listener of each name, and tenants unless single.
+// startPorted starts a gateway with a listener of each name, and with tenants unless single is set.
 func startPorted(t *testing.T, single bool, of map[string]*tenant.Listener,
 	change ...func(*gatewaytest.Options)) *ported {
 	t.Helper()
@@ -63,7 +63,7 @@ func startPorted(t *testing.T, single bool, of map[string]*tenant.Listener,
 	return p
 }
 
-// socket returns a unix socket for a name with unix in it, and a port of loopback for others.
+// socket returns a unix socket for a name with unix in it, and a loopback port for others.
 func socket(t *testing.T, name string) net.Listener {
 	t.Helper()
 	network, address := "tcp", "127.0.0.1:0"
@@ -87,7 +87,7 @@ func (p *ported) target(name string) string {
 	return "passthrough:///" + l.Socket.Addr().String()
 }
 
-// conn returns a bare connection, as an orchestrator makes it.
+// conn returns a bare connection, as an orchestrator creates it.
 func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn(p.target(name), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -96,7 +96,7 @@ func (p *ported) conn(t *testing.T, name string) *grpc.ClientConn {
 	return conn
 }
 
-// bare returns a request that names nothing but its tool.
+// bare returns a request that names only its tool.
 func bare() *docpb.InvokeRequest {
 	return &docpb.InvokeRequest{ToolName: gatewaytest.Echo, ArgsJson: []byte(`{}`)}
 }
@@ -128,8 +128,8 @@ func allFive(t *testing.T, conn *grpc.ClientConn, d call.Dialect) map[string]str
 	return reasons
 }
 
-// TestBareCallers: at a listener, callers that say nothing are those of its tenant, and of its capability. The public
-// port still wants both.
+// TestBareCallers: at a listener, callers that name nothing have the listener's tenant and capability. The
+// public port still requires both.
 func TestBareCallers(t *testing.T) {
 	t.Parallel()
 	p := startPorted(t, false, map[string]*tenant.Listener{
@@ -161,7 +161,7 @@ func TestBareCallers(t *testing.T) {
 	}
 }
 
-// invoke makes a call of the live dialect, and returns the reason of its failure.
+// invoke makes a call of the live dialect and returns the reason of its failure.
 func (p *ported) invoke(t *testing.T, conn *grpc.ClientConn, change func(*docpb.InvokeRequest), meta ...string) string {
 	t.Helper()
 	req := bare()
@@ -177,7 +177,7 @@ func (p *ported) invoke(t *testing.T, conn *grpc.ClientConn, change func(*docpb.
 	return ""
 }
 
-// TestConflicts: what a call says must be what its listener says.
+// TestConflicts: what a call names must agree with its listener.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	p := startPorted(t, false, map[string]*tenant.Listener{
@@ -239,7 +239,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// dialer dials an address, whatever it is asked for.
+// dialer dials a fixed address, whatever the requested one.
 func dialer(to net.Addr) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, to.Network(), to.String())

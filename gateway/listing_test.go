@@ -29,7 +29,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// tool is one that a manifest declares.
+// tool is a tool that a manifest declares.
 func tool(t testing.TB, name string) manifest.Tool {
 	t.Helper()
 	schema, err := toolschema.Compile([]byte(`{"type":"object","properties":{"n":{"type":"integer","maximum":9}}}`))
@@ -38,7 +38,7 @@ func tool(t testing.TB, name string) manifest.Tool {
 		TerminalOnSuccess: name == "last"}
 }
 
-// cataloged is a gateway that lists some capabilities, and engines, which are sorted.
+// cataloged is a gateway that lists some capabilities and engines, sorted by name.
 func cataloged(t testing.TB, rules policy.Store, tools map[string]catalog.Declaration,
 	engines ...string) *gatewaytest.Gateway {
 	t.Helper()
@@ -65,13 +65,13 @@ func catalogedFor(t testing.TB, callers authenticate.Authenticator, rules policy
 	})
 }
 
-// getJSON asks for a page of JSON. header are names and values in turn.
+// getJSON requests JSON; header holds names and values in turn.
 func getJSON(t *testing.T, g *gatewaytest.Gateway, path string, header ...string) (*http.Response, string) {
 	t.Helper()
 	return clienttest.Send(t, g.HTTP1(t), http.MethodGet, g.URL(path), "", header...)
 }
 
-// TestCallersSeeWhatTheyMayUse: each its own, over gRPC and JSON, and nothing of the rest.
+// TestCallersSeeWhatTheyMayUse: each caller sees what it may use, over gRPC and JSON, and nothing else.
 func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	t.Parallel()
 	ann := on("a", "first")
@@ -84,7 +84,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"),
 				tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
-			"c": {Fleet: call.Allow}, // whose tools nobody knows
+			"c": {Fleet: call.Allow}, // its tools are unknown
 			"d": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
@@ -112,9 +112,9 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 		_, err := client.GetCapability(ctx, &capgatepb.GetCapabilityRequest{CapabilityId: id})
 		wants(t, err, codes.NotFound, "CAPABILITY_UNKNOWN")
 		list, err := client.ListTools(ctx, &capgatepb.ListToolsRequest{CapabilityId: id})
-		if id == "d" { // about which nobody has decided: a call says so, too
+		if id == "d" { // no rule covers it: a call reports that too
 			if err != nil || len(list.GetTools()) > 0 || list.GetReason() != "NO_POLICY" || list.GetNotice() == "" {
-				t.Errorf("%v, %v", list, err)
+				t.Errorf("got %v, %v", list, err)
 			}
 			continue
 		}
@@ -138,22 +138,22 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 	}
 	if last := list.Tools[0]; last.Name != "last" || last.Policy != "ask" || !last.Terminal ||
 		last.Description != "Does last." || string(last.Schema) != schema {
-		t.Errorf("%+v", last)
+		t.Errorf("got %+v", last)
 	}
 	if first := list.Tools[1]; first.Name != "first" || first.Policy != "allow" || first.Terminal {
-		t.Errorf("%+v", first)
+		t.Errorf("got %+v", first)
 	}
 	if resp, body = getJSON(t, g, "/v1/capabilities/c/tools"); resp.StatusCode != http.StatusOK ||
 		!strings.Contains(body, `"reason":"TOOLS_UNKNOWN","notice":"the tools are not known: `) {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 	if resp, body = getJSON(t, g, "/v1/capabilities/b"); resp.StatusCode != http.StatusNotFound ||
 		!strings.Contains(body, "CAPABILITY_UNKNOWN") {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// TestToolsHavePages, in their author's order. Without page_size there is one, with all.
+// TestToolsHavePages: tools come in their author's order. Without page_size there is one page with all of them.
 func TestToolsHavePages(t *testing.T) {
 	t.Parallel()
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on("a", policy.Any): call.Allow,
@@ -184,7 +184,7 @@ func TestToolsHavePages(t *testing.T) {
 			t.Errorf("%s: %s %s", query, resp.Status, body)
 		}
 	}
-	// A tool that is blocked is not told from one that is not there.
+	// A blocked tool looks like one that does not exist.
 	of := func(name string) string {
 		_, body := getJSON(t, g, "/v1/capabilities/a/tools?page_token="+paging.Token(name))
 		return body
@@ -194,8 +194,9 @@ func TestToolsHavePages(t *testing.T) {
 	}
 }
 
-// TestNobodySaysWhoTheyAreToTheGatewaysServices: only the gateway does.
-func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
+// TestCallersCannotSetTheirIdentity: only the gateway sets the identity of a caller of its
+// services.
+func TestCallersCannotSetTheirIdentity(t *testing.T) {
 	t.Parallel()
 	ann := on("a", policy.Any)
 	ann.User = "ann"
@@ -215,7 +216,7 @@ func TestNobodySaysWhoTheyAreToTheGatewaysServices(t *testing.T) {
 	}
 }
 
-// TestListsHaveETags, which change with the list and nothing else.
+// TestListsHaveETags: an ETag changes with the list, and with nothing else.
 func TestListsHaveETags(t *testing.T) {
 	t.Parallel()
 	rules := &ruled{rules: map[policy.Name]call.Verdict{on("a", "first"): call.Allow}}
@@ -245,7 +246,7 @@ func TestListsHaveETags(t *testing.T) {
 	}
 }
 
-// TestListsHavePages of what the caller may use.
+// TestListsHavePages: the pages contain what the caller may use.
 func TestListsHavePages(t *testing.T) {
 	t.Parallel()
 	tools, rules := map[string]catalog.Declaration{}, map[policy.Name]call.Verdict{}
@@ -283,21 +284,21 @@ func TestListsHavePages(t *testing.T) {
 	}
 	if resp, body := getJSON(t, g, "/v1/capabilities?page_size=x"); resp.StatusCode != http.StatusBadRequest ||
 		!strings.Contains(body, "INVALID_QUERY") {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// TestAListNeedsToBeKnown: without an answer nothing is listed, rather than a part.
-func TestAListNeedsToBeKnown(t *testing.T) {
+// TestAListFailsWithoutRules: if the rules are unavailable, the list fails; a partial list is never returned.
+func TestAListFailsWithoutRules(t *testing.T) {
 	t.Parallel()
 	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Declaration{"a": {Fleet: call.Allow}})
 	_, err := capgatepb.NewCatalogClient(g.Conn(t)).ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{})
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
-		t.Errorf("%v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// TestEnginesAreListed apart from capabilities, by pages, and with an ETag.
+// TestEnginesAreListed: engines have their own list, with pages and an ETag.
 func TestEnginesAreListed(t *testing.T) {
 	t.Parallel()
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}},
@@ -305,15 +306,15 @@ func TestEnginesAreListed(t *testing.T) {
 	resp, body := getJSON(t, g, "/v1/engines?page_size=2")
 	if resp.StatusCode != http.StatusOK ||
 		!strings.HasPrefix(body, `{"engines":[{"id":"e1"},{"id":"e2"}],"next_page_token":"ZTI","etag":"`) {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 	if same, body := getJSON(t, g, "/v1/engines?page_size=2", "If-None-Match",
 		resp.Header.Get("ETag")); same.StatusCode != http.StatusNotModified || body != "" {
-		t.Errorf("%s %s", same.Status, body)
+		t.Errorf("got %s %s", same.Status, body)
 	}
 	if resp, body := getJSON(t, g, "/v1/engines?page_token=ZTI"); resp.StatusCode != http.StatusOK ||
 		!strings.HasPrefix(body, `{"engines":[{"id":"e3"}],"next_page_token":""`) {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 	for _, query := range []string{"page_size=-1", "page_size=201", "page_token=!"} {
 		if resp, body := getJSON(t, g, "/v1/engines?"+query); resp.StatusCode != http.StatusBadRequest ||

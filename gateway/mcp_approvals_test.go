@@ -20,7 +20,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// askingMCP is Options of a gateway whose fleet asks about each call, and whose replicas share their keys.
+// askingMCP returns options of a gateway whose fleet requires approval for each call and whose replicas share
+// keys.
 func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
@@ -58,7 +59,7 @@ func echo(text string) *sdk.CallToolParams {
 	return &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{"a": text}}
 }
 
-// TestMCPHeldCalls: a client that declares nothing has its call held until it is approved.
+// TestMCPHeldCalls: the call of a client without declared capabilities is held until it is approved.
 func TestMCPHeldCalls(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -80,20 +81,20 @@ func TestMCPHeldCalls(t *testing.T) {
 	}
 }
 
-// TestMCPHeldProgress: a client that asks for progress is told that its call waits, again and again, and then gets the
-// pieces of the answer. The numbers increase.
+// TestMCPHeldProgress: a client that requests progress is notified repeatedly that its call waits, and then
+// gets the pieces of the result. The numbers increase.
 func TestMCPHeldProgress(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
 	f := startMCP(t, askingMCP(d, check.Patience), func(o *gatewaytest.Options) { o.MCP.Beat = time.Millisecond })
 	for _, revision := range revisions {
-		told, last := make(chan *sdk.ProgressNotificationParams, 10_000), -1.0
+		notices, last := make(chan *sdk.ProgressNotificationParams, 10_000), -1.0
 		s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
 			n *sdk.ProgressNotificationClientRequest) {
-			told <- n.Params
+			notices <- n.Params
 		}})
 		next := func() string {
-			n := check.Received(t, told, "a notice of progress")
+			n := check.Received(t, notices, "a notice of progress")
 			if n.Progress <= last {
 				t.Errorf("%s: %v after %v", revision, n.Progress, last)
 			}
@@ -126,8 +127,8 @@ func TestMCPHeldProgress(t *testing.T) {
 	}
 }
 
-// TestMCPUnansweredCalls: a call that nobody approves in time is a tool's error with its approval. Of the same calls
-// that come after the answer, at any replica, one runs.
+// TestMCPUnansweredCalls: a call that is not approved in time ends with a tool error that names its approval.
+// Of equal calls after the approval, at any replica, one runs.
 func TestMCPUnansweredCalls(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -154,7 +155,7 @@ func TestMCPUnansweredCalls(t *testing.T) {
 		}
 		check.Ended(t, &calling, "the end of the calls")
 		if ran.Load() != 1 {
-			t.Errorf("%s: one approval was good for %d calls", revision, ran.Load())
+			t.Errorf("%s: one approval permitted %d calls", revision, ran.Load())
 		}
 	}
 	if n := len(b.capability.Seen()) + len(a.capability.Seen()); n != len(revisions) {
@@ -162,7 +163,7 @@ func TestMCPUnansweredCalls(t *testing.T) {
 	}
 }
 
-// shows returns a client that shows pages to its user, who is told of each.
+// shows returns a client that can show pages to its user, and notifies the test of each.
 func shows(pages chan *sdk.ElicitParams) *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
@@ -174,8 +175,8 @@ func shows(pages chan *sdk.ElicitParams) *sdk.ClientOptions {
 	}
 }
 
-// TestMCPApprovalPages: a client of 2026-07-28 shows the page of the approval, and the call runs at any replica once
-// it is approved.
+// TestMCPApprovalPages: a client of 2026-07-28 shows the page of the approval, and the call runs at any replica
+// once it is approved.
 func TestMCPApprovalPages(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -187,12 +188,12 @@ func TestMCPApprovalPages(t *testing.T) {
 	calling.Go(func() {
 		r, err := s.CallTool(t.Context(), echo("x"))
 		if err != nil || r.IsError || textOf(t, r) != `{"a":"x"}` {
-			t.Errorf("%+v %v", r, err)
+			t.Errorf("got %+v %v", r, err)
 		}
 	})
 	page := check.Received(t, pages, "the client to be asked to show the page")
 	if id := d.approveNext(t); page.Mode != "url" || page.URL != "https://capgate.example.com/inbox#/default/"+id {
-		t.Errorf("%+v", page)
+		t.Errorf("got %+v", page)
 	}
 	check.Ended(t, &calling, "the end of the call")
 	if n := len(f.capability.Seen()); n != 1 {
@@ -233,7 +234,8 @@ func (f *mcpFront) inNewest(t *testing.T, args, more string, header ...string) (
 	return answer
 }
 
-// TestMCPRequestState: a state is good for its call and its caller, at any replica, once; a forged one is refused.
+// TestMCPRequestState: a request state is valid once, for its call and its caller, at any replica; a forged one
+// is rejected.
 func TestMCPRequestState(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -241,7 +243,7 @@ func TestMCPRequestState(t *testing.T) {
 	a, b := startMCP(t, askingMCP(d, check.Patience)), startMCP(t, askingMCP(d, check.Patience))
 	asked := a.inNewest(t, `{"a":1,"b":2}`, ``)
 	if asked.Result.ResultType != "input_required" || asked.Result.RequestState == "" {
-		t.Fatalf("%+v", asked)
+		t.Fatalf("got %+v", asked)
 	}
 	state := asked.Result.RequestState
 	with := func(state string) string { return `,"requestState":"` + state + `"` }
@@ -269,7 +271,7 @@ func TestMCPRequestState(t *testing.T) {
 			case got.Result.ResultType == "complete" && !got.Result.IsError:
 				ran.Add(1)
 			case got.Error.Data.Reason != "APPROVAL_USED":
-				t.Errorf("%+v", got)
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
@@ -278,14 +280,14 @@ func TestMCPRequestState(t *testing.T) {
 		t.Errorf("%d of the calls with one state ran", ran.Load())
 	}
 	if again := a.inNewest(t, `{"a":1,"b":2}`, with(state)); again.Error.Data.Reason != "APPROVAL_USED" {
-		t.Errorf("%+v", again)
+		t.Errorf("got %+v", again)
 	}
 	if n := len(a.capability.Seen()) + len(b.capability.Seen()); n != 1 {
 		t.Errorf("%d calls", n)
 	}
 }
 
-// TestMCPSessions: the id of a session holds what its client has declared, at any replica, for its caller alone.
+// TestMCPSessions: a session id carries what its client has declared, at any replica, for its caller alone.
 func TestMCPSessions(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -305,16 +307,16 @@ func TestMCPSessions(t *testing.T) {
 	}
 	if code, text := invoke(b, id); code != 200 || !strings.Contains(text, `"code":-32042`) ||
 		!strings.Contains(text, "https://capgate.example.com/inbox#/default/apr_") {
-		t.Errorf("%d %s", code, text)
+		t.Errorf("got %d %s", code, text)
 	}
 	d.approveNext(t)
 	if code, text := invoke(a, id); code != 200 || !strings.Contains(text, `"structuredContent":{"a":1}`) {
-		t.Errorf("%d %s", code, text)
+		t.Errorf("got %d %s", code, text)
 	}
 	if code, text := invoke(a, forged(id)); code != 404 || !strings.Contains(text, "MCP_SESSION_UNKNOWN") {
 		t.Errorf("forged: %d %s", code, text)
 	}
 	if code, text := invoke(a, id, "X-User-Id", "mallory"); code != 404 {
-		t.Errorf("of another caller: %d %s", code, text)
+		t.Errorf("from another caller: %d %s", code, text)
 	}
 }

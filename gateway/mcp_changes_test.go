@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// watched tells when a list was read.
+// watched notifies the test when a list is read.
 type watched struct {
 	of   tools.Usable
 	next chan struct{}
@@ -40,13 +40,13 @@ func (w *watched) May(ctx context.Context, caller *tenant.Identity, capability, 
 	return w.of.May(ctx, caller, capability, tool)
 }
 
-// changeStream is an open stream that tells of changes.
+// changeStream is an open stream of change notifications.
 type changeStream struct {
 	resp  *http.Response
 	lines *bufio.Reader
 }
 
-// next returns the data of the next event; empty means it is a comment. At the end of the stream it is "EOF".
+// next returns the data of the next event: empty for a comment, "EOF" at the end of the stream.
 func (s *changeStream) next(t *testing.T) string {
 	t.Helper()
 	var data string
@@ -65,7 +65,7 @@ func (s *changeStream) next(t *testing.T) string {
 	}
 }
 
-// listen opens the stream of a revision that tells of changes.
+// listen opens the stream of change notifications of a revision.
 func (f *mcpFront) listen(t *testing.T, revision string, header ...string) *changeStream {
 	t.Helper()
 	var resp *http.Response
@@ -83,8 +83,8 @@ func (f *mcpFront) listen(t *testing.T, revision string, header ...string) *chan
 	return &changeStream{resp, bufio.NewReader(resp.Body)}
 }
 
-// TestMCPListChanged: a client that listens is told when the list of its tools has changed, and only then. The stream
-// ends when the gateway stops.
+// TestMCPListChanged: a listening client is notified when the list of its tools changes, and only then. The
+// stream ends when the gateway stops.
 func TestMCPListChanged(t *testing.T) {
 	t.Parallel()
 	for _, revision := range revisions {
@@ -93,12 +93,12 @@ func TestMCPListChanged(t *testing.T) {
 			looks := &watched{next: make(chan struct{}, 10)}
 			f := startMCP(t, func(o *gatewaytest.Options) { looks.of, o.MCP.Usable = o.MCP.Usable, looks })
 			s := f.listen(t, revision)
-			begun, told, ended := "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "EOF"
+			begun, changed, ended := "", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, "EOF"
 			if revision == revisions[0] {
 				const of = `"_meta":{"io.modelcontextprotocol/subscriptionId":"s1"}`
 				begun = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + of +
 					`,"notifications":{"toolsListChanged":true}}}`
-				told = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + of + `}}`
+				changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + of + `}}`
 				ended = `{"jsonrpc":"2.0","id":"s1","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/` +
 					`serverInfo":{"name":"capgate","title":"capgate","version":"dev"},"io.modelcontextprotocol/subscriptionId":"s1"}}}`
 			}
@@ -109,12 +109,12 @@ func TestMCPListChanged(t *testing.T) {
 			f.declare(t, allTools[:5]...) // without the tool that the caller may not use
 			check.Received(t, looks.next, "a look at the list")
 			f.declare(t, gatewaytest.Echo)
-			if got := s.next(t); got != told {
-				t.Errorf("the client is told %s", got)
+			if got := s.next(t); got != changed {
+				t.Errorf("the client got %s", got)
 			}
 			list, err := f.session(t, revision, nil).ListTools(t.Context(), nil)
 			if err != nil || len(list.Tools) != 1 {
-				t.Errorf("%v %v", list, err)
+				t.Errorf("got %v %v", list, err)
 			}
 			go f.gateway.Stop(t)
 			if got := s.next(t); got != ended {
@@ -124,27 +124,27 @@ func TestMCPListChanged(t *testing.T) {
 	}
 }
 
-// TestMCPListChangedClient: the SDK's client gets the notification by itself, in each revision.
+// TestMCPListChangedClient: the SDK's client receives the notification in each revision.
 func TestMCPListChangedClient(t *testing.T) {
 	t.Parallel()
 	for _, revision := range revisions {
 		t.Run(revision, func(t *testing.T) {
 			t.Parallel()
 			f := startMCP(t)
-			told := make(chan struct{}, 10)
+			notified := make(chan struct{}, 10)
 			f.session(t, revision, &sdk.ClientOptions{
-				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { told <- struct{}{} }})
+				ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { notified <- struct{}{} }})
 			n := 2
 			check.Holds(t, "the client to listen, and to be told", func() bool {
 				n = 3 - n
 				f.declare(t, allTools[:n]...)
-				return len(told) > 0
+				return len(notified) > 0
 			})
 		})
 	}
 }
 
-// TestMCPListenEnds: a stream ends with its credential.
+// TestMCPListenEnds: a stream ends when its credential does.
 func TestMCPListenEnds(t *testing.T) {
 	t.Parallel()
 	follows := make(chan context.CancelFunc, 1)
@@ -167,7 +167,7 @@ func TestMCPListenEnds(t *testing.T) {
 	}
 }
 
-// TestMCPListenRefused: nothing is to be listened to by a session that does not exist, or in another revision.
+// TestMCPListenRefused: a session that does not exist, or has another revision, cannot listen.
 func TestMCPListenRefused(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// program returns a program that tools/setup has installed.
+// program returns the path of a program that tools/setup has installed.
 func program(t *testing.T, path ...string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(append([]string{"..", "bin"}, path...)...))
@@ -30,8 +30,8 @@ func program(t *testing.T, path ...string) string {
 	return file
 }
 
-// TestMCPClientsReadHeartbeats: the SDKs of MCP in TypeScript and Python, in old and new revisions, read heartbeats
-// before the result of a call.
+// TestMCPClientsReadHeartbeats: the MCP SDKs for TypeScript and Python, in old and new revisions, read
+// heartbeats before the result of a call.
 func TestMCPClientsReadHeartbeats(t *testing.T) {
 	t.Parallel()
 	arch := "x64"
@@ -76,13 +76,13 @@ func TestMCPClientsReadHeartbeats(t *testing.T) {
 			g.Say(t, `{"n":1}`)
 			if got := check.Received(t, printed, "the end of the client"); got.err != nil ||
 				strings.TrimSpace(string(got.text)) != `{"n":1}` {
-				t.Errorf("%s %v %s", got.text, got.err, stderr.String())
+				t.Errorf("got %s %v %s", got.text, got.err, stderr.String())
 			}
 		})
 	}
 }
 
-// heartbeatsOf serves what a server does. It tells of heartbeats in the responses to tools/call.
+// heartbeatsOf wraps a server and reports heartbeats in the responses to tools/call.
 func heartbeatsOf(t *testing.T, server string) (address string, beats <-chan struct{}) {
 	t.Helper()
 	to, err := url.Parse(server)
@@ -113,7 +113,7 @@ func heartbeatsOf(t *testing.T, server string) (address string, beats <-chan str
 	return web.URL, seen
 }
 
-// heartbeats is the body of a response that may have some.
+// heartbeats is a response body that may contain heartbeats.
 type heartbeats struct {
 	io.ReadCloser
 	seen chan<- struct{}

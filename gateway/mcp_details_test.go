@@ -22,9 +22,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMCPToolDetails: a tool says whether its calls change anything and may be repeated, as far as the configuration
-// says so, and of what schema its results are. Before 2026-07-28 these are objects. What only reads is never
-// destructive.
+// TestMCPToolDetails: a tool declares whether its calls change anything and may be repeated, as configured, and
+// the schema of its results. Before 2026-07-28 results are objects. A read-only tool is never destructive.
 func TestMCPToolDetails(t *testing.T) {
 	t.Parallel()
 	object, list := `{"properties":{"n":{"type":"integer"}},"type":"object"}`, `{"type":"array"}`
@@ -63,7 +62,7 @@ func TestMCPToolDetails(t *testing.T) {
 	})
 }
 
-// shown returns a hint that may be absent.
+// shown formats a hint that may be absent.
 func shown(hint *bool) string {
 	if hint == nil {
 		return "-"
@@ -71,8 +70,8 @@ func shown(hint *bool) string {
 	return fmt.Sprint(*hint)
 }
 
-// TestMCPResultsMatchTheirSchemas: a result that does not match the schema of its tool is an error with the same
-// content, where the client was told of the schema.
+// TestMCPResultsMatchTheirSchemas: a result that does not match its tool's schema becomes an error with the
+// same content, if the client received the schema.
 func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -90,7 +89,7 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 				{"properties":{"x":{"$ref":"#/$defs/twice"}}}]}}}`),
 			of(gatewaytest.Empty, `{"type":"object"}`), of(gatewaytest.Fail, `{"type":"object"}`),
 			of(gatewaytest.Hold, `{"type":["object","array"],"minProperties":1}`)}}}})
-	f.capability.Release() // calls of Hold
+	f.capability.Release() // number of calls of Hold
 	nested := strings.Repeat(`{"x":`, 60) + "0" + strings.Repeat("}", 60)
 	f.inEachRevision(t, func(t *testing.T, revision string, s *sdk.ClientSession) {
 		for name, c := range map[string]struct{ tool, args, wrong string }{
@@ -142,8 +141,8 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 	})
 }
 
-// TestMCPMeta: what _meta says of a call reaches its backend, in place of what headers say. A call with an idempotency
-// key runs once.
+// TestMCPMeta: values in _meta of a call reach its backend and replace those in headers. A call with an
+// idempotency key runs once.
 func TestMCPMeta(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -168,12 +167,12 @@ func TestMCPMeta(t *testing.T) {
 	for _, s := range seen {
 		if s.Request.GetSessionId() != "s1" || s.Request.GetThreadId() != "t1" ||
 			!strings.Contains(strings.Join(s.Metadata.Get("traceparent"), ""), trace) {
-			t.Errorf("%v %v", s.Request, s.Metadata)
+			t.Errorf("got %v %v", s.Request, s.Metadata)
 		}
 	}
 }
 
-// TestMCPCallsAreTraced: the spans of a call continue the trace of its request, and say that it is a tools/call.
+// TestMCPCallsAreTraced: spans of a call continue the trace of its request, and name tools/call.
 func TestMCPCallsAreTraced(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
@@ -195,7 +194,8 @@ func TestMCPCallsAreTraced(t *testing.T) {
 	}
 }
 
-// TestMCPPages: a long list comes in pages, each tool once; a cursor that no server has made is refused.
+// TestMCPPages: a long list comes in pages, with each tool once; a cursor that the server did not issue is
+// rejected.
 func TestMCPPages(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMCPCallsBesideTheSDK: calls that the SDK does not see are answered as it answers them. A member of params that
-// is unknown has it see the others.
+// TestMCPCallsBesideTheSDK: calls that bypass the SDK get the same responses as through it. An unknown member
+// of params sends a call to the SDK.
 func TestMCPCallsBesideTheSDK(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -96,7 +96,7 @@ func TestMCPCallsBesideTheSDK(t *testing.T) {
 	}
 }
 
-// TestMCPCallsAtOnce: calls use memory again that others have used. Each gets its own result, whatever its length.
+// TestMCPCallsAtOnce: concurrent calls reuse memory, and each gets its own result, whatever its length.
 func TestMCPCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)

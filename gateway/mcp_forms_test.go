@@ -30,7 +30,7 @@ func (d *desk) Approve(ctx context.Context, tenant, id string, answer approvals.
 	return d.Service.Approve(ctx, tenant, id, answer)
 }
 
-// selfApproval has a gateway serve answers of callers who may approve their own calls of echo.
+// selfApproval makes a gateway accept answers of callers that may approve their own calls of echo.
 func (d *desk) selfApproval(t *testing.T, wait time.Duration,
 	change ...func(*gatewaytest.Options)) (f *mcpFront, credentials map[string]string) {
 	t.Helper()
@@ -48,8 +48,8 @@ func (d *desk) selfApproval(t *testing.T, wait time.Duration,
 	})...), ring.credentials
 }
 
-// TestMCPForms: a caller that may approve its own call does so in a form, where its client shows forms, and policy
-// alone decides whether it may. Before 2026-07-28, the form is asked for on the stream of the call.
+// TestMCPForms: a caller that may approve its own call does so in a form, if its client shows forms; policy
+// alone decides that. Before 2026-07-28, the form is requested on the call's stream.
 func TestMCPForms(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -130,7 +130,7 @@ func (f *mcpFront) formOf(t *testing.T, revision, credential, text string) (show
 	return shown
 }
 
-// TestMCPFormsShowTheWholeCall: a form has all arguments, also those that lists of approvals shorten.
+// TestMCPFormsShowTheWholeCall: a form has all arguments, including those that lists of approvals shorten.
 func TestMCPFormsShowTheWholeCall(t *testing.T) {
 	t.Parallel()
 	f, credentials := openDesk(t).selfApproval(t, check.Patience)
@@ -144,7 +144,8 @@ func TestMCPFormsShowTheWholeCall(t *testing.T) {
 	}
 }
 
-// TestMCPFormsShowTheChange: a form says how a changed tool differs from its accepted version, before the arguments.
+// TestMCPFormsShowTheChange: before the arguments, a form shows how a changed tool differs from its accepted
+// version.
 func TestMCPFormsShowTheChange(t *testing.T) {
 	t.Parallel()
 	const change = "it has changed since its version was accepted:\ndescription:\n+ Sends it to everybody.\n- " +
@@ -162,7 +163,7 @@ func TestMCPFormsShowTheChange(t *testing.T) {
 	}
 }
 
-// TestMCPAnswersCountOnce: an answer that is sent again is rejected, and the call runs once.
+// TestMCPAnswersCountOnce: a repeated answer is rejected, and the call runs once.
 func TestMCPAnswersCountOnce(t *testing.T) {
 	t.Parallel()
 	f, credentials := openDesk(t).selfApproval(t, check.Patience)
@@ -200,7 +201,7 @@ func TestMCPAnswersCountOnce(t *testing.T) {
 		}
 	}
 	if m := next(); m.Method != "notifications/cancelled" {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v", m)
 	}
 	if m := next(); !strings.Contains(string(m.Result), `"structuredContent":{"a":1}`) ||
 		len(f.capability.Seen()) != 1 {

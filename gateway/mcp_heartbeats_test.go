@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestMCPHeartbeats: a client that accepts events gets heartbeats while its request runs, in every revision and over
-// both versions of HTTP. Then the response is an event.
+// TestMCPHeartbeats: a client that accepts events gets heartbeats while its request runs, in every revision and
+// over both versions of HTTP. The response is then an event.
 func TestMCPHeartbeats(t *testing.T) {
 	t.Parallel()
 	f, g := startGated(t, time.Millisecond)
@@ -41,8 +41,8 @@ func TestMCPHeartbeats(t *testing.T) {
 	}
 }
 
-// TestMCPErrorsAfterHeartbeats: an error of a call that has taken long is an event, also where it would have a status
-// of HTTP. Clients get it as any other.
+// TestMCPErrorsAfterHeartbeats: after heartbeats, an error is sent as an event, even if it would have an HTTP
+// status. Clients read it like any other error.
 func TestMCPErrorsAfterHeartbeats(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMCPHiddenTools: a tool that policy hides from a caller answers as one that does not exist, whatever says that it
-// is blocked, whatever allows other tools, and whether arguments are checked. A tool that is listed says why a call is
-// blocked.
+// TestMCPHiddenTools: a tool that policy hides from a caller gets the same response as one that does not exist:
+// whatever blocks it, whatever allows other tools, and whether arguments are checked. A listed tool's error
+// says why a call is blocked.
 func TestMCPHiddenTools(t *testing.T) {
 	t.Parallel()
 	suggests := tool(t, "suggests")

@@ -10,7 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestMCPEventsHaveTheIDOfTheirRequest: the acknowledgement and the end of a subscription have its id, digit by digit.
+// TestMCPEventsHaveTheIDOfTheirRequest: the acknowledgement and the end of a subscription repeat its id, digit
+// by digit.
 func TestMCPEventsHaveTheIDOfTheirRequest(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -27,8 +28,9 @@ func TestMCPEventsHaveTheIDOfTheirRequest(t *testing.T) {
 	}
 }
 
-// TestMCPCancelsTheCallOfTheSameID: notifications/cancelled ends the call whose id it has, digit by digit, and no other
-// one: ids that are equal as doubles are two calls, and so are a number and a text of its digits.
+// TestMCPCancelsTheCallOfTheSameID: notifications/cancelled ends the call with exactly its id, digit by digit,
+// and no other one: ids that are equal as doubles are two calls, and so are a number and a string of its
+// digits.
 func TestMCPCancelsTheCallOfTheSameID(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestMCPKeys: a caller needs a credential for everything, and sees what its tenant may use.
+// TestMCPKeys: every request requires a credential, and a caller sees what its tenant may use.
 func TestMCPKeys(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -64,7 +64,7 @@ func TestMCPKeys(t *testing.T) {
 	}
 }
 
-// tokens are those of an issuer for one person in several tenants, which they name.
+// tokens returns tokens of an issuer for one person in several tenants, which the tokens name.
 type tokens struct{ authenticate.Authenticator }
 
 func (tokens) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {

@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestMCPFiles: a file that a result names is a link, at which anybody may download it.
+// TestMCPFiles: a file that a result names is returned as a link from which anyone may download it.
 func TestMCPFiles(t *testing.T) {
 	t.Parallel()
 	known := catalog.New(catalog.Options{})
@@ -29,7 +29,7 @@ func TestMCPFiles(t *testing.T) {
 	})
 	f := &mcpFront{gateway: signed.gateway, capability: signed.capability}
 	up := transfer(t, f.gateway.HTTP1(t), http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"),
-		strings.NewReader("acme's"), "X-Api-Key", signed.keys["acme"], "X-Session-Id", "s1").told(t)
+		strings.NewReader("acme's"), "X-Api-Key", signed.keys["acme"], "X-Session-Id", "s1").uploaded(t)
 	address := regexp.MustCompile(`http://\S+\?signature=\S+`)
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil, "X-Api-Key", signed.keys["acme"], "X-Session-Id", "s1")
@@ -43,7 +43,7 @@ func TestMCPFiles(t *testing.T) {
 		switch c := r.Content[1].(type) {
 		case *sdk.ResourceLink:
 			if url = c.URI; c.Name != up.ID {
-				t.Errorf("%+v", c)
+				t.Errorf("got %+v", c)
 			}
 		case *sdk.TextContent: // links are newer
 			if url = address.FindString(c.Text); revision != "2025-03-26" {

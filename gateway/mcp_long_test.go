@@ -8,8 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMCPLongResults: a result that is sent while it is encoded is the same as any other, whatever its characters, in
-// JSON and in events.
+// TestMCPLongResults: a result that is sent while it is encoded equals one that is encoded at once, for all
+// characters, in JSON and in events.
 func TestMCPLongResults(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)

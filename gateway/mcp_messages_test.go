@@ -20,7 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// open sends a request. header are names and values in turn; +name has a further value.
+// open sends a request; header holds names and values in turn, and +name adds a further value.
 func (f *mcpFront) open(t *testing.T, method, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, f.gateway.URL(mcp.Path), strings.NewReader(body))
@@ -52,7 +52,7 @@ func (f *mcpFront) post(t *testing.T, body string, header ...string) (*http.Resp
 	return resp, string(text)
 }
 
-// TestMCPHostileMessages: each has one reading or none, and gets the specified error.
+// TestMCPHostileMessages: each message has one reading or is rejected with the specified error.
 func TestMCPHostileMessages(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -149,7 +149,7 @@ func TestMCPHostileMessages(t *testing.T) {
 			Error struct{ Code int }
 		}
 		if strings.Contains(name, "revision") && !c.noID && !strings.Contains(text, `"id":1`) {
-			t.Errorf("%s: the answer is of another request: %s", name, text)
+			t.Errorf("%s: the response has another request's id: %s", name, text)
 		}
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || resp.StatusCode != c.status ||
 			answer.Error.Code != c.code {
@@ -172,7 +172,7 @@ func TestMCPHostileMessages(t *testing.T) {
 	}
 }
 
-// TestMCPBatches: 2025-03-26 has batches. Each message has its own response, or none.
+// TestMCPBatches: 2025-03-26 has batches. Each request in a batch has its own response.
 func TestMCPBatches(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -206,7 +206,7 @@ func TestMCPBatches(t *testing.T) {
 		t.Errorf("%q: %s", got, text)
 	}
 	if resp, text := f.post(t, "["+notify+","+answered+"]"); resp.StatusCode != http.StatusAccepted || text != "" {
-		t.Errorf("%d %s", resp.StatusCode, text)
+		t.Errorf("got %d %s", resp.StatusCode, text)
 	}
 }
 
@@ -233,13 +233,12 @@ func TestMCPMethods(t *testing.T) {
 	}
 }
 
-// TestMCPUnreadStreams: clients that read nothing of their streams delay no other one, and nothing is left of them
-// when they leave.
+// TestMCPUnreadStreams: clients that do not read their streams delay no other client and leave nothing behind.
 func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 	f := startMCP(t)
 	const clients, size = 8, 512 << 10
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
-		// Linux makes a send buffer for some tens of segments, which have 64 KiB on loopback.
+		// Linux sizes a send buffer for some tens of segments, which have 64 KiB on loopback.
 		failed := c.Control(func(fd uintptr) {
 			err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 1024),
 				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096))
@@ -260,15 +259,15 @@ func TestMCPUnreadStreams(t *testing.T) { // alone, as it sends megabytes
 	f.capability.WaitSeen(t, clients)
 	_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"caps__echo","arguments":{}}}`)
 	if !strings.Contains(text, `"structuredContent":{}`) {
-		t.Errorf("%s", text)
+		t.Errorf("got %s", text)
 	}
 	for _, conn := range conns {
 		_ = conn.Close()
 	}
-	f.gateway.Stop(t) // which waits for all calls, and finds goroutines that are left
+	f.gateway.Stop(t) // waits for all calls, and finds leaked goroutines
 }
 
-// TestMCPNames: a fleet may have another prefix, or none.
+// TestMCPNames: a fleet may have another prefix for its tools, or none.
 func TestMCPNames(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]string{"my.tools": "my.tools__", "": ""} {
@@ -278,7 +277,7 @@ func TestMCPNames(t *testing.T) {
 		s := f.session(t, revisions[0], nil)
 		list, err := s.ListTools(t.Context(), nil)
 		if err != nil || len(list.Tools) == 0 || list.Tools[0].Name != want+gatewaytest.Echo {
-			t.Fatalf("%v %v", list, err)
+			t.Fatalf("got %v %v", list, err)
 		}
 		if r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: want + gatewaytest.Echo}); err != nil ||
 			textOf(t, r) != "{}" {
@@ -291,7 +290,7 @@ func TestMCPNames(t *testing.T) {
 	}
 }
 
-// TestMCPSearch: a tenant with many tools gets two, which find and call the others that it may use.
+// TestMCPSearch: a tenant with many tools gets two tools that find and call the others.
 func TestMCPSearch(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -327,6 +326,6 @@ func TestMCPSearch(t *testing.T) {
 	}
 	other := f.session(t, revisions[0], nil, "X-Api-Key", ring.credentials["globex"])
 	if list, err := other.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 5 {
-		t.Errorf("%+v %v", list, err)
+		t.Errorf("got %+v %v", list, err)
 	}
 }

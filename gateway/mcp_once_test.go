@@ -33,7 +33,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// countingShield allows all calls, and counts the questions about them.
+// countingShield allows all calls and counts its checks.
 type countingShield struct{ asked atomic.Int64 }
 
 func (*countingShield) For(string) bool { return true }
@@ -43,7 +43,7 @@ func (s *countingShield) Check(context.Context, *call.Call, []byte) (extauthz.An
 	return extauthz.Answer{Verdict: call.Allow}, nil
 }
 
-// countedReplicas are gateways whose calls are counted. Each request of a client goes to the next one.
+// countedReplicas are gateways whose calls are counted. Each request of a client goes to the next replica.
 type countedReplicas struct {
 	*desk
 	http.RoundTripper
@@ -57,7 +57,7 @@ type countedReplicas struct {
 	turns      atomic.Int64
 }
 
-// startCounted runs n replicas, whose calls wait so long for a person.
+// startCounted runs n replicas whose calls wait for the given time for approval.
 func startCounted(t *testing.T, n int, wait time.Duration) *countedReplicas {
 	t.Helper()
 	r := &countedReplicas{desk: openDesk(t)}
@@ -119,7 +119,7 @@ func (r *countedReplicas) session(t *testing.T, revision string, o *sdk.ClientOp
 	return s
 }
 
-// rpc sends a message of a client that takes tasks.
+// rpc sends a message of a client that supports tasks.
 func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer taskAnswer) {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.all[0].gateway.URL(mcp.Path),
@@ -137,8 +137,8 @@ func (r *countedReplicas) rpc(t *testing.T, method, name, params string) (answer
 	return answer
 }
 
-// counts returns what the calls took: the approvals of their records in the audit log, lines of the access log and
-// tokens of a limit. It stops the replicas, as soon as they have want of all.
+// counts returns what the calls took: the approvals of their records in the audit log, lines of the access log
+// and tokens of a limit. It stops the replicas as soon as they have want of all.
 func (r *countedReplicas) counts(t *testing.T, wantLines, wantTokens int) (records []string, lines, tokens int) {
 	t.Helper()
 	for _, of := range []struct {
@@ -159,7 +159,7 @@ func (r *countedReplicas) counts(t *testing.T, wantLines, wantTokens int) (recor
 	return records, r.lines(t), tokens
 }
 
-// tokens returns how many tokens of the limit the replicas have used, of those that they have leased.
+// tokens returns how many of their leased tokens of the limit the replicas have used.
 func (r *countedReplicas) tokens(t *testing.T) int {
 	t.Helper()
 	spent, err := r.budgets.Spent(t.Context(), ratelimit.Owner{ID: tenant.Default}, []ratelimit.Name{{}})
@@ -173,10 +173,10 @@ func (r *countedReplicas) tokens(t *testing.T) int {
 	return int(n)
 }
 
-// isInvoke reports whether a record is of a call of a tool. Other requests of MCP may have records, too.
+// isInvoke reports whether a record is that of a tool call. Other requests of MCP may have records too.
 func isInvoke(method string) bool { return strings.HasSuffix(method, "Invoke") }
 
-// lines returns how many lines of calls the access logs have.
+// lines returns the number of access log lines for calls.
 func (r *countedReplicas) lines(t *testing.T) (n int) {
 	t.Helper()
 	for _, f := range r.all {
@@ -204,7 +204,7 @@ func recordsOfCalls(t *testing.T, path string) (approvals []string) {
 	return approvals
 }
 
-// given is how the approval of a call ends.
+// given says how the approval of a call ends.
 type given string
 
 const (
@@ -229,12 +229,12 @@ func (r *countedReplicas) answer(t *testing.T, id string, how given) {
 	check.Must(t, err)
 }
 
-// TestMCPCallsCountOnce: a request of tools/call that needs a person is one call, however its client learns of that and
-// however it ends: it has one record in the audit log, one line in the access log and one token of a limit. A Shield is
-// asked once before the person is, and once more when a call that waited has its answer, as a new call would be; it
-// answers from its cache while its verdict is valid. A client that makes the call again with the gateway's state, or
-// asks for its task, makes a call with a record of its own, in which the approval is that of the first one. If it
-// redeems the approval, no second token is taken.
+// TestMCPCallsCountOnce: a tools/call that requires approval is one call, however its client learns of that and
+// however it ends: it has one record in the audit log, one line in the access log, and takes one token of a
+// limit. The Shield is called once before the approval, and once more when a call that waited has its answer,
+// as for a new call; while its verdict is valid, it comes from the cache. A client that makes the call again
+// with the gateway's state, or polls its task, makes a call with its own record, which has the first call's
+// approval. If it redeems the approval, no second token is taken.
 func TestMCPCallsCountOnce(t *testing.T) {
 	t.Parallel()
 	type count struct{ calls, tokens, questions int }
@@ -270,7 +270,7 @@ func TestMCPCallsCountOnce(t *testing.T) {
 					records, lines, tokens := r.counts(t, want.calls, want.tokens)
 					if len(records) != want.calls || lines != want.calls || tokens != want.tokens ||
 						questions != want.questions {
-						t.Errorf("%d records, %d lines, %d tokens, %d questions; want %+v", len(records), lines, tokens,
+						t.Errorf("%d records, %d lines, %d tokens, %d checks; want %+v", len(records), lines, tokens,
 							questions, want)
 					}
 					if ids := slices.Compact(records); how == byApproval && (len(ids) != 1 || ids[0] == "") {

@@ -28,7 +28,8 @@ func (f *mcpFront) declareHeaders(t *testing.T) {
 		Tools: []manifest.Tool{{Name: gatewaytest.Echo, Description: "Echoes.", Schema: schema}}}}})
 }
 
-// TestMCPParamHeaders: a schema may name headers for arguments. A call whose headers say something else does not run.
+// TestMCPParamHeaders: a schema may name headers for arguments. A call whose headers differ from them does not
+// run.
 func TestMCPParamHeaders(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -76,7 +77,7 @@ func TestMCPParamHeaders(t *testing.T) {
 	if n := len(f.capability.Seen()); n != ran {
 		t.Errorf("%d calls ran, not %d", n, ran)
 	}
-	for _, revision := range revisions { // the SDK's client sends them by itself, where they are known
+	for _, revision := range revisions { // the SDK's client sends them itself, if it knows them
 		s := f.session(t, revision, nil)
 		if _, err := s.ListTools(t.Context(), nil); err != nil {
 			t.Fatal(err)
@@ -89,10 +90,10 @@ func TestMCPParamHeaders(t *testing.T) {
 	}
 }
 
-// narrow are two tenants, of which only acme may call capabilities.
-type narrow struct{ authenticate.Authenticator }
+// callGrants is a directory of two tenants, of which only acme may call capabilities.
+type callGrants struct{ authenticate.Authenticator }
 
-func (narrow) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (callGrants) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	s := &tenant.Settings{ID: c.Credential}
 	if c.Credential == "acme" {
 		s.Capabilities, _ = tenant.ParseGrants([]string{"*"})
@@ -100,10 +101,10 @@ func (narrow) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, ref
 	return tenant.Identity{Tenant: s.ID, Key: "k", Scopes: tenant.Invoke | tenant.Read, Settings: s}, true, nil
 }
 
-// TestMCPParamHeadersOfOthers: the headers of a tool's schema tell nothing of it to those who may not call it.
+// TestMCPParamHeadersOfOthers: headers of a tool's schema reveal nothing to callers that may not call the tool.
 func TestMCPParamHeadersOfOthers(t *testing.T) {
 	t.Parallel()
-	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = narrow{} })
+	f := startMCP(t, func(o *gatewaytest.Options) { o.Authenticator = callGrants{} })
 	f.declareHeaders(t)
 	for of, want := range map[string]string{"acme": `"code":-32020`, "globex": "CAPABILITY_UNKNOWN"} {
 		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+newestMeta+

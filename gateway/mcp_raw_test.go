@@ -19,7 +19,7 @@ func (f *mcpFront) postMCP(t *testing.T, body string) (status int, text string) 
 	return resp.StatusCode, all
 }
 
-// TestMCPTypesOfMembers: a member of another type than the protocol's is an error of its message, never of the gateway.
+// TestMCPTypesOfMembers: a member of the wrong type is an error of its message, never of the gateway.
 func TestMCPTypesOfMembers(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -46,8 +46,8 @@ func TestMCPTypesOfMembers(t *testing.T) {
 	}
 }
 
-// TestMCPIDsAreReturnedUnchanged: ids come back as they were sent, also in batches, however many digits they have. A
-// number that some decoders take for an integer, and others do not, is rejected.
+// TestMCPIDsAreReturnedUnchanged: ids come back as sent, also in batches, however many digits they have. A
+// number that only some decoders take for an integer is rejected.
 func TestMCPIDsAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -83,7 +83,8 @@ func TestMCPIDsAreReturnedUnchanged(t *testing.T) {
 	}
 }
 
-// TestMCPCallToolReadsNamesExactly: call_tool and search_tools have the arguments of their schemas, in their case.
+// TestMCPCallToolReadsNamesExactly: the arguments of call_tool and search_tools are matched with their exact
+// case.
 func TestMCPCallToolReadsNamesExactly(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) { o.MCP.Settings.Search = []string{"*"} })
@@ -94,7 +95,7 @@ func TestMCPCallToolReadsNamesExactly(t *testing.T) {
 	const good = "caps__" + gatewaytest.Echo
 	if status, text := call("call_tool", `{"name":"`+good+`","arguments":{"a":1}}`); status != http.StatusOK ||
 		!strings.Contains(text, `{\"a\":1}`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("got %d %s", status, text)
 	}
 	for _, arguments := range []string{`{"Name":"` + good + `"}`, `{"name":"` + good + `","NAME":"caps__fail"}`,
 		`{"name":"` + good + `","Arguments":{}}`, `{"name":["` + good + `"]}`, `{"name":"` + good +

@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestMCPScopeIsMissing: the response to a message whose caller lacks its scope is 403, and names the scope, whatever
-// form the client accepts.
+// TestMCPScopeIsMissing: a message whose caller lacks a scope gets 403 with the name of the scope, whatever the
+// client accepts.
 func TestMCPScopeIsMissing(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -72,7 +72,7 @@ func (s *stepUp) Authorize(_ context.Context, _ *http.Request, resp *http.Respon
 	return resp.Body.Close()
 }
 
-// TestMCPClientStepsUp: a client whose token lacks a scope gets another one, and its call runs.
+// TestMCPClientStepsUp: a client whose token lacks a scope gets another token, and its call runs.
 func TestMCPClientStepsUp(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()

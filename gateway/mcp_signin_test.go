@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestMCPSignIn: a client without a credential learns where it gets one, and the token of that issuer is one.
+// TestMCPSignIn: a client without a credential learns where to get one, and that issuer's token is accepted.
 func TestMCPSignIn(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -51,12 +51,12 @@ func TestMCPSignIn(t *testing.T) {
 		"Bearer forged.token.here")
 	if challenge = resp.Header.Get("WWW-Authenticate"); resp.StatusCode != http.StatusUnauthorized ||
 		!strings.Contains(challenge, `error="invalid_token"`) || !strings.Contains(challenge, "resource_metadata=") {
-		t.Errorf("%d %q %s", resp.StatusCode, challenge, text)
+		t.Errorf("got %d %q %s", resp.StatusCode, challenge, text)
 	}
 	other := i.Token(t, map[string]any{"aud": "https://other.example"})
 	if resp, text = f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Authorization", "Bearer "+other); resp.
 		StatusCode != http.StatusUnauthorized {
-		t.Errorf("a token for another service: %d %s", resp.StatusCode, text)
+		t.Errorf("a token of another audience: %d %s", resp.StatusCode, text)
 	}
 	for _, revision := range revisions {
 		s := f.session(t, revision, nil, "Authorization", "Bearer "+i.Token(t, nil))
@@ -66,7 +66,7 @@ func TestMCPSignIn(t *testing.T) {
 	}
 }
 
-// TestMCPClientSignsIn: a public client that knows the address alone gets a token for it in the browser of its user.
+// TestMCPClientSignsIn: a public client that knows only the address gets a token for it in its user's browser.
 func TestMCPClientSignsIn(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -117,8 +117,8 @@ func TestMCPClientSignsIn(t *testing.T) {
 	}
 }
 
-// TestMCPNamesScopesOfIssuer: the metadata name the scopes for MCP that the issuer has, and no others, for which it
-// would refuse the client.
+// TestMCPNamesScopesOfIssuer: the metadata lists only those MCP scopes that the issuer supports; it would
+// reject a request for others.
 func TestMCPNamesScopesOfIssuer(t *testing.T) {
 	t.Parallel()
 	for supported, want := range map[string][]string{
@@ -133,7 +133,7 @@ func TestMCPNamesScopesOfIssuer(t *testing.T) {
 			o.MCP.Settings.Issuers = []string{i.URL}
 			o.MCP.Scopes = func(issuers []string) []string { return tokens.Scopes(issuers, tenant.Invoke|tenant.Read) }
 		})
-		f.session(t, revisions[0], nil, "Authorization", "Bearer "+i.Token(t, nil)) // the issuer's metadata are there
+		f.session(t, revisions[0], nil, "Authorization", "Bearer "+i.Token(t, nil)) // fetches the metadata
 		_, text := getJSON(t, f.gateway, "/.well-known/oauth-protected-resource/mcp")
 		var metadata struct {
 			Scopes []string `json:"scopes_supported"`

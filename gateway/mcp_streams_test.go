@@ -20,17 +20,17 @@ import (
 
 type usable = tools.Usable
 
-// counted counts the looks at the tools of callers, by tenant and user, and those at once.
-type counted struct {
+// countedViews counts the evaluations of callers' tools, by tenant and user, and how many run at once.
+type countedViews struct {
 	usable
 	mu         sync.Mutex
 	looks      map[string]int
 	now, most  map[string]int // of a tenant
 	looked     chan string
-	hold, held chan struct{} // not nil: looks wait for hold
+	hold, held chan struct{} // if not nil, evaluations wait for hold
 }
 
-func (c *counted) Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(string, string) byte) (
+func (c *countedViews) Fingerprint(ctx context.Context, caller *tenant.Identity, hints func(string, string) byte) (
 	sum [sha256.Size]byte, err error) {
 	c.mu.Lock()
 	hold := c.hold
@@ -50,18 +50,18 @@ func (c *counted) Fingerprint(ctx context.Context, caller *tenant.Identity, hint
 	return sum, err
 }
 
-func (c *counted) of(caller string) int {
+func (c *countedViews) of(caller string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.looks[caller]
 }
 
-// TestMCPStreamsShareAView: after a change, the tools of callers with the same view are looked at once, however many
-// streams they have, and only those of callers whom it may concern.
+// TestMCPStreamsShareAView: after a change, the tools of callers with the same view are evaluated once, however
+// many streams they have, and only for callers whom the change may concern.
 func TestMCPStreamsShareAView(t *testing.T) {
 	t.Parallel()
 	const streams = 12
-	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
+	looks := &countedViews{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
 		looked: make(chan string, 100)}
 	changes := new(tools.ViewChanges)
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -88,41 +88,41 @@ func TestMCPStreamsShareAView(t *testing.T) {
 	}
 	globex := open("globex k1 other")
 	if a, g := looks.of("acme "), looks.of("globex "); a != 1 || g != 1 {
-		t.Errorf("%d looks of %d streams, %d of one", a, streams, g)
+		t.Errorf("%d evaluations for %d streams, %d for one", a, streams, g)
 	}
 	for len(looks.looked) > 0 {
 		<-looks.looked
 	}
-	const told = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
 	declare(gatewaytest.Echo)
 	changes.Send(tools.ViewChange{Tenant: "acme"})
 	for _, s := range acme {
-		if got := s.next(t); got != told {
+		if got := s.next(t); got != changed {
 			t.Errorf("a stream of acme: %s", got)
 		}
 	}
-	// a look at globex because of the first one would be before this one's
+	// if the first change led to an evaluation for globex, it would come before this one
 	changes.Send(tools.ViewChange{Tenant: "acme"})
 	check.Holds(t, "a further look", func() bool { return looks.of("acme ") == 3 })
 	if g := looks.of("globex "); g != 1 {
-		t.Errorf("after changes of acme: %d looks at the tools of globex", g)
+		t.Errorf("after changes of acme: %d evaluations of the tools of globex", g)
 	}
 	changes.Send(tools.ViewChange{Capability: "other"})
-	if got := globex.next(t); got != told {
+	if got := globex.next(t); got != changed {
 		t.Errorf("the stream of globex: %s", got)
 	}
 	if a, g := looks.of("acme "), looks.of("globex "); a != 3 || g != 2 {
-		t.Errorf("after a change of a capability that acme does not see: %d looks, %d of globex", a, g)
+		t.Errorf("after a change of a capability that acme does not see: %d evaluations, %d of globex", a, g)
 	}
 	for _, s := range acme {
 		_ = s.resp.Body.Close()
 	}
 }
 
-// TestMCPLooksOfManyUsers: the views of a tenant are looked at one by one, and leave room for another tenant's.
-func TestMCPLooksOfManyUsers(t *testing.T) {
+// TestMCPViewsOfManyUsers: a tenant's views are evaluated one at a time, beside those of another tenant.
+func TestMCPViewsOfManyUsers(t *testing.T) {
 	t.Parallel()
-	looks := &counted{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
+	looks := &countedViews{looks: map[string]int{}, now: map[string]int{}, most: map[string]int{},
 		looked: make(chan string, 100), hold: make(chan struct{}), held: make(chan struct{}, 100)}
 	f := startMCP(t, func(o *gatewaytest.Options) {
 		o.Authenticator = granted{}
@@ -140,14 +140,14 @@ func TestMCPLooksOfManyUsers(t *testing.T) {
 			req.Header.Set("Authorization", "Bearer "+credential)
 			resp, err := f.gateway.HTTP1(t).Do(req)
 			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("%v %v", resp, err)
+				t.Errorf("got %v %v", resp, err)
 				return
 			}
 			_ = resp.Body.Close()
 		})
 	}
 	for _, grants := range []string{"caps", "a,caps", "b,caps", "c,caps", "d,caps"} {
-		open("acme k1 " + grants) // each another view
+		open("acme k1 " + grants) // each has another view
 	}
 	check.Received(t, looks.held, "a look of acme")
 	open("globex k1 caps")
@@ -157,11 +157,12 @@ func TestMCPLooksOfManyUsers(t *testing.T) {
 	looks.mu.Lock()
 	defer looks.mu.Unlock()
 	if looks.most["acme"] != 1 {
-		t.Errorf("%d looks of a tenant at once", looks.most["acme"])
+		t.Errorf("%d concurrent evaluations for a tenant", looks.most["acme"])
 	}
 }
 
-// TestFingerprintsOfHiddenTools: a tool that the caller may not use is no part of what identifies the caller's tools.
+// TestFingerprintsOfHiddenTools: a tool that the caller may not use is not part of the fingerprint of its
+// tools.
 func TestFingerprintsOfHiddenTools(t *testing.T) {
 	t.Parallel()
 	known := catalog.New(catalog.Options{})
@@ -181,6 +182,6 @@ func TestFingerprintsOfHiddenTools(t *testing.T) {
 		return sum
 	}
 	if of("first", "hidden") != of("first") || of("first") == of("first", "last") {
-		t.Error("the tools that a caller may use are not all that counts")
+		t.Error("the fingerprint depends on tools that the caller may not use")
 	}
 }

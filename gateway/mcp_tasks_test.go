@@ -15,14 +15,14 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// taskMeta is of a client that takes tasks.
+// taskMeta is the metadata of a client that supports tasks.
 const taskMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/` +
 	`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
 // noApproval is the id of no approval.
 const noApproval = "apr_AAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// taskAnswer is an answer about a task.
+// taskAnswer is a response about a task.
 type taskAnswer struct {
 	Result struct {
 		ResultType, TaskID, Status, StatusMessage string
@@ -44,13 +44,14 @@ type taskAnswer struct {
 	}
 }
 
-// outsideStore is a store whose connections are not the gateway's, also those that a call opens.
+// outsideStore is a store whose connections do not count as the gateway's, including those opened during a
+// call.
 type outsideStore struct {
 	idempotency.Store
-	claims func(*idempotency.Claim) // is called before a key is claimed; nil means nothing is
+	claims func(*idempotency.Claim) // called before a key is claimed; optional
 }
 
-// Begin implements idempotency.Store, as the others.
+// Begin implements idempotency.Store, like the others.
 func (s outsideStore) Begin(ctx context.Context, c *idempotency.Claim) (idempotency.Found, error) {
 	outside()
 	if s.claims != nil && c.Limit > 0 {
@@ -64,7 +65,7 @@ func (s outsideStore) End(ctx context.Context, c *idempotency.Claim, state idemp
 	return s.Store.End(ctx, c, state, sealed)
 }
 
-// Get implements tools.TaskApprovals, as Withdraw.
+// Get implements tools.TaskApprovals, like Withdraw.
 func (d *desk) Get(ctx context.Context, tenant, id string) (approvals.Approval, error) {
 	outside()
 	if _, lost := d.lost.Load(id); lost {
@@ -108,40 +109,40 @@ func (f *mcpFront) rpc(t *testing.T, method, name, params string, header ...stri
 	return answer
 }
 
-// create calls a tool of a client that takes tasks.
+// create calls a tool as a client that supports tasks.
 func (f *mcpFront) create(t *testing.T, tool, args string) (id string) {
 	t.Helper()
 	a := f.rpc(t, "tools/call", "caps__"+tool, taskMeta+`,"name":"caps__`+tool+`","arguments":`+args)
 	if a.Result.ResultType != "task" || a.Result.Status != "working" || a.Result.TTLMs <= 0 ||
 		a.Result.PollIntervalMs <= 0 {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v", a)
 	}
 	return a.Result.TaskID
 }
 
-// about asks about a task.
+// about requests a task.
 func (f *mcpFront) about(t *testing.T, method, id string, header ...string) taskAnswer {
 	t.Helper()
 	return f.rpc(t, method, id, taskMeta+`,"taskId":"`+id+`"`, header...)
 }
 
-// status returns the status of a task, and why it has failed.
+// status returns the status of a task, and the reason of its failure.
 func (f *mcpFront) status(t *testing.T, id string) string {
 	t.Helper()
 	a := f.about(t, "tasks/get", id)
 	if a.Result.ResultType != "complete" || a.Result.TaskID != id {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v", a)
 	}
 	return strings.TrimSpace(a.Result.Status + " " + a.Result.Error.Data.Reason)
 }
 
-// completes waits until a task that works is completed.
+// completes waits until a working task is completed.
 func (f *mcpFront) completes(t *testing.T, id string) {
 	t.Helper()
 	check.Until(t, "the task to be completed", func() (bool, string) {
 		got := f.status(t, id)
 		if got != "completed" && got != "working" {
-			t.Fatalf("%q", got)
+			t.Fatalf("got %q", got)
 		}
 		return got == "completed", got
 	})
@@ -154,8 +155,8 @@ func calls(all []*mcpFront) (n int) {
 	return n
 }
 
-// TestMCPTasks: a call that needs approval is a task with the approval's id. Its result is at any replica, and however
-// many ask at once, the call runs once.
+// TestMCPTasks: a call that requires approval is a task with the approval's id. Any replica returns its result,
+// and however many requests there are at the same time, the call runs once.
 func TestMCPTasks(t *testing.T) {
 	t.Parallel()
 	d, all := startTaskReplicas(t, 3)
@@ -167,11 +168,11 @@ func TestMCPTasks(t *testing.T) {
 		t.Errorf("%q after %d calls", got, calls(all))
 	}
 	d.approve(t, id)
-	var asking sync.WaitGroup
+	var approvalGateway sync.WaitGroup
 	for i := range 12 {
-		asking.Go(func() {
+		approvalGateway.Go(func() {
 			a := all[i%3].about(t, "tasks/get", id)
-			for a.Result.Status == "working" { // until another request has begun the call
+			for a.Result.Status == "working" { // until another request has started the call
 				a = all[i%3].about(t, "tasks/get", id)
 			}
 			if r := a.Result; r.Status != "completed" || string(r.Result.StructuredContent) != `{"a":1}` {
@@ -179,17 +180,17 @@ func TestMCPTasks(t *testing.T) {
 			}
 		})
 	}
-	check.Ended(t, &asking, "the calls")
+	check.Ended(t, &approvalGateway, "the calls")
 	if n := calls(all); n != 1 {
 		t.Errorf("%d calls", n)
 	}
 	if again := all[1].create(t, gatewaytest.Echo, `{"a":1}`); again == id {
-		t.Error("one approval is good for two tasks")
+		t.Error("one approval permitted two tasks")
 	}
 }
 
-// TestMCPTaskStarts: a task whose approval was used by a request that has not begun the call yet is working, not
-// failed.
+// TestMCPTaskStarts: if the request that redeemed a task's approval has not started the call yet, the task is
+// working, not failed.
 func TestMCPTaskStarts(t *testing.T) {
 	t.Parallel()
 	var approved atomic.Bool
@@ -207,7 +208,7 @@ func TestMCPTaskStarts(t *testing.T) {
 	first.Go(func() { all[0].status(t, id) })
 	check.Received(t, claiming, "the claim")
 	if got := all[1].status(t, id); got != "working" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	close(claim)
 	check.Ended(t, &first, "the first call")
@@ -217,7 +218,7 @@ func TestMCPTaskStarts(t *testing.T) {
 	}
 }
 
-// TestMCPTaskEnds: each end of a task is its last status.
+// TestMCPTaskEnds: every end of a task is its final status.
 func TestMCPTaskEnds(t *testing.T) {
 	t.Parallel()
 	d, all := startTaskReplicas(t, 2)
@@ -236,7 +237,7 @@ func TestMCPTaskEnds(t *testing.T) {
 		"cancelled": {tool: gatewaytest.Echo, status: "cancelled", do: func(id string) {
 			all[1].about(t, "tasks/cancel", id)
 			if a, err := d.Get(t.Context(), "default", id); err != nil || a.State == approvals.Pending {
-				t.Errorf("%s %v", a.State, err)
+				t.Errorf("got %s %v", a.State, err)
 			}
 		}},
 		"cancelled after its approval": {tool: gatewaytest.Echo, status: "cancelled", do: func(id string) {
@@ -266,18 +267,18 @@ func TestMCPTaskEnds(t *testing.T) {
 	}
 }
 
-// TestMCPTaskRuns: a task whose call takes long is working, and its call outlives the requests for it.
+// TestMCPTaskRuns: the task of a long call is working, and the call outlives its requests.
 func TestMCPTaskRuns(t *testing.T) {
 	t.Parallel()
 	d, all := startTaskReplicas(t, 2)
 	id := all[0].create(t, gatewaytest.Block, `{}`)
 	d.approve(t, id)
 	if got := all[0].status(t, id); got != "working" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	check.Received(t, all[0].capability.Blocked(), "the call")
 	if got := all[1].status(t, id); got != "working" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	all[0].capability.Release()
 	all[1].completes(t, id)
@@ -286,7 +287,7 @@ func TestMCPTaskRuns(t *testing.T) {
 	}
 }
 
-// TestMCPTaskCallers: tasks are for clients that declare them, and a task is its caller's own.
+// TestMCPTaskCallers: only clients that declare tasks get them, and a task belongs to its caller.
 func TestMCPTaskCallers(t *testing.T) {
 	t.Parallel()
 	d, all := startTaskReplicas(t, 1)
@@ -318,10 +319,10 @@ func TestMCPTaskCallers(t *testing.T) {
 		}
 	}
 	if got := f.status(t, id); got != "working" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if a := f.about(t, "tasks/update", id); a.Result.ResultType != "complete" {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v", a)
 	}
 	for _, has := range []bool{true, false} {
 		if !has {
@@ -330,7 +331,7 @@ func TestMCPTaskCallers(t *testing.T) {
 		_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+taskMeta+`}}`,
 			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")
 		if strings.Contains(text, "io.modelcontextprotocol/tasks") != has {
-			t.Errorf("%s", text)
+			t.Errorf("got %s", text)
 		}
 	}
 }

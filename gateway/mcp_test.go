@@ -35,7 +35,7 @@ type mcpFront struct {
 	known      *catalog.Catalog
 }
 
-// declare makes tools known. A caller may use those that are not "hidden".
+// declare publishes tools. A caller may use those that are not "hidden".
 func (f *mcpFront) declare(t *testing.T, names ...string) {
 	t.Helper()
 	tools := make([]manifest.Tool, len(names))
@@ -91,7 +91,7 @@ func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-// connect returns a session of the SDK's client in a revision. header are names and values in turn.
+// connect returns a session of the SDK's client in a revision; header holds names and values in turn.
 func (f *mcpFront) connect(t *testing.T, revision string, o *sdk.ClientOptions, header ...string) (*sdk.ClientSession,
 	error) {
 	t.Helper()
@@ -136,12 +136,12 @@ func textOf(t *testing.T, r *sdk.CallToolResult) string {
 	}
 	text, ok := r.Content[0].(*sdk.TextContent)
 	if !ok {
-		t.Fatalf("%T", r.Content[0])
+		t.Fatalf("got %T", r.Content[0])
 	}
 	return text.Text
 }
 
-// refusalOf returns the code and the data of a JSON-RPC error.
+// refusalOf returns the code and data of a JSON-RPC error.
 func refusalOf(t *testing.T, err error) (code int64, data map[string]any) {
 	t.Helper()
 	var e *jsonrpc.Error
@@ -154,7 +154,7 @@ func refusalOf(t *testing.T, err error) (code int64, data map[string]any) {
 	return e.Code, data
 }
 
-// TestMCPTools: a list has the tools that the caller may use, with their schemas, and no other.
+// TestMCPTools: a list has exactly the tools that the caller may use, with their schemas.
 func TestMCPTools(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -170,19 +170,19 @@ func TestMCPTools(t *testing.T) {
 			}
 			repeats := tool.Annotations != nil && tool.Annotations.IdempotentHint
 			if tool.Description == "" || repeats != (tool.Name == "caps__"+gatewaytest.Echo) {
-				t.Errorf("%+v %+v", tool, tool.Annotations)
+				t.Errorf("got %+v %+v", tool, tool.Annotations)
 			}
 		}
 		if len(names) != 5 || names[0] != "caps__"+gatewaytest.Echo || slices.Contains(names, "caps__hidden") {
-			t.Errorf("%v", names)
+			t.Errorf("got %v", names)
 		}
 		if revision == revisions[0] && (list.CacheScope != "private" || list.TTLMs == 0) {
-			t.Errorf("%+v", list.Cacheable)
+			t.Errorf("got %+v", list.Cacheable)
 		}
 	})
 }
 
-// TestMCPCalls: JSON is structured content, a tool's error is a result, and a refusal is a JSON-RPC error.
+// TestMCPCalls: JSON becomes structured content, a tool's error a result, and a rejection a JSON-RPC error.
 func TestMCPCalls(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -194,14 +194,14 @@ func TestMCPCalls(t *testing.T) {
 		r, err := invoke("caps__"+gatewaytest.Echo, args)
 		check.Must(t, err)
 		if textOf(t, r) != compactJSON(t, args) || r.IsError || r.StructuredContent == nil {
-			t.Errorf("%q %v", textOf(t, r), r.StructuredContent)
+			t.Errorf("got %q %v", textOf(t, r), r.StructuredContent)
 		}
 		if r, err = invoke("caps__"+gatewaytest.Fail, `{}`); err != nil || !r.IsError ||
 			!strings.Contains(textOf(t, r), "the tool failed") {
-			t.Errorf("%+v %v", r, err)
+			t.Errorf("got %+v %v", r, err)
 		}
 		if r, err = invoke("caps__"+gatewaytest.Empty, `{}`); err != nil || r.IsError || len(r.Content) != 0 {
-			t.Errorf("%+v %v", r, err)
+			t.Errorf("got %+v %v", r, err)
 		}
 		for name, reason := range map[string]string{
 			"caps__hidden": "TOOL_UNKNOWN", "other__x": "CAPABILITY_UNKNOWN", "nothing": "CAPABILITY_UNKNOWN",
@@ -215,7 +215,7 @@ func TestMCPCalls(t *testing.T) {
 	})
 }
 
-// compactJSON returns JSON without blanks, as the SDK's client sends it.
+// compactJSON returns JSON without whitespace, as the SDK's client sends it.
 func compactJSON(t *testing.T, text string) string {
 	t.Helper()
 	out, err := json.Marshal(json.RawMessage(text))
@@ -223,22 +223,22 @@ func compactJSON(t *testing.T, text string) string {
 	return string(out)
 }
 
-// TestMCPProgress: the pieces of an answer are progress, and the result has them all.
+// TestMCPProgress: the pieces of a response are sent as progress, and the result has all of them.
 func TestMCPProgress(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
 	for _, revision := range revisions {
 		t.Run(revision, func(t *testing.T) {
-			told := make(chan string, 10)
+			notices := make(chan string, 10)
 			s := f.session(t, revision, &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
 				n *sdk.ProgressNotificationClientRequest) {
-				told <- n.Params.Message
+				notices <- n.Params.Message
 			}})
 			p := &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo, Arguments: map[string]any{"a": "bcdefg"}}
 			p.SetProgressToken("p")
 			r, err := s.CallTool(t.Context(), p)
 			check.Must(t, err)
-			if piece := check.Received(t, told, "the notice"); textOf(t, r) != `{"a":"bcdefg"}` ||
+			if piece := check.Received(t, notices, "the notice"); textOf(t, r) != `{"a":"bcdefg"}` ||
 				!strings.HasPrefix(textOf(t, r), piece) || piece == "" {
 				t.Errorf("%q, then %q", piece, textOf(t, r))
 			}
@@ -246,7 +246,7 @@ func TestMCPProgress(t *testing.T) {
 	}
 }
 
-// TestMCPCancel: a call ends at its backend when its client cancels it, or leaves.
+// TestMCPCancel: a call ends at its backend when its client cancels it or disconnects.
 func TestMCPCancel(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -266,7 +266,7 @@ func TestMCPCancel(t *testing.T) {
 		cancel()
 		check.Ended(t, &calling, "the end of the call")
 	}
-	f.gateway.Stop(t) // which waits for calls
+	f.gateway.Stop(t) // waits for calls
 }
 
 // TestMCPCancelElsewhere: a client of a revision with sessions may send the cancellation to another replica.

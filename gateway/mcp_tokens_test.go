@@ -11,7 +11,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// twoPieces answers in two pieces.
+// twoPieces sends its response in two pieces.
 type twoPieces struct {
 	docpb.UnimplementedCapabilityServer
 }
@@ -24,7 +24,8 @@ func (twoPieces) StreamInvoke(_ *docpb.InvokeRequest, s grpc.ServerStreamingServ
 	return s.Send(&docpb.InvokeChunk{Data: []byte("two"), Done: true})
 }
 
-// TestMCPProgressTokensAreReturnedUnchanged: progress has the token that the client chose, however long its number is.
+// TestMCPProgressTokensAreReturnedUnchanged: progress has exactly the client's token, however long its number
+// is.
 func TestMCPProgressTokensAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, twoPieces{}) })

@@ -18,7 +18,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// endless is a capability whose answers do not end before their callers leave.
+// endless is a capability whose responses do not end before their callers disconnect.
 type endless struct {
 	docpb.UnimplementedCapabilityServer
 	sent  atomic.Int64 // bytes
@@ -36,8 +36,8 @@ func (e *endless) StreamInvoke(_ *docpb.InvokeRequest, s grpc.ServerStreamingSer
 	return s.Context().Err()
 }
 
-// TestMCPUnreadCallsEnd: a client that keeps its connection open and reads nothing has what sockets and windows hold of
-// an endless answer, and no more. Then the call ends at its backend, and the stream at the client.
+// TestMCPUnreadCallsEnd: a client that keeps its connection open and does not read gets at most what sockets
+// and windows hold of an endless response. Then the call ends at its backend, and the stream at the client.
 func TestMCPUnreadCallsEnd(t *testing.T) {
 	t.Parallel()
 	const (

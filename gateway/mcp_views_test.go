@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// granted are tenants whose credentials are "tenant key capability,capability".
+// granted is a directory of tenants whose credentials are "tenant key capability,capability".
 type granted struct{}
 
 func (granted) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
@@ -34,7 +34,8 @@ func (g granted) Authenticate(_ context.Context, c tenant.Credentials) (tenant.I
 	return who, refusal
 }
 
-// TestMCPNamesOfOthers: names of tools are resolved among what the caller sees, and refusals tell nothing of the rest.
+// TestMCPNamesOfOthers: tool names are resolved among the tools that the caller sees, and errors reveal nothing
+// else.
 func TestMCPNamesOfOthers(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -77,7 +78,7 @@ func TestMCPNamesOfOthers(t *testing.T) {
 	}
 }
 
-// TestMCPWrongTypes: a value of another type than expected is refused, and harms nothing.
+// TestMCPWrongTypes: a value of the wrong type is rejected and does no harm.
 func TestMCPWrongTypes(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) {
@@ -117,7 +118,7 @@ func TestMCPWrongTypes(t *testing.T) {
 	}
 }
 
-// TestMCPLongIDs: each id comes back as it was sent, whichever method answers.
+// TestMCPLongIDs: every method returns the request's id unchanged.
 func TestMCPLongIDs(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -142,7 +143,7 @@ func TestMCPLongIDs(t *testing.T) {
 	}
 }
 
-// TestMCPExactNames: the members of call_tool and search_tools have the names of their schemas, in no other case.
+// TestMCPExactNames: members of call_tool and search_tools match their schemas' names in exact case only.
 func TestMCPExactNames(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t, func(o *gatewaytest.Options) { o.MCP.Settings.Search = []string{"*"} })
@@ -162,11 +163,11 @@ func TestMCPExactNames(t *testing.T) {
 	_, text := f.post(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_tools","arguments":`+
 		`{"Query":"echo"}}}`)
 	if strings.Contains(text, "caps__echo") {
-		t.Errorf("%s", text)
+		t.Errorf("got %s", text)
 	}
 }
 
-// TestMCPTaskOfAnotherKey: a task is of the credential that created it.
+// TestMCPTaskOfAnotherKey: a task belongs to the credential that created it.
 func TestMCPTaskOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -181,7 +182,7 @@ func TestMCPTaskOfAnotherKey(t *testing.T) {
 	a := f.rpc(t, "tools/call", "caps__echo", taskMeta+`,"name":"caps__echo","arguments":{}`, own...)
 	id := a.Result.TaskID
 	if id == "" {
-		t.Fatalf("%+v", a)
+		t.Fatalf("got %+v", a)
 	}
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
 		if a := f.about(t, method, id, other...); a.Error.Data.Reason != "TASK_UNKNOWN" {

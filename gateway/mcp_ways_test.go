@@ -14,7 +14,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// countedWays are the ways in which clients learn that their calls need a person. Each makes a call, or is refused.
+// countedWays are the ways in which clients learn that their calls require approval. Each makes a call, or is
+// rejected.
 var countedWays = map[string]func(t *testing.T, r *countedReplicas, how given) error{ //nolint:gochecknoglobals // table
 	"held":     func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, nil) },
 	"progress": func(t *testing.T, r *countedReplicas, how given) error { return r.held(t, how, nil, "token") },
@@ -37,7 +38,7 @@ var countedWays = map[string]func(t *testing.T, r *countedReplicas, how given) e
 	"JSON, of no MCP client": func(t *testing.T, r *countedReplicas, how given) error { return r.json(t, how) },
 }
 
-// shown returns a client that shows forms and pages. Its user answers as how says; a page is answered there.
+// shown returns a client that shows forms and pages. Its user answers forms as given, and pages on the page.
 func (r *countedReplicas) shown(t *testing.T, how given, shows *sdk.ElicitationCapabilities) *sdk.ClientOptions {
 	var shown atomic.Int64
 	return &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{Elicitation: shows},
@@ -60,7 +61,7 @@ func (r *countedReplicas) shown(t *testing.T, how given, shows *sdk.ElicitationC
 		}}
 }
 
-// held makes a call that waits for its answer: with a form on its stream, or else for a person.
+// held makes a call that waits for its answer: in a form on its stream, otherwise from another person.
 func (r *countedReplicas) held(t *testing.T, how given, o *sdk.ClientOptions, token any) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +86,7 @@ func (r *countedReplicas) held(t *testing.T, how given, o *sdk.ClientOptions, to
 	return check.Received(t, ended, "the end of the call")
 }
 
-// waiting waits until a call waits for an approval.
+// waiting waits until a call waits for approval.
 func (r *countedReplicas) waiting(t *testing.T) {
 	t.Helper()
 	check.Until(t, "a call that waits", func() (bool, string) {
@@ -94,28 +95,28 @@ func (r *countedReplicas) waiting(t *testing.T) {
 	})
 }
 
-// repeated makes a call that its client makes again with the gateway's state.
+// repeated makes a call that its client repeats with the gateway's state.
 func (r *countedReplicas) repeated(t *testing.T, how given, shows *sdk.ElicitationCapabilities) error {
 	t.Helper()
 	got, err := r.session(t, "2026-07-28", r.shown(t, how, shows)).CallTool(t.Context(), echo("x"))
 	return resultError(got, err)
 }
 
-// pages makes a call whose client gets an error with the page of the approval, and makes it again.
+// pages makes a call whose client gets an error with the approval's page, and repeats it.
 func (r *countedReplicas) pages(t *testing.T, how given) error {
 	t.Helper()
 	s := r.session(t, "2025-11-25",
 		r.shown(t, how, &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}}))
 	got, err := s.CallTool(t.Context(), echo("x"))
 	if code, _ := refusalOf(t, err); code != sdk.CodeURLElicitationRequired {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("got %+v %v", got, err)
 	}
 	r.answer(t, r.next(t, approvals.EventCreated).ID, how)
 	got, err = s.CallTool(t.Context(), echo("x"))
 	return resultError(got, err)
 }
 
-// task makes a call as a task, and asks for it once.
+// task makes a call as a task, and polls the task once.
 func (r *countedReplicas) task(t *testing.T, how given) error {
 	t.Helper()
 	a := r.rpc(t, "tools/call", "caps__echo", `"name":"caps__echo","arguments":{}`)
@@ -132,7 +133,7 @@ func (r *countedReplicas) task(t *testing.T, how given) error {
 	}
 }
 
-// json makes a call over the JSON API, and makes it again with its approval.
+// json makes a call over the JSON API, and repeats it with its approval.
 func (r *countedReplicas) json(t *testing.T, how given) error {
 	t.Helper()
 	post := func(approval string) int {

@@ -16,17 +16,17 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestManyCallsThatPassTwice: however many calls a tenant has that are translated or come over HTTP, there is room for
-// those of others.
-func TestManyCallsThatPassTwice(t *testing.T) {
+// TestTranslatedCallsLeaveRoom: however many translated or HTTP calls a tenant has, there is room for other
+// tenants.
+func TestTranslatedCallsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	f, ring, shedder := loadedFront(t, 1<<20, call.Doc, call.Legacy)
 	acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
 	defer leave()
-	for range 3 { // more than a connection may have
+	for range 3 { // more than a connection may hold
 		f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
 		if _, shed := flood(acme, t, f, 500); shed > 0 {
-			t.Fatalf("%d were turned away", shed)
+			t.Fatalf("%d calls were rejected", shed)
 		}
 	}
 	globex := ring.credentials["globex"]
@@ -41,9 +41,9 @@ func TestManyCallsThatPassTwice(t *testing.T) {
 	waitIdle(t, shedder)
 }
 
-// TestWhatFrontDoorsHold: what a client's connection may have held for it does not bound what all callers of the front
-// doors have together.
-func TestWhatFrontDoorsHold(t *testing.T) {
+// TestFrontDoorsAreNotBoundAsOneConnection: the memory limit of one client connection does not limit all callers of
+// the front doors together.
+func TestFrontDoorsAreNotBoundAsOneConnection(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -59,27 +59,28 @@ func TestWhatFrontDoorsHold(t *testing.T) {
 	}
 }
 
-// askedFor is an Authenticator that says when it is asked, and answers when it may.
-type askedFor struct {
+// gatedAuth is an Authenticator that reports each request and waits for the test before it
+// authenticates it.
+type gatedAuth struct {
 	stuck
 	asked chan struct{}
 }
 
-func (askedFor) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (gatedAuth) Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
 	return who, false, nil
 }
 
-func (a askedFor) Authenticate(ctx context.Context, _ tenant.Credentials) (tenant.Identity, *call.Refusal) {
+func (a gatedAuth) Authenticate(ctx context.Context, _ tenant.Credentials) (tenant.Identity, *call.Refusal) {
 	a.asked <- struct{}{}
 	return tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}, a.refusal(ctx)
 }
 
-// TestRequestsHoldWhileTheirCredentialsAreLookedUp: the memory of a request over HTTP/1.1 is charged to its address
-// while its credential is looked up, and released after.
+// TestRequestsHoldWhileTheirCredentialsAreLookedUp: the memory of an HTTP/1.1 request is charged to its address
+// while its credential is being looked up, and released afterwards.
 func TestRequestsHoldWhileTheirCredentialsAreLookedUp(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
-	by := askedFor{stuck{make(chan struct{})}, make(chan struct{}, 1)}
+	by := gatedAuth{stuck{make(chan struct{})}, make(chan struct{}, 1)}
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Fleets:        []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend.Addr}}},
 		Authenticator: by,

@@ -53,7 +53,7 @@ func TestMetadataReachesTheBackend(t *testing.T) {
 	})
 }
 
-func TestTheBackendKnowsItsTime(t *testing.T) {
+func TestTheBackendGetsTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	if _, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {

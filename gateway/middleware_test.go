@@ -18,8 +18,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// However many clients keep the gateway waiting for their bodies, the next request is answered.
-func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
+// However many clients stall their bodies, the next request is served.
+func TestSlowBodiesDoNotDelayOtherRequests(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
 	const slow = 50
@@ -32,7 +32,7 @@ func TestSlowBodiesKeepNobodyWaiting(t *testing.T) {
 			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n{"); err != nil {
 			t.Fatal(err)
 		}
-		line, err := bufio.NewReader(conn).ReadString('\n') // comes when the gateway begins to wait
+		line, err := bufio.NewReader(conn).ReadString('\n') // received when the gateway starts to wait
 		if err != nil || !strings.Contains(line, "100 Continue") {
 			t.Fatal(line, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// page returns an answer with a page, as load balancers have them.
+// page returns a response with an HTML page, as load balancers send.
 func page(code string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, false, c.Block(":status", code, "content-type", "text/html")),
@@ -23,14 +23,14 @@ func page(code string) gatewaytest.Script {
 	}
 }
 
-// closing returns an answer of headers alone.
+// closing returns a response of only headers.
 func closing(fields ...string) gatewaytest.Script {
 	return func(c *rawhttp2.Conn, stream uint32) bool {
 		return c.Write(rawhttp2.Headers(stream, true, c.Block(fields...))) == nil
 	}
 }
 
-// notGRPC are answers that are not of gRPC, with the code that they become.
+// notGRPC are responses that are not gRPC, with the code that callers get.
 var notGRPC = map[string]struct {
 	answer gatewaytest.Script
 	code   codes.Code
@@ -56,8 +56,8 @@ var notGRPC = map[string]struct {
 	}, codes.Unknown},
 }
 
-// TestAnswersThatAreNotGRPC: they have the code of their HTTP status and a reason, in every protocol, and nothing of
-// the page. The access log has the same code.
+// TestAnswersThatAreNotGRPC: callers get the code of the HTTP status and a reason, in every protocol, and
+// nothing of the page. The access log has the same code.
 func TestAnswersThatAreNotGRPC(t *testing.T) {
 	t.Parallel()
 	for name, test := range notGRPC {
@@ -70,7 +70,7 @@ func TestAnswersThatAreNotGRPC(t *testing.T) {
 				b := breakdown{reason: "UPSTREAM_NOT_GRPC"}
 				b.check(t, got, caller.grpc)
 				if strings.Contains(got.text, "hidden") {
-					t.Errorf("%q", got.text)
+					t.Errorf("got %q", got.text)
 				}
 			})
 		}
@@ -85,7 +85,7 @@ func TestAnswersThatAreNotGRPC(t *testing.T) {
 			}
 			for _, line := range g.Log.Calls(t, 1) {
 				if line.Text("code") != codeNames[test.code] || line.Text("failure") != "UPSTREAM_NOT_GRPC" {
-					t.Errorf("%v", line)
+					t.Errorf("got %v", line)
 				}
 			}
 		})
@@ -96,8 +96,8 @@ var codeNames = map[codes.Code]string{codes.Internal: "INTERNAL", codes.Unauthen
 	codes.PermissionDenied: "PERMISSION_DENIED", codes.Unimplemented: "UNIMPLEMENTED", codes.Unknown: "UNKNOWN",
 	codes.Unavailable: "UNAVAILABLE"}
 
-// TestPagesOfLoadBalancersAreFailures: a call that is declared idempotent is repeated at another backend, and the one
-// behind a load balancer that serves pages is ejected.
+// TestPagesOfLoadBalancersAreFailures: an idempotent call is retried at another backend, and the backend behind
+// the load balancer that serves pages is ejected.
 func TestPagesOfLoadBalancersAreFailures(t *testing.T) {
 	t.Parallel()
 	var pages atomic.Int32

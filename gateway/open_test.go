@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// watch opens a Health/Watch, which lasts, and returns its gRPC status; "" when it has begun.
+// watch opens a Health/Watch, which stays open, and returns its gRPC status; "" once it has started.
 func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
 	t.Helper()
 	block := c.Block(":method", "POST", ":scheme", "http", ":authority", "localhost", ":path",
@@ -31,8 +31,8 @@ func watch(t *testing.T, c *rawhttp2.Conn, stream uint32) string {
 	return fields["grpc-status"]
 }
 
-// TestWatchesAreBounded: one without a credential has no more than a part of the calls that need none: by connection,
-// and by address. What it ends makes room.
+// TestWatchesAreBounded: Watch calls without a credential get only a part of the open calls, by connection and
+// by address. Ending one makes room for another.
 func TestWatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
@@ -55,7 +55,7 @@ func TestWatchesAreBounded(t *testing.T) {
 		}
 	}
 	if began != 512 {
-		t.Errorf("%d began, not 5 times 100 and 12", began)
+		t.Errorf("%d started, want 5 times 100 and 12", began)
 	}
 	check.Must(t, errors.Join(conns[0].Write(rawhttp2.Reset(1, 8)), conns[0].Sync()))
 	if status := watch(t, conns[0], 1001); status != "" {
@@ -63,8 +63,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfANetwork: one address has no more than its part of the connections. Others are not held up, nor is a
-// proxy that is trusted.
+// TestConnectionsOfANetwork: one address has at most its share of the connections. Neither other addresses nor
+// a trusted proxy are held up.
 func TestConnectionsOfANetwork(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.Start(t, gatewaytest.Options{
@@ -101,7 +101,7 @@ func TestConnectionsOfANetwork(t *testing.T) {
 		check.Until(t, "the gateway to notice that a connection has ended", func() (bool, string) {
 			_, err := come(headers[2])
 			if err != nil && !rawhttp2.Closed(err) {
-				t.Fatalf("%v", err)
+				t.Fatalf("got %v", err)
 			}
 			return err == nil, fmt.Sprint(err)
 		})
@@ -113,8 +113,8 @@ func TestConnectionsOfANetwork(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfKnownNetworks: what is left of the connections is for networks of which a client has shown a good
-// credential lately, whatever others hold.
+// TestConnectionsOfKnownNetworks: the reserved connections are for networks with a recently authenticated
+// client, however many connections others hold.
 func TestConnectionsOfKnownNetworks(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
@@ -157,17 +157,17 @@ func TestConnectionsOfKnownNetworks(t *testing.T) {
 			break
 		}
 		if held++; held > 16 {
-			t.Fatal("a network of which nobody knows a client has all connections")
+			t.Fatal("a network without an authenticated client holds all connections")
 		}
 	}
 	if held != 14 {
-		t.Errorf("networks of which nobody knows a client have %d connections, not 14", held)
+		t.Errorf("networks without an authenticated client hold %d connections, want 14", held)
 	}
 	if _, err := come("192.0.2.9"); err == nil {
-		t.Error("a network with a bad credential has more")
+		t.Error("a network with an invalid credential got more connections")
 	}
 	if _, err := come("192.0.2.1"); err != nil {
-		t.Errorf("a network with a good credential: %v", err)
+		t.Errorf("a network with a valid credential: %v", err)
 	}
 	if got := g.Metrics(t)[`capgate_connections_refused_total{reason="reserved"}`]; got != 2 {
 		t.Errorf("%v are counted", got)

@@ -37,7 +37,7 @@ func TestOperatorsPort(t *testing.T) {
 	}
 }
 
-// TestOperatorsPagesAreNotPublic: the admin API's pages are on its port alone.
+// TestOperatorsPagesAreNotPublic: only the admin port serves the pages of the admin API.
 func TestOperatorsPagesAreNotPublic(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)

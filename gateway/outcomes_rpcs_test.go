@@ -11,24 +11,24 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// rpcs are all that a dialect can have.
+// rpcs lists all RPCs that a dialect can have.
 var rpcs = []string{"Invoke", "StreamInvoke", "UploadInputArtifact", "DownloadOutputArtifact", "Healthcheck"}
 
-// becomes is one thing that can become of a call.
-type becomes struct {
+// rpcCase is one possible outcome of a call.
+type rpcCase struct {
 	capability string
-	what       string // the tool; of files what they hold, or how they are called
+	what       string // the tool; for files, their content or name
 	want       end
-	how        int // it ends, if not by itself
+	how        int // when the call ends, if not by itself
 }
 
 const (
-	left = 1 + iota // its caller leaves
-	late            // its caller's time is up
+	left = 1 + iota // its caller cancels
+	late            // its deadline expires
 	lost            // its backend ends
 )
 
-// The content of files. Decoded in another dialect the one is malformed, and the other a name.
+// The content of files. Decoded in another dialect the first is malformed, and the second is a name.
 const (
 	binaryFile = "\xff\x00\xfe"
 	textFile   = "plain text"
@@ -38,29 +38,29 @@ func fileOf(content string) gatewaytest.File {
 	return gatewaytest.File{Name: "ä.bin", MIME: "application/x-test", Data: []byte(content)}
 }
 
-// outcomesOf are all things that can become of an RPC, if both dialects have it.
-func outcomesOf(rpc string, client, backend call.Dialect) []becomes {
-	mute := gatewaytest.MuteError
+// outcomesOf returns all possible outcomes of an RPC, if both dialects have it.
+func outcomesOf(rpc string, client, backend call.Dialect) []rpcCase {
+	silentConn := gatewaytest.MuteError
 	if backend == call.Legacy && client != call.Legacy {
-		mute = "the tool failed without an error message"
+		silentConn = "the tool failed without an error message"
 	}
 	cut := end{result: `{"a`, outcome: "incomplete"}
 	if rpc == "Invoke" || backend == call.Legacy {
-		cut = succeeds(`{"a":1}`) // nothing is cut where nothing is streamed
+		cut = succeeds(`{"a":1}`) // nothing is truncated where nothing is streamed
 	}
 	switch rpc {
 	case "Healthcheck":
 		return healthOutcomes()
 	case "UploadInputArtifact":
-		return append(failures(), []becomes{
+		return append(failures(), []rpcCase{
 			{"caps", binaryFile, succeeds("kept"), 0},
 			{"caps", textFile, succeeds("kept"), 0},
 			{"caps", "", succeeds("kept"), 0},
 			{"caps", gatewaytest.RefusedFile, fails("this file is not wanted"), 0},
-			{"shut", textFile, succeeds("kept"), 0}, // policy is about tools
+			{"shut", textFile, succeeds("kept"), 0}, // policy applies to tools
 		}...)
 	case "DownloadOutputArtifact":
-		return append(failures(), []becomes{
+		return append(failures(), []rpcCase{
 			{"caps", binaryFile, succeeds("whole"), 0},
 			{"caps", textFile, succeeds("whole"), 0},
 			{"caps", "", succeeds("whole"), 0},
@@ -69,20 +69,20 @@ func outcomesOf(rpc string, client, backend call.Dialect) []becomes {
 			{"shut", textFile, succeeds("whole"), 0},
 		}...)
 	}
-	return append(failures(), []becomes{
+	return append(failures(), []rpcCase{
 		{"caps", gatewaytest.Echo, succeeds(`{"a":1}`), 0},
 		{"caps", gatewaytest.Empty, succeeds(""), 0},
 		{"caps", gatewaytest.Fail, fails(`the tool failed for {"a":1}`), 0},
-		{"caps", gatewaytest.Mute, fails(mute), 0},
+		{"caps", gatewaytest.Mute, fails(silentConn), 0},
 		{"caps", gatewaytest.Cut, cut, 0},
 		{"caps", "no such tool", refuses(codes.InvalidArgument, ""), 0},
 		{"shut", gatewaytest.Echo, refuses(codes.PermissionDenied, "TOOL_BLOCKED"), 0},
 	}...)
 }
 
-// failures can become of every call.
-func failures() []becomes {
-	return []becomes{
+// failures are possible in every call.
+func failures() []rpcCase {
+	return []rpcCase{
 		{"caps", gatewaytest.Break, refuses(codes.DataLoss, "BROKE"), 0},
 		{"left", gatewaytest.Block, refuses(codes.Canceled, ""), left},
 		{"caps", gatewaytest.Block, refuses(codes.DeadlineExceeded, ""), late},
@@ -93,8 +93,8 @@ func failures() []becomes {
 	}
 }
 
-func healthOutcomes() []becomes {
-	return []becomes{
+func healthOutcomes() []rpcCase {
+	return []rpcCase{
 		{"caps", "", end{result: "ready"}, 0},
 		{"shut", "", end{result: "ready"}, 0},
 		{"down", "", end{}, 0},
@@ -102,8 +102,8 @@ func healthOutcomes() []becomes {
 	}
 }
 
-// ask makes a call, and says what came before its status.
-func (w *outcomeGateway) ask(ctx context.Context, t *testing.T, rpc string, test becomes) (e end, err error) {
+// ask makes a call and returns what was received before its status.
+func (w *outcomeGateway) ask(ctx context.Context, t *testing.T, rpc string, test rpcCase) (e end, err error) {
 	t.Helper()
 	req := &docpb.InvokeRequest{CapabilityId: test.capability, ToolName: test.what, ArgsJson: []byte(`{"a":1}`),
 		ConfigJson: []byte(`{"KEY":"k"}`)}
@@ -136,8 +136,8 @@ func (w *outcomeGateway) ask(ctx context.Context, t *testing.T, rpc string, test
 	return e, err
 }
 
-// configured says that the last call got to the backend with its configuration where that belongs, and nothing
-// else there: the context of a legacy client is none.
+// configured reports that the last call reached the backend with its configuration in the right place only; the
+// context of a legacy client has none.
 func (w *outcomeGateway) configured(t *testing.T, rpc string) {
 	t.Helper()
 	all := w.capability.Seen()
@@ -154,7 +154,7 @@ func (w *outcomeGateway) configured(t *testing.T, rpc string) {
 	}
 }
 
-func (w *outcomeGateway) upload(ctx context.Context, t *testing.T, test becomes) (e end, err error) {
+func (w *outcomeGateway) upload(ctx context.Context, t *testing.T, test rpcCase) (e end, err error) {
 	t.Helper()
 	f := fileOf(test.what)
 	if test.what == gatewaytest.RefusedFile || test.what == gatewaytest.Break || test.what == gatewaytest.Block {
@@ -168,7 +168,7 @@ func (w *outcomeGateway) upload(ctx context.Context, t *testing.T, test becomes)
 	return e, err
 }
 
-func (w *outcomeGateway) download(ctx context.Context, test becomes) (e end, err error) {
+func (w *outcomeGateway) download(ctx context.Context, test rpcCase) (e end, err error) {
 	id, there := w.filed[test.what]
 	if !there {
 		id = test.what

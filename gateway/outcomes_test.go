@@ -23,7 +23,7 @@ import (
 // end is how a call ended, for its caller and in the log.
 type end struct {
 	result, failure string
-	done            bool // its last message was there, of those that stream
+	done            bool // the last message was received, in streaming calls
 	code            codes.Code
 	reason          string // of the gateway, or of the backend
 	outcome         string // logged
@@ -43,11 +43,11 @@ func refuses(code codes.Code, reason string) end { return end{code: code, reason
 // outcomeGateway is a gateway with one fleet for each possible outcome of a call.
 type outcomeGateway struct {
 	*front
-	asks, speaks call.Dialect                       // the client, the backends
-	left         *gatewaytest.Capability            // by callers
+	asks, speaks call.Dialect                       // of the client and of the backends
+	left         *gatewaytest.Capability            // by caller
 	lost         map[string]*gatewaytest.Capability // by the RPC during which it ends
 	stop         map[string]func()
-	filed        map[string]string // what files hold, to their ids
+	filed        map[string]string // ids of files by their content
 }
 
 func startOutcomeGateway(t *testing.T, client, backend call.Dialect) *outcomeGateway {
@@ -89,8 +89,8 @@ func startOutcomeGateway(t *testing.T, client, backend call.Dialect) *outcomeGat
 	return w
 }
 
-// TestEveryOutcomeInEveryDialect: the caller gets the outcome of the backend in every pair of dialects, and the
-// outcome is logged and counted once.
+// TestEveryOutcomeInEveryDialect: in every pair of dialects, the caller gets the backend's outcome, which is
+// logged and counted once.
 func TestEveryOutcomeInEveryDialect(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		w := startOutcomeGateway(t, client, backend)
@@ -105,7 +105,7 @@ func TestEveryOutcomeInEveryDialect(t *testing.T) {
 				line := w.gateway.Log.Calls(t, calls)[calls-1]
 				got.outcome = line.Text("outcome")
 				if test.want.code == codes.DeadlineExceeded {
-					got.reason = "" // it has one where the gateway was first to look at the time
+					got.reason = "" // it has one if the gateway noticed the deadline first
 				}
 				if got != test.want {
 					t.Errorf("%s of %s at %s:\n got %v\nwant %v", rpc, test.what, test.capability, got, test.want)
@@ -114,32 +114,32 @@ func TestEveryOutcomeInEveryDialect(t *testing.T) {
 			}
 		}
 		lines := w.gateway.Log.Calls(t, calls)
-		counted := map[string]float64{}
+		countedViews := map[string]float64{}
 		for sample, n := range w.gateway.Metrics(t) {
 			if name, labels, _ := strings.Cut(sample, "{"); name == "capgate_calls_total" {
-				counted[labelOf(labels, "code")] += n
+				countedViews[labelOf(labels, "code")] += n
 			}
 		}
 		for _, line := range lines {
-			counted[line.Text("code")]--
+			countedViews[line.Text("code")]--
 		}
-		maps.DeleteFunc(counted, func(_ string, n float64) bool { return n == 0 })
-		if len(lines) != calls || len(counted) != 0 {
+		maps.DeleteFunc(countedViews, func(_ string, n float64) bool { return n == 0 })
+		if len(lines) != calls || len(countedViews) != 0 {
 			t.Errorf("%d calls are logged, of %d; counted by code otherwise than logged: %v", len(lines), calls,
-				counted)
+				countedViews)
 		}
 	})
 }
 
-// labelOf returns the value of a label, in the text of a metric's labels.
+// labelOf returns the value of a label in the text form of a metric's labels.
 func labelOf(labels, name string) string {
 	_, rest, _ := strings.Cut(labels, name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
 }
 
-// within is what becomes of a call where its dialects can say it; else it is refused.
-func within(test becomes, rpc string, client, backend call.Dialect) end {
+// within returns the outcome of a call if its dialects can express it; otherwise the call is rejected.
+func within(test rpcCase, rpc string, client, backend call.Dialect) end {
 	files := rpc == "UploadInputArtifact" || rpc == "DownloadOutputArtifact"
 	switch {
 	case test.capability == "nope":
@@ -149,13 +149,13 @@ func within(test becomes, rpc string, client, backend call.Dialect) end {
 	return test.want
 }
 
-// logged checks the line of a call.
-func (w *outcomeGateway) logged(t *testing.T, rpc string, test becomes, client call.Dialect, line gatewaytest.Line) {
+// logged checks the log line of a call.
+func (w *outcomeGateway) logged(t *testing.T, rpc string, test rpcCase, client call.Dialect, line gatewaytest.Line) {
 	t.Helper()
 	what := fmt.Sprintf("%s of %s at %s: logged %v", rpc, test.what, test.capability, line)
 	allowed := []string{codeName(test.want.code)}
 	if test.how == late {
-		allowed = append(allowed, "CANCELLED") // the caller looks at the time, too
+		allowed = append(allowed, "CANCELLED") // the caller watches the deadline too
 	}
 	known := client != call.Legacy || rpc == "Invoke" || rpc == "Healthcheck"
 	if !slices.Contains(allowed, line.Text("code")) || known && (line.Text("method") != rpc ||
@@ -175,15 +175,15 @@ func (w *outcomeGateway) logged(t *testing.T, rpc string, test becomes, client c
 	}
 }
 
-// run makes a call, and says how it ended for its caller.
-func (w *outcomeGateway) run(t *testing.T, rpc string, test becomes) end {
+// run makes a call and returns how it ended for its caller.
+func (w *outcomeGateway) run(t *testing.T, rpc string, test rpcCase) end {
 	t.Helper()
 	if test.capability == "lost" {
 		test.capability += "-" + strings.ToLower(rpc)
 	}
 	ctx, cancel := context.WithCancel(to(t.Context(), test.capability))
 	defer cancel()
-	if test.want.reason != "DIALECT_UNSUPPORTED" { // else it does not get there
+	if test.want.reason != "DIALECT_UNSUPPORTED" { // otherwise the call does not reach it
 		switch test.how {
 		case left:
 			defer when(t, w.left.Blocked(), cancel)()
@@ -202,7 +202,7 @@ func (w *outcomeGateway) run(t *testing.T, rpc string, test becomes) end {
 	return e
 }
 
-// when does something when a channel delivers, and returns what waits for it.
+// when runs do when a channel delivers, and returns a function that waits for it.
 func when(t *testing.T, ch <-chan struct{}, do func()) (wait func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -18,9 +18,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// costlyDoors are the doors whose requests cost the more the longer they are.
+// costlyDoors are the doors whose requests cost more the longer they are.
 var costlyDoors = []struct {
-	name, path string // path: "" over gRPC
+	name, path string // path is empty for gRPC
 	body       func(args string) string
 }{
 	{"JSON", "/v1/capabilities/caps/tools/echo", func(args string) string { return args }},
@@ -37,14 +37,14 @@ var costlyDoors = []struct {
 	{"gRPC", "", nil},
 }
 
-// costly are two tenants' calls to a gateway that has too much to do when its test says so.
-type costly struct {
+// costlyTenants has the calls of two tenants to a gateway that is overloaded when the test says so.
+type costlyTenants struct {
 	*mcpFront
 	shedder *overload.Shedder
 }
 
-// invoke calls echo, and returns whether the call was shed. Any other failure fails the test.
-func (c *costly) invoke(t *testing.T, door int, tenant, args string) (shed bool) {
+// invoke calls echo and reports whether the call was shed. Any other failure fails the test.
+func (c *costlyTenants) invoke(t *testing.T, door int, tenant, args string) (shed bool) {
 	t.Helper()
 	d := &costlyDoors[door]
 	if d.path == "" {
@@ -65,16 +65,16 @@ func (c *costly) invoke(t *testing.T, door int, tenant, args string) (shed bool)
 	return shed
 }
 
-// late has so many ticks pass in which bytes waited too long.
-func (c *costly) late(ticks int) {
+// late simulates n ticks in which bytes waited too long.
+func (c *costlyTenants) late(ticks int) {
 	for range ticks {
 		c.shedder.Tick(overload.Signals{Delay: time.Second})
 	}
 }
 
-// TestSharesAreOfCost: one tenant makes a few calls that cost much, another one many that cost little. When the gateway
-// has too much to do, the calls of the first are shed, before their bodies are read, and none of the other. The log and
-// the metrics name the limit and the tenant.
+// TestSharesAreOfCost: one tenant makes a few expensive calls, another many cheap ones. When the gateway is
+// overloaded, calls of the first are shed before their bodies are read, and none of the other. The log and the
+// metrics name the limit and the tenant.
 func TestSharesAreOfCost(t *testing.T) {
 	t.Parallel()
 	large, small := `{"a":"`+strings.Repeat("x", 2*mib)+`"}`, `{}`
@@ -82,7 +82,7 @@ func TestSharesAreOfCost(t *testing.T) {
 		t.Run(door.name, func(t *testing.T) {
 			t.Parallel()
 			var log strings.Builder // written by Tick
-			c := &costly{shedder: overload.New(overload.Config{MaxDelay: time.Millisecond,
+			c := &costlyTenants{shedder: overload.New(overload.Config{MaxDelay: time.Millisecond,
 				Log: slog.New(slog.NewTextHandler(&log, nil))})}
 			c.mcpFront = startMCP(t, func(o *gatewaytest.Options) {
 				o.Authenticator, o.Overload, o.Relay.Memory.MaxConnBuffered = byName{}, c.shedder, 1<<30
@@ -101,7 +101,7 @@ func TestSharesAreOfCost(t *testing.T) {
 			c.late(3)
 			for range 40 {
 				if c.invoke(t, i, "globex", small) {
-					t.Fatal("a call that costs little was shed")
+					t.Fatal("a cheap call was shed")
 				}
 			}
 			shed := 0
@@ -110,11 +110,11 @@ func TestSharesAreOfCost(t *testing.T) {
 					shed++
 				}
 				if door.path == "" {
-					c.shedder.Tick(overload.Signals{}) // sees what the relay has moved
+					c.shedder.Tick(overload.Signals{}) // observes what the relay has moved
 				}
 			}
 			if shed == 0 {
-				t.Fatal("calls that cost much are admitted")
+				t.Fatal("expensive calls are admitted")
 			}
 			if door.path != "" {
 				shed++
@@ -122,7 +122,7 @@ func TestSharesAreOfCost(t *testing.T) {
 					"Authorization", "Bearer acme", "Accept",
 					"application/json, text/event-stream").answer(t); !strings.Contains(
 					got, "OVERLOADED") {
-					t.Errorf("a request that will cost much: %.300s", got)
+					t.Errorf("an expensive request: %.300s", got)
 				}
 			}
 			all := c.gateway.Metrics(t)

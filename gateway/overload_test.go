@@ -22,8 +22,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// loadedFront returns a front for a process that can take so many calls at once, and keys of
-// the tenants acme and globex.
+// loadedFront returns a front for a process with the given number of calls, and keys of the tenants acme and
+// globex.
 func loadedFront(t *testing.T, most int64, client, backend call.Dialect) (*front, *keyring, *overload.Shedder) {
 	t.Helper()
 	ring, shedder := newKeyring(), overload.New(overload.Config{MaxInFlight: most})
@@ -43,7 +43,7 @@ func loadedFront(t *testing.T, most int64, client, backend call.Dialect) (*front
 	return f, ring, shedder
 }
 
-// flood makes n calls that a backend holds, and waits until each is held or was turned away.
+// flood makes n calls that a backend holds, and waits until each is held or rejected.
 func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) {
 	t.Helper()
 	refused := make(chan error, n)
@@ -66,7 +66,7 @@ func flood(ctx context.Context, t *testing.T, f *front, n int) (held, shed int) 
 				t.Fatal(err)
 			}
 		case <-timeout:
-			t.Fatalf("of %d calls %d are held, %d were turned away", n, held, shed)
+			t.Fatalf("of %d calls %d are held, %d were rejected", n, held, shed)
 		}
 	}
 	return held, shed
@@ -81,8 +81,8 @@ func waitIdle(t *testing.T, s *overload.Shedder) {
 	})
 }
 
-// TestFloodOfATenant: one tenant's calls fill what there is for it; another's all go
-// through meanwhile, whatever they are, and in the end nothing is left.
+// TestFloodOfATenant: one tenant's calls use up its share; meanwhile all kinds of calls of another tenant
+// succeed, and in the end nothing is held.
 func TestFloodOfATenant(t *testing.T) {
 	t.Parallel()
 	for name, backend := range map[string]call.Dialect{"": call.Doc, "translated": call.Live} {
@@ -92,9 +92,9 @@ func TestFloodOfATenant(t *testing.T) {
 			acme, leave := context.WithCancel(bearer(t.Context(), ring.credentials["acme"]))
 			began := time.Now()
 			held, shed := flood(acme, t, f, 200)
-			seconds := int(time.Now().Unix() - began.Unix() + 1) // of the clock, in which they were turned away
+			seconds := int(time.Now().Unix() - began.Unix() + 1) // of the clock, in which calls were rejected
 			if held != 40 || shed != 160 {
-				t.Errorf("%d held, %d turned away; want 40 of 50", held, shed)
+				t.Errorf("%d held, %d rejected; want 40 of 50", held, shed)
 			}
 			globex := bearer(t.Context(), ring.credentials["globex"])
 			var most atomic.Int64
@@ -118,21 +118,21 @@ func TestFloodOfATenant(t *testing.T) {
 				t.Errorf("%d calls in flight, of 50", most.Load())
 			}
 			if got := f.gateway.Metrics(t)[`capgate_shed_total{tenant="acme"}`]; got != float64(shed) {
-				t.Errorf("%v calls of acme are counted as turned away, were %d", got, shed)
+				t.Errorf("%v calls of acme are counted as rejected, want %d", got, shed)
 			}
 			if got := f.gateway.Metrics(t)[`capgate_shed_total{tenant="globex"}`]; got != 0 {
-				t.Errorf("%v calls of globex are counted as turned away", got)
+				t.Errorf("%v calls of globex are counted as rejected", got)
 			}
 			leave()
 			waitIdle(t, shedder)
 			if lines := strings.Count(f.gateway.Log.String(), `"OVERLOADED"`); lines > 100*seconds || lines < 10 {
-				t.Errorf("%d lines of calls that were turned away in %d seconds", lines, seconds)
+				t.Errorf("%d log lines of rejected calls in %d seconds", lines, seconds)
 			}
 		})
 	}
 }
 
-// TestFullProcess: what every caller sees, and who is answered all the same.
+// TestFullProcess: every caller gets the same error, and some calls are served all the same.
 func TestFullProcess(t *testing.T) {
 	t.Parallel()
 	f, ring, _ := loadedFront(t, 1, call.Doc, call.Doc)
@@ -140,7 +140,7 @@ func TestFullProcess(t *testing.T) {
 	ctx, leave := context.WithCancel(acme)
 	defer leave()
 	if held, _ := flood(ctx, t, f, 1); held != 1 {
-		t.Fatal("not let in")
+		t.Fatal("the credential was rejected")
 	}
 	_, err := f.client.Invoke(bearer(t.Context(), ring.credentials["globex"]), request(gatewaytest.Echo, `{}`))
 	wants(t, err, codes.Unavailable, "OVERLOADED")
@@ -153,14 +153,14 @@ func TestFullProcess(t *testing.T) {
 		t.Error(resp.Status, resp.Header)
 	}
 	if _, err := healthpb.NewHealthClient(f.conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
-		t.Errorf("how the gateway is: %v", err)
+		t.Errorf("the gateway's health: %v", err)
 	}
 	if ready, _ := f.gateway.Admin(t, "/readyz"); ready != http.StatusOK {
 		t.Error("not ready")
 	}
 }
 
-// TestOnlyTenant: where there are no tenants nothing is kept for others.
+// TestOnlyTenant: without tenants, nothing is reserved for others.
 func TestOnlyTenant(t *testing.T) {
 	t.Parallel()
 	shedder := overload.New(overload.Config{MaxInFlight: 10})
@@ -172,7 +172,7 @@ func TestOnlyTenant(t *testing.T) {
 	f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
 	ctx, leave := context.WithCancel(t.Context())
 	if held, shed := flood(ctx, t, f, 30); held != 10 || shed != 20 {
-		t.Errorf("%d held, %d turned away; want 10 and 20", held, shed)
+		t.Errorf("%d held, %d rejected; want 10 and 20", held, shed)
 	}
 	leave()
 	waitIdle(t, shedder)

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/policy/extauthz"
 )
 
-// faulty is a part of a gateway that panics where the credential, or the tool, says so.
+// faulty is a part of a gateway that panics if the credential or the tool says so.
 type faulty struct{ tenant.Single }
 
 func (f faulty) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
@@ -44,8 +44,8 @@ func (faulty) Check(_ context.Context, _ *call.Call, args []byte) (extauthz.Answ
 	return extauthz.Answer{Verdict: call.Allow}, nil
 }
 
-// TestPanics: a panic in any part of a call ends that call with INTERNAL, over every front door. Calls beside it go
-// on, and so does the process.
+// TestPanics: a panic in any part of a call ends that call with INTERNAL, at every front door. Other calls and
+// the process continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)

@@ -20,7 +20,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// mux serves a capability the way many do in Go: behind net/http's ServeMux, which decodes and cleans paths.
+// mux serves a capability behind net/http's ServeMux, which decodes and cleans paths.
 func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 	t.Helper()
 	server := grpc.NewServer()
@@ -49,7 +49,7 @@ func mux(t *testing.T, c *gatewaytest.Capability) (addr string) {
 	return ln.Addr().String()
 }
 
-// strange are paths that some servers take for that of Invoke. Before that there is the service, without a slash.
+// strange lists paths that some servers read as that of Invoke. They follow the service, without a slash.
 var strange = []string{
 	"/Invoke?", "/Invoke?a=b", "/%49nvoke", "/Invoke/", "//Invoke", "/Invoke;a=b", "/./Invoke",
 	"/../selu.capability.Capability/Invoke",
@@ -57,8 +57,8 @@ var strange = []string{
 	"/Invoke'", "\\Invoke", "/1nvoke", "/",
 }
 
-// TestStrangePaths: a path that is not /package.Service/Method reaches no backend and is no method, and neither does
-// one that differs from a capability's in case.
+// TestStrangePaths: a path that is not exactly /package.Service/Method, in the right case, reaches no backend
+// and names no method.
 func TestStrangePaths(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")
@@ -91,10 +91,10 @@ func TestStrangePaths(t *testing.T) {
 	}
 }
 
-// TestMethodsOfCapabilities: there are those of the dialects, and what the fleet lists.
+// TestMethodsOfCapabilities: capabilities have the methods of the dialects, and those that their fleet lists.
 func TestMethodsOfCapabilities(t *testing.T) {
 	t.Parallel()
-	b := &tape{answer: [][]byte{nil}}
+	b := &recordingBackend{answer: [][]byte{nil}}
 	served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
 		grpc.ForceServerCodec(rawCodec{}))
 	fleet := func(name string, services, methods []string) gatewaytest.Fleet {

@@ -22,17 +22,17 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// ruled is a store of rules that a test holds in its hand.
+// ruled is a store of rules that a test sets.
 type ruled struct {
 	mu    sync.Mutex
 	rules map[policy.Name]call.Verdict
 	err   error
-	count int           // of questions
-	gate  chan struct{} // not nil: answers wait for it
-	asked chan struct{} // gets one for each answer that waits
+	count int           // number of lookups
+	gate  chan struct{} // if not nil, lookups wait for it
+	asked chan struct{} // receives a value for each waiting lookup
 }
 
-// Find answers with the rules of the time when it is asked, however long the answer takes.
+// Find returns the rules as of its start, however long the lookup takes.
 func (r *ruled) Find(ctx context.Context, tenant string, names []policy.Name) ([]policy.Found, error) {
 	found, err := r.read(tenant, names)
 	if r.gate != nil {
@@ -74,7 +74,7 @@ func (r *ruled) questions() int {
 	return r.count
 }
 
-// behindRules returns a front whose fleet recommends nothing, and says block.
+// behindRules returns a front whose fleet has the policy block and recommends nothing.
 func behindRules(t *testing.T, rules policy.Store, source policy.Source) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
@@ -108,7 +108,7 @@ func on(capability, tool string) policy.Name {
 	return policy.Name{Capability: capability, Tool: tool}
 }
 
-// TestRulesDecide: over gRPC, unary and streaming, plain and compressed, and over JSON.
+// TestRulesDecide: rules apply over gRPC, unary and streaming, compressed or not, and over JSON.
 func TestRulesDecide(t *testing.T) {
 	t.Parallel()
 	ann := on("caps", gatewaytest.Echo)
@@ -153,7 +153,7 @@ func TestRulesDecide(t *testing.T) {
 				check(way+" stream", err)
 			}
 			if test.tool == "" {
-				return // JSON refuses it earlier
+				return // JSON rejects it earlier
 			}
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
 				f.gateway.URL("/v1/capabilities/caps/invoke"),
@@ -172,12 +172,12 @@ func TestRulesDecide(t *testing.T) {
 	}
 	for _, s := range f.capability.Seen() {
 		if s.Metadata.Get("x-user-id") != nil || s.Metadata.Get("x-agent-id") != nil {
-			t.Errorf("the backend was told who calls: %v", s.Metadata)
+			t.Errorf("the backend got the caller's identity: %v", s.Metadata)
 		}
 	}
 }
 
-// TestFilesNeedNoTool: calls of methods other than tools pass.
+// TestFilesNeedNoTool: methods other than those of tools are not subject to rules.
 func TestFilesNeedNoTool(t *testing.T) {
 	t.Parallel()
 	f := behindRules(t, &ruled{}, nil)
@@ -193,7 +193,7 @@ func TestFilesNeedNoTool(t *testing.T) {
 	}
 }
 
-// TestManifestsDecide: without rules nothing is ever asked.
+// TestManifestsDecide: without a store of rules, manifests and fleets decide.
 func TestManifestsDecide(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{}`))
@@ -221,7 +221,7 @@ func TestManifestsDecide(t *testing.T) {
 	}
 }
 
-// TestACallWaitsForItsDecision, and others do not wait for it.
+// TestACallWaitsForItsDecision: a call waits for its decision, and other calls on the connection do not.
 func TestACallWaitsForItsDecision(t *testing.T) {
 	t.Parallel()
 	rules := &ruled{gate: make(chan struct{}), asked: make(chan struct{}, 1),
@@ -249,7 +249,7 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("it did not wait: %v", err)
+		t.Errorf("the call did not wait: %v", err)
 	default:
 	}
 	close(rules.gate)
@@ -261,21 +261,21 @@ func TestACallWaitsForItsDecision(t *testing.T) {
 	}
 }
 
-// TestWithoutAnAnswerACallIsRefused, and it is told that it may come again.
+// TestWithoutAnAnswerACallIsRefused: without a decision the call is rejected with a retry delay.
 func TestWithoutAnAnswerACallIsRefused(t *testing.T) {
 	t.Parallel()
 	f := behindRules(t, &ruled{err: context.DeadlineExceeded,
 		rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)
 	_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
-		t.Errorf("%v, %v", err, errorInfo(err))
+		t.Errorf("got %v, %v", err, errorInfo(err))
 	}
 	if len(f.capability.Seen()) > 0 {
 		t.Error("the backend was called")
 	}
 }
 
-func TestWhoCallsMustBeClear(t *testing.T) {
+func TestUsersOfACallMustAgree(t *testing.T) {
 	t.Parallel()
 	f := behindRules(t, &ruled{}, nil)
 	for reason, md := range map[string][]string{
@@ -289,7 +289,7 @@ func TestWhoCallsMustBeClear(t *testing.T) {
 	}
 }
 
-// TestDecisionsAreRecorded, with who calls.
+// TestDecisionsAreRecorded: the log has each decision with its caller.
 func TestDecisionsAreRecorded(t *testing.T) {
 	t.Parallel()
 	f := behindRules(t, &ruled{rules: map[policy.Name]call.Verdict{on("caps", policy.Any): call.Allow}}, nil)

@@ -15,7 +15,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// seenIDs are the request ids that a client found in responses: "" if there was none.
+// seenIDs holds the request ids that a client found in responses; "" means none.
 type seenIDs struct {
 	http.RoundTripper
 	last string
@@ -29,8 +29,8 @@ func (s *seenIDs) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestLinesNameProtocolAndRequestID: the line of a call by any door, and of a request that became none, has its
-// protocol and an id. It is the one that the response has, and that the backend got.
+// TestLinesNameProtocolAndRequestID: the log line of a call at any door, and of a request that did not become a
+// call, has its protocol and its id. The response and the backend get the same id.
 func TestLinesNameProtocolAndRequestID(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -87,7 +87,7 @@ func TestLinesNameProtocolAndRequestID(t *testing.T) {
 	}
 }
 
-// TestLinesOfMCP: a call over MCP has its protocol and its id, and so has one that a caller names itself.
+// TestLinesOfMCP: a call over MCP has its protocol and its id, and keeps an id that its caller sets.
 func TestLinesOfMCP(t *testing.T) {
 	t.Parallel()
 	f := startMCP(t)
@@ -95,16 +95,16 @@ func TestLinesOfMCP(t *testing.T) {
 	check.Must(t, second(callEcho(t, f.session(t, revisions[0], nil), "a")))
 	line := f.gateway.Log.Calls(t, before+1)[before]
 	if line.Text("protocol") != "mcp" || line.Text("request_id") == "" {
-		t.Errorf("%v", line)
+		t.Errorf("got %v", line)
 	}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "mine")
 	check.Must(t, second(docpb.NewCapabilityClient(f.gateway.Conn(t)).Invoke(ctx, request(gatewaytest.Echo, `{}`))))
 	if line = f.gateway.Log.Calls(t, before+2)[before+1]; line.Text("request_id") != "mine" {
-		t.Errorf("%v", line)
+		t.Errorf("got %v", line)
 	}
 }
 
-// TestIDsOfCallsDiffer: the ids that the gateway gives to calls without one differ.
+// TestIDsOfCallsDiffer: ids that the gateway gives to calls differ.
 func TestIDsOfCallsDiffer(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Live)
@@ -118,6 +118,6 @@ func TestIDsOfCallsDiffer(t *testing.T) {
 		}
 	}
 	if len(ids) != 20 {
-		t.Errorf("%d ids of 20 calls", len(ids))
+		t.Errorf("got %d ids for 20 calls", len(ids))
 	}
 }

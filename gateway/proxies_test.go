@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// startGated starts a gateway in front of a capability that answers piece by piece.
+// startGated starts a gateway in front of a capability that sends its response piece by piece.
 func startGated(t *testing.T, beat time.Duration) (*mcpFront, *gatewaytest.Gated) {
 	t.Helper()
 	g, address := gatewaytest.ServeGated(t)
@@ -32,18 +32,18 @@ func startGated(t *testing.T, beat time.Duration) (*mcpFront, *gatewaytest.Gated
 	}), g
 }
 
-// arrives waits until a response has a text.
+// arrives waits until a response contains text.
 type arrives func(text string)
 
-// opens sends a request, whose response may begin late.
+// opens sends a request whose response may start late.
 type opens func(t *testing.T, client *http.Client, url string) arrives
 
-// rawly opens a response that is read as it is. header are names and values in turn.
+// rawly opens a response that is read undecoded; header holds names and values in turn.
 func rawly(method, path, body string, header ...string) opens {
 	return decoded(nil, method, path, body, header...)
 }
 
-// decoded is rawly with what decode makes of the response.
+// decoded is rawly with a decoder of the response.
 func decoded(decode func([]byte) []byte, method, path, body string, header ...string) opens {
 	return func(t *testing.T, client *http.Client, url string) arrives {
 		t.Helper()
@@ -74,7 +74,7 @@ func quanta(text []byte) (all []byte) {
 	return all
 }
 
-// byConnect opens a stream of a client of connect-go.
+// byConnect opens a stream with a connect-go client.
 func byConnect(options ...connect.ClientOption) opens {
 	return func(t *testing.T, client *http.Client, url string) arrives {
 		t.Helper()
@@ -91,7 +91,7 @@ func byConnect(options ...connect.ClientOption) opens {
 	}
 }
 
-// mcpCall returns a call over MCP in a revision. about is of its _meta.
+// mcpCall returns a call over MCP in a revision. about is part of its _meta.
 func mcpCall(revision, about, accepts string) opens {
 	header := []string{"Accept", accepts, "Mcp-Method", "tools/call", "Mcp-Name", "caps__echo"}
 	if revision != "2025-03-26" { // which has no header
@@ -110,7 +110,7 @@ func mcpCall(revision, about, accepts string) opens {
 
 const bothForms = "application/json, text/event-stream"
 
-// streamsOfDoors returns the streams of tools by each door of the public port.
+// streamsOfDoors returns the streams of tools at each door of the public port.
 func streamsOfDoors(t *testing.T) map[string]opens {
 	t.Helper()
 	message, err := proto.Marshal(&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
@@ -137,8 +137,8 @@ func streamsOfDoors(t *testing.T) map[string]opens {
 	return all
 }
 
-// TestStreamsPassProxies: behind nginx and haproxy, as they are by default, a piece of a stream arrives before the
-// next one is sent, by every door.
+// TestStreamsPassProxies: behind nginx and haproxy with default settings, a piece of a stream arrives before
+// the next one is sent, at every door.
 func TestStreamsPassProxies(t *testing.T) {
 	t.Parallel()
 	f, g := startGated(t, 0)
@@ -160,10 +160,12 @@ func TestStreamsPassProxies(t *testing.T) {
 	})
 }
 
-// beatBehindProxies is so long that a proxy that waits for a full buffer, of 4 KiB or more, does so for minutes.
+// beatBehindProxies is long enough that a proxy which waits for a full buffer, of 4 KiB or more, does so for
+// minutes.
 const beatBehindProxies = 100 * time.Millisecond
 
-// TestHeartbeatsPassProxies: behind proxies, a client of MCP gets a heartbeat before the result of a call that runs.
+// TestHeartbeatsPassProxies: behind proxies, an MCP client gets a heartbeat before the result of a running
+// call.
 func TestHeartbeatsPassProxies(t *testing.T) {
 	t.Parallel()
 	f, g := startGated(t, beatBehindProxies)
@@ -192,7 +194,8 @@ func TestHeartbeatsPassProxies(t *testing.T) {
 	})
 }
 
-// TestMCPChangesPassProxies: behind proxies, a client that listens is told at once when the list of its tools changes.
+// TestMCPChangesPassProxies: behind proxies, a listening client is notified at once when the list of its tools
+// changes.
 func TestMCPChangesPassProxies(t *testing.T) {
 	t.Parallel()
 	f, _ := startGated(t, 0)
@@ -221,7 +224,7 @@ func TestMCPChangesPassProxies(t *testing.T) {
 	})
 }
 
-// TestMCPFormsPassProxies: behind proxies, the user of a client is asked on the stream of the call.
+// TestMCPFormsPassProxies: behind proxies, a form is requested on the stream of the call.
 func TestMCPFormsPassProxies(t *testing.T) {
 	t.Parallel()
 	f, credentials := openDesk(t).selfApproval(t, check.Patience)

@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// limited returns a front whose one tenant has limits.
+// limited returns a front whose only tenant has limits.
 func limited(t *testing.T, client, backend call.Dialect, l tenant.Limits) *front {
 	t.Helper()
 	of := ratelimit.New(ratelimit.Config{Store: gatewaytest.OpenStore(t, "embedded").Limits("a")})
@@ -34,7 +34,7 @@ func limited(t *testing.T, client, backend call.Dialect, l tenant.Limits) *front
 	return f
 }
 
-// TestABudgetIsForCallsAlone: health checks cost nothing, nor does what the gateway itself answers.
+// TestABudgetIsForCallsAlone: health checks and the gateway's own responses use no tokens.
 func TestABudgetIsForCallsAlone(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Live, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 5}})
@@ -44,7 +44,7 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another dialect: an upload is translated, and passes the gateway twice.
+	// In another dialect an upload is translated and passes the gateway twice.
 	if _, err := f.client.Upload(ctx, gatewaytest.File{Name: "n", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +57,17 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 			continue
 		}
 		st := status.Convert(err)
-		quota, told := false, false
+		quota, retry := false, false
 		for _, d := range st.Details() {
 			switch d := d.(type) {
 			case *errdetails.QuotaFailure:
 				quota = d.GetViolations()[0].GetSubject() == "tenant:default"
 			case *errdetails.RetryInfo:
-				told = d.GetRetryDelay().AsDuration() > 0
+				retry = d.GetRetryDelay().AsDuration() > 0
 			}
 		}
-		if st.Code() != codes.ResourceExhausted || !quota || !told || !strings.Contains(st.Message(), "(5)") {
-			t.Errorf("%v; quota %+v; told %+v", st.Proto(), quota, told)
+		if st.Code() != codes.ResourceExhausted || !quota || !retry || !strings.Contains(st.Message(), "(5)") {
+			t.Errorf("%v; quota %+v; info %+v", st.Proto(), quota, retry)
 		}
 	}
 	if n := len(f.capability.Seen()); n != 5 {
@@ -75,7 +75,7 @@ func TestABudgetIsForCallsAlone(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeaders: who calls over JSON is told which limit it was, and when to come again.
+// TestRateLimitHeaders: a rejected JSON call names its limit and the time to retry.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc,
@@ -105,8 +105,8 @@ func TestRateLimitHeaders(t *testing.T) {
 	}
 }
 
-// TestPlacesAreGivenBack: when calls end, however they do, and streams too.
-func TestPlacesAreGivenBack(t *testing.T) {
+// TestPermitsAreReleased: permits are released however calls and streams end.
+func TestPermitsAreReleased(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{Concurrent: 2}})
 	ctx, leave := context.WithCancel(to(t.Context(), "caps"))
@@ -132,7 +132,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		}
 	}
 	f.gateway.Log.Calls(t, 3)
-	for range 10 { // one after another, with two places
+	for range 10 { // one after another, with two permits
 		if _, err := f.client.StreamInvoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`),
 			grpc.WaitForReady(true)); err != nil {
 			t.Fatal(err)
@@ -140,18 +140,18 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestShadowedCallsAreLogged: a call beyond a shadow limit continues.
+// TestShadowedCallsAreLogged: a call beyond a shadow limit continues and is logged.
 func TestShadowedCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 2}, Shadow: true})
-	for n, shadowed := 1, 0; shadowed < 10; n++ { // the first few are within the limit, or come before that is known
+	for n, shadowed := 1, 0; shadowed < 10; n++ { // the first few are within the limit
 		if _, err := f.client.Invoke(to(t.Context(), "caps"), request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
 		}
 		if line := f.gateway.Log.Calls(t, n)[n-1]; line.Text("limit_shadow") == "per_month" {
 			shadowed++
 		} else if n == 2000 {
-			t.Fatalf("%d of %d lines say so", shadowed, n)
+			t.Fatalf("%d of %d lines name the shadow limit", shadowed, n)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/rawhttp2"
 )
 
-// rawPeer is a client that sends what no gRPC library does.
+// rawPeer is a client that sends what no gRPC library sends.
 type rawPeer struct {
 	t    testing.TB
 	conn *rawhttp2.Conn
@@ -35,11 +35,11 @@ func dialRaw(t testing.TB, g *gatewaytest.Gateway) *rawPeer {
 // rawAnswer is how a stream ended.
 type rawAnswer struct {
 	code   codes.Code
-	reason string            // of the gateway; "" where it is a backend's
+	reason string            // of the gateway; "" if it is a backend's
 	fields map[string]string // of the last header block
 }
 
-// plainFields are those of a call that any library makes, and some more.
+// plainFields returns the fields that any library sends, followed by more.
 func plainFields(path string, more ...string) []string {
 	fields := append([]string{":method", "POST", ":scheme", "http", ":path", path, ":authority", "gateway.test",
 		"content-type", "application/grpc", "te", "trailers"}, more...)
@@ -49,7 +49,7 @@ func plainFields(path string, more ...string) []string {
 	return fields
 }
 
-// call makes a call, of one DATA frame for each piece of its body, and waits for its end.
+// call makes a call with one DATA frame for each piece of its body, and waits for its end.
 func (p *rawPeer) call(fields []string, body ...[]byte) rawAnswer {
 	p.t.Helper()
 	p.last += 2

@@ -23,17 +23,17 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// dormant is a gateway before a backend that does not run yet.
-type dormant struct {
+// dormantGateway is a gateway before a backend that has not started yet.
+type dormantGateway struct {
 	*gatewaytest.Gateway
 	addr  string      // of the backend
 	waits chan string // capabilities for which calls wait
 }
 
-// startLate starts a gateway whose calls wait for so long.
-func startLate(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Options)) *dormant {
+// startLate starts a gateway whose calls wait for the given time.
+func startLate(t *testing.T, wait time.Duration, change ...func(*gatewaytest.Options)) *dormantGateway {
 	t.Helper()
-	l := &dormant{addr: check.ClosedPort(t), waits: make(chan string, 1000)}
+	l := &dormantGateway{addr: check.ClosedPort(t), waits: make(chan string, 1000)}
 	o := gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{
 			Capability: "caps", Services: []string{"test.Other"}, Backends: []string{l.addr},
@@ -56,8 +56,8 @@ func listenAt(t *testing.T, addr string) net.Listener {
 	return ln
 }
 
-// waitForCall returns when a call waits for the backend, and fails the test if the call ends instead.
-func (l *dormant) waitForCall(t *testing.T, ended <-chan error) {
+// waitForCall returns when a call waits for the backend, and fails the test if the call ends first.
+func (l *dormantGateway) waitForCall(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case <-l.waits:
@@ -66,38 +66,39 @@ func (l *dormant) waitForCall(t *testing.T, ended <-chan error) {
 	}
 }
 
-// TestCallsWaitForABackend: a call of any kind that comes before its only backend listens is answered by it.
+// TestCallsWaitForABackend: a call of any kind that arrives before its only backend listens is served by that
+// backend.
 func TestCallsWaitForABackend(t *testing.T) {
 	t.Parallel()
 	echo := request(gatewaytest.Echo, `{}`)
-	for name, do := range map[string]func(*testing.T, *dormant, gatewaytest.Client) error{
-		"invoke": func(t *testing.T, _ *dormant, c gatewaytest.Client) error {
+	for name, do := range map[string]func(*testing.T, *dormantGateway, gatewaytest.Client) error{
+		"invoke": func(t *testing.T, _ *dormantGateway, c gatewaytest.Client) error {
 			_, err := c.Invoke(t.Context(), echo)
 			return err
 		},
-		"stream": func(t *testing.T, _ *dormant, c gatewaytest.Client) error {
+		"stream": func(t *testing.T, _ *dormantGateway, c gatewaytest.Client) error {
 			_, err := c.StreamInvoke(t.Context(), echo)
 			return err
 		},
-		"upload": func(t *testing.T, _ *dormant, c gatewaytest.Client) error {
+		"upload": func(t *testing.T, _ *dormantGateway, c gatewaytest.Client) error {
 			_, err := c.Upload(to(t.Context(), "caps"), gatewaytest.File{Data: []byte("x")})
 			return err
 		},
-		"download": func(t *testing.T, _ *dormant, c gatewaytest.Client) error {
+		"download": func(t *testing.T, _ *dormantGateway, c gatewaytest.Client) error {
 			_, err := c.Download(to(t.Context(), "caps"), "missing")
 			if status.Code(err) == codes.Unavailable {
 				return err
 			}
 			return nil // the capability does not have it
 		},
-		"another service": func(t *testing.T, l *dormant, _ gatewaytest.Client) error {
+		"another service": func(t *testing.T, l *dormantGateway, _ gatewaytest.Client) error {
 			err := l.Conn(t).Invoke(t.Context(), "/test.Other/Get", &emptypb.Empty{}, &emptypb.Empty{})
 			if status.Code(err) == codes.Unimplemented { // by the backend
 				return nil
 			}
 			return err
 		},
-		"JSON": func(t *testing.T, l *dormant, _ gatewaytest.Client) error {
+		"JSON": func(t *testing.T, l *dormantGateway, _ gatewaytest.Client) error {
 			if resp, body := post(t, l.HTTP1(t), l.Gateway, "caps",
 				`{"tool_name":"echo"}`); resp.StatusCode != http.StatusOK {
 				return status.Error(codes.Unknown, body)
@@ -120,7 +121,7 @@ func TestCallsWaitForABackend(t *testing.T) {
 	}
 }
 
-// TestAgentsWaitForTheirEngine: an agent that connects before its engine listens is not refused.
+// TestAgentsWaitForTheirEngine: an agent that connects before its engine listens is accepted.
 func TestAgentsWaitForTheirEngine(t *testing.T) {
 	t.Parallel()
 	shared, _ := shareEngines(t, nil)
@@ -148,7 +149,7 @@ func TestAgentsWaitForTheirEngine(t *testing.T) {
 	}
 }
 
-// TestWaitEnds: a call whose fleet stays dead gets its rejection after the wait, and one that may not wait at once.
+// TestWaitEnds: a call whose fleet stays dead is rejected after the wait, and one that may not wait at once.
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]time.Duration{"after a wait": 50 * time.Millisecond, "at once": 0} {
@@ -167,8 +168,8 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
-// TestWaitOfCallersWhoLeave: a call whose client leaves ends at once, and so does one at its deadline.
-func TestWaitOfCallersWhoLeave(t *testing.T) {
+// TestWaitEndsWhenTheCallerLeaves: a waiting call ends at once when its client cancels, and at its deadline.
+func TestWaitEndsWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	l := startLate(t, time.Hour)
 	c := gatewaytest.NewClient(l.Conn(t), call.Doc)
@@ -188,7 +189,7 @@ func TestWaitOfCallersWhoLeave(t *testing.T) {
 	l.Log.Calls(t, 2) // both are over
 }
 
-// TestWaitWhileDraining: a gateway that stops ends the calls that wait.
+// TestWaitWhileDraining: a gateway that stops ends the waiting calls.
 func TestWaitWhileDraining(t *testing.T) {
 	t.Parallel()
 	l := startLate(t, time.Hour, func(o *gatewaytest.Options) { o.Drain = &gateway.Drain{Timeout: time.Millisecond} })
@@ -205,8 +206,8 @@ func TestWaitWhileDraining(t *testing.T) {
 	}
 }
 
-// TestFloodOfADeadFleet: a thousand calls that wait cause a few probes, and all are answered by the backend that comes
-// up.
+// TestFloodOfADeadFleet: a thousand waiting calls cause only a few probes, and all are served by the backend
+// that starts.
 func TestFloodOfADeadFleet(t *testing.T) {
 	t.Parallel()
 	l := startLate(t, check.Patience)
@@ -236,21 +237,21 @@ func TestFloodOfADeadFleet(t *testing.T) {
 	}
 }
 
-// TestHealthcheckTriggersAProbe: a client that polls Healthcheck, as Selu does, gets an answer at once, and finds a
-// fleet ready after its first good probe.
+// TestHealthcheckTriggersAProbe: a client that polls Healthcheck, as Selu does, gets a response at once, and
+// finds the fleet ready after its first successful probe.
 func TestHealthcheckTriggersAProbe(t *testing.T) {
 	t.Parallel()
 	l := startLate(t, time.Hour)
 	c := gatewaytest.NewClient(l.Conn(t), call.Live)
 	if ready, message, err := c.Healthcheck(to(t.Context(), "caps")); ready || err != nil {
-		t.Errorf("%t, %s, %v", ready, message, err)
+		t.Errorf("got %t, %s, %v", ready, message, err)
 	}
 	check.Received(t, l.waits, "the health check to wait")
 	gatewaytest.NewCapability("late").ServeOn(t, listenAt(t, l.addr), call.Doc)
 	check.Until(t, "the fleet to be ready", func() (bool, string) {
 		ready, message, err := c.Healthcheck(to(t.Context(), "caps"))
 		if err != nil || !ready && !strings.HasPrefix(message, "0 of 1") {
-			t.Fatalf("%t, %s, %v", ready, message, err)
+			t.Fatalf("got %t, %s, %v", ready, message, err)
 		}
 		return ready, message
 	})

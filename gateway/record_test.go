@@ -111,7 +111,7 @@ func TestLineOfACall(t *testing.T) {
 	}
 }
 
-// Each call has one line and is counted once, whatever way it takes inside.
+// TestOneLineACall: each call has one log line and is counted once, whatever its path through the gateway.
 func TestOneLineACall(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Live, call.Doc)
@@ -149,7 +149,7 @@ func TestOneLineACall(t *testing.T) {
 	}
 }
 
-// An upload that its caller gives up is one call too, translated or not.
+// TestOneLineForAnAbandonedUpload: an upload that its caller cancels is one call too, translated or not.
 func TestOneLineForAnAbandonedUpload(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []call.Dialect{call.Doc, call.Live} {
@@ -221,18 +221,18 @@ func TestMetricsAfterCalls(t *testing.T) {
 	}
 }
 
-// TestNothingOfTheContentIsRecorded: the content of calls is in no log line, no metric, no page and no error of the
-// gateway's own.
+// TestNothingOfTheContentIsRecorded: the content of calls is in no log line, metric, page or error of the
+// gateway.
 func TestNothingOfTheContentIsRecorded(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		f := startFront(t, client, backend)
 		const canary = "c4n4ry"
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "custom", canary, "authorization", "Bearer "+canary,
 			"raw-bin", canary)
-		var told []string // what the gateway itself said
+		var texts []string // text of the gateway itself
 		tell := func(err error) {
 			if err != nil && errorInfo(err).GetDomain() == "capgate.dev" {
-				told = append(told, fmt.Sprint(err, errorInfo(err)))
+				texts = append(texts, fmt.Sprint(err, errorInfo(err)))
 			}
 		}
 		for _, tool := range []string{gatewaytest.Echo, gatewaytest.Fail, gatewaytest.Cut, gatewaytest.Break} {
@@ -260,13 +260,13 @@ func TestNothingOfTheContentIsRecorded(t *testing.T) {
 		} {
 			resp, answer := post(t, f.gateway.HTTP1(t), f.gateway, "caps", body, "Authorization", "Bearer "+canary)
 			if resp.StatusCode != http.StatusOK {
-				told = append(told, answer)
+				texts = append(texts, answer)
 			}
 		}
-		if len(told) < 15 {
-			t.Errorf("only %d refusals", len(told))
+		if len(texts) < 15 {
+			t.Errorf("only %d refusals", len(texts))
 		}
-		pages := map[string]string{"refusals": strings.Join(told, "\n")}
+		pages := map[string]string{"refusals": strings.Join(texts, "\n")}
 		for _, path := range []string{"/metrics", "/readyz?verbose", "/"} {
 			_, pages[path] = f.gateway.Admin(t, path)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestARecoveredBackendHasCallsAgain: of five backends one was slow for a while. With one call at a time it is tried
-// again a few seconds later, and from then on it has its part of the calls.
+// TestARecoveredBackendHasCallsAgain: one of five backends was slow for a while. With one call at a time it is
+// tried again a few seconds later, and then gets its share of the calls.
 func TestARecoveredBackendHasCallsAgain(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool
@@ -42,7 +42,7 @@ func TestARecoveredBackendHasCallsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := 0; n < 200 || came.Load() == 0; n++ { // it is found out which is slow
+	for n := 0; n < 200 || came.Load() == 0; n++ { // until the slow one is known
 		calls()
 	}
 	slow.Store(false)

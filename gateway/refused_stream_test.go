@@ -16,12 +16,12 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// resets refuses a stream alone, and disowns all streams of the connection.
+// resets rejects a stream alone; disowns rejects all streams of the connection.
 func resets(stream uint32) rawhttp2.Frame { return rawhttp2.Reset(stream, rawhttp2.RefusedStream) }
 func disowns(uint32) rawhttp2.Frame       { return rawhttp2.GoAway(0, 0) }
 
-// inTime makes a call. If the call depends on a prompt refusal, which counts for 100 ms after the request, and the
-// machine was too busy for one, the call is made again.
+// inTime makes a call. If the call depends on a prompt rejection, which counts for 100 ms after the request,
+// and the machine was too busy for one, it makes the call again.
 func inTime(prompt bool, make func() (trusted bool)) {
 	for end := time.Now().Add(check.Patience); ; {
 		began := time.Now()
@@ -31,8 +31,8 @@ func inTime(prompt bool, make func() (trusted bool)) {
 	}
 }
 
-// startRefusing serves a backend that refuses every call, after it has done what before does, as a proxy does whose
-// server ended. It returns its address, and counts calls.
+// startRefusing serves a backend that rejects every call after it has run before, like a proxy whose server has
+// ended. It returns its address and counts calls.
 func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Conn, stream uint32) error,
 	refuse func(stream uint32) rawhttp2.Frame) string {
 	t.Helper()
@@ -67,9 +67,9 @@ func startRefusing(t *testing.T, calls *atomic.Int32, before func(c *rawhttp2.Co
 	return ln.Addr().String()
 }
 
-// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM, and a GOAWAY below the stream, are trusted while nothing shows that
-// the call was accepted. A call that is reset late, or refused after credit for its stream, or by a proxy, is repeated
-// only where that does no harm.
+// TestRefusedCallsThatMayHaveRun: REFUSED_STREAM, and a GOAWAY below the stream, prove that a call did not
+// start unless something shows that it was accepted. A call that is reset late, or rejected after credit for
+// its stream, or rejected by a proxy, is retried only if that does no harm.
 func TestRefusedCallsThatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	atOnce := func(*rawhttp2.Conn, uint32) error { return nil }

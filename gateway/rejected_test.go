@@ -10,15 +10,15 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestRejectedRequestsAreRecorded: each request that a front door rejects before it is a call has one line in the
-// access log, with its id and reason; a call that fails has only its own.
+// TestRejectedRequestsAreRecorded: each request that a front door rejects before it is a call has one line in
+// the access log, with its id and reason; a failed call has only its own line.
 func TestRejectedRequestsAreRecorded(t *testing.T) {
 	t.Parallel()
 	g := startMCP(t).gateway
 	tests := map[string]struct {
 		method, path, body string
 		header             []string
-		reason             string // empty means it is a call
+		reason             string // empty means a call
 	}{
 		"body":  {"POST", "/v1/capabilities/caps/invoke", `{`, nil, "INVALID_BODY"},
 		"field": {"POST", "/v1/capabilities/caps/invoke", `{"no":1}`, nil, "INVALID_BODY"},
@@ -48,7 +48,7 @@ func TestRejectedRequestsAreRecorded(t *testing.T) {
 	}
 	for _, line := range g.Log.Calls(t, len(tests)) {
 		if test, ok := tests[line.Text("request_id")]; !ok || line.Text("reason") != test.reason {
-			t.Errorf("%v", line)
+			t.Errorf("got %v", line)
 		}
 	}
 }

@@ -32,8 +32,8 @@ func TestReservedBackends(t *testing.T) {
 	})
 }
 
-// TestReservedBackendsOfATenant: a session is its tenant's. Another's of the same id goes anywhere but to
-// its backend.
+// TestReservedBackendsOfATenant: a session belongs to its tenant. Another tenant's session with the same id
+// goes to any other backend.
 func TestReservedBackendsOfATenant(t *testing.T) {
 	t.Parallel()
 	for name, affinity := range map[string]router.Affinity{"with affinity": sticky, "without": {},

@@ -19,8 +19,8 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// busy lets a backend note every call and then say that it cannot serve now, asking
-// for a delay if that is not 0, and with a pushback if that is not "".
+// busy makes a backend record every call and reject it as unavailable, with the given delay if it is not 0, and
+// the given pushback if it is not "".
 func busy(delay time.Duration, pushback string) grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		handler grpc.UnaryHandler) (any, error) {
@@ -36,8 +36,8 @@ func busy(delay time.Duration, pushback string) grpc.ServerOption {
 	})
 }
 
-// A call whose backend dies before it answered is made once more if its tool is
-// idempotent, and else ends as one that may have been carried out.
+// A call whose backend dies before it responded is retried once if its tool is idempotent; otherwise it ends as
+// one that may have run.
 func TestIdempotentCallsSurviveTheirBackend(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		for name, test := range map[string]struct {
@@ -99,17 +99,17 @@ func TestIdempotentCallsSurviveTheirBackend(t *testing.T) {
 	})
 }
 
-// An answer that says no more than UNAVAILABLE is tried at another backend, but not
-// sooner than it wants, and goes to the caller as it is where it is not.
+// A plain UNAVAILABLE is retried at another backend after the requested delay, and reaches the caller unchanged
+// if no retry is possible.
 func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		delay    time.Duration
 		pushback string
 		tool     string
-		busy     int // backends of three
+		busy     int // backends, of three
 		want     codes.Code
-		made     int // how often
+		made     int // number of calls
 	}{
 		"idempotent":          {tool: gatewaytest.Echo, busy: 1, made: 2},
 		"two tries are all":   {tool: gatewaytest.Echo, busy: 3, want: codes.Unavailable, made: 2},
@@ -165,13 +165,13 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 				}
 				seen := fmt.Sprint(made(), " calls came, none to it")
 				if len(all[0].Seen()) == 0 && test.busy == 1 {
-					return false, seen // the others answered at once
+					return false, seen // the others responded at once
 				}
 				if n := made() - before; n != test.made {
 					t.Errorf("made %d times, want %d", n, test.made)
 				}
 				if test.want == codes.OK && time.Since(began) < test.delay {
-					t.Errorf("the second try came after %v", time.Since(began))
+					t.Errorf("the second attempt came after %v", time.Since(began))
 				}
 				return test.busy > 1 || len(all[0].Seen()) > 0, seen
 			})
@@ -179,7 +179,7 @@ func TestIdempotentCallsOfABusyBackend(t *testing.T) {
 	}
 }
 
-// Of idempotent calls none fails when a backend dies under load, unless its answer has begun.
+// Under load, no idempotent call fails when a backend dies, unless its response has begun.
 func TestIdempotentUnderLoad(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -197,7 +197,7 @@ func TestIdempotentUnderLoad(t *testing.T) {
 				var header metadata.MD
 				_, err := client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`), grpc.Header(&header))
 				if len(header) > 0 && status.Code(err) == codes.Unavailable {
-					err = nil // the caller has the beginning of an answer, so that no other can follow
+					err = nil // the caller has the beginning of a response, so that no other can follow
 				}
 				done <- err
 			}
@@ -216,7 +216,7 @@ func TestIdempotentUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDeadlinesReachTheBackend: the backend gets the deadline of the fleet or the caller, less a margin.
+// TestDeadlinesReachTheBackend: the backend gets the deadline of the fleet or the caller, minus a margin.
 func TestDeadlinesReachTheBackend(t *testing.T) {
 	t.Parallel()
 	limits := router.Deadlines{Default: 10 * time.Minute, Max: 20 * time.Minute, Stream: 30 * time.Minute}

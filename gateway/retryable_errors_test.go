@@ -27,78 +27,79 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// lesson is what a client learns of a call that failed.
-type lesson struct {
+// callFailure is what a client learns from a failed call.
+type callFailure struct {
 	text, reason string
 	notStarted   bool
-	again        bool   // it is asked to repeat the call, by RetryInfo or Retry-After
-	pushback     string // grpc-retry-pushback-ms; "" where the protocol has none
+	again        bool   // RetryInfo or Retry-After requests a retry
+	pushback     string // grpc-retry-pushback-ms; "" if the protocol has none
 }
 
 const translated = "gRPC, translated"
 
-// eachCaller makes one call of the tool echo, in a protocol, and says how it failed.
+// eachCaller makes one call of the tool echo over a protocol, and returns how it failed.
 var eachCaller = []struct {
 	name   string
 	grpc   bool // it gets the backend's trailers
-	failed func(t *testing.T, g *gatewaytest.Gateway) lesson
+	failed func(t *testing.T, g *gatewaytest.Gateway) callFailure
 }{
-	{"gRPC", true, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"gRPC", true, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		var trailer metadata.MD
 		_, err := gatewaytest.NewClient(g.Conn(t), call.Live).Invoke(t.Context(), request(gatewaytest.Echo, `{}`),
 			grpc.Trailer(&trailer))
-		return lessonBy(err, trailer)
+		return failureBy(err, trailer)
 	}},
-	{"gRPC, a stream", true, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"gRPC, a stream", true, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		stream, err := docpb.NewCapabilityClient(g.Conn(t)).StreamInvoke(t.Context(), request(gatewaytest.Echo, `{}`))
 		for err == nil {
 			_, err = stream.Recv()
 		}
-		return lessonBy(err, stream.Trailer())
+		return failureBy(err, stream.Trailer())
 	}},
-	{translated, true, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{translated, true, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		var trailer metadata.MD
 		_, err := gatewaytest.NewClient(g.Conn(t), call.Legacy).Invoke(t.Context(), request(gatewaytest.Echo, `{}`),
 			grpc.Trailer(&trailer))
-		return lessonBy(err, trailer)
+		return failureBy(err, trailer)
 	}},
-	{"JSON", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"JSON", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo","args":{}}`)
-		return lessonByProblem(t, body, resp.Header.Get("Retry-After") != "")
+		return failureByProblem(t, body, resp.Header.Get("Retry-After") != "")
 	}},
-	{"server-sent events", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"server-sent events", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		resp := ask(t.Context(), t, g.HTTP2(t), g, http.MethodPost, "caps/stream", `{"tool_name":"echo","args":{}}`,
 			"Accept", asEvents)
 		body := bodyOf(t, resp)
 		if _, data, ok := strings.Cut(body, "event: error\ndata: "); ok {
 			body = lastProblem(data)
 		}
-		return lessonByProblem(t, body, resp.Header.Get("Retry-After") != "")
+		return failureByProblem(t, body, resp.Header.Get("Retry-After") != "")
 	}},
-	{"lines", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"lines", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		resp := ask(t.Context(), t, g.HTTP1(t), g, http.MethodPost, "caps/stream", `{"tool_name":"echo","args":{}}`,
 			"Accept", asLines)
 		lines := strings.Split(strings.TrimSpace(bodyOf(t, resp)), "\n")
-		return lessonByProblem(t, lastProblem(lines[len(lines)-1]), resp.Header.Get("Retry-After") != "")
+		return failureByProblem(t, lastProblem(lines[len(lines)-1]), resp.Header.Get("Retry-After") != "")
 	}},
-	{"Connect", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"Connect", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		_, err := newWebClient(g.HTTP1(t), g.URL("")).invoke.CallUnary(t.Context(),
 			connect.NewRequest(request(gatewaytest.Echo, `{}`)))
-		return lessonByConnect(err)
+		return failureByConnect(err)
 	}},
-	{"Connect, a stream", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"Connect, a stream", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		_, _, err := all(newWebClient(g.HTTP2(t), g.URL("")).stream.CallServerStream(t.Context(),
 			connect.NewRequest(request(gatewaytest.Echo, `{}`))))
-		return lessonByConnect(err)
+		return failureByConnect(err)
 	}},
-	{"gRPC-Web", false, func(t *testing.T, g *gatewaytest.Gateway) lesson {
+	{"gRPC-Web", false, func(t *testing.T, g *gatewaytest.Gateway) callFailure {
 		_, err := newWebClient(g.HTTP1(t), g.URL(""), connect.WithGRPCWeb()).invoke.CallUnary(t.Context(),
 			connect.NewRequest(request(gatewaytest.Echo, `{}`)))
-		return lessonByConnect(err)
+		return failureByConnect(err)
 	}},
 }
 
-// lastProblem returns the problem in the last record of a stream; a text that is no record is it itself.
+// lastProblem returns the problem in the last record of a stream; text that is not a record is the problem
+// itself.
 func lastProblem(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	var last struct {
@@ -110,27 +111,27 @@ func lastProblem(text string) string {
 	return text
 }
 
-func lessonBy(err error, trailer metadata.MD) lesson {
+func failureBy(err error, trailer metadata.MD) callFailure {
 	info := errorInfo(err)
-	return lesson{text: status.Convert(err).Message(), reason: info.GetReason(),
+	return callFailure{text: status.Convert(err).Message(), reason: info.GetReason(),
 		notStarted: info.GetMetadata()[call.NotStarted] == "true", again: retryDelay(err) > 0,
 		pushback: strings.Join(trailer.Get("grpc-retry-pushback-ms"), ",")}
 }
 
-func lessonByProblem(t *testing.T, body string, after bool) lesson {
+func failureByProblem(t *testing.T, body string, after bool) callFailure {
 	t.Helper()
 	var p problem.Problem
 	if err := json.Unmarshal([]byte(body), &p); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	return lesson{text: p.Detail, reason: p.Reason, notStarted: p.Metadata[call.NotStarted] == "true",
+	return callFailure{text: p.Detail, reason: p.Reason, notStarted: p.Metadata[call.NotStarted] == "true",
 		again: after || p.RetryAfter > 0}
 }
 
-func lessonByConnect(err error) (out lesson) {
+func failureByConnect(err error) (out callFailure) {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {
-		return lesson{text: "no error of Connect"}
+		return callFailure{text: "no error of Connect"}
 	}
 	out.text = failed.Message()
 	for _, d := range failed.Details() {
@@ -150,11 +151,11 @@ func lessonByConnect(err error) (out lesson) {
 
 // breakdown is a way in which a call fails.
 type breakdown struct {
-	backends   func(t *testing.T) []string
-	fleet      func(*gatewaytest.Fleet)
-	reason     string
-	notStarted bool
-	unsure     bool // of a call that is translated it is not known
+	backends     func(t *testing.T) []string
+	fleet        func(*gatewaytest.Fleet)
+	reason       string
+	notStarted   bool
+	partlyCached bool // unknown for a translated call
 }
 
 // onlyScripted returns the only backend of a fleet.
@@ -162,12 +163,12 @@ func onlyScripted(script gatewaytest.Script) func(t *testing.T) []string {
 	return func(t *testing.T) []string { return []string{gatewaytest.Scripted(t, script)} }
 }
 
-// lasting gives the calls of a fleet a time.
+// lasting sets the deadline of the fleet's calls.
 func lasting(d time.Duration) func(*gatewaytest.Fleet) {
 	return func(f *gatewaytest.Fleet) { f.Deadlines = router.Deadlines{Default: d, Stream: d} }
 }
 
-// begun returns an answer that ends behind a message, without a status.
+// begun returns a response that ends after a message, without a status.
 func begun(c *rawhttp2.Conn, stream uint32) []rawhttp2.Frame {
 	msg, _ := proto.Marshal(&docpb.InvokeResponse{ResultJson: []byte(`{"a":1}`)})
 	return []rawhttp2.Frame{
@@ -216,8 +217,8 @@ var breakdowns = map[string]breakdown{
 	}, func(f *gatewaytest.Fleet) { f.Idempotent = []string{"*"} }, "UPSTREAM_LOST", false, false},
 }
 
-// TestErrorsThatClientsActOn breaks calls by real sockets, in every protocol. A call that no backend got says so; a
-// call that may have run says nothing by which a client would repeat it.
+// TestErrorsThatClientsActOn: calls are broken on real sockets, in every protocol. The error of a call that
+// reached no backend says so; that of a call that may have run contains nothing that makes a client retry it.
 func TestErrorsThatClientsActOn(t *testing.T) {
 	t.Parallel()
 	for name, b := range breakdowns {
@@ -228,22 +229,22 @@ func TestErrorsThatClientsActOn(t *testing.T) {
 				if b.fleet != nil {
 					b.fleet(&fleet)
 				}
-				var got lesson
+				var got callFailure
 				inTime(name == refusedAtOnce, func() bool {
 					fleet.Backends = b.backends(t)
 					g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{fleet}})
 					got = caller.failed(t, g)
 					return got.notStarted
 				})
-				unsure := b.unsure && caller.name == translated
-				got.notStarted = got.notStarted || unsure
-				b.check(t, got, caller.grpc && !unsure)
+				partlyCached := b.partlyCached && caller.name == translated
+				got.notStarted = got.notStarted || partlyCached
+				b.check(t, got, caller.grpc && !partlyCached)
 			})
 		}
 	}
 }
 
-// TestTimeIsOverAtTheBackend: a call may have run whose time is over when its backend has it.
+// TestTimeIsOverAtTheBackend: a call whose deadline expires at its backend may have run.
 func TestTimeIsOverAtTheBackend(t *testing.T) {
 	t.Parallel()
 	for _, caller := range eachCaller {
@@ -268,10 +269,10 @@ func TestTimeIsOverAtTheBackend(t *testing.T) {
 	}
 }
 
-func (b *breakdown) check(t *testing.T, got lesson, pushes bool) {
+func (b *breakdown) check(t *testing.T, got callFailure, pushes bool) {
 	t.Helper()
 	if got.reason != b.reason || got.notStarted != b.notStarted || !b.notStarted && got.again {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	if pushes && (got.pushback == "-1") == b.notStarted {
 		t.Errorf("pushback %q", got.pushback)
@@ -284,8 +285,8 @@ func (b *breakdown) check(t *testing.T, got lesson, pushes bool) {
 	}
 }
 
-// TestStoppingGatewayTellsWhatRan: calls that a gateway cuts off when it stops may have run.
-func TestStoppingGatewayTellsWhatRan(t *testing.T) {
+// TestStoppingGatewayReportsWhatMayHaveRun: calls that a stopping gateway cuts off may have run.
+func TestStoppingGatewayReportsWhatMayHaveRun(t *testing.T) {
 	t.Parallel()
 	for _, caller := range eachCaller {
 		t.Run(caller.name, func(t *testing.T) {
@@ -299,9 +300,9 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 						return true
 					})}}},
 			})
-			ended := make(chan lesson, 1)
+			ended := make(chan callFailure, 1)
 			go func() {
-				defer close(ended) // also where the caller fails the test
+				defer close(ended) // also if the caller fails the test
 				ended <- caller.failed(t, g)
 			}()
 			check.Received(t, came, "the call")
@@ -312,7 +313,8 @@ func TestStoppingGatewayTellsWhatRan(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsDidNotStart: what the gateway refuses before it picks a backend says so, in every protocol.
+// TestRefusedCallsDidNotStart: in every protocol, the error of a call that was rejected before a backend was
+// picked says that it did not start.
 func TestRefusedCallsDidNotStart(t *testing.T) {
 	t.Parallel()
 	for _, caller := range eachCaller {
@@ -327,15 +329,16 @@ func TestRefusedCallsDidNotStart(t *testing.T) {
 	}
 }
 
-// saysProgress checks what an error over gRPC says of a call: whether it did not start, and nothing that has it
-// repeated if it may have run.
-func saysProgress(t *testing.T, err error, notStarted bool) {
+// checkProgress checks what a gRPC error says about the call: whether it did not start, and that nothing invites
+// a retry if it may have run.
+func checkProgress(t *testing.T, err error, notStarted bool) {
 	t.Helper()
 	b := breakdown{reason: errorInfo(err).GetReason(), notStarted: notStarted}
-	b.check(t, lessonBy(err, nil), false)
+	b.check(t, failureBy(err, nil), false)
 }
 
-// TestARepeatInFlightMayHaveRun: the time of a repeat ends while the first call with its key runs.
+// TestARepeatInFlightMayHaveRun: a repeat whose deadline expires while the first call with its key is running
+// may have run.
 func TestARepeatInFlightMayHaveRun(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("a")
@@ -352,7 +355,7 @@ func TestARepeatInFlightMayHaveRun(t *testing.T) {
 	resp, body := post(t, g.HTTP1(t), g, "weather", `{"tool_name":"block","args":{}}`, "Idempotency-Key", "k",
 		"Request-Timeout", "0.05")
 	b := breakdown{reason: "DEADLINE_EXCEEDED"}
-	b.check(t, lessonByProblem(t, body, resp.Header.Get("Retry-After") != ""), false)
+	b.check(t, failureByProblem(t, body, resp.Header.Get("Retry-After") != ""), false)
 	c.Release()
 	if err := check.Received(t, first, "the end of the first call"); err != nil || len(c.Seen()) != 1 {
 		t.Errorf("%v, %d calls", err, len(c.Seen()))

@@ -32,7 +32,7 @@ var retryWords = []string{
 	"retry", "repeat it", "later", "temporar", "transient", "overload", "rate limit", "too many requests", "busy",
 }
 
-// RetryWord returns the word of a text by which clients would repeat the call; empty means none.
+// RetryWord returns the word in text that makes clients retry the call; empty means none.
 func RetryWord(text string) string {
 	for _, word := range retryWords {
 		if strings.Contains(strings.ToLower(text), word) {
@@ -42,8 +42,8 @@ func RetryWord(text string) string {
 	return ""
 }
 
-// TestWordsThatClientsRetryOn looks at each text of a call that may have run: those of the relay's failures, and those
-// of the refusals in the source that say so.
+// TestWordsThatClientsRetryOn: no text of a call that may have run contains a retry word: neither those of the
+// relay's failures nor those of such refusals in the source.
 func TestWordsThatClientsRetryOn(t *testing.T) {
 	t.Parallel()
 	for f := relay.NoFailure; f <= relay.UpstreamNotGRPC; f++ {
@@ -55,12 +55,12 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 	listed, _, _ = strings.Cut(listed, ".\n")
 	for _, word := range strings.Split(strings.TrimSpace(listed), ",") {
 		if word = strings.Trim(word, " \n`"); RetryWord(word) == "" {
-			t.Errorf("docs/errors.md lists %q, which no text is searched for", word)
+			t.Errorf("docs/errors.md lists %q, which is no retry word", word)
 		}
 	}
 	found := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if path == filepath.Join("..", "bin") && d.IsDir() { // what is installed there may vanish meanwhile
+		if path == filepath.Join("..", "bin") && d.IsDir() { // files there may vanish meanwhile
 			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -88,8 +88,8 @@ func TestWordsThatClientsRetryOn(t *testing.T) {
 	}
 }
 
-// mayHaveRun reports whether a node makes the error of a call that may have run: a refusal with a progress, or a call
-// of upstream.Lost or upstream.Unusable.
+// mayHaveRun reports whether a node creates the error of a call that may have run: a refusal with a progress,
+// or a call of upstream.Lost or upstream.Unusable.
 func mayHaveRun(n ast.Node) bool {
 	if made, ok := n.(*ast.CallExpr); ok {
 		f, ok := made.Fun.(*ast.SelectorExpr)
@@ -113,7 +113,7 @@ func mayHaveRun(n ast.Node) bool {
 	return false
 }
 
-// textsIn returns the sentences of a node: strings with a space.
+// textsIn returns the sentences in a node: strings with a space.
 func textsIn(node ast.Node) (texts []string) {
 	ast.Inspect(node, func(n ast.Node) bool {
 		if b, ok := n.(*ast.BasicLit); ok && b.Kind == token.STRING {

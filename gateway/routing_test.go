@@ -21,8 +21,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// startTwo starts a gateway with the capabilities one and two, and a fleet for a
-// service that names none.
+// startTwo starts a gateway with the capabilities one and two, and a fleet for a service that names none.
 func startTwo(t *testing.T) (g *gatewaytest.Gateway, one, two *gatewaytest.Capability) {
 	t.Helper()
 	one, two = gatewaytest.NewCapability("one"), gatewaytest.NewCapability("two")
@@ -49,7 +48,7 @@ func TestNamingTheCapability(t *testing.T) {
 		name                        string
 		dialect                     call.Dialect
 		metadata, field5, authority string
-		want                        string // who serves it; else a code and a reason
+		want                        string // the serving capability; otherwise a code and a reason
 		code                        codes.Code
 		reason                      string
 	}{
@@ -107,7 +106,7 @@ func TestNamingTheCapability(t *testing.T) {
 	}
 }
 
-// A health call is answered for the capability that the same key names.
+// The health of a capability is returned for the routing key of a call.
 func TestHealthcheckNamesTheCapability(t *testing.T) {
 	t.Parallel()
 	g, _, _ := startTwo(t)
@@ -148,7 +147,7 @@ func TestRESTPathAndHeaderMustAgree(t *testing.T) {
 	}
 }
 
-// rawCodec sends bytes as they are.
+// rawCodec sends bytes unchanged.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
@@ -205,6 +204,6 @@ func TestInvokeWithoutMessage(t *testing.T) {
 	var reply []byte
 	err = stream.RecvMsg(&reply)
 	if status.Code(err) != codes.InvalidArgument || errorInfo(err).GetReason() != "REQUEST_MISSING" {
-		t.Errorf("%v", err)
+		t.Errorf("got %v", err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// tape is a backend of any service that keeps what it gets, and answers with what it is told to.
-type tape struct {
+// recordingBackend is a backend of any service that records requests and sends prepared responses.
+type recordingBackend struct {
 	mu     sync.Mutex
 	answer [][]byte
 	got    [][]byte
@@ -26,7 +26,7 @@ type tape struct {
 	agent  []string
 }
 
-func (b *tape) serve(_ any, stream grpc.ServerStream) error {
+func (b *recordingBackend) serve(_ any, stream grpc.ServerStream) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	md, _ := metadata.FromIncomingContext(stream.Context())
@@ -44,8 +44,8 @@ func (b *tape) serve(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// odd writes fields as no encoder does: with lengths and tags that are longer than they need be,
-// fields that nobody knows, a group, and what is replaced later.
+// odd encodes fields as no encoder does: with overlong lengths and tags, unknown fields, a group, and values
+// that are replaced later.
 func odd(pieces ...[]byte) []byte {
 	unknown := bytes.Join([][]byte{
 		{0xc0, 0x3e, 0x81, 0x80, 0x00},                                 // 1000: varint 1, too long
@@ -55,7 +55,7 @@ func odd(pieces ...[]byte) []byte {
 	return append(bytes.Join(append([][]byte{unknown}, pieces...), unknown), unknown...)
 }
 
-// newer writes fields as an encoder of a newer schema may: among others that nobody knows.
+// newer encodes fields as an encoder of a newer schema may, including unknown ones.
 func newer(pieces ...[]byte) []byte {
 	unknown := bytes.Join([][]byte{
 		{0xc0, 0x3e, 0x81, 0x80, 0x00},                                 // 1000: varint 1, too long
@@ -67,7 +67,7 @@ func newer(pieces ...[]byte) []byte {
 
 func text(num protowire.Number, s string) []byte { return []byte(field(num, s)) }
 
-// longText returns a field with a tag and a length of more bytes than they need.
+// longText returns a field with an overlong tag and length.
 func longText(num byte, s string) []byte {
 	return append([]byte{num<<3 | 2 | 0x80, 0x80, 0x00, byte(len(s)&0x7f) | 0x80, byte(len(s)>>7) | 0x80, 0x00}, s...)
 }
@@ -79,8 +79,8 @@ func longBool(num byte, v bool) []byte {
 	return []byte{num<<3 | 0x80, 0x00, 0x80, 0x80, 0x00}
 }
 
-// Where two dialects have the same shape, no byte of a message changes on its way, whatever it is if it is not read,
-// nor does the call pass the translator; and what became of it is known all the same.
+// TestSameShapesAreUntouched: between two dialects of the same shape, no byte of a message changes, apart from
+// what is read, the call bypasses the translator, and its outcome is known all the same.
 func TestSameShapesAreUntouched(t *testing.T) {
 	t.Parallel()
 	request := newer(text(2, "{\xff}"), text(5, "caps"), text(3, "\xfe"), text(1, "tool"), text(4, "s"))
@@ -108,7 +108,7 @@ func TestSameShapesAreUntouched(t *testing.T) {
 			[][]byte{odd(longText(1, "\xff")), odd(flag(4, true), longText(5, "e"))}, "tool_error"},
 		{call.UploadInputArtifact, "doc-doc live-live", [][]byte{chunk, chunk, nil}, [][]byte{odd(longText(1, "id"))},
 			"success"},
-		// Bytes that are no protobuf pass where no filter reads them.
+		// Bytes that are not protobuf pass if no filter reads them.
 		{call.Invoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish}, ""},
 		{call.StreamInvoke, "doc-doc doc-live live-doc live-live", [][]byte{request}, [][]byte{rubbish, rubbish, nil},
 			""},
@@ -129,7 +129,7 @@ func TestSameShapesAreUntouched(t *testing.T) {
 				from, to, _ := strings.Cut(pair, "-")
 				client, _ := call.ParseDialect(from)
 				backend, _ := call.ParseDialect(to)
-				b := &tape{answer: test.answer}
+				b := &recordingBackend{answer: test.answer}
 				served := gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
 					grpc.ForceServerCodec(rawCodec{}))
 				g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",
@@ -176,13 +176,13 @@ func same(a, b [][]byte) bool {
 	return bytes.Equal(bytes.Join(a, []byte("|")), bytes.Join(b, []byte("|"))) && len(a) == len(b)
 }
 
-// The messages of the test are well formed, however odd.
+// TestOddMessagesAreProtobuf: the messages of the test are well formed, however odd.
 func TestOddMessagesAreProtobuf(t *testing.T) {
 	t.Parallel()
 	for b := odd(longText(1, "a"), longBool(2, true)); len(b) > 0; {
 		_, _, n := protowire.ConsumeField(b)
 		if n < 0 {
-			t.Fatalf("%q", b)
+			t.Fatalf("got %q", b)
 		}
 		b = b[n:]
 	}

@@ -12,13 +12,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 )
 
-// twoStreams is a call on two streams: the caller's, which code in the process serves, and one that continues it.
+// twoStreams is a call on two streams: the caller's, which code in the process serves, and one that continues
+// it.
 type twoStreams struct {
 	*driven
 	first, second filter.Stream
 }
 
-// serve makes a list whose filter b serves, and begins it. The filters c and d come after the one that serves.
+// serve makes a list whose filter b serves the call, and begins it. The filters c and d come after b.
 func serve(all ...steps) *twoStreams {
 	by := func(t *filter.Call) filter.Step { return filter.Continue }
 	d := drive(append([]steps{{goOn}, {by}}, all...)...)
@@ -37,8 +38,8 @@ func (s *twoStreams) proceed() { s.driver.proceed(s.t, s.second) }
 
 func (s *twoStreams) ends(stream filter.Stream, r relay.Result) { s.driver.done(s.t, stream, &r) }
 
-// TestServed: what continues a served call passes the filters after the one that serves, and none twice. Those of the
-// attempt have the end of their stream, and the others that of the call.
+// TestServed: the stream that continues a served call passes the filters after the serving one, each once.
+// Filters of the attempt get the end of their stream, the others that of the call.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	s := serve(attemptHere, steps{goOn}, steps{send})
@@ -55,8 +56,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestToldThatItDidNotStart: such a call gets to no backend, even if the code that serves it continues it.
-func TestToldThatItDidNotStart(t *testing.T) {
+// TestACallReportedAsNotStartedReachesNoBackend: such a call reaches no backend, even if the serving code continues it.
+func TestACallReportedAsNotStartedReachesNoBackend(t *testing.T) {
 	t.Parallel()
 	s := serve(attemptHere, steps{goOn}, steps{send})
 	s.t.walk.settled = true
@@ -66,8 +67,8 @@ func TestToldThatItDidNotStart(t *testing.T) {
 	s.is(t, "a", "b", "serve", "refuse", "b continued 1", "-b"+final, "-a"+final)
 }
 
-// TestProgress: a call that provably did not start has made no progress, unless a backend of an earlier attempt may
-// have carried it out.
+// TestProgress: a call that provably did not start has no progress, unless a backend of an earlier attempt may
+// have run it.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	for _, past := range []call.Progress{call.NotSent, call.Sent} {
@@ -86,8 +87,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressOfServedCalls: a call that code serves may have been carried out if a backend has it, if the code has
-// done more than continue it, or if the code may do more. Else it gets to no backend once its caller knows.
+// TestProgressOfServedCalls: a served call may have run if a backend has it, or if the serving code has done,
+// or may do, more than continue it. Otherwise it can no longer reach a backend once its caller has the result.
 func TestProgressOfServedCalls(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -115,8 +116,8 @@ func TestProgressOfServedCalls(t *testing.T) {
 	}
 }
 
-// TestResultsOutliveStreams: what a filter keeps of a stream at a backend is not part of the stream, which the relay
-// uses again.
+// TestResultsOutliveStreams: what a filter keeps of a backend's stream is not part of that stream, which the
+// relay reuses.
 func TestResultsOutliveStreams(t *testing.T) {
 	t.Parallel()
 	var kept *relay.Result
@@ -130,7 +131,7 @@ func TestResultsOutliveStreams(t *testing.T) {
 	}
 }
 
-// TestALostAttemptCounts: what prevents a further attempt is not what became of the call.
+// TestALostAttemptCounts: the reason that prevents a further attempt does not replace the result of the call.
 func TestALostAttemptCounts(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{send})
@@ -142,7 +143,8 @@ func TestALostAttemptCounts(t *testing.T) {
 	}
 }
 
-// TestServedInAnAttempt: the call goes on in the attempt that it is served in. Continued once more, it makes another.
+// TestServedInAnAttempt: the call continues in the attempt in which it is served. Continued again, it makes
+// another one.
 func TestServedInAnAttempt(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{goOn}, steps{send})
@@ -167,7 +169,8 @@ func TestServedInAnAttempt(t *testing.T) {
 		"c", "d", "e", "forward", "-e"+final, "-d"+final, "-c"+final, "-a"+final)
 }
 
-// TestServedAlone: of a call that is not continued the filters of an attempt learn that no backend has atBackend of it.
+// TestServedAlone: if a served call is not continued, the filters of the attempt learn that it reached no
+// backend.
 func TestServedAlone(t *testing.T) {
 	t.Parallel()
 	d := drive(steps{goOn}, attemptHere, steps{goOn}, steps{send})
@@ -183,7 +186,8 @@ func TestServedAlone(t *testing.T) {
 	}
 }
 
-// TestServedOutlives: a call whose caller has left ends with what continues it, as its caller's stream has ended.
+// TestServedOutlives: a call whose caller has left ends with the stream that continues it, since the caller's
+// stream has ended.
 func TestServedOutlives(t *testing.T) {
 	t.Parallel()
 	s := serve(attemptHere, steps{goOn}, steps{send})
@@ -202,8 +206,8 @@ func TestServedOutlives(t *testing.T) {
 	}
 }
 
-// TestServedRejected: the reason for which a filter rejects what continues a call is the call's, if its caller gets the
-// same code.
+// TestServedRejected: the reason with which a filter rejects the continuing stream is that of the call, if its
+// caller gets the same code.
 func TestServedRejected(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[uint32]string{
@@ -218,7 +222,7 @@ func TestServedRejected(t *testing.T) {
 	}
 }
 
-// TestServedTwice: what continues a call may be served, too.
+// TestServedTwice: the stream that continues a call may be served too.
 func TestServedTwice(t *testing.T) {
 	t.Parallel()
 	s := serve(attemptHere, steps{goOn}, steps{send})

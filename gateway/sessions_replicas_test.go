@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// replicas are clients of gateways that share a real Redis, and serve one room.
+// replicas are clients of gateways that share a real Redis, and one fleet of rooms.
 func (r *room) replicas(t *testing.T, n int) []gatewaytest.Client {
 	t.Helper()
 	redis := gatewaytest.StartRedis(t)
@@ -23,9 +23,9 @@ func (r *room) replicas(t *testing.T, n int) []gatewaytest.Client {
 	return clients
 }
 
-// TestTheSecondLossIsTold: the replica that told of the first loss has made a pin that it did not use itself.
-// Another replica did, so its loss is told, too, through whichever replica the next call comes.
-func TestTheSecondLossIsTold(t *testing.T) {
+// TestTheSecondLossIsReported: the replica that reported the first loss created a pin that it did not use itself.
+// Another replica used it, so that its loss is reported too, at whichever replica the next call arrives.
+func TestTheSecondLossIsReported(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string]bool{"the other replica knows the session": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestTheSecondLossIsTold(t *testing.T) {
 			expect := func(what string, c gatewaytest.Client, lost bool) (served string) {
 				t.Helper()
 				served, err := r.inSession(t.Context(), c, "mine")
-				// A call may meet several that are dead, or the very end of one.
+				// A call may meet several dead backends, or a connection that is just ending.
 				for tries := 1; tries < backends && errorInfo(err).GetReason() == "BACKEND_UNREACHABLE"; tries++ {
 					served, err = r.inSession(t.Context(), c, "mine")
 				}
@@ -79,8 +79,8 @@ func TestAnUnusedPinIsNoLossWithReplicas(t *testing.T) {
 	}
 }
 
-// TestNoLossIsSilent lets backends die at random, and calls come through any replica: a session's calls are
-// answered by another backend only after SESSION_LOST.
+// TestNoLossIsSilent: backends die at random, and calls arrive at any replica. Another backend serves a
+// session's calls only after SESSION_LOST.
 func TestNoLossIsSilent(t *testing.T) {
 	t.Parallel()
 	const backends, sessions, callsBetween = 8, 30, 80
@@ -88,7 +88,7 @@ func TestNoLossIsSilent(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test's
 	r := newRoom(t, backends, call.Doc)
 	replicas := r.replicas(t, 3)
-	last := make([]string, sessions) // the backend that answered last; "" when its loss was told
+	last := make([]string, sessions) // the last backend that responded; "" after its loss was reported
 	moved := 0
 	for n, stopped := range random.Perm(backends)[1:] {
 		for range callsBetween {
@@ -98,7 +98,7 @@ func TestNoLossIsSilent(t *testing.T) {
 			case errorInfo(err).GetReason() == "SESSION_LOST":
 				last[i] = ""
 				moved++
-			case errorInfo(err).GetReason() == "BACKEND_UNREACHABLE": // it met several that are dead
+			case errorInfo(err).GetReason() == "BACKEND_UNREACHABLE": // it met several dead ones
 			case err != nil:
 				t.Fatalf("seed %d, %d dead: %v", seed, n, err)
 			case last[i] != "" && served != last[i]:

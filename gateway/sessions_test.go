@@ -22,7 +22,7 @@ import (
 
 var sticky = router.Affinity{Sessions: true, Artifacts: true}
 
-// room is a capability that keeps state, on several backends.
+// room is a capability with state, on several backends.
 type room struct {
 	all      []*gatewaytest.Capability
 	backends []*gatewaytest.Backend
@@ -41,12 +41,12 @@ func newRoom(t *testing.T, n int, d call.Dialect) *room {
 	return r
 }
 
-// fleet is all of them as the capability "caps", which health does not look at.
+// fleet returns all of them as the capability "caps", which is not probed.
 func (r *room) fleet(d call.Dialect) gatewaytest.Fleet {
 	return gatewaytest.Fleet{Capability: "caps", Backends: r.addrs, Dialect: d, Unprobed: true, Affinity: sticky}
 }
 
-// stop ends the backend with that name.
+// stop stops the backend with a name.
 func (r *room) stop(name string) {
 	for i, c := range r.all {
 		if c.Name == name {
@@ -56,15 +56,15 @@ func (r *room) stop(name string) {
 	}
 }
 
-// inSession is one call of a session, and who served it.
+// inSession makes one call of a session, and returns the backend that served it.
 func inSession(ctx context.Context, c gatewaytest.Client, session string) (served string, err error) {
 	req := request(gatewaytest.Echo, `{}`)
 	req.SessionId = session
 	return servedBy(ctx, c, req)
 }
 
-// inSession is one call of a session after backends have stopped. A call that meets the very end of a connection is
-// made again, at most as often as connections were stopped.
+// inSession makes one call of a session after backends have stopped. A call that meets a connection that is
+// just ending is repeated, at most once per stopped connection.
 func (r *room) inSession(ctx context.Context, c gatewaytest.Client, session string) (served string, err error) {
 	for range r.stopped + 1 {
 		if served, err = inSession(ctx, c, session); errorInfo(err).GetReason() != "UPSTREAM_LOST" {
@@ -84,7 +84,7 @@ func withSession(ctx context.Context, session string) context.Context {
 	return metadata.AppendToOutgoingContext(to(ctx, "caps"), "x-session-id", session)
 }
 
-// TestASessionStays: all calls of a session go to one backend, and sessions are spread.
+// TestASessionStays: all calls of a session reach one backend, and sessions are spread.
 func TestASessionStays(t *testing.T) {
 	every(t, func(t *testing.T, client, backend call.Dialect) {
 		r := newRoom(t, 4, backend)
@@ -131,12 +131,12 @@ func TestASessionStays(t *testing.T) {
 		}
 		if m := g.Metrics(t); m[`capgate_affinity_known{what="sessions"}`] != 40 ||
 			m[`capgate_affinity_known{what="artifacts"}`] != artifacts {
-			t.Errorf("%v", m)
+			t.Errorf("got %v", m)
 		}
 	})
 }
 
-// An upload pins the session by metadata alone.
+// TestAnUploadPins: an upload pins the session by metadata alone.
 func TestAnUploadPins(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
 		r := newRoom(t, 4, backend)
@@ -188,13 +188,13 @@ func TestNamingTheSession(t *testing.T) {
 				t.Errorf("served by %q, not %q: %v", served, home, err)
 			case test.reason != "" && (status.Code(err) != codes.InvalidArgument ||
 				errorInfo(err).GetReason() != test.reason):
-				t.Errorf("%v, %v", err, errorInfo(err))
+				t.Errorf("got %v, %v", err, errorInfo(err))
 			}
 		})
 	}
 }
 
-// Compressed calls have their sessions inside.
+// TestSessionOfACompressedCall: the session is read from a compressed message.
 func TestSessionOfACompressedCall(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 4, call.Doc)
@@ -211,8 +211,8 @@ func TestSessionOfACompressedCall(t *testing.T) {
 	}
 }
 
-// The end of a backend is told to each of its sessions once, to whichever call comes
-// first; then they go on elsewhere. Other sessions do not notice.
+// TestSessionLostIsReportedOnce: after a backend's end, the first call of each of its sessions gets SESSION_LOST;
+// later ones go to another backend. Other sessions are not affected.
 func TestSessionLost(t *testing.T) {
 	for name, probed := range map[string]bool{"health knows": true, "calls find out": false} {
 		t.Run(name, func(t *testing.T) {
@@ -256,16 +256,16 @@ func TestSessionLost(t *testing.T) {
 				if status.Code(err) != codes.Unavailable || info.GetReason() != "SESSION_LOST" ||
 					info.GetDomain() != "capgate.dev" ||
 					info.GetMetadata()["capability"] != "caps" || info.GetMetadata()["session"] != session {
-					t.Fatalf("%v, %v", err, info)
+					t.Fatalf("got %v, %v", err, info)
 				}
-				saysProgress(t, err, true)
+				checkProgress(t, err, true)
 				next, err := r.inSession(t.Context(), c, session)
 				if next == home[0] || next == "" || err != nil {
 					t.Fatalf("after the loss: %q, %v", next, err)
 				}
 				for range 3 {
 					if served, err := r.inSession(t.Context(), c, session); served != next || err != nil {
-						t.Errorf("the new place does not hold: %q, not %q: %v", served, next, err)
+						t.Errorf("the new pin does not hold: got %q, want %q: %v", served, next, err)
 					}
 				}
 			}
@@ -273,8 +273,8 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// Of many calls at once one is told.
-func TestSessionLostIsToldOnce(t *testing.T) {
+// Of concurrent calls, one gets SESSION_LOST.
+func TestSessionLostIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 3, call.Doc)
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{r.fleet(call.Doc)}})
@@ -299,12 +299,13 @@ func TestSessionLostIsToldOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if counted := g.Metrics(t)["capgate_sessions_lost_total"]; lost != 1 || counted != 1 {
-		t.Errorf("told %d times, counted %v times", lost, counted)
+	if countedViews := g.Metrics(t)["capgate_sessions_lost_total"]; lost != 1 || countedViews != 1 {
+		t.Errorf("reported %d times, counted %v times", lost, countedViews)
 	}
 }
 
-// A first call that finds nobody has lost nothing: it goes elsewhere.
+// TestAFirstCallLosesNothing: a first call that cannot reach a backend has lost nothing: it goes to another
+// one.
 func TestAFirstCallLosesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 1, call.Doc)
@@ -329,7 +330,7 @@ func TestSessionLostOverHTTP(t *testing.T) {
 	check.Must(t, err)
 	r.stop(home)
 	resp, body := post(t, g.HTTP1(t), g, "caps", `{"tool_name":"echo"}`, "X-Session-Id", "mine")
-	for range r.stopped { // it may meet the very end of a connection
+	for range r.stopped { // it may meet a connection that is just ending
 		if !strings.Contains(body, "UPSTREAM_LOST") {
 			break
 		}
@@ -338,15 +339,16 @@ func TestSessionLostOverHTTP(t *testing.T) {
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, `"reason":"SESSION_LOST"`) ||
 		!strings.Contains(body, `"session":"mine"`) ||
 		resp.Header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 	if resp, body := post(t, g.HTTP1(t), g, "caps",
 		`{"tool_name":"echo","session_id":"mine"}`); resp.StatusCode != http.StatusOK {
-		t.Errorf("%s %s", resp.Status, body)
+		t.Errorf("got %s %s", resp.Status, body)
 	}
 }
 
-// A backend that is alone and comes back has lost its sessions, and says so once.
+// TestTheOnlyBackendComesBack: a single backend that restarts has lost its sessions, and each gets SESSION_LOST
+// once.
 func TestTheOnlyBackendComesBack(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, 1, call.Doc)
@@ -357,11 +359,11 @@ func TestTheOnlyBackendComesBack(t *testing.T) {
 	}
 	r.stop("b0")
 	if _, err := r.inSession(t.Context(), c, "mine"); errorInfo(err).GetReason() != "SESSION_LOST" {
-		t.Errorf("%v, %v", err, errorInfo(err))
+		t.Errorf("got %v, %v", err, errorInfo(err))
 	}
 	for range 3 {
 		if _, err := r.inSession(t.Context(), c, "mine"); errorInfo(err).GetReason() != "BACKEND_UNREACHABLE" {
-			t.Errorf("%v, %v", err, errorInfo(err))
+			t.Errorf("got %v, %v", err, errorInfo(err))
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// byName takes credentials for the names of tenants.
+// byName accepts names of tenants as credentials.
 type byName struct{}
 
 func (byName) Lookup(c tenant.Credentials) (tenant.Identity, bool, *call.Refusal) {
@@ -37,8 +37,8 @@ func (b byName) Authenticate(_ context.Context, c tenant.Credentials) (tenant.Id
 	return who, refusal
 }
 
-// TestOneTenantDoesNotFillTheDecisions: one tenant's calls wait until it is known whether they may run, with all that
-// they bring. Another's find room beside them, and are decided on.
+// TestOneTenantDoesNotFillTheDecisions: while one tenant's calls wait for their decisions with all their
+// messages, another's find room and are decided.
 func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
@@ -58,7 +58,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 		return err
 	})
 	if status.Code(refused) != codes.ResourceExhausted || errorInfo(refused).GetReason() != "OVERLOADED" {
-		t.Errorf("what is too much: %v", refused)
+		t.Errorf("a call over the share: %v", refused)
 	}
 	select {
 	case <-rules.asked:
@@ -75,7 +75,7 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 		t.Errorf("another tenant's call: %v", err)
 		other <- err
 	case <-time.After(check.Patience):
-		t.Error("another tenant's call is not decided on")
+		t.Error("the decision of another tenant's call is missing")
 	}
 	close(rules.gate)
 	if err := check.Received(t, other, "the end of another tenant's call"); err != nil {
@@ -88,8 +88,8 @@ func TestOneTenantDoesNotFillTheDecisions(t *testing.T) {
 	}
 }
 
-// fillDecisions makes calls, one after the other, until one is refused. The others are decided on: running of them,
-// which will end. No pool of the memory but that of the decisions is full.
+// fillDecisions makes calls, one after another, until one is rejected. Decisions of the others are pending and
+// will end. No other memory pool is full.
 func fillDecisions(t *testing.T, g *gatewaytest.Gateway, invoke func() error) (running int, ended chan error,
 	refused error) {
 	t.Helper()
@@ -115,13 +115,13 @@ func fillDecisions(t *testing.T, g *gatewaytest.Gateway, invoke func() error) (r
 		}
 	}
 	if len(full) != 1 || full["deciding"] == 0 || running == 0 {
-		t.Errorf("beside %d calls the pools %v are full, and not that of the decisions alone", running, full)
+		t.Errorf("after %d calls the pools %v are full, want only that of the decisions", running, full)
 	}
 	return running, ended, refused
 }
 
-// TestDecisionsWithoutTenantsAreOverloaded: where there are no tenants, calls for which the decisions have no more room
-// are turned away as in any other pool that is full: their policy is not what is unknown.
+// TestDecisionsWithoutTenantsAreOverloaded: without tenants, calls that find the pool of decisions full are
+// rejected as with any full pool, and not because their policy is unknown.
 func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 	rules := &ruled{
 		rules: map[policy.Name]call.Verdict{on("caps", gatewaytest.Echo): call.Allow},
@@ -141,7 +141,7 @@ func TestDecisionsWithoutTenantsAreOverloaded(t *testing.T) {
 		return err
 	})
 	if status.Code(refused) != codes.Unavailable || errorInfo(refused).GetReason() != "OVERLOADED" {
-		t.Errorf("what is too much: %v", refused)
+		t.Errorf("a call over the share: %v", refused)
 	}
 	close(rules.gate)
 	for range running {

@@ -29,18 +29,18 @@ import (
 // once, in a call's arguments, keeps the Shield's verdict from being cached.
 const once = "ONCE"
 
-// shielding is a Shield that says of a call what its arguments name, or the same of all calls once it has turned.
-type shielding struct {
+// testShield is a Shield whose verdict is named in the arguments, or the same for all calls after turn.
+type testShield struct {
 	openparallaxv1.UnimplementedShieldServiceServer
 	*extauthz.Shields
 	stop func()
 
 	mu     sync.Mutex
 	asked  []string
-	turned openparallaxv1.VerdictDecision // 0 means not
+	turned openparallaxv1.VerdictDecision // 0 means none
 }
 
-func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
+func (s *testShield) Evaluate(_ context.Context, r *openparallaxv1.EvaluateRequest) (*openparallaxv1.EvaluateResponse,
 	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,31 +57,31 @@ func (s *shielding) Evaluate(_ context.Context, r *openparallaxv1.EvaluateReques
 	return &openparallaxv1.EvaluateResponse{Verdict: v}, nil
 }
 
-// turn has the Shield say this of all calls from now on.
-func (s *shielding) turn(to openparallaxv1.VerdictDecision) {
+// turn makes the Shield return one verdict for all calls from now on.
+func (s *testShield) turn(to openparallaxv1.VerdictDecision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turned = to
 }
 
-// Check lets no goroutine of a connection that it makes pass for the gateway's.
-func (s *shielding) Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
+// Check keeps goroutines of its connections out of the count of the gateway's.
+func (s *testShield) Check(ctx context.Context, c *call.Call, args []byte) (extauthz.Answer, *call.Refusal) {
 	outside()
 	return s.Shields.Check(ctx, c, args)
 }
 
-func (s *shielding) questions() []string {
+func (s *testShield) questions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked
 }
 
-// behindShield returns a front whose fleet has a policy, and a Shield.
-func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding) {
+// behindShield returns a front whose fleet has a policy and a Shield.
+func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *testShield) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
-	s := &shielding{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial})}
+	s := &testShield{Shields: extauthz.New(extauthz.Options{Dial: shield.Dial})}
 	server := grpc.NewServer()
 	openparallaxv1.RegisterShieldServiceServer(server, s)
 	go func() { _ = server.Serve(ln) }()
@@ -105,7 +105,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *shielding
 	return f, s
 }
 
-// TestTheStricterOfPolicyAndShield counts, and what is blocked reaches no backend.
+// TestTheStricterOfPolicyAndShield: the stricter verdict applies, and blocked calls reach no backend.
 func TestTheStricterOfPolicyAndShield(t *testing.T) {
 	t.Parallel()
 	for _, own := range []call.Verdict{call.Allow, call.Ask} {
@@ -119,7 +119,7 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 				_, err := f.client.Invoke(with(t.Context(), "x-user-id", "ann"), r, opts...)
 				return err
 			}
-			for range 2 { // the second time from memory
+			for range 2 { // the second time from the cache
 				if err := invoke("ALLOW", grpc.UseCompressor(gzip.Name)); own == call.Allow && err != nil {
 					t.Error(err)
 				} else if own == call.Ask {
@@ -129,7 +129,7 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 				err := invoke("BLOCK")
 				wants(t, err, codes.PermissionDenied, "SHIELD_BLOCKED")
 				if strings.Contains(err.Error(), "odd") {
-					t.Errorf("the caller is told what is for approvers: %v", err)
+					t.Errorf("the caller got the text for approvers: %v", err)
 				}
 			}
 			if n, want := len(f.capability.Seen()), map[call.Verdict]int{call.Allow: 2, call.Ask: 0}[own]; n != want {
@@ -138,19 +138,19 @@ func TestTheStricterOfPolicyAndShield(t *testing.T) {
 			asked := s.questions()
 			if len(asked) != 3 || strings.Contains(strings.Join(asked, ""), "hunter2") ||
 				strings.Contains(strings.Join(asked, ""), "ann") {
-				t.Errorf("Shield was asked %q", asked)
+				t.Errorf("the Shield was called with %q", asked)
 			}
 			if own == call.Allow {
 				if a := d.next(t, approvals.EventCreated); a.Why != "it looks odd" || a.Level != "shield" {
-					t.Errorf("a person is asked because %q, by %q", a.Why, a.Level)
+					t.Errorf("the approval's reason is %q, by %q", a.Why, a.Level)
 				}
 			}
 		})
 	}
 }
 
-// TestAnEscalatedCallRunsOnceApproved, although Shield says the same of it again. A verdict that is still valid is one
-// question, whether the call comes again or has waited.
+// TestAnEscalatedCallRunsOnceApproved: an approved call runs although the Shield escalates it again. While a
+// verdict is valid, the Shield is called once, whether the call is repeated or waited.
 func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -176,12 +176,12 @@ func TestAnEscalatedCallRunsOnceApproved(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, check.Received(t, ended, "the end of the call"))
 	if n := len(s.questions()); n != 2 {
-		t.Errorf("%d questions about two calls", n)
+		t.Errorf("got %d checks for two calls", n)
 	}
 }
 
-// TestShieldBlocksAnApprovedCall: an approval does not let a call run that the Shield blocks by now, whether the call
-// came with it or waited for it, and the call does not use it up.
+// TestShieldBlocksAnApprovedCall: if the Shield blocks by now, an approved call does not run and does not use
+// up its approval, whether it was repeated with the approval or waited for it.
 func TestShieldBlocksAnApprovedCall(t *testing.T) {
 	t.Parallel()
 	for _, own := range []call.Verdict{call.Allow, call.Ask} {
@@ -221,8 +221,9 @@ func TestShieldBlocksAnApprovedCall(t *testing.T) {
 	}
 }
 
-// TestShieldIsNotAsked about what is blocked anyway, and what it cannot judge does not run.
-func TestShieldIsNotAsked(t *testing.T) {
+// TestShieldIsNotCalledForBlockedCalls: the Shield is not called about blocked calls, and calls that it cannot
+// judge do not run.
+func TestShieldIsNotCalledForBlockedCalls(t *testing.T) {
 	t.Parallel()
 	f, s := behindShield(t, openDesk(t), call.Block)
 	_, err := f.client.Invoke(with(t.Context()), request(gatewaytest.Echo, `{"say":"ALLOW"}`))
@@ -239,11 +240,11 @@ func TestShieldIsNotAsked(t *testing.T) {
 		}
 	}
 	if n := len(s.questions()) + len(o.questions()) + len(f.capability.Seen()) + len(other.capability.Seen()); n != 0 {
-		t.Errorf("%d questions and calls", n)
+		t.Errorf("got %d checks and calls", n)
 	}
 }
 
-// TestShieldIsDown: calls are refused, and told when to come again.
+// TestShieldIsDown: calls are rejected with a retry delay.
 func TestShieldIsDown(t *testing.T) {
 	t.Parallel()
 	f, s := behindShield(t, openDesk(t), call.Allow)

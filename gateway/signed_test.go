@@ -26,10 +26,10 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// requestIDs are what answers differ in that say the same.
+// requestIDs matches what differs between otherwise equal responses.
 var requestIDs = regexp.MustCompile(`"request_id":"\w+"`)
 
-// tenantsOf are tenants that may change.
+// tenantsOf is a directory of tenants that may change.
 type tenantsOf struct {
 	mu  sync.Mutex
 	all map[string]*tenant.Settings
@@ -52,7 +52,7 @@ func (d *tenantsOf) set(id string, s *tenant.Settings) {
 	d.all[id] = s
 }
 
-// signedFiles is a gateway that signs URLs, of one backend.
+// signedFiles is a gateway that signs URLs, with one backend.
 type signedFiles struct {
 	gateway    *gatewaytest.Gateway
 	capability *gatewaytest.Capability
@@ -102,7 +102,7 @@ func startSigned(t *testing.T, change ...func(*gatewaytest.Options)) *signedFile
 	return f
 }
 
-// sign asks for a URL on behalf of a tenant.
+// sign requests a signed URL on behalf of a tenant.
 func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body string) (answered, string) {
 	t.Helper()
 	a := transfer(t, client, http.MethodPost, f.gateway.URL(path+"/signed-url"), strings.NewReader(body), "X-Api-Key",
@@ -113,12 +113,12 @@ func (f *signedFiles) sign(t *testing.T, client *http.Client, of, path, body str
 	_ = json.Unmarshal(a.body, &signed)
 	if end, err := time.Parse(time.RFC3339, signed.Expire); a.StatusCode == 200 &&
 		(err != nil || end.Before(f.clock())) {
-		t.Errorf("%s", a.body)
+		t.Errorf("got %s", a.body)
 	}
 	return a, urlOf(a)
 }
 
-// urlOf returns the signed URL in an answer.
+// urlOf returns the signed URL in a response.
 func urlOf(a answered) string {
 	var signed struct {
 		URL string `json:"url"`
@@ -127,14 +127,14 @@ func urlOf(a answered) string {
 	return signed.URL
 }
 
-// TestSignedURLs: a URL lets anybody download one file of a tenant's, and do nothing else.
+// TestSignedURLs: a URL permits anyone to download one file of a tenant, and nothing else.
 func TestSignedURLs(t *testing.T) {
 	t.Parallel()
 	f := startSigned(t)
 	for _, protocol := range protocols {
 		client := protocol.client(f.gateway, t)
 		up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath+"?filename=a.txt"),
-			strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").told(t)
+			strings.NewReader("acme's"), "X-Api-Key", f.keys["acme"], "X-Session-Id", "s1").uploaded(t)
 		a, url := f.sign(t, client, "acme", up.Path, `{"ttl":"10m","session_id":"s1"}`)
 		if a.StatusCode != 200 || !strings.HasPrefix(url, up.Path+"?signature=") {
 			t.Fatalf("%s: %s %s; url %+v", protocol.name, a.Status, a.body, url)
@@ -156,12 +156,12 @@ func TestSignedURLs(t *testing.T) {
 	}
 }
 
-// refused tries what a URL is not good for.
+// refused makes requests that a URL does not permit.
 func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url string) {
 	t.Helper()
 	_, signature, _ := strings.Cut(url, "?")
 	second := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("another"), "X-Api-Key",
-		f.keys["acme"]).told(t)
+		f.keys["acme"]).uploaded(t)
 	var texts []string
 	for what, bad := range map[string]string{
 		"another file": second.Path + "?" + signature, "another capability": strings.Replace(url, "/caps/", "/other/",
@@ -185,10 +185,10 @@ func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url strin
 	f.mu.Unlock()
 	for _, text := range texts {
 		if requestIDs.ReplaceAllString(text, "") != requestIDs.ReplaceAllString(string(late.body), "") {
-			t.Errorf("who is late is told %s, and others %s", late.body, text)
+			t.Errorf("an expired URL got %s, others %s", late.body, text)
 		}
 	}
-	// As a credential of gRPC it is good for the same, and no more.
+	// As a credential of gRPC it permits the same.
 	caps := docpb.NewCapabilityClient(f.gateway.Conn(t))
 	token := strings.TrimPrefix(signature, "signature=")
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-capgate-signature", token)
@@ -201,23 +201,23 @@ func (f *signedFiles) refused(t *testing.T, client *http.Client, path, url strin
 	wants(t, err, codes.Unauthenticated, "CREDENTIAL_INVALID")
 }
 
-// TestSignedURLsOfTenants: another tenant's file is as if it were nowhere, and a URL is good as long as its
-// tenant might download the file itself.
+// TestSignedURLsOfTenants: another tenant's file does not exist, and a URL is valid as long as its tenant may
+// download the file itself.
 func TestSignedURLsOfTenants(t *testing.T) {
 	t.Parallel()
 	f := startSigned(t)
 	client := f.gateway.HTTP1(t)
 	up := transfer(t, client, http.MethodPost, f.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key",
-		f.keys["acme"]).told(t)
+		f.keys["acme"]).uploaded(t)
 	theirs, _ := f.sign(t, client, "globex", up.Path, `{}`)
-	nobodys, _ := f.sign(t, client, "globex", filesPath+"/nobodys", `{}`)
+	absent, _ := f.sign(t, client, "globex", filesPath+"/nobodys", `{}`)
 	if theirs.StatusCode != http.StatusNotFound || !strings.Contains(string(theirs.body), "ARTIFACT_UNKNOWN") ||
-		requestIDs.ReplaceAllString(string(theirs.body), "") != requestIDs.ReplaceAllString(string(nobodys.body), "") {
-		t.Errorf("%s %s, %s", theirs.Status, theirs.body, nobodys.body)
+		requestIDs.ReplaceAllString(string(theirs.body), "") != requestIDs.ReplaceAllString(string(absent.body), "") {
+		t.Errorf("got %s %s, %s", theirs.Status, theirs.body, absent.body)
 	}
 	down := transfer(t, client, http.MethodGet, f.gateway.URL(up.Path), nil, "X-Api-Key", f.keys["globex"])
 	if down.StatusCode != http.StatusNotFound || !strings.Contains(string(down.body), "ARTIFACT_UNKNOWN") {
-		t.Errorf("%s %s", down.Status, down.body)
+		t.Errorf("got %s %s", down.Status, down.body)
 	}
 	for _, bad := range []string{`{"ttl":"2h"}`, `{"ttl":"0s"}`, `{"ttl":"soon"}`, `{"ttl":"-1m"}`} {
 		if a, _ := f.sign(t, client, "acme", up.Path, bad); a.StatusCode != 400 ||
@@ -241,7 +241,7 @@ func TestSignedURLsOfTenants(t *testing.T) {
 		}
 	}
 	f.tenants.set("acme", acme)
-	for keys, status := range map[int]int{1: 403, 0: 200} { // without the first, which asked, and with all
+	for keys, status := range map[int]int{1: 403, 0: 200} { // without the first key, and with all
 		f.issued.Replace(f.ring.keys[keys:], map[string]*tenant.Settings{"acme": acme}, nil)
 		if down := transfer(t, client, http.MethodGet, f.gateway.URL(url), nil); down.StatusCode != status {
 			t.Errorf("without %d keys: %s %s", keys, down.Status, down.body)
@@ -253,7 +253,8 @@ func TestSignedURLsOfTenants(t *testing.T) {
 	}
 }
 
-// signedRoom is backends that share their files, behind a gateway that signs URLs. Each session has its backend.
+// signedRoom is a set of backends that share files behind a gateway that signs URLs. Each session has its
+// backend.
 type signedRoom struct {
 	*signedFiles
 	room
@@ -275,9 +276,9 @@ func newSignedRoom(t *testing.T) *signedRoom {
 	return r
 }
 
-// download makes one, and says which backend served it, and of which sessions that backend was told.
+// download makes one, and returns the backend that served it and the sessions that it received.
 func (r *signedRoom) download(t *testing.T, by func(url, session string) error, url, session string) (name string,
-	told []string) {
+	got []string) {
 	t.Helper()
 	before := map[string]int{}
 	for _, c := range r.all {
@@ -286,14 +287,14 @@ func (r *signedRoom) download(t *testing.T, by func(url, session string) error, 
 	check.Must(t, by(url, session))
 	for _, c := range r.all {
 		if seen := c.Seen(); len(seen) > before[c.Name] {
-			name, told = name+c.Name, seen[len(seen)-1].Metadata.Get("x-session-id")
+			name, got = name+c.Name, seen[len(seen)-1].Metadata.Get("x-session-id")
 		}
 	}
-	return name, told
+	return name, got
 }
 
-// TestSignedURLsOfSessions: a download by a signed URL is of the session that was signed, or of none. The header of
-// its caller does not reach the backend, does not choose it, and pins nothing.
+// TestSignedURLsOfSessions: a download by a signed URL belongs to the signed session, or to none. The session
+// header of the request neither reaches nor selects a backend, and pins nothing.
 func TestSignedURLsOfSessions(t *testing.T) {
 	t.Parallel()
 	r := newSignedRoom(t)
@@ -308,7 +309,7 @@ func TestSignedURLsOfSessions(t *testing.T) {
 		other = fmt.Sprint("s", i)
 	}
 	up := transfer(t, client, http.MethodPost, r.gateway.URL(filesPath), strings.NewReader("acme's"), "X-Api-Key",
-		r.keys["acme"], "X-Session-Id", "s1").told(t)
+		r.keys["acme"], "X-Session-Id", "s1").uploaded(t)
 	for _, c := range r.all {
 		if c.Kept() == 0 {
 			c.Keep(gatewaytest.File{Data: []byte("acme's")})
@@ -319,7 +320,7 @@ func TestSignedURLsOfSessions(t *testing.T) {
 	pinned := r.gateway.Metrics(t)[`capgate_affinity_known{what="sessions"}`]
 	got := func(data string, err error) error {
 		if err == nil && data != "acme's" {
-			err = fmt.Errorf("it is %q", data)
+			err = fmt.Errorf("got %q", data)
 		}
 		return err
 	}
@@ -340,12 +341,12 @@ func TestSignedURLsOfSessions(t *testing.T) {
 	} {
 		used := map[string]bool{}
 		for i := range 20 {
-			if name, told := r.download(t, by, ofSession, other); name != here || len(told) != 1 || told[0] != "s1" {
-				t.Errorf("%s: %s got the session %q, want %s to get s1", way, name, told, here)
+			if name, got := r.download(t, by, ofSession, other); name != here || len(got) != 1 || got[0] != "s1" {
+				t.Errorf("%s: %s got the session %q, want %s to get s1", way, name, got, here)
 			}
-			name, told := r.download(t, by, ofNone, []string{other, "unknown"}[i%2])
-			if used[name] = true; len(told) != 0 {
-				t.Errorf("%s, no session: %s was told %q", way, name, told)
+			name, got := r.download(t, by, ofNone, []string{other, "unknown"}[i%2])
+			if used[name] = true; len(got) != 0 {
+				t.Errorf("%s, no session: %s got the session %q", way, name, got)
 			}
 		}
 		if len(used) == 1 {
@@ -353,6 +354,6 @@ func TestSignedURLsOfSessions(t *testing.T) {
 		}
 	}
 	if now := r.gateway.Metrics(t)[`capgate_affinity_known{what="sessions"}`]; now != pinned {
-		t.Errorf("%v sessions are known, and were %v before", now, pinned)
+		t.Errorf("%v sessions are known, want %v", now, pinned)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestCallStateSize holds what each open stream holds to a size class of Go's allocator, 1,152 bytes, of which it takes
-// 8 for a header; the next one is 1,280.
+// TestCallStateSize: the state of an open stream fits Go's allocator's size class of 1,152 bytes, of which 8
+// are a header; the next class is 1,280.
 func TestCallStateSize(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(callState{}); got > 1152-8 {

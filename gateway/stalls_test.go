@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestNothingWaitsForStrangers: a client without a credential that sends nothing of a body, or reads nothing of its
-// responses, loses its connection at both ports.
-func TestNothingWaitsForStrangers(t *testing.T) {
+// TestStalledClientsLoseTheirConnection: at both ports, a client without a credential that stalls its body or does not
+// read its responses loses its connection.
+func TestStalledClientsLoseTheirConnection(t *testing.T) {
 	t.Parallel()
 	ring, keys := newKeyring(), tenant.NewKeys(nil)
 	keys.Replace(ring.keys, settings(t, map[string][]string{"acme": {"caps"}}), nil)
@@ -28,7 +28,7 @@ func TestNothingWaitsForStrangers(t *testing.T) {
 		check.Must(t, err)
 		check.Must(t, body.SetReadDeadline(time.Now().Add(check.Patience)))
 		if b, err := io.ReadAll(body); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 4") {
-			t.Errorf("%s: a body that does not come: %v, %s", port, err, b)
+			t.Errorf("%s: a stalled body: %v, %s", port, err, b)
 		}
 		unread := dialFrom(t, "127.0.0.1", addr)
 		for sent, err := 0, error(nil); err == nil; sent++ { // until the gateway closes the connection

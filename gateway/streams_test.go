@@ -49,7 +49,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 	return string(text)
 }
 
-// TestStreamsByHTTP: every way to call a tool, by both HTTPs, of either dialect. Each is one call.
+// TestStreamsByHTTP: every way to stream a tool, over both versions of HTTP, in either dialect, is one call.
 func TestStreamsByHTTP(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range []call.Dialect{call.Doc, call.Live} {
@@ -64,7 +64,7 @@ func TestStreamsByHTTP(t *testing.T) {
 				name, method, path, body, accept string
 				status                           int
 				typ, want                        string
-				away                             bool // it does not get to the backend
+				away                             bool // it does not reach the backend
 			}{
 				{"events", "POST", "caps/stream", `{"tool_name":"echo","args":{}}`, "", 200, asEvents,
 					"id: 1\nevent: chunk\ndata: {\"data_base64\":\"ew==\"}\n\nid: 2\nevent: chunk\ndata: " +
@@ -126,7 +126,7 @@ func TestStreamsByHTTP(t *testing.T) {
 	}
 }
 
-// TestStreamsNeedConsent: who streams is asked as any other is, and may wait for the answer.
+// TestStreamsNeedConsent: a streaming call requires approval like any other, and may wait for it.
 func TestStreamsNeedConsent(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -156,7 +156,7 @@ func TestStreamsNeedConsent(t *testing.T) {
 	}
 }
 
-// TestStreamsAreCounted: a budget is the same for every way to call.
+// TestStreamsAreCounted: the rate limit is the same for every kind of call.
 func TestStreamsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := limited(t, call.Doc, call.Doc, tenant.Limits{Bounds: tenant.Bounds{PerMonth: 3}})
@@ -175,9 +175,9 @@ func TestStreamsAreCounted(t *testing.T) {
 	}
 }
 
-// TestStreamsAreOfWhoCalls: without a key there is nothing, with one what its tenant is granted, and GET tells no more
-// than POST.
-func TestStreamsAreOfWhoCalls(t *testing.T) {
+// TestStreamsNeedAKeyAndAGrant: without a key a stream is rejected, with one it gets what its tenant is granted,
+// and GET reveals no more than POST.
+func TestStreamsNeedAKeyAndAGrant(t *testing.T) {
 	t.Parallel()
 	r, capability := newKeyring(), gatewaytest.NewCapability("b1")
 	keys := tenant.NewKeys(nil)
@@ -192,7 +192,7 @@ func TestStreamsAreOfWhoCalls(t *testing.T) {
 	client := g.HTTP1(t)
 	tell := func(capability string, header ...string) string {
 		resp := ask(t.Context(), t, client, g, "GET", capability+"/tools/echo/stream", "",
-			append(header, "X-Request-Id", "r")...) // it is in the answer
+			append(header, "X-Request-Id", "r")...) // it is in the response
 		return resp.Status + " " + strings.ReplaceAll(bodyOf(t, resp), capability, "it")
 	}
 	key := []string{"Authorization", "Bearer " + r.credentials["acme"]}
@@ -206,12 +206,12 @@ func TestStreamsAreOfWhoCalls(t *testing.T) {
 	}
 	for _, name := range []string{"secret", "closed", "nope"} {
 		if got := tell(name, key...); !strings.HasPrefix(got, "404 ") || got != tell("nope", key...) {
-			t.Errorf("%s, which it is not granted: %s", name, got)
+			t.Errorf("%s, not granted: %s", name, got)
 		}
 	}
 }
 
-// scripted is a capability whose streams do as the test says.
+// scripted is a capability whose streams follow the test's script.
 type scripted struct {
 	docpb.UnimplementedCapabilityServer
 	stream func(grpc.ServerStreamingServer[docpb.InvokeChunk]) error
@@ -225,7 +225,7 @@ func (*scripted) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Heal
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-// behindScript is a gateway before a capability that sends a chunk and then does as goOn says.
+// behindScript returns a gateway before a capability that sends a chunk and then runs goOn.
 func behindScript(t *testing.T, o gatewaytest.Options,
 	goOn func(grpc.ServerStreamingServer[docpb.InvokeChunk]) error) (*gatewaytest.Gateway, *gatewaytest.Backend) {
 	t.Helper()
@@ -247,12 +247,12 @@ func begin(ctx context.Context, t *testing.T, client *http.Client, g *gatewaytes
 	resp := ask(ctx, t, client, g, "POST", "caps/tools/t/stream", "", "Accept", asLines)
 	read := bufio.NewReader(resp.Body)
 	if line, err := read.ReadString('\n'); err != nil || line != `{"event":"chunk","id":"1","data":1}`+"\n" {
-		t.Fatalf("%s %q, %v", resp.Status, line, err)
+		t.Fatalf("got %s %q, %v", resp.Status, line, err)
 	}
 	return resp, read
 }
 
-// TestStreamsThatEndEarly say why, whatever ends them.
+// TestStreamsThatEndEarly: a stream that ends early says why, whatever ended it.
 func TestStreamsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	untilLeft := func(stream grpc.ServerStreamingServer[docpb.InvokeChunk]) error {
@@ -273,9 +273,9 @@ func TestStreamsThatEndEarly(t *testing.T) {
 				rest, err := io.ReadAll(read)
 				if err == nil && (!strings.HasPrefix(string(rest), `{"event":"error","id":"2","problem":{`) ||
 					!strings.Contains(string(rest), name)) {
-					t.Errorf("%q", rest)
+					t.Errorf("got %q", rest)
 				}
-				if err != nil && name != "DRAINING" { // then the connection is cut too, which nobody takes for an end
+				if err != nil && name != "DRAINING" { // then the connection is cut too
 					t.Error(err)
 				}
 			})
@@ -283,7 +283,8 @@ func TestStreamsThatEndEarly(t *testing.T) {
 	}
 }
 
-// TestReadersOfStreamsLeave: the capability learns of it, and the call is recorded as cancelled.
+// TestReadersOfStreamsLeave: when the reader leaves, the call ends at the capability and is recorded as
+// canceled.
 func TestReadersOfStreamsLeave(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -304,7 +305,7 @@ func TestReadersOfStreamsLeave(t *testing.T) {
 	}
 }
 
-// TestSlowReadersOfStreams stop the capability, and are cut off when they read nothing.
+// TestSlowReadersOfStreams: slow readers slow the capability down, and are cut off when they do not read.
 func TestSlowReadersOfStreams(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols {
@@ -321,12 +322,12 @@ func TestSlowReadersOfStreams(t *testing.T) {
 		begin(t.Context(), t, holdsLittle(protocol.client(g, t)), g)
 		// Sockets hold some pieces.
 		if sent := check.Received(t, ended, "the end of a stream over "+protocol.name); sent > 200 {
-			t.Errorf("%s: %d pieces went to nobody", protocol.name, sent)
+			t.Errorf("%s: %d pieces were sent without a reader", protocol.name, sent)
 		}
 	}
 }
 
-// holdsLittle makes a client one that takes little more than is read from it.
+// holdsLittle makes a client buffer little more than is read from it.
 func holdsLittle(client *http.Client) *http.Client {
 	transport, _ := client.Transport.(*http.Transport)
 	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10}

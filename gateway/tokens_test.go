@@ -25,21 +25,21 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestMain lets the tests run an issuer of tokens: the test binary starts itself.
+// TestMain lets the test binary run as an issuer of tokens.
 func TestMain(m *testing.M) {
 	issuertest.Main()
 	check.BoundMemory()
 	os.Exit(m.Run())
 }
 
-// tokened returns a front that asks for the tokens of an issuer.
+// tokened returns a front that requires tokens of an issuer.
 func tokened(t *testing.T, client, backend call.Dialect) (*front, *issuertest.Issuer) {
 	t.Helper()
 	i := issuertest.Start(t)
 	return identified(t, verifier(t, i), client, backend), i
 }
 
-// identified returns a front that asks somebody who calls.
+// identified returns a front with the given authenticator.
 func identified(t *testing.T, by authenticate.Authenticator, client, backend call.Dialect) *front {
 	t.Helper()
 	f := &front{capability: gatewaytest.NewCapability("b1")}
@@ -86,21 +86,21 @@ func verifier(t *testing.T, i *issuertest.Issuer) *token.Verifier {
 	return v
 }
 
-// TestHostileTokens: none passes, over gRPC or over JSON, no answer tells why, and nothing of a
-// token is told to anybody.
+// TestHostileTokens: over gRPC and JSON, no forged or malformed token is accepted, no response says why, and
+// nothing of a token is disclosed.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	f, i := tokened(t, call.Doc, call.Doc)
 	attacker := issuertest.Start(t)
 	good := i.Token(t, nil)
-	var told strings.Builder
+	var output strings.Builder
 	try := func(name, raw string, want codes.Code, reason string) {
 		t.Helper()
 		_, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`))
 		if grpcstatus.Code(err) != want || errorInfo(err).GetReason() != reason {
 			t.Errorf("%s: %v %v", name, err, errorInfo(err))
 		}
-		told.WriteString(grpcstatus.Convert(err).Proto().String())
+		output.WriteString(grpcstatus.Convert(err).Proto().String())
 		for _, protocol := range protocols {
 			resp, body := post(t, protocol.client(f.gateway, t), f.gateway, "caps", `{"tool_name":"echo"}`,
 				"authorization", "Bearer "+raw)
@@ -109,7 +109,7 @@ func TestHostileTokens(t *testing.T) {
 				(challenge == `Bearer error="invalid_token"`) != (want == codes.Unauthenticated) {
 				t.Errorf("%s, %s: %d %s, %s", name, protocol.name, resp.StatusCode, body, challenge)
 			}
-			told.WriteString(body + challenge)
+			output.WriteString(body + challenge)
 		}
 	}
 	try("a good one", good, codes.OK, "")
@@ -130,19 +130,19 @@ func TestHostileTokens(t *testing.T) {
 		t.Errorf("two tokens in two headers: %v", err)
 	}
 	if n := attacker.Requests(t); n != 0 {
-		t.Errorf("the attacker was asked %d times", n)
+		t.Errorf("the attacker's server got %d requests", n)
 	}
 	if n := len(f.capability.Seen()); n != 3*(1+len(protocols)) {
-		t.Errorf("%d calls came through", n)
+		t.Errorf("%d calls reached the backend", n)
 	}
 	f.gateway.Log.Calls(t, (len(forms)+3)*(1+len(protocols))+1)
-	told.WriteString(f.gateway.Log.String())
+	output.WriteString(f.gateway.Log.String())
 	_, page := f.gateway.Admin(t, "/metrics")
-	told.WriteString(page)
+	output.WriteString(page)
 	for name, raw := range forms {
 		parts := strings.Split(raw, ".")
-		if last := parts[len(parts)-1]; len(last) >= 40 && strings.Contains(told.String(), last) {
-			t.Errorf("%s is told", name)
+		if last := parts[len(parts)-1]; len(last) >= 40 && strings.Contains(output.String(), last) {
+			t.Errorf("%s is disclosed", name)
 		}
 	}
 	for _, seen := range f.capability.Seen() {
@@ -153,8 +153,9 @@ func TestHostileTokens(t *testing.T) {
 	t.Logf("%d forms", len(forms))
 }
 
-// TestWhoATokenIs: the log knows tenant, user and issuer, headers say nothing else, and scopes count.
-func TestWhoATokenIs(t *testing.T) {
+// TestTokenDeterminesTheCaller: the log has tenant, user and issuer of the token, headers cannot change them, and
+// scopes apply.
+func TestTokenDeterminesTheCaller(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, backend call.Dialect) {
 		f, i := tokened(t, client, backend)
 		ctx := metadata.AppendToOutgoingContext(bearer(to(t.Context(), "caps"), i.Token(t, nil)), "x-tenant-id",
@@ -182,8 +183,8 @@ func TestWhoATokenIs(t *testing.T) {
 	})
 }
 
-// TestTokensAreVerifiedBesideTheReader: while a token waits for its issuer, calls of the same
-// connection go on.
+// TestTokensAreVerifiedBesideTheReader: while a token waits for its issuer, other calls of the connection
+// continue.
 func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	t.Parallel()
 	i := issuertest.Start(t)
@@ -214,8 +215,8 @@ func TestTokensAreVerifiedBesideTheReader(t *testing.T) {
 	}
 }
 
-// TestIssuersComeAndGoUnderLoad: no call with a good token fails, whether keys rotate or the
-// issuer is away, and none with a token of a withdrawn key passes.
+// TestIssuersComeAndGoUnderLoad: no call with a valid token fails while keys rotate or the issuer is away, and
+// none with a token of a withdrawn key succeeds.
 func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 	t.Parallel()
 	f, i := tokened(t, call.Doc, call.Doc)
@@ -227,7 +228,7 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 		}
 	}
 	fill(first)
-	var tokens atomic.Pointer[chan string] // each is shown once, besides one that is shown again and again
+	var tokens atomic.Pointer[chan string] // each is sent once, besides one that is sent repeatedly
 	tokens.Store(&first)
 	known := i.Token(t, nil)
 	var calls atomic.Int64
@@ -241,17 +242,17 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 				case <-stop:
 					return
 				case raw = <-*tokens.Load():
-				case <-time.After(time.Millisecond): // or the issuer, on the same machine, would hardly get to sign
+				case <-time.After(time.Millisecond): // leaves the issuer time to sign
 				}
 				if _, err := f.client.Invoke(bearer(t.Context(), raw), request(gatewaytest.Echo, `{}`)); err != nil {
-					t.Errorf("%v", err)
+					t.Errorf("got %v", err)
 					return
 				}
 				calls.Add(1)
 			}
 		})
 	}
-	more := func(n int64) { // calls go on
+	more := func(n int64) { // calls continue
 		t.Helper()
 		want := calls.Load() + n
 		check.Until(t, "further calls", func() (bool, string) {
@@ -285,6 +286,6 @@ func TestIssuersComeAndGoUnderLoad(t *testing.T) {
 	})
 	if resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"echo"}`, "authorization",
 		"Bearer "+i.Token(t, nil)); resp.StatusCode != http.StatusOK {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("got %d %s", resp.StatusCode, body)
 	}
 }

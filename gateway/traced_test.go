@@ -26,7 +26,7 @@ type traced struct {
 	collector *oteltest.Collector
 }
 
-// tracedFront returns a front like others. What change does not say is as in startFront.
+// tracedFront returns such a front. Options that change does not set are those of startFront.
 func tracedFront(t *testing.T, sample float64, backend call.Dialect, change func(*gatewaytest.Options)) *traced {
 	t.Helper()
 	f := &traced{&front{capability: gatewaytest.NewCapability("b1")}, oteltest.Start(t)}
@@ -42,7 +42,7 @@ func tracedFront(t *testing.T, sample float64, backend call.Dialect, change func
 	return f
 }
 
-// pair finds the spans of the one call that there was: its server span, and those of its tries.
+// pair finds the spans of the only call: its server span and those of its attempts.
 func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients []*oteltest.Span) {
 	t.Helper()
 	all := f.collector.Spans(t, 1+tries)
@@ -61,7 +61,7 @@ func (f *traced) pair(t *testing.T, tries int) (server *oteltest.Span, clients [
 		if c.Parent != server.ID || c.Trace != server.Trace ||
 			c.GetStartTimeUnixNano() < server.GetStartTimeUnixNano() ||
 			c.GetEndTimeUnixNano() < c.GetStartTimeUnixNano() || c.GetEndTimeUnixNano() > server.GetEndTimeUnixNano() {
-			t.Errorf("a try is no child of its call: %v, %v", c, server)
+			t.Errorf("an attempt is not a child of its call: %v, %v", c, server)
 		}
 	}
 	return server, clients
@@ -78,7 +78,7 @@ func (f *traced) seen(t *testing.T) (traceparent, tracestate, baggage string) {
 	return first("traceparent"), first("tracestate"), first("baggage")
 }
 
-func saysOf(t *testing.T, s *oteltest.Span, want map[string]string) {
+func checkAttributes(t *testing.T, s *oteltest.Span, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
 		if got, there := s.Of[name]; got != value || there != (value != "") {

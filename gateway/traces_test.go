@@ -31,7 +31,7 @@ import (
 
 const code = "rpc.response.status_code"
 
-// TestACallIsTraced: the spans of the caller, the gateway, the attempt and the backend are a chain.
+// TestACallIsTraced: the spans of the caller, the gateway, the attempt and the backend form a chain.
 func TestACallIsTraced(t *testing.T) {
 	t.Parallel()
 	f := tracedFront(t, 0, call.Live, nil)
@@ -52,14 +52,14 @@ func TestACallIsTraced(t *testing.T) {
 		client.GetName() != "selu.capability.v1.Capability/StreamInvoke" {
 		t.Errorf("the spans are %s and %s", server.GetName(), client.GetName())
 	}
-	saysOf(t, server, map[string]string{
+	checkAttributes(t, server, map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": "selu.capability.Capability/StreamInvoke", code: "OK",
 		"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo", "gen_ai.agent.id": "planner",
 		"error.type": "", "capgate.tenant": "default", "capgate.capability": "caps", "capgate.outcome": "success",
 		"capgate.policy": "allow",
 	})
 	host, port, _ := strings.Cut(f.backend.Addr, ":")
-	saysOf(t, client, map[string]string{
+	checkAttributes(t, client, map[string]string{
 		"rpc.system.name": "grpc", "rpc.method": "selu.capability.v1.Capability/StreamInvoke", code: "OK",
 		"server.address": host, "server.port": port, "capgate.try": "1", "gen_ai.tool.name": "",
 	})
@@ -75,7 +75,7 @@ func TestACallIsTraced(t *testing.T) {
 	}
 }
 
-// TestTheCallerDecides: a caller decides whether its call is traced; invalid contexts are dropped.
+// TestTheCallerDecides: the caller decides whether its call is sampled; invalid contexts are dropped.
 func TestTheCallerDecides(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -136,7 +136,7 @@ func TestTheCallerDecides(t *testing.T) {
 				t.Errorf("logged %v", line)
 			}
 			if test.spans == 0 {
-				f.gateway.Stop(t) // all that there is has ended
+				f.gateway.Stop(t) // everything has ended
 				if all := f.collector.Spans(t, 0); len(all) > 0 {
 					t.Errorf("%d spans", len(all))
 				}
@@ -154,7 +154,7 @@ func TestTheCallerDecides(t *testing.T) {
 	}
 }
 
-// TestEveryDoorIsTraced: JSON and translated calls pass twice and have one server span.
+// TestEveryDoorIsTraced: JSON and translated calls pass the gateway twice and have one server span.
 func TestEveryDoorIsTraced(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -193,7 +193,7 @@ func TestEveryDoorIsTraced(t *testing.T) {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled),
 				&docpb.InvokeRequest{CapabilityId: "none", ToolName: "echo"})
 			if err == nil {
-				t.Error("it is not refused")
+				t.Error("the call is not rejected")
 			}
 			return nil
 		}, 0, map[string]string{code: "INVALID_ARGUMENT", "capgate.reason": "ROUTING_KEY_CONFLICT", "error.type": ""}},
@@ -213,7 +213,7 @@ func TestEveryDoorIsTraced(t *testing.T) {
 		"a backend that fails": {func(f *traced) error {
 			_, err := f.client.Invoke(with(t.Context(), "traceparent", sampled), request(gatewaytest.Break, `{}`))
 			if err == nil {
-				t.Error("it does not fail")
+				t.Error("the call does not fail")
 			}
 			return nil
 		}, 1, map[string]string{code: "DATA_LOSS", "error.type": "DATA_LOSS"}},
@@ -227,7 +227,7 @@ func TestEveryDoorIsTraced(t *testing.T) {
 			if server.Parent != aSpan {
 				t.Errorf("the call is a child of %q", server.Parent)
 			}
-			saysOf(t, server, test.of)
+			checkAttributes(t, server, test.of)
 			failed := test.of["error.type"] != ""
 			if (server.GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != failed {
 				t.Errorf("status %v", server.GetStatus())
@@ -245,8 +245,8 @@ func TestEveryDoorIsTraced(t *testing.T) {
 	}
 }
 
-// TestTriesAreTraced: each has a span, and the backend gets that of its own.
-func TestTriesAreTraced(t *testing.T) {
+// TestAttemptsAreTraced: each attempt has a span, whose context its backend gets.
+func TestAttemptsAreTraced(t *testing.T) {
 	t.Parallel()
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
 		o.Fleets[0].Backends = append(o.Fleets[0].Backends, check.ClosedPort(t))
@@ -261,21 +261,21 @@ func TestTriesAreTraced(t *testing.T) {
 		second := slices.IndexFunc(all, func(s *oteltest.Span) bool { return s.Of["capgate.try"] == "2" })
 		if second < 0 {
 			if n == 50 {
-				t.Fatal("nobody has tried the backend that refuses")
+				t.Fatal("no attempt reached the rejecting backend")
 			}
 			continue
 		}
-		// The call's server span comes with the second try, after the first.
+		// The call's server span comes with the second attempt, after the first.
 		all = f.collector.Spans(t, 2*n+1)
 		first := slices.IndexFunc(all, func(s *oteltest.Span) bool {
 			return s.Of["capgate.try"] == "1" &&
 				s.Parent == all[second].Parent
 		})
 		if first < 0 {
-			t.Fatal("there was no first try")
+			t.Fatal("there was no first attempt")
 		}
-		saysOf(t, all[first], map[string]string{code: "UNAVAILABLE", "error.type": "UNAVAILABLE"})
-		saysOf(t, all[second], map[string]string{code: "OK", "error.type": ""})
+		checkAttributes(t, all[first], map[string]string{code: "UNAVAILABLE", "error.type": "UNAVAILABLE"})
+		checkAttributes(t, all[second], map[string]string{code: "OK", "error.type": ""})
 		seen := f.capability.Seen()
 		if got := seen[len(seen)-1].Metadata.Get("traceparent"); len(got) != 1 ||
 			got[0] != "00-"+all[second].Trace+"-"+all[second].ID+"-01" {
@@ -285,7 +285,7 @@ func TestTriesAreTraced(t *testing.T) {
 	}
 }
 
-// TestApprovalsAreLinked: the call that uses one to the call that asked for it.
+// TestApprovalsAreLinked: the call that redeems an approval is linked to the call that created it.
 func TestApprovalsAreLinked(t *testing.T) {
 	t.Parallel()
 	d := openDesk(t)
@@ -302,7 +302,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 		want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
-	saysOf(t, asked, map[string]string{"capgate.reason": "APPROVAL_REQUIRED", "capgate.policy": "ask"})
+	checkAttributes(t, asked, map[string]string{"capgate.reason": "APPROVAL_REQUIRED", "capgate.policy": "ask"})
 	if _, err := d.Approve(t.Context(), "default", id, approvals.Answer{By: "eve"}); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 		}
 	}
 
-	// One that waits for the answer itself has no link.
+	// A call that waits for the answer itself has no link.
 	answered := make(chan error, 1)
 	go func() {
 		a := d.next(t, approvals.EventCreated)
@@ -342,7 +342,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 	}
 }
 
-// TestSpansHoldNoSecrets: neither what was sent, nor what was answered, nor who proved what.
+// TestSpansHoldNoSecrets: spans contain neither request nor response nor credentials.
 func TestSpansHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry"
@@ -359,16 +359,15 @@ func TestSpansHoldNoSecrets(t *testing.T) {
 	_, _ = f.client.Upload(ctx, gatewaytest.File{Name: canary + ".txt", Data: []byte(canary)})
 	for _, s := range f.collector.Spans(t, 8) {
 		if text := prototext.Format(s.Span); strings.Contains(text, canary) || strings.Contains(text, key[20:]) {
-			t.Errorf("%s", text)
+			t.Errorf("got %s", text)
 		}
 	}
 }
 
-// TestWaitsAreTold: a call whose message has to be unpacked, whose caller has to be asked for, and
-// which has to wait for a place.
-func TestWaitsAreTold(t *testing.T) {
+// TestSpansShowWaits: spans show the waits for decompression, for authentication and for a permit.
+func TestSpansShowWaits(t *testing.T) {
 	t.Parallel()
-	by := slowly{asked: make(chan tenant.Credentials, 2), say: make(chan tenant.Identity, 2)}
+	by := gatedAuthenticator{asked: make(chan tenant.Credentials, 2), say: make(chan tenant.Identity, 2)}
 	for range 2 {
 		by.say <- tenant.Identity{Tenant: "acme", Key: "k", Scopes: tenant.Invoke}
 	}

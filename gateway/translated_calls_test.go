@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// A translated call has the spans of one: its caller's call, and what its backend was asked.
+// TestATranslatedCallIsTraced: a translated call has the spans of one call: its caller's and its backend's.
 func TestATranslatedCallIsTraced(t *testing.T) {
 	t.Parallel()
 	f := tracedFront(t, 1, call.Legacy, nil)
@@ -21,7 +21,7 @@ func TestATranslatedCallIsTraced(t *testing.T) {
 		clients[0].GetName() != "selu.capability.v1.CapabilityService/Invoke" {
 		t.Errorf("the spans are %s and %s", server.GetName(), clients[0].GetName())
 	}
-	saysOf(t, server, map[string]string{"gen_ai.tool.name": "fail", "capgate.outcome": "tool_error",
+	checkAttributes(t, server, map[string]string{"gen_ai.tool.name": "fail", "capgate.outcome": "tool_error",
 		"capgate.policy": "allow", "capgate.tenant": "default"})
 	if parent, _, _ := f.seen(t); parent != "00-"+server.Trace+"-"+clients[0].ID+"-01" {
 		t.Errorf("the backend got %q", parent)
@@ -43,7 +43,7 @@ func TestTranslatedCallsEject(t *testing.T) {
 		if err := second(c.Invoke(t.Context(), request(gatewaytest.Echo, `{}`))); err != nil {
 			failed++
 		}
-		g.Log.Calls(t, i+1) // it is learned
+		g.Log.Calls(t, i+1) // until it is known
 	}
 	if n := len(bad.Seen()); n != failed || n == 0 || n > 10 {
 		t.Errorf("the bad backend had %d calls, of which %d failed", n, failed)

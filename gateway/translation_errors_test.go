@@ -19,30 +19,30 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// tellsOf wants the only call of a gateway to be logged and counted as its caller saw it end, although
-// its backend answered something else.
-func tellsOf(t *testing.T, f *front, code codes.Code, reason string) {
+// requireOutcome requires that the gateway's only call is logged and counted with the result that its caller got,
+// although its backend sent another.
+func requireOutcome(t *testing.T, f *front, code codes.Code, reason string) {
 	t.Helper()
 	line := f.gateway.Log.Calls(t, 1)[0]
 	if line.Text("code") != codeName(code) || line.Text("reason") != reason || line.Text("outcome") != "" {
 		t.Errorf("logged %v", line)
 	}
-	counted := 0.0
+	countedViews := 0.0
 	for sample, n := range f.gateway.Metrics(t) {
 		if strings.HasPrefix(sample, "capgate_calls_total{") {
-			if counted += n; n != 0 && labelOf(sample, "code") != codeName(code) {
+			if countedViews += n; n != 0 && labelOf(sample, "code") != codeName(code) {
 				t.Errorf("counted: %s %v", sample, n)
 			}
 		}
 	}
-	if counted != 1 {
-		t.Errorf("%v calls are counted", counted)
+	if countedViews != 1 {
+		t.Errorf("%v calls are counted", countedViews)
 	}
 }
 
-// An answer that cannot be said in the caller's dialect is an error with a reason, for the caller and
-// for whoever looks at it afterwards.
-func TestAnswersThatCannotBeSaid(t *testing.T) {
+// TestUntranslatableResponses: a response that the caller's dialect cannot express is an error with a reason,
+// for the caller and for the operator.
+func TestUntranslatableResponses(t *testing.T) {
 	t.Parallel()
 	invoke, upload := call.Invoke, call.UploadInputArtifact
 	badText := func() []byte { return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff") }
@@ -57,13 +57,13 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 		{"no message of legacy", invoke, call.Doc, call.Legacy, badText, codes.Internal, "ANSWER_MALFORMED"},
 		{"no message of doc", invoke, call.Legacy, call.Doc, malformed, codes.Internal, "ANSWER_MALFORMED"},
 		{"no text", invoke, call.Legacy, call.Live, badText, codes.DataLoss, "DIALECT_TEXT_ONLY"},
-		{"too long", invoke, call.Live, call.Legacy, tooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
+		{"too long", invoke, call.Live, call.Legacy, messageTooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
 		{"no reply of live", upload, call.Doc, call.Live, badText, codes.Internal, "ANSWER_MALFORMED"},
 		{"no reply of doc", upload, call.Live, call.Doc, malformed, codes.Internal, "ANSWER_MALFORMED"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := &tape{answer: [][]byte{test.answer()}}
+			b := &recordingBackend{answer: [][]byte{test.answer()}}
 			f := &front{backend: gatewaytest.Serve(t, func(*grpc.Server) {}, grpc.UnknownServiceHandler(b.serve),
 				grpc.ForceServerCodec(rawCodec{}))}
 			path := filepath.Join(t.TempDir(), "audit")
@@ -79,7 +79,7 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 				_, err = f.client.Upload(to(t.Context(), "caps"), gatewaytest.File{Name: "a"})
 			}
 			wants(t, err, test.code, test.reason)
-			tellsOf(t, f, test.code, test.reason)
+			requireOutcome(t, f, test.code, test.reason)
 			if line := f.gateway.Log.Calls(t, 1)[0]; line.Text("backend") != f.backend.Addr ||
 				line.Text("dialect") != test.client.String() {
 				t.Errorf("logged %v", line)
@@ -95,8 +95,9 @@ func TestAnswersThatCannotBeSaid(t *testing.T) {
 	}
 }
 
-// TestBackendsMaySayTheSame: a backend's own status passes unchanged, even one that the translator could have made.
-func TestBackendsMaySayTheSame(t *testing.T) {
+// TestBackendStatusPassesUnchanged: a backend's own status passes unchanged, even one that the translator could have
+// created.
+func TestBackendStatusPassesUnchanged(t *testing.T) {
 	t.Parallel()
 	c := gatewaytest.NewCapability("b1")
 	f := &front{backend: c.Serve(t, call.Legacy, grpc.MaxRecvMsgSize(1000))}
@@ -105,30 +106,30 @@ func TestBackendsMaySayTheSame(t *testing.T) {
 	f.client = gatewaytest.NewClient(f.gateway.Conn(t), call.Doc)
 	_, err := f.client.Invoke(t.Context(), request(gatewaytest.Echo, `"`+strings.Repeat("x", 1000)+`"`))
 	wants(t, err, codes.ResourceExhausted, "")
-	tellsOf(t, f, codes.ResourceExhausted, "")
+	requireOutcome(t, f, codes.ResourceExhausted, "")
 }
 
 func malformed() []byte { return []byte{0xff} }
 
-// tooLong makes a message whenever one is needed: tests that wait for their turn hold none.
-func tooLong() []byte { return make([]byte, 16<<20+1) }
+// messageTooLong creates a message when it is needed, so that waiting tests hold none.
+func messageTooLong() []byte { return make([]byte, 16<<20+1) }
 
-// An upload that cannot be read for its translation is refused with a reason, whichever of its chunks it is that
-// cannot.
+// TestUploadsThatCannotBeRead: an upload that cannot be translated is rejected with a reason, whichever chunk
+// is malformed.
 func TestUploadsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, client := range []call.Dialect{call.Doc, call.Live} {
 		backend := map[call.Dialect]call.Dialect{call.Doc: call.Live, call.Live: call.Doc}[client]
 		for name, test := range map[string]struct {
-			before int // chunks that can be read
+			before int // number of valid chunks
 			last   func() []byte
 			code   codes.Code
 			reason string
 		}{
 			"malformed":       {0, malformed, codes.InvalidArgument, "REQUEST_MALFORMED"},
-			"too long":        {0, tooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
+			"too long":        {0, messageTooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
 			"malformed later": {2, malformed, codes.InvalidArgument, "REQUEST_MALFORMED"},
-			"too long later":  {2, tooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
+			"too long later":  {2, messageTooLong, codes.ResourceExhausted, "MESSAGE_TOO_LARGE"},
 		} {
 			t.Run(client.String()+", "+name, func(t *testing.T) {
 				t.Parallel()
@@ -139,7 +140,7 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 					grpc.MaxCallSendMsgSize(64<<20))
 				check.Must(t, err)
 				for range test.before {
-					_ = stream.SendMsg(new([]byte)) // the answer says more
+					_ = stream.SendMsg(new([]byte)) // the response says more
 				}
 				last := test.last()
 				_ = stream.SendMsg(&last)
@@ -147,18 +148,19 @@ func TestUploadsThatCannotBeRead(t *testing.T) {
 				wants(t, err, test.code, test.reason)
 				logged := test.reason
 				if test.code == codes.ResourceExhausted {
-					logged = "" // the status is the answer of the translator, and no refusal
+					logged = "" // the status comes from the translator and is no refusal
 				}
-				tellsOf(t, f, test.code, logged)
+				requireOutcome(t, f, test.code, logged)
 				if f.capability.Kept() != 0 {
-					t.Error("the backend keeps it")
+					t.Error("the backend stored the upload")
 				}
 			})
 		}
 	}
 }
 
-// A call that its caller leaves is one that was left, whichever of its two passages ends first.
+// TestATranslatedCallThatIsLeft: a translated call that its caller cancels is recorded as canceled, whichever
+// of its two streams ends first.
 func TestATranslatedCallThatIsLeft(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Legacy)

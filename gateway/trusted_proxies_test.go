@@ -35,11 +35,11 @@ func startBehind(t *testing.T, e *clientaddr.Resolver, client, backend call.Dial
 	return f
 }
 
-// assertions are headers in which a caller says who it is, or where it comes from. Of these
-// a trusted proxy is believed the ones that are marked.
+// assertions are headers in which a caller names itself or its address. The marked ones are accepted from a
+// trusted proxy.
 var assertions = []struct {
 	name, value string
-	trusted     string // what the backend gets of a trusted proxy
+	trusted     string // received by the backend through a trusted proxy
 }{
 	{"x-forwarded-for", "6.6.6.6, 192.0.2.1", "192.0.2.1"},
 	{"x-forwarded-proto", "https", "https"},
@@ -62,8 +62,8 @@ var assertions = []struct {
 	{"grpc-metadata-x-capgate-origin", "client=6.6.6.6", ""},
 }
 
-// TestAssertionsAreStripped: through every door and in every dialect, what a caller says of
-// itself reaches no backend, but for what a trusted proxy says of where calls come from.
+// TestAssertionsAreStripped: at every door and in every dialect, a caller's statements about itself do not
+// reach a backend, except for the client address of a trusted proxy.
 func TestAssertionsAreStripped(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		cfg := clientaddr.Config{}
@@ -116,7 +116,8 @@ func TestAssertionsAreStripped(t *testing.T) {
 	}
 }
 
-// TestClientsDoNotChooseTheirAddress: text of a client in a trusted proxy's Forwarded header is not read as an address.
+// TestClientsDoNotChooseTheirAddress: a client's text in a trusted proxy's Forwarded header is not read as an
+// address.
 func TestClientsDoNotChooseTheirAddress(t *testing.T) {
 	t.Parallel()
 	f := startBehind(t, clientaddr.New(clientaddr.Config{Trusted: loopback, Header: clientaddr.Forwarded}), call.Doc,
@@ -136,7 +137,7 @@ func TestClientsDoNotChooseTheirAddress(t *testing.T) {
 	}
 }
 
-// through connects as a proxy does that says header first.
+// through connects like a proxy that sends header first.
 func through(header string) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -150,8 +151,8 @@ func through(header string) func(context.Context, string) (net.Conn, error) {
 const proxyHeader = "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0f" + "\xc0\x00\x02\x01\x0a\x00\x00\x01\xd4\x31\x01\xbb" +
 	"\x04\x00\x00"
 
-// TestProxyProtocol: a trusted proxy says whose each connection is, by all doors; one that does
-// not, and anybody else who does, is refused, and nobody waits for one that says nothing.
+// TestProxyProtocol: a trusted proxy sends the client address of each connection, at all doors. Trusted proxies
+// that send none, and other clients that send one, are rejected. A silent connection delays no other.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	e := clientaddr.New(clientaddr.Config{Trusted: loopback, Protocol: clientaddr.V2})
@@ -160,7 +161,7 @@ func TestProxyProtocol(t *testing.T) {
 	check.Must(t, err)
 	defer silent.Close()
 	conn := f.gateway.Conn(t, grpc.WithContextDialer(through(proxyHeader)))
-	said := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "6.6.6.6") // it is not of the proxy
+	said := metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "6.6.6.6") // it is not the proxy's
 	for range 2 {
 		if _, err = gatewaytest.NewClient(conn, call.Doc).Invoke(said, request(gatewaytest.Echo, `{}`)); err != nil {
 			t.Fatal(err)
@@ -201,6 +202,6 @@ func TestProxyProtocol(t *testing.T) {
 	assertClosed("a header of a stranger", proxyHeader+plain)
 	assertClosed("one of version 1", "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n"+plain)
 	if _, err = f.client.Invoke(t.Context(), request(gatewaytest.Echo, `{}`)); err != nil {
-		t.Error("a stranger without a header:", err)
+		t.Error("an untrusted client without a header:", err)
 	}
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestASecondAttemptThatIsNotSent: a call whose backend dies, and whose second attempt reaches no other, may have run.
-// Its approval stays used, and with the same idempotency key it does not run again.
+// TestASecondAttemptThatIsNotSent: a call whose backend dies, and whose second attempt reaches no backend, may
+// have run. Its approval stays used, and a repeat with its idempotency key does not run.
 func TestASecondAttemptThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		keyed, approved bool
-		code            codes.Code // of the same call, made again
+		code            codes.Code // of the repeated call
 		reason          string
 	}{
 		"with a key":       {true, false, codes.Aborted, "IDEMPOTENCY_OUTCOME_UNKNOWN"},
@@ -73,13 +73,13 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 				_, err := client.Invoke(ctx, req)
 				ended <- err
 			}()
-			has, other := first, second // no call has made a connection to the other
+			has, other := first, second // no call has opened a connection to the other backend
 			select {
 			case <-one.Blocked():
 			case <-two.Blocked():
 				has, other = second, first
 			case <-time.After(check.Patience):
-				t.Fatal("the call comes to no backend")
+				t.Fatal("the call reached no backend")
 			}
 			other.Stop()
 			has.Stop()
@@ -87,13 +87,13 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 			if n := g.Metrics(t)[`capgate_retries_total{capability="caps",result="sent"}`]; n != 1 {
 				t.Errorf("%v second attempts", n)
 			}
-			g.Stop(t) // it has given back what it gives back
+			g.Stop(t) // it has released what it holds
 			alive := gatewaytest.NewCapability("alive")
 			alive.Release()
 			_, err := gatewaytest.NewClient(serve(alive.Serve(t, call.Doc)).Conn(t), call.Doc).Invoke(ctx, req)
 			wants(t, err, test.code, test.reason)
 			if n, ran := len(alive.Seen()), len(one.Seen())+len(two.Seen()); n != 0 || ran != 1 {
-				t.Errorf("it ran %d times, and %d times when it was made again", ran, n)
+				t.Errorf("the call ran %d times, and its repeat %d times", ran, n)
 			}
 			if !test.approved {
 				return
@@ -105,7 +105,7 @@ func TestASecondAttemptThatIsNotSent(t *testing.T) {
 	}
 }
 
-// unavailable are ways in which a backend that has run a call answers UNAVAILABLE.
+// unavailable are ways in which a backend that has run a call responds with UNAVAILABLE.
 var unavailable = map[string]func(t *testing.T) (addr string, ran func() int){
 	"without a header": noting(func(context.Context) error { return nil }),
 	"with a pushback": noting(func(ctx context.Context) error {
@@ -124,7 +124,7 @@ var unavailable = map[string]func(t *testing.T) (addr string, ran func() int){
 	},
 }
 
-// noting notes each call, and then begins an answer.
+// noting records each call and then starts a response.
 func noting(begin func(context.Context) error) func(t *testing.T) (addr string, ran func() int) {
 	return func(t *testing.T) (string, func() int) {
 		c := gatewaytest.NewCapability("noting")
@@ -136,9 +136,10 @@ func noting(begin func(context.Context) error) func(t *testing.T) (addr string, 
 	}
 }
 
-// TestARepeatOfWhatWasUnavailable: a call whose backend answers UNAVAILABLE may have run, whatever came before that. A
-// repeat with its idempotency key does not run it again, and is told that the outcome is unknown.
-func TestARepeatOfWhatWasUnavailable(t *testing.T) {
+// TestRepeatAfterUnavailable: a call whose backend responds with UNAVAILABLE may have run, whatever was
+// sent before. A repeat with its idempotency key does not run it, and its error says that the outcome is
+// unknown.
+func TestRepeatAfterUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, backend := range unavailable {
 		for door, ask := range map[string]func(*testing.T, *gatewaytest.Gateway, string) string{
@@ -167,7 +168,7 @@ func TestARepeatOfWhatWasUnavailable(t *testing.T) {
 				g.Log.Calls(t, 1)
 				for range 2 {
 					if got := ask(t, g, "k"); !strings.Contains(got, "IDEMPOTENCY_OUTCOME_UNKNOWN") || ran() != 1 {
-						t.Errorf("the first got %s; a repeat %s; it ran %d times", first, got, ran())
+						t.Errorf("the first call got %s, the repeat %s; the tool ran %d times", first, got, ran())
 					}
 				}
 				if !strings.Contains(first, "navailable") {

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestNoSuchMethod: the error of an unknown method does not repeat the path, which may have a secret.
+// TestNoSuchMethod: the error of an unknown method does not repeat the path, which may contain a secret.
 func TestNoSuchMethod(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
@@ -35,8 +35,8 @@ func TestNoSuchMethod(t *testing.T) {
 	}
 }
 
-// TestNoSuchService: a service that no fleet has is unknown, as at any gRPC server. Those of the protocols that the
-// gateway knows need a capability.
+// TestNoSuchService: a service without a fleet is unknown, as at any gRPC server. Services of the gateway's
+// protocols need a capability.
 func TestNoSuchService(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
@@ -62,7 +62,7 @@ func TestNoSuchService(t *testing.T) {
 	}
 }
 
-// TestContentTypeOfMethods: a gRPC path takes the types of gRPC, gRPC-Web and Connect, and no others.
+// TestContentTypeOfMethods: a gRPC path accepts the types of gRPC, gRPC-Web and Connect, and no others.
 func TestContentTypeOfMethods(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1").Serve(t, call.Live)

@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/policy/catalog"
 )
 
-// TestMisspeltTools: a call of a tool that there is not names the one that is meant, if its caller may call it,
-// whatever allows the tools of the capability.
+// TestMisspeltTools: the error of a call of an unknown tool suggests the tool that was probably meant, if its
+// caller may call it, whatever allows the tools of the capability.
 func TestMisspeltTools(t *testing.T) {
 	t.Parallel()
 	schema, err := toolschema.Compile([]byte(`{"type": "object"}`))
@@ -44,7 +44,7 @@ func TestMisspeltTools(t *testing.T) {
 			for _, err := range []error{unary, stream} {
 				if status.Code(err) != codes.NotFound || errorInfo(err).GetReason() != "TOOL_UNKNOWN" ||
 					!strings.Contains(err.Error(), `no tool "ecoh"; did you mean "echo"?; you may call echo`) {
-					t.Errorf("%v", err)
+					t.Errorf("got %v", err)
 				}
 			}
 			resp, body := post(t, f.gateway.HTTP1(t), f.gateway, "caps", `{"tool_name":"erasse","args":{}}`)

@@ -31,11 +31,11 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// Of two names as long as each other, one is that of a capability that the tenant acme is
-// not granted, and one is nobody's.
+// Two names of equal length: one is a capability that is not granted to the tenant acme, the other does not
+// exist.
 const hidden, absent = "hidden", "absent"
 
-// settings are those of tenants, of which each is granted some patterns.
+// settings is a directory of tenants, each of which is granted some patterns.
 func settings(t testing.TB, granted map[string][]string) map[string]*tenant.Settings {
 	t.Helper()
 	all := map[string]*tenant.Settings{}
@@ -84,14 +84,14 @@ func startVisibility(t *testing.T) *visibility {
 	return v
 }
 
-// rawRequest is one whose answer is looked at. In all its words, NAME is a capability's.
+// rawRequest is a request whose response is compared. NAME in it stands for a capability.
 type rawRequest struct {
 	method, path, host string
 	header             []string // names and values in turn
 	body               func(name string) []byte
 }
 
-// answer is everything that comes back but the time, with NAME where the capability's was.
+// answer is the whole response except for the time, with NAME for the capability.
 func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, name string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), r.method,
@@ -99,7 +99,7 @@ func (v *visibility) answer(t *testing.T, client *http.Client, r *rawRequest, na
 	check.Must(t, err)
 	mixed := strings.ToUpper(name[:1]) + name[1:]
 	req.Host = strings.NewReplacer("NAME", name, "NaMe", mixed).Replace(r.host)
-	req.Header.Set("X-Request-Id", "r") // or each answer has another
+	req.Header.Set("X-Request-Id", "r") // otherwise each response has another one
 	for i := 0; i < len(r.header); i += 2 {
 		req.Header.Add(r.header[i], strings.ReplaceAll(r.header[i+1], "NAME", name))
 	}
@@ -125,7 +125,7 @@ func frame(compressed byte, message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(message))), message...)
 }
 
-// bodies are what a gRPC call may bring, by what is special of it; each may name a capability.
+// bodies are message bodies of gRPC calls, by what is special about them; each may name a capability.
 var bodies = map[string]func(name string) []byte{
 	"":            func(name string) []byte { return frame(0, invokeRequest(name)) },
 	"unnamed":     func(string) []byte { return frame(0, invokeRequest("")) },
@@ -149,7 +149,7 @@ func invokeRequest(name string) []byte {
 	return data
 }
 
-// rawRequests are all ways to name a capability, with everything that may be wrong besides.
+// rawRequests returns all ways to name a capability, combined with everything else that may be wrong.
 func rawRequests() (all []rawRequest) {
 	paths := []string{"/p.NAME/Method", "/capgate.v1.Catalog/Nothing"}
 	for _, m := range []call.Method{call.Invoke, call.StreamInvoke, call.Healthcheck, call.UploadInputArtifact,
@@ -204,10 +204,10 @@ func jsonRequests() (all []rawRequest) {
 	return all
 }
 
-// TestNothingTellsThatThereIsMore: whatever a tenant asks about a capability that it is not
-// granted, the answer is, byte for byte, that for a name that nobody has. They are asked one after the
-// other, so that the race detector sees as much in some of them; make test asks all of them without it.
-func TestNothingTellsThatThereIsMore(t *testing.T) {
+// TestUngrantedCapabilitiesAreInvisible: whatever a tenant requests about a capability that it is not granted, the
+// response is, byte for byte, that for a name that does not exist. Requests run one after the other, so that
+// the race detector sees as much in a part of them; make test runs all of them without it.
+func TestUngrantedCapabilitiesAreInvisible(t *testing.T) {
 	t.Parallel()
 	v := startVisibility(t)
 	client := v.gateway.HTTP2(t)
@@ -215,14 +215,14 @@ func TestNothingTellsThatThereIsMore(t *testing.T) {
 	all := rawRequests()
 	step := 1
 	if raceDetector {
-		step = 7 // of paths, headers, hosts and bodies alike there is another number
+		step = 7 // the number varies over paths, headers, hosts and bodies
 	}
 	for i := 0; i < len(all); i += step {
 		r := &all[i]
 		r.header = append(r.header, "authorization", "Bearer "+v.ring.credentials["acme"])
 		got, want := v.answer(t, client, r, hidden), v.answer(t, client, r, absent)
-		if got != want && !strings.Contains(got, "Served-By:[b2]") { // whose answers are all different
-			t.Errorf("%s %s %s %q: %s\nof what does not exist: %s", r.method, r.path, r.host, r.header, got, want)
+		if got != want && !strings.Contains(got, "Served-By:[b2]") { // their responses are all different
+			t.Errorf("%s %s %s %q: %s\nfor an unknown name: %s", r.method, r.path, r.host, r.header, got, want)
 		}
 		for _, reason := range []string{"CAPABILITY_UNKNOWN", "ROUTING_KEY_MISSING", "ROUTING_KEY_CONFLICT"} {
 			if strings.Contains(got, reason) {
@@ -240,8 +240,8 @@ func TestNothingTellsThatThereIsMore(t *testing.T) {
 	}
 }
 
-// TestGrantsChange: what a tenant is given is there from the next call on, and what is
-// taken away is gone, also for streams' and JSON's next calls on the same connection.
+// TestGrantsChange: a new grant applies from the next call on, and so does a withdrawn one, also for the next
+// streams and JSON calls on the same connection.
 func TestGrantsChange(t *testing.T) {
 	t.Parallel()
 	v := startVisibility(t)
@@ -264,9 +264,9 @@ func TestGrantsChange(t *testing.T) {
 	}
 }
 
-// TestApprovalsOfWhatIsNotGranted are not there for the tenant whose they are: neither to see
-// nor to answer, nor in lists, pages of which are as long as others, nor to be told of.
-func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
+// TestApprovalsOfUngrantedCapabilities: the tenant cannot see, answer, list or be notified of such approvals,
+// although they are its own. Pages of lists are as long as others.
+func TestApprovalsOfUngrantedCapabilities(t *testing.T) {
 	t.Parallel()
 	ring := newKeyring()
 	approver := openDesk(t).Service
@@ -295,7 +295,7 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 		wants(t, errOf(client.Deny(ctx, &capgatepb.DenyRequest{ApprovalId: id})), codes.NotFound, "APPROVAL_UNKNOWN")
 	}
 	page, err := client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{PageSize: 2})
-	listed := map[string]bool{} // in no order: all may be of one millisecond
+	listed := map[string]bool{} // in any order: all may have the same millisecond
 	for _, a := range page.GetApprovals() {
 		listed[a.GetId()] = true
 	}
@@ -304,18 +304,18 @@ func TestApprovalsOfWhatIsNotGranted(t *testing.T) {
 	}
 	if page, err = client.ListApprovals(ctx, &capgatepb.ListApprovalsRequest{Capability: hidden}); err != nil ||
 		len(page.GetApprovals()) > 0 || page.GetNextPageToken() != "" {
-		t.Errorf("%v, %v", page, err)
+		t.Errorf("got %v, %v", page, err)
 	}
 	events, err := client.WatchApprovals(ctx, &capgatepb.WatchApprovalsRequest{LastEventId: "0"})
 	check.Must(t, err)
-	for told := ""; told != last; {
+	for id := ""; id != last; {
 		e, err := events.Recv()
 		check.Must(t, err)
-		if told = e.GetApproval().GetId(); told == taken {
-			t.Error("it is told what is not there")
+		if id = e.GetApproval().GetId(); id == taken {
+			t.Error("it is notified of an approval that it cannot see")
 		}
 	}
 	if a, err := approver.Get(t.Context(), "acme", taken); err != nil || a.State != approvals.Pending {
-		t.Errorf("%v, %v", a.State, err)
+		t.Errorf("got %v, %v", a.State, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// BenchmarkFrontDoors makes the same call by each protocol, one after the other, over HTTP/2: clients and backend
-// count too.
+// BenchmarkFrontDoors makes the same call with each protocol, one after another, over HTTP/2. Client and
+// backend are included.
 func BenchmarkFrontDoors(b *testing.B) {
 	backend := gatewaytest.NewCapability("b1").Serve(b, call.Doc)
 	g := gatewaytest.Start(b, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{Capability: "caps",

@@ -28,13 +28,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// npm is where tools/setup installs what JavaScript needs.
+// npm is where tools/setup installs JavaScript packages.
 const npm = "../bin/node"
 
-// browsing is how long a browser, or Node, may take to start on a machine with much else to do.
+// browsing is how long a browser, or Node, may take to start on a busy machine.
 const browsing = 3 * time.Minute
 
-// seenByPage is what testdata/web/calls.mjs says of one protocol.
+// seenByPage is the report of testdata/web/calls.mjs on one protocol.
 type seenByPage struct {
 	Whole, Streamed, Message, ServedBy string
 	Done                               bool
@@ -49,7 +49,7 @@ func assertSeenByPage(t *testing.T, raw []byte, protocols ...string) {
 		t.Fatalf("%v: %s", err, raw)
 	}
 	if got := slices.Sorted(maps.Keys(saw)); !slices.Equal(got, protocols) {
-		t.Fatalf("%s", raw)
+		t.Fatalf("got %s", raw)
 	}
 	const args = `{"ö":1e400}`
 	want := seenByPage{Whole: args, Streamed: args, Done: true, ServedBy: "b1", Code: 15, BrokenCode: 15,
@@ -109,8 +109,8 @@ func TestClientsOfNode(t *testing.T) {
 type browsed struct {
 	*http.ServeMux
 	URL    string
-	loaded chan struct{} // gets something for each page that a browser asks for
-	report chan []byte   // gets what a page says
+	loaded chan struct{} // receives a value for each page that a browser requests
+	report chan []byte   // receives the report of a page
 }
 
 func newBrowsed(t *testing.T) *browsed {
@@ -133,7 +133,7 @@ func (b *browsed) page(name string) {
 	})
 }
 
-// show shows a page to a browser, and returns what the page says.
+// show shows a page to a browser, and returns the page's report.
 func (b *browsed) show(t *testing.T, page string) []byte {
 	t.Helper()
 	browse(t, b.URL+page)
@@ -145,10 +145,10 @@ func (b *browsed) show(t *testing.T, page string) []byte {
 	return check.Received(t, b.report, "the page to say something")
 }
 
-// browse shows a page to a browser, until the test ends.
+// browse shows a page to a browser until the test ends.
 func browse(t *testing.T, page string) {
 	t.Helper()
-	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a process that dies may still write to it
+	profile, err := os.MkdirTemp("", "capgate-chromium") // not t.TempDir: a dying process may still write to it
 	check.Must(t, err)
 	check.Cleanup(t, func() { _ = os.RemoveAll(profile) })
 	cmd := exec.CommandContext(t.Context(), browsertest.Chromium(t), "--headless", "--no-sandbox", "--disable-gpu",

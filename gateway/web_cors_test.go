@@ -15,14 +15,14 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// pageAnswer is what a page was answered with; Refused where its browser did not let it know.
+// pageAnswer is the response that a page got; Refused is set if its browser did not reveal it.
 type pageAnswer struct {
 	Refused           bool
 	Status            int
 	Text, ID, Outcome string
 }
 
-// pageSaw is what testdata/web/cors.html reports.
+// pageSaw is the report of testdata/web/cors.html.
 type pageSaw struct {
 	JSON, Connect, GRPCWeb, Simple pageAnswer
 	Source                         struct {
@@ -33,10 +33,10 @@ type pageSaw struct {
 		Done   int
 		Closed bool
 	}
-	Headers map[string]map[string]string // that a page may read, by what was called
+	Headers map[string]map[string]string // headers that a page may read, by call
 }
 
-// pageOrigin serves the page; ask shows it to a browser, and says what it saw of a gateway.
+// pageOrigin serves the page; ask shows it to a browser and returns what it saw of a gateway.
 func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) {
 	t.Helper()
 	pages := newBrowsed(t)
@@ -51,8 +51,8 @@ func pageOrigin(t *testing.T) (origin string, ask func(gateway string) pageSaw) 
 	}
 }
 
-// TestPagesOfOtherOrigins: a browser lets a page call that the configuration names, by every protocol that pages speak,
-// and no other page. An EventSource that comes back makes no other call.
+// TestPagesOfOtherOrigins: a browser permits a configured page to call with every protocol of pages, and no
+// other page. An EventSource that reconnects makes no second call.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	t.Parallel()
 	allowed, askAllowed := pageOrigin(t)
@@ -66,11 +66,11 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	for name, a := range map[string]pageAnswer{"JSON": other.JSON, "Connect": other.Connect,
 		"gRPC-Web": other.GRPCWeb} {
 		if !a.Refused {
-			t.Errorf("a page of nobody, by %s: %+v", name, a)
+			t.Errorf("a page of another origin, by %s: %+v", name, a)
 		}
 	}
 	if other.Source.Done > 0 || len(other.Source.Chunks) > 0 || len(c.Seen()) > 0 {
-		t.Errorf("a page of nobody made %d calls: %+v", len(c.Seen()), other)
+		t.Errorf("a page of another origin made %d calls: %+v", len(c.Seen()), other)
 	}
 
 	saw := askAllowed(g.URL(""))
@@ -96,25 +96,24 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		t.Errorf("an EventSource: %s, %+v", text, saw.Source)
 	}
 	assertReadable(t, saw.Headers, other.Headers)
-	if n := len(c.Seen()); n != 3+len(saw.Headers) { // what a form could send is no JSON
-		t.Errorf("%d calls came", n)
+	if n := len(c.Seen()); n != 3+len(saw.Headers) { // a form could send it, so it is not accepted as JSON
+		t.Errorf("the backend got %d calls", n)
 	}
 }
 
-// assertReadable wants the script of a page that may call to be able to read what a client needs of an answer: the id
-// of the request, and of gRPC-Web the status of a call that failed, which comes without a body. Any other page reads
-// nothing.
+// assertReadable requires that the script of a permitted page can read what a client needs of a response: the
+// request id and, for gRPC-Web, the status of a failed call, which has no body. Any other page reads nothing.
 func assertReadable(t *testing.T, headers, others map[string]map[string]string) {
 	t.Helper()
 	if len(headers) != 4 || len(others) != 4 {
-		t.Fatalf("%v, %v", headers, others)
+		t.Fatalf("got %v, %v", headers, others)
 	}
 	for what, h := range headers {
 		if h["x-request-id"] != "a page's" || h["served-by"] != "" {
 			t.Errorf("%s: a page reads %v", what, h)
 		}
 		if len(others[what]) > 0 {
-			t.Errorf("%s: a page of nobody reads %v", what, others[what])
+			t.Errorf("%s: a page of another origin reads %v", what, others[what])
 		}
 	}
 	refused := headers["gRPC-Web, refused"]

@@ -27,7 +27,7 @@ const (
 	checkPath  = "/grpc.health.v1.Health/Check"
 )
 
-// TestWebInputs: malformed input gets an error that repeats no value of it.
+// TestWebInputs: malformed input gets an error that repeats none of its values.
 func TestWebInputs(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -88,7 +88,7 @@ func TestWebInputs(t *testing.T) {
 	}
 }
 
-// sendWeb posts, and answers with status, headers and body.
+// sendWeb posts and returns status, headers and body.
 func sendWeb(t *testing.T, client *http.Client, url, contentType, body string, header ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -116,7 +116,7 @@ func TestWebMessagesAreBounded(t *testing.T) {
 		func(o *gatewaytest.Options) { o.Connect.MaxMessage, o.Relay.HTTP2.MaxFirstMessage = most, most })
 }
 
-// TestLongestMessagesByDefault: a longer message than the default allows is refused, over gRPC and over Connect.
+// TestLongestMessagesByDefault: a message over the default maximum is rejected, over gRPC and Connect.
 func TestLongestMessagesByDefault(t *testing.T) {
 	t.Parallel()
 	f := startFront(t, call.Doc, call.Doc)
@@ -127,7 +127,7 @@ func TestLongestMessagesByDefault(t *testing.T) {
 	newWebClient(f.gateway.HTTP1(t), f.gateway.URL("")).refuses(t, f, 17<<20)
 }
 
-// refuses expects that a message of so many bytes is too long.
+// refuses expects that a message of n bytes is too long.
 func (c *webClient) refuses(t *testing.T, f *front, length int) {
 	t.Helper()
 	_, err := c.invoke.CallUnary(t.Context(),
@@ -140,8 +140,8 @@ func (c *webClient) refuses(t *testing.T, f *front, length int) {
 	}
 }
 
-// TestWebServicesOfFleets: nothing is known of their messages, which pass all the same. What a backend says to browsers
-// in the gateway's name does not, and neither does what browsers send by themselves, such as cookies.
+// TestWebServicesOfFleets: messages of unknown types pass. Headers that a backend sends to browsers in the
+// gateway's name do not, and neither does what browsers add by themselves, such as cookies.
 func TestWebServicesOfFleets(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.Serve(t, func(*grpc.Server) {},

@@ -12,10 +12,10 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// stepper is a capability whose streams say something when they are told to.
+// stepper is a capability whose streams send messages as the test says.
 type stepper struct {
 	docpb.UnimplementedCapabilityServer
-	say  chan string   // for the one stream that there is
+	say  chan string   // for the only stream
 	left chan struct{} // closed when its caller is gone
 }
 
@@ -43,7 +43,7 @@ func (s *stepper) StreamInvoke(_ *docpb.InvokeRequest, stream grpc.ServerStreami
 	}
 }
 
-// eachStepper begins a stream by every protocol, over both versions of HTTP, of which one message has come.
+// eachStepper starts a stream with every protocol, over both versions of HTTP, and reads its first message.
 func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytest.Backend,
 	stream *connect.ServerStreamForClient[docpb.InvokeChunk], leave func())) {
 	t.Parallel()
@@ -65,7 +65,7 @@ func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytes
 				check.Must(t, err)
 				s.say <- "one"
 				if !stream.Receive() || string(stream.Msg().GetData()) != "one" {
-					t.Fatal("the first message is not there before the second is said:", stream.Err())
+					t.Fatal("the first message did not arrive before the second was sent:", stream.Err())
 				}
 				test(t, s, b, stream, leave)
 			})
@@ -73,7 +73,7 @@ func eachStepper(t *testing.T, test func(t *testing.T, s *stepper, b *gatewaytes
 	}
 }
 
-func TestWebStreamsComeAsTheyAreSaid(t *testing.T) {
+func TestWebStreamsArriveMessageByMessage(t *testing.T) {
 	eachStepper(t, func(t *testing.T, s *stepper, _ *gatewaytest.Backend,
 		stream *connect.ServerStreamForClient[docpb.InvokeChunk], _ func()) {
 		s.say <- "two"
@@ -82,7 +82,7 @@ func TestWebStreamsComeAsTheyAreSaid(t *testing.T) {
 		}
 		close(s.say)
 		if stream.Receive() || stream.Err() != nil {
-			t.Error("it does not end well:", stream.Err())
+			t.Error("the stream ends with an error:", stream.Err())
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// webDialects are what a client of connect-go may speak.
+// webDialects are the dialects that a connect-go client may speak.
 var webDialects = []struct {
 	name    string
 	options []connect.ClientOption
@@ -54,14 +54,14 @@ func newWebClient(client *http.Client, url string, options ...connect.ClientOpti
 	}
 }
 
-// eachWeb runs a test by every protocol, over both versions of HTTP.
+// eachWeb runs a test with every protocol, over both versions of HTTP.
 func eachWeb(t *testing.T, test func(t *testing.T, f *front, client *webClient)) {
 	t.Parallel()
 	someWeb(t, (*testing.T).Parallel, test, func(int, int) bool { return true })
 }
 
-// eachWebOnce runs an expensive test by every protocol, over the versions of HTTP by turns. It suits what the protocol
-// decides, and the version of HTTP does not. No other test runs beside it.
+// eachWebOnce runs an expensive test with every protocol, over the versions of HTTP in turn. It suits what
+// depends on the protocol and not on the version of HTTP. No other test runs at the same time.
 func eachWebOnce(t *testing.T, test func(t *testing.T, f *front, client *webClient),
 	change ...func(*gatewaytest.Options)) {
 	someWeb(t, func(*testing.T) {}, test, func(dialect, major int) bool { return major-1 == dialect%2 }, change...)
@@ -84,7 +84,7 @@ func someWeb(t *testing.T, begin func(*testing.T), test func(t *testing.T, f *fr
 	}
 }
 
-// all is what a stream says, and how it ends.
+// all returns the messages of a stream, and how it ends.
 func all(s *connect.ServerStreamForClient[docpb.InvokeChunk], err error) (text string, done bool, _ error) {
 	if err != nil {
 		return "", false, err
@@ -95,7 +95,7 @@ func all(s *connect.ServerStreamForClient[docpb.InvokeChunk], err error) (text s
 	return text, done, errors.Join(s.Err(), s.Close())
 }
 
-// reasonOf is that of the google.rpc.ErrorInfo of an error of connect-go.
+// reasonOf returns the reason in the google.rpc.ErrorInfo of a connect-go error.
 func reasonOf(err error) string {
 	var failed *connect.Error
 	if !errors.As(err, &failed) {
@@ -165,7 +165,7 @@ func TestWebClientsLearnHowACallEnds(t *testing.T) {
 	})
 }
 
-// TestWebClientsAreAskedForAKey: in the same words as others, which browsers may read.
+// TestWebClientsAreAskedForAKey: the error is that of other clients, and browsers may read it.
 func TestWebClientsAreAskedForAKey(t *testing.T) {
 	t.Parallel()
 	f := keyed(t, newKeyring(), call.Doc, call.Doc)
@@ -222,7 +222,7 @@ func TestWebClientsMetadataAndTimeReachTheBackend(t *testing.T) {
 				"x-capgate-origin": nil,
 				"content-type":     {"application/grpc"}, "connect-protocol-version": nil, "x-grpc-web": nil,
 			} {
-				if name == "content-type" { // gRPC's clients choose it
+				if name == "content-type" { // the gRPC client chooses it
 					continue
 				}
 				if got := seen.Metadata.Get(name); !slices.Equal(got, want) {
