@@ -92,6 +92,11 @@ func (d *directory) swap(next *router.Table, secure TLSOf) {
 func (d *directory) attach(f *router.Fleet, t *tls.Config) {
 	m := d.metrics.Capability(f.Capability)
 	f.Attached = m
+	addresses := make([]string, len(f.Backends))
+	for i, b := range f.Backends {
+		addresses[i] = b.Addr
+	}
+	d.metrics.SetBackends(f.Capability, addresses)
 	if t == nil {
 		delete(d.tls, f.Capability)
 	} else {

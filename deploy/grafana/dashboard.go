@@ -9,6 +9,7 @@ import (
 // dashboard is the definition of a dashboard.
 type dashboard struct {
 	name, title, about string
+	console            string // the page of the console with the same subject
 	variables          []variable
 	rows               []row
 }
@@ -28,16 +29,18 @@ type panel struct {
 	kind         kind
 	stacked      bool // stacked series
 	quiet        bool // of a stat: should be 0, red otherwise
+	best         good // of a timeline
 }
 
 // kind is how a panel shows its data.
 type kind string
 
 const (
-	timeseries kind = ""        // lines over time
-	statistic  kind = "stat"    // the newest value
-	heatMap    kind = "heatmap" // the distribution of a histogram over time
-	table      kind = "table"   // the newest value and labels of each series, one a row
+	timeseries kind = ""               // lines over time
+	statistic  kind = "stat"           // the newest value
+	heatMap    kind = "heatmap"        // the distribution of a histogram over time
+	table      kind = "table"          // the newest value and labels of each series, one a row
+	states     kind = "state-timeline" // a bar for each series, coloured by whether its value is good
 )
 
 type query struct{ expr, legend string }
@@ -67,6 +70,19 @@ func count(title, unit, about, expr string) panel {
 	p := stat(title, unit, about, expr)
 	p.quiet = false
 	return p
+}
+
+// good says which value of a timeline is the good one.
+type good int
+
+const (
+	goodIsZero good = 0
+	goodIsOne  good = 1
+)
+
+// timeline returns a panel of values that are 0 or 1.
+func timeline(title, about string, best good, queries ...query) panel {
+	return panel{title: title, about: about, queries: queries, kind: states, best: best}
 }
 
 // heat returns the distribution of a histogram's values over time.
@@ -107,6 +123,9 @@ func legends(labels string) string {
 	return "{{" + strings.Join(strings.Split(labels, ", "), "}} {{") + "}}"
 }
 
+// consoleURL is the default of the variable console, the address of the admin API for people.
+const consoleURL = "http://localhost:8081"
+
 const (
 	perRow  = 3 // panels
 	width   = 24 / perRow
@@ -123,10 +142,12 @@ func (d *dashboard) json() []byte {
 		Tags: []string{"capgate"}, SchemaVersion: 39, Editable: true, Refresh: "30s", Timezone: "browser",
 		Time: grafanaTime{"now-1h", "now"},
 		Links: []grafanaLink{{Title: "capgate", Type: "dashboards", Icon: "external link", Tags: []string{"capgate"},
-			AsDropdown: true, KeepTime: true}},
+			AsDropdown: true, KeepTime: true}, {Title: "Console", Type: "link", Icon: "external link",
+			Tags: []string{}, URL: "${console}/" + d.console, Tooltip: "capgate's console", TargetBlank: true}},
 		Annotations: grafanaAnnotations{annotations()},
 		Templating: grafanaList{[]grafanaVariable{{Name: "datasource", Label: "Data source", Type: "datasource",
-			Query: "prometheus"}}},
+			Query: "prometheus"}, {Name: "console", Label: "Console", Type: "textbox", Query: consoleURL,
+			Current: &grafanaCurrent{Text: consoleURL, Value: consoleURL}}}},
 	}
 	for _, v := range d.variables {
 		out.Templating.List = append(out.Templating.List, v.grafana())
@@ -176,7 +197,7 @@ func (p *panel) size() (w, h int) {
 		return statWid, statHgt
 	case table:
 		return 24, height
-	case timeseries, heatMap:
+	case timeseries, heatMap, states:
 	}
 	return width, height
 }

@@ -6,10 +6,13 @@ const ofFleet = `{capability=~"$capability"}`
 func fleets() dashboard {
 	return dashboard{
 		name: "fleets", title: "Fleets and health", about: "Calls and backends of each capability.",
+		console:   "#/fleets",
 		variables: []variable{{"capability", "capgate_fleet_backends"}},
 		rows: []row{
 			callsRow(),
+			toolsRow(),
 			backendsRow(),
+			backendCallsRow(),
 			healthChecksRow(),
 			engineRow(),
 			backendSourcesRow(),
@@ -21,22 +24,22 @@ func fleets() dashboard {
 // callsRow returns the row "Calls".
 func callsRow() row {
 	return row{title: "Calls", panels: []panel{
-		stacks("Calls by code", "reqps", "", per("capability, code", "capgate_calls_total"+ofFleet)),
+		stacks("Calls of fleets by code", "reqps", "", per("capability, code", "capgate_calls_total"+ofFleet)),
 		stacks("Calls by method", "reqps", "", per("capability, method", "capgate_calls_total"+ofFleet)),
-		chart("In flight", "short", "Routed calls that have not finished.",
+		chart("Calls of fleets in flight", "short", "Routed calls that have not finished.",
 			gauge("capability", "capgate_calls_in_flight"+ofFleet)),
 		chart("Time of a call, p50", "s", "",
 			query{`capability:capgate_call_duration_seconds:p50_rate5m` + ofFleet, "{{capability}}"}),
 		chart("Time of a call, p99", "s", "",
 			query{`capability:capgate_call_duration_seconds:p99_rate5m` + ofFleet, "{{capability}}"}),
-		chart("Broken calls", "percentunit",
+		chart("Broken calls of fleets", "percentunit",
 			"Share of calls that failed because of the gateway or a backend, within an hour.",
 			query{"capability:capgate_calls_broken:ratio_rate1h" + ofFleet, "{{capability}}"}),
 		chart("Time of a call, all chosen capabilities", "s", "",
 			quantiles("capgate_call_duration_seconds", ofFleet)...),
-		heat("Distribution of the time of a call", "s", "All chosen capabilities; the dots are traced calls.",
+		heat("Distribution of the time, all chosen capabilities", "s", "The dots are traced calls.",
 			"capgate_call_duration_seconds", ofFleet),
-		chart("Bytes", "Bps", "Bytes of messages; in: from callers.",
+		chart("Bytes of fleets", "Bps", "Bytes of messages; in: from callers.",
 			per("capability, direction", "capgate_call_bytes_total"+ofFleet)),
 		chart("Retries", "reqps", "Sent, and denied by the retry budget.",
 			per("capability, result", "capgate_retries_total"+ofFleet)),
@@ -46,19 +49,48 @@ func callsRow() row {
 // backendsRow returns the row "Backends".
 func backendsRow() row {
 	return row{title: "Backends", panels: []panel{
-		unusableBackends(ofFleet),
+		unusableBackends("Unusable backends of fleets", ofFleet),
 		stacks("Backends by state", "short", "The maximum over all replicas.",
 			query{"max by (capability, state) (capgate_fleet_backends" + ofFleet + ")", legends("capability, state")}),
-		chart("Panic", "short", "1: fewer than half are healthy, and calls also go to unhealthy backends.",
+		timeline("Panic", "yes: fewer than half are healthy, and calls also go to unhealthy backends.", goodIsZero,
 			query{"max by (capability) (capgate_fleet_panic" + ofFleet + ")", "{{capability}}"}),
+		timeline("Usable", "no: the fleet has no usable backend at some replica, and its calls fail.", goodIsOne,
+			query{`min by (capability) (capgate_fleet_backends{capability=~"$capability", state="usable"}) > bool 0`,
+				"{{capability}}"}),
 		chart("Ejections", "cps", "Backends ejected because of failed calls; spared: half of the fleet "+
 			"has to stay.", per("capability, result", "capgate_ejections_total"+ofFleet)),
 	}}
 }
 
+// toolsRow returns the row "Tools".
+func toolsRow() row { return labelledRow("Tools", "tool", "metrics.tools") }
+
+// backendCallsRow returns the row "Calls of backends".
+func backendCallsRow() row { return labelledRow("Calls of backends", "backend", "metrics.backends") }
+
+// labelledRow returns a row of tools or backends.
+func labelledRow(title, label, field string) row {
+	calls, took := "capgate_"+label+"_calls_total", "capgate_"+label+"_duration_seconds"
+	quantile := func(q, legend string) panel {
+		return chart("Time of a call by "+label+", "+legend, "s",
+			"Of calls that reached a backend, without the wait for approvals.",
+			query{"histogram_quantile(" + q + ", sum by (capability, " + label + ", le) (rate(" + took + "_bucket" +
+				ofFleet + "[$__rate_interval])))", legends("capability, " + label)})
+	}
+	return row{title: title, panels: []panel{
+		stacks("Calls by "+label, "reqps", "Those beyond the first "+field+" count as other.",
+			per("capability, "+label, calls+ofFleet)),
+		stacks("Results by "+label, "reqps", "tool_error: reported by the tool; asked: not run yet, because the call "+
+			"needs approval; refused: rejected by the gateway; failed: ended without an answer.",
+			per("capability, "+label+", result", calls+ofFleet)),
+		quantile("0.5", "p50"),
+		quantile("0.99", "p99"),
+	}}
+}
+
 // unusableBackends returns the table of backends that get no calls.
-func unusableBackends(selector string) panel {
-	return panel{title: "Unusable backends", unit: "dateTimeFromNow", kind: table,
+func unusableBackends(title, selector string) panel {
+	return panel{title: title, unit: "dateTimeFromNow", kind: table,
 		about: "Backends without calls, and since when: the first 10 of a fleet. `capgate status` shows all, and the " +
 			"backend's own reason.",
 		queries: []query{{"1000 * max by (capability, backend, state, reason) " +
@@ -71,7 +103,8 @@ func healthChecksRow() row {
 		chart("Probes", "cps", "By replica.", per("instance", "capgate_health_probes_total")),
 		chart("Backends probed", "short", "Each backend is probed by one replica.",
 			gauge("instance", "capgate_health_backends_probed")),
-		chart("Replicas", "short", "The replicas that each replica knows, and those with the same view.",
+		chart("Replicas that share the probing", "short",
+			"The replicas that each replica knows, and those with the same view.",
 			query{"capgate_health_replicas", "{{instance}} knows"},
 			query{"capgate_health_replicas_agreeing", "{{instance}} agrees with"}),
 		chart("Staleness", "s", "Time since the last update from other replicas through Redis.",

@@ -12,6 +12,7 @@ func gateway() dashboard {
 	return dashboard{
 		name: "gateway", title: "The gateway itself",
 		about:     "Processes, connections, Redis and configuration of replicas.",
+		console:   "#/",
 		variables: []variable{{"instance", "capgate_build_info"}},
 		rows: []row{
 			replicasRow(),
@@ -30,15 +31,14 @@ func replicasRow() row {
 		chart("Versions", "short", "Replicas by version.",
 			query{"count by (version, revision, goversion) (capgate_build_info" + ofReplica + ")",
 				legends("version, revision, goversion")}),
-		chart("Calls", "reqps", "", per("instance", "capgate_calls_total"+ofReplica)),
+		chart("Calls by replica", "reqps", "", per("instance", "capgate_calls_total"+ofReplica)),
 		chart("Connections to backends", "short", "", gauge("instance", "capgate_upstream_connections"+ofReplica)),
 		chart("Log lines lost", "cps", "The sink was slow or failed; calls never wait for it.",
 			per("instance", "capgate_log_lines_dropped_total"+ofReplica)),
 		chart("Audit log", "cps", "Records written and lost.", rate("capgate_audit_records_total"+ofReplica, "written"),
 			query{"sum by (reason) (rate(capgate_audit_lost_total" + ofReplica + "[$__rate_interval]))",
 				"lost: {{reason}}"}),
-		chart("Audit log fails", "short",
-			"1 while it cannot be written; with audit.required, calls are rejected.",
+		timeline("Audit log fails", "yes: it cannot be written; with audit.required, calls are rejected.", goodIsZero,
 			query{"capgate_audit_failing" + ofReplica, "{{instance}}"}),
 	}}
 }
@@ -53,7 +53,7 @@ func callersRow() row {
 			gauge("instance", "capgate_identity_cache_entries"+ofReplica)),
 		chart("Staleness of keys", "s", "Above cache.max_stale, calls with keys of Redis are rejected.",
 			query{"capgate_identity_staleness_seconds" + ofReplica, "{{instance}}"}),
-		chart("Issuers", "short", "0: the last fetch of the issuer's keys failed; known keys stay valid.",
+		timeline("Issuers", "no: the last fetch of the issuer's keys failed; known keys stay valid.", goodIsOne,
 			query{"capgate_issuer_up" + ofReplica, "{{issuer}} {{instance}}"}),
 		chart("Fetches of issuers' keys", "cps", "Limited: skipped, because of too many unknown keys.",
 			per("issuer, result", "capgate_issuer_fetches_total"+ofReplica)),
@@ -88,7 +88,8 @@ func tracesRow() row {
 // redisRow returns the row "Redis".
 func redisRow() row {
 	return row{title: "Redis", panels: []panel{
-		chart("Redis up", "short", "0: Redis is unavailable.", query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
+		timeline("Redis up", "no: Redis is unavailable.", goodIsOne,
+			query{"capgate_redis_up" + ofReplica, "{{instance}}"}),
 		stacks("Commands", "cps", "By purpose.", per("for", "capgate_redis_commands_total"+ofReplica)),
 		chart("Errors", "cps", "Failed or not sent; malformed: values that cannot be decoded; "+
 			"unreplicated: rejected because too few replicas had a write; not signed: written by someone else.",
@@ -106,7 +107,7 @@ func redisRow() row {
 // configurationRow returns the row "Configuration".
 func configurationRow() row {
 	return row{title: "Configuration", panels: []panel{
-		chart("Configuration valid", "short", "0: the newest one is invalid, and the previous one is in effect.",
+		timeline("Configuration valid", "no: the newest one is invalid, and the previous one is in effect.", goodIsOne,
 			query{"capgate_config_last_reload_successful" + ofReplica, "{{instance}}"}),
 		chart("Age", "s", "Time since the current one was loaded.",
 			query{"time() - capgate_config_last_reload_success_timestamp_seconds" + ofReplica, "{{instance}}"}),

@@ -31,6 +31,7 @@ type (
 		Title       string   `json:"title"`
 		Type        string   `json:"type"`
 		Tags        []string `json:"tags"`
+		URL         string   `json:"url,omitempty"`
 		Icon        string   `json:"icon"`
 		Tooltip     string   `json:"tooltip"`
 		AsDropdown  bool     `json:"asDropdown"`
@@ -76,9 +77,9 @@ type (
 		AllValue   string          `json:"allValue,omitempty"`
 		Current    *grafanaCurrent `json:"current,omitempty"`
 	}
-	grafanaCurrent struct {
-		Text  []string `json:"text"`
-		Value []string `json:"value"`
+	grafanaCurrent struct { // lists of a selection, and texts of a text box
+		Text  any `json:"text"`
+		Value any `json:"value"`
 	}
 	grafanaSource struct {
 		Type string `json:"type"`
@@ -178,6 +179,8 @@ func (p *panel) grafana(dashboard string) grafanaPanel {
 		p.table(&g)
 	case heatMap:
 		p.heatMap(&g)
+	case states:
+		p.timeline(&g)
 	case timeseries:
 		p.timeseries(&g)
 	}
@@ -201,7 +204,46 @@ func (p *panel) links(dashboard string) (links []grafanaDataLink) {
 				"?var-" + of.label + "=" + value + "&var-datasource=${datasource}&${__url_time_range}"})
 		}
 	}
-	return links
+	return append(links, p.consoleLinks()...)
+}
+
+// consoleLinks returns links from the series of a panel to the pages of the console.
+func (p *panel) consoleLinks() (links []grafanaDataLink) {
+	value := func(label string) string { return "${__field.labels." + label + ":percentencode}" }
+	named := func(label string) bool {
+		return slices.ContainsFunc(p.queries, func(q query) bool {
+			return strings.Contains(q.legend, "{{"+label+"}}")
+		})
+	}
+	switch {
+	case p.kind == table:
+	case named("capability") && named("tool"):
+		return []grafanaDataLink{{Title: "Console: the tools of " + value("capability"), URL: "${console}/#/tools"}}
+	case named("capability"):
+		return []grafanaDataLink{{Title: "Console: fleets", URL: "${console}/#/fleets"}}
+	case named("tenant"):
+		return []grafanaDataLink{{Title: "Console: tenants", URL: "${console}/#/tenants"}}
+	}
+	return nil
+}
+
+// timeline shows values that are 0 or 1 as bars.
+func (p *panel) timeline(g *grafanaPanel) {
+	colors := [2]string{"red", "green"}
+	if p.best == goodIsZero {
+		colors = [2]string{"green", "red"}
+	}
+	one := 0.5
+	g.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
+	g.FieldConfig.Defaults.Thresholds = &grafanaThresholds{Mode: "absolute",
+		Steps: []grafanaStep{{Color: colors[0]}, {Color: colors[1], Value: &one}}}
+	g.FieldConfig.Defaults.Mappings = []map[string]any{{"type": "value", "options": map[string]any{
+		"0": map[string]any{"text": "no"}, "1": map[string]any{"text": "yes"}}}}
+	g.Options = map[string]any{
+		"mergeValues": true, "showValue": "auto", "alignValue": "left", "rowHeight": 0.8,
+		"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true},
+		"tooltip": map[string]any{"mode": "single"},
+	}
 }
 
 func (p *panel) timeseries(g *grafanaPanel) {

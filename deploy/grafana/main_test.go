@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,5 +25,35 @@ func TestDashboardsAreUpToDate(t *testing.T) {
 	check.Must(t, err)
 	if len(committed) != len(all) {
 		t.Errorf("dashboards/ has %d files, not the %d that are made", len(committed), len(all))
+	}
+}
+
+// No two panels have the same title: a title in a link, a picture or a report names one panel.
+func TestTitlesAreUnique(t *testing.T) {
+	t.Parallel()
+	type panel struct {
+		Title, Type string
+		Panels      []panel
+	}
+	seen := map[string]string{}
+	var visit func(file string, all []panel)
+	visit = func(file string, all []panel) {
+		for _, p := range all {
+			if visit(file, p.Panels); p.Type == "row" {
+				continue
+			}
+			if before, there := seen[p.Title]; there {
+				t.Errorf("%s and %s both have a panel %q", before, file, p.Title)
+			}
+			seen[p.Title] = file
+		}
+	}
+	for name, text := range files() {
+		var board struct{ Panels []panel }
+		check.Must(t, json.Unmarshal(text, &board))
+		visit(name, board.Panels)
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d titles", len(seen))
 	}
 }

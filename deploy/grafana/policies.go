@@ -3,6 +3,7 @@ package main
 func policies() dashboard {
 	return dashboard{
 		name: "policies", title: "Policies and approvals", about: "Decisions on calls, approvals, Shields and tools.",
+		console: "#/inbox",
 		rows: []row{
 			{title: "Decisions", panels: []panel{
 				stacks("Decisions", "reqps", "On calls of tools.", per("decision", "capgate_policy_decisions_total")),
@@ -16,8 +17,8 @@ func policies() dashboard {
 				chart("Decisions in memory", "short", "", gauge("instance", "capgate_policy_cache_entries")),
 				chart("Staleness of rules", "s", "Above cache.max_stale, calls are rejected.",
 					query{"capgate_policy_staleness_seconds", "{{instance}}"}),
-				chart("Rules lost", "short", "1 while Redis has lost rules: calls whose rules are not in memory "+
-					"are rejected.", query{"capgate_policy_rules_lost", "{{instance}}"}),
+				timeline("Rules lost", "yes: Redis has lost rules, and calls whose rules are not in memory are "+
+					"rejected.", goodIsZero, query{"capgate_policy_rules_lost", "{{instance}}"}),
 				chart("Changes by candidate rules", "reqps", "The current decision, and the candidates'.",
 					per("capability, decision, candidate", "capgate_policy_shadow_differences_total")),
 			}},
@@ -26,10 +27,10 @@ func policies() dashboard {
 				stacks("Verdicts", "reqps", "", per("shield, decision", "capgate_shield_verdicts_total")),
 				chart("No answer", "cps", "Missing or malformed answers.",
 					per("shield, kind", "capgate_shield_failures_total")),
-				chart("Time to answer", "s", "", quantiles("capgate_shield_duration_seconds", "")...),
+				chart("Time of a Shield's verdict", "s", "", quantiles("capgate_shield_duration_seconds", "")...),
 			}},
 			{title: "Tools", optional: true, panels: []panel{
-				stacks("Tools", "short", "Drifted: changed since they were accepted; they need approval.",
+				stacks("Tools by state", "short", "Drifted: changed since they were accepted; they need approval.",
 					query{"max by (capability, state) (capgate_catalog_tools)", legends("capability, state")}),
 				chart("Discoveries", "cps", "", per("capability, result", "capgate_catalog_discoveries_total")),
 				chart("Last discovered", "s", "Time since the last successful discovery at any replica.",
@@ -52,7 +53,7 @@ func approvalsRow() row {
 				"[$__rate_interval])))", "{{tenant}}: median"},
 			query{"histogram_quantile(0.9, sum by (tenant, le) (rate(capgate_approvals_answer_seconds_bucket" +
 				"[$__rate_interval])))", "{{tenant}}: 90%"}),
-		chart("Approvals", "cps", "Granted: calls that ran by an approval of their session.",
+		chart("Asked, approved, denied, expired", "cps", "Granted: calls that ran by an approval of their session.",
 			per("event", "capgate_approvals_events_total")),
 		chart("Rejected for approvals", "reqps", "", per("reason", "capgate_approvals_refused_total")),
 		chart("Calls with idempotency keys", "reqps",

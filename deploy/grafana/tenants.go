@@ -6,20 +6,23 @@ const ofTenant = `{tenant=~"$tenant"}`
 func tenants() dashboard {
 	return dashboard{
 		name: "tenants", title: "Tenants and limits", about: "Calls of tenants, and the limits that they meet.",
+		console:   "#/tenants",
 		variables: []variable{{"tenant", "capgate_tenant_calls_in_flight"}, {"capability", "capgate_fleet_places"}},
 		rows: []row{
 			{title: "Tenants", panels: []panel{
-				stacks("Calls", "reqps", "Tenants beyond the first metrics.tenants count as other.",
+				stacks("Calls of tenants", "reqps", "Tenants beyond the first metrics.tenants count as other.",
 					per("tenant", "capgate_tenant_calls_total"+ofTenant)),
-				stacks("Calls by code", "reqps", "", per("tenant, code", "capgate_tenant_calls_total"+ofTenant)),
-				chart("Broken calls", "percentunit",
+				stacks("Calls of tenants by code", "reqps", "",
+					per("tenant, code", "capgate_tenant_calls_total"+ofTenant)),
+				chart("Broken calls of tenants", "percentunit",
 					"Share of calls that failed because of the gateway or a backend, within 5 minutes.",
 					query{"tenant:capgate_tenant_calls_broken:ratio_rate5m" + ofTenant, "{{tenant}}"}),
-				chart("In flight", "short", "Routed calls that have not finished.",
+				chart("Calls of tenants in flight", "short", "Routed calls that have not finished.",
 					gauge("tenant", "capgate_tenant_calls_in_flight"+ofTenant)),
-				chart("Bytes", "Bps", "Bytes of messages; in: from callers.",
+				chart("Bytes of tenants", "Bps", "Bytes of messages; in: from callers.",
 					per("tenant, direction", "capgate_tenant_bytes_total"+ofTenant)),
-				chart("Error budget spent", "percentunit", "Of the objective of the last three days; 1: all of it.",
+				chart("Error budget spent by tenants", "percentunit",
+					"Of the objective of the last three days; 1: all of it.",
 					query{"tenant:capgate_tenant_calls_broken:ratio_rate3d" + ofTenant +
 						" / on () group_left () capgate:objective:broken_calls", "{{tenant}}"}),
 			}},
@@ -27,6 +30,10 @@ func tenants() dashboard {
 				chart("Beyond their limits", "reqps",
 					"Calls that a limit rejected; shadow: would have rejected.",
 					per("tenant, limit, mode", "capgate_tenant_limited_total"+ofTenant)),
+				chart("Use of quotas", "percentunit", "Of calls a day and a month: the most used one of a tenant. At "+
+					"100%, calls are rejected.",
+					query{"max by (tenant, limit) (capgate_limit_used_ratio" + ofTenant + ")",
+						legends("tenant, limit")}),
 				engineMessages(),
 				chart("Leases", "cps", "Renewals of replicas' permits in Redis. Own share: Redis did not "+
 					"answer, and the replica applies its local share.", per("result", "capgate_limit_leases_total")),
@@ -55,7 +62,7 @@ func tenants() dashboard {
 					query{"sum by (capability) (rate(capgate_limit_waits_total" + ofFleet + "[$__rate_interval]))",
 						"{{capability}} waited"},
 					query{"sum by (capability) (rate(capgate_limit_refused_total" + ofFleet + "[$__rate_interval]))",
-						"{{capability}} refused"}),
+						"{{capability}} rejected"}),
 			}},
 		},
 	}

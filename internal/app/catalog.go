@@ -36,9 +36,12 @@ func catalogFeature() feature {
 
 func buildCatalog(p *App) error {
 	all := catalog.New(catalog.Options{Store: p.store.Catalog(), Rules: p.store.Policies(), Log: p.log,
-		Changed: func(capability string) { p.tools.changed.Send(mcptools.ViewChange{Capability: capability}) }})
-	all.Replace(p.parts.first.Tools)
+		Changed: func(capability string) {
+			p.tools.changed.Send(mcptools.ViewChange{Capability: capability})
+			p.labelTools(capability)
+		}})
 	p.tools.catalog = all
+	all.Replace(p.parts.first.Tools)
 	p.tools.discovery = catalog.NewDiscoverer(all,
 		func(ctx context.Context, q catalog.DiscoveryCall) (catalog.Answer, error) {
 			return p.gateway.AskForTools(ctx, q)
@@ -47,6 +50,17 @@ func buildCatalog(p *App) error {
 		tools.New(all, p.tools.discovery, p.store.Versions(), p.audit))
 	p.parts.Policy.Describe, p.parts.Policy.Tools, p.parts.Routing.Discovery.Lists = p.describe, p.toolNames, all.Lists
 	return p.metrics.Add(all)
+}
+
+// labelTools gives the tools of a capability series of their own; "": those of all.
+func (p *App) labelTools(capability string) {
+	ids := []string{capability}
+	if capability == "" {
+		ids = p.tools.catalog.Capabilities()
+	}
+	for _, id := range ids {
+		p.metrics.SetTools(id, p.toolNames(id))
+	}
 }
 
 // describe returns the description of a tool, for approvers.

@@ -13,7 +13,8 @@ func metricsFeature() feature {
 	return feature{build: func(p *App) (err error) {
 		p.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{
 			Version: p.options.Version, Revision: p.options.Revision, Log: p.accessLog,
-			Tenants: p.started.Config.Metrics.Tenants})
+			Tenants: p.started.Config.Metrics.Tenants, Tools: p.started.Config.Metrics.Tools,
+			Backends: p.started.Config.Metrics.Backends})
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}

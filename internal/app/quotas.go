@@ -15,7 +15,8 @@ func quotasFeature() feature {
 		build: func(p *App) error {
 			store := p.store.Limits(rand.Text())
 			quotas = ratelimit.New(ratelimit.Config{Store: store, Budgets: store, Replicas: p.sharers(),
-				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} }})
+				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} },
+				Label: func(tenant string) string { return p.metrics.Tenant(tenant).Label() }})
 			quotas.Single(p.started.Single(p.started.Config.Multi))
 			p.parts.Callers.Limits, p.parts.Callers.Replicas = quotas, p.sharers()
 			p.parts.services = append(p.parts.services, usage.New(quotas,

@@ -235,4 +235,9 @@ type Metrics struct {
 	// Number of tenants with series of their own: those of the file with limits, and then the first that call. All
 	// others share tenant="other".
 	Tenants int `yaml:"tenants" min:"0" max:"10000" default:"100"`
+	// Number of tools with series of their own, of all capabilities: the first that capabilities declare or list. The
+	// others of a capability share tool="other".
+	Tools int `yaml:"tools" min:"0" max:"10000" default:"500"`
+	// The same for backends.
+	Backends int `yaml:"backends" min:"0" max:"10000" default:"500"`
 }

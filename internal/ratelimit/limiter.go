@@ -21,8 +21,9 @@ type Config struct {
 	Store Store // shared by replicas
 	// for Usage; nil: budgets of tenants that do not call this replica count as unused
 	Budgets  Budgets
-	Replicas func() int                // number of replicas, 0: unknown; must not block; default unknown
-	Meter    func(tenant string) Meter // default none
+	Replicas func() int                 // number of replicas, 0: unknown; must not block; default unknown
+	Meter    func(tenant string) Meter  // default none
+	Label    func(tenant string) string // value of the label tenant, one of a bounded set; default: no such metrics
 	// Jitter returns a random duration below its argument; default rand.N.
 	Jitter func(time.Duration) time.Duration
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/signal"
@@ -82,15 +81,16 @@ func (l *Log) Record(rec *telemetry.Record) {
 	l.mu.Lock()
 	o := l.ring.owner(rec.Call.Tenant)
 	o.counts.Calls++
-	switch {
-	case call.Asked(rec.Reason):
+	switch rec.Result() {
+	case telemetry.Asked:
 		o.counts.Asked++
-	case rec.Reason != "":
+	case telemetry.Refused:
 		o.counts.Refusals++
-	case rec.Code != 0:
+	case telemetry.Failed:
 		o.counts.Errors++
-	case rec.Outcome > telemetry.Succeeded:
+	case telemetry.ToolFailed:
 		o.counts.ToolErrors++
+	case telemetry.Answered, telemetry.NumResults:
 	}
 	if !rec.Quiet {
 		l.ring.add(o, rec)

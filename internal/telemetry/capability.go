@@ -20,6 +20,7 @@ type CapabilityMetrics struct {
 	methods   [numMethods]atomic.Pointer[methodSeries]
 	exemplars [numCodes]atomic.Pointer[exemplars] // nil: no such call was traced
 	shadow    atomic.Pointer[[]differences]       // a row, allocated when candidate rules first differ
+	labels    [numKinds]atomic.Pointer[labels]    // nil: of the unknown capability
 }
 
 type methodSeries [numCodes]atomic.Pointer[series]
@@ -43,7 +44,21 @@ type paddedInt struct {
 
 // newCapabilityMetrics returns a handle with rows of that many cells, a power of two.
 func newCapabilityMetrics(name string, cells int) *CapabilityMetrics {
-	return &CapabilityMetrics{name: name, inFlight: make([]paddedInt, cells)}
+	c := &CapabilityMetrics{name: name, inFlight: make([]paddedInt, cells)}
+	for of := range c.labels {
+		if name != "" {
+			c.labels[of].Store(&labels{other: &labelled{}})
+		}
+	}
+	return c
+}
+
+// Name returns the capability, "" for nil and for calls of unknown capabilities. It is never a caller's word.
+func (c *CapabilityMetrics) Name() string {
+	if c == nil {
+		return ""
+	}
+	return c.name
 }
 
 func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
@@ -52,7 +67,7 @@ func (c *CapabilityMetrics) addInFlight(shard uint32, n int64) {
 
 // count adds a finished call.
 func (c *CapabilityMetrics) count(rec *Record) {
-	took := max(0, rec.Ended-rec.Held) // a person's time is not the capability's
+	took := rec.Took()
 	code, bucket := KnownCode(rec.Code), bucketOf(took)
 	row := c.series(rec.Call.Method, code)
 	cell := &row[int(rec.Shard)&(len(row)-1)]
@@ -66,6 +81,7 @@ func (c *CapabilityMetrics) count(rec *Record) {
 	if rec.Decision.Differs {
 		c.differ(rec)
 	}
+	c.countLabelled(rec)
 }
 
 // series returns the row of a method and code, and allocates it the first time.

@@ -18,7 +18,8 @@ type collector struct {
 	from *Metrics
 
 	calls, inFlight, duration, bytes *prometheus.Desc
-	refusals, failures, differences  *prometheus.Desc
+	refusals, asked, failures        *prometheus.Desc
+	differences                      *prometheus.Desc
 	droppedLines, buildInfo          *prometheus.Desc
 }
 
@@ -32,7 +33,9 @@ func newCollector(m *Metrics) *collector {
 		"waited for a person's approval.", "capability", "code")
 	c.bytes = c.add("call_bytes_total", "Message bytes of finished calls; in is from the client.", "capability",
 		"direction")
-	c.refusals = c.add("refusals_total", "Calls that the gateway rejected, by reason.", "reason")
+	c.refusals = c.add("refusals_total", "Calls that the gateway rejected, by reason. Calls that need approval are in "+
+		"asked_total.", "reason")
+	c.asked = c.add("asked_total", "Calls that did not run yet because they need approval.")
 	c.failures = c.add("failures_total", "Calls that the relay ended because of a failure, by cause.", "failure")
 	c.differences = c.add("policy_shadow_differences_total",
 		"Calls with another decision by the candidate rules, by both decisions.",
@@ -51,6 +54,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.emitReasons(to, c.refusals, &c.from.refusals)
 	c.emitReasons(to, c.failures, &c.from.failures)
+	to.count(c.asked, c.from.asked.Load())
 	if log := c.from.cfg.Log; log != nil {
 		to <- prometheus.MustNewConstMetric(c.droppedLines, prometheus.CounterValue, float64(log.Dropped()))
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,8 @@ type MetricsConfig struct {
 	Revision string     // label of capgate_build_info: the commit
 	Log      *AccessLog // for the count of its dropped lines; may be nil
 	Tenants  int        // number of tenants with a label of their own; all others share one
+	Tools    int        // number of tools with a label of their own; the others of a capability share one
+	Backends int        // the same of backends
 }
 
 // Metrics are the gateway's counters.
@@ -38,11 +41,13 @@ type Metrics struct {
 	tenants   *tenants
 	refusals  reasonCounter
 	failures  reasonCounter
+	asked     atomic.Int64 // calls that need approval, which are no refusals
 	decisions *decisions
 	answers   *prometheus.HistogramVec
 
-	mu     sync.Mutex // guards byName; never held while a call is counted
-	byName map[string]*CapabilityMetrics
+	mu         sync.Mutex // guards the fields below; never held while a call is counted
+	byName     map[string]*CapabilityMetrics
+	freeLabels [numKinds]int // that are left
 }
 
 // NewMetrics registers the gateway's metrics, and those of the Go runtime and of
@@ -51,13 +56,14 @@ func NewMetrics(reg *prometheus.Registry, cfg MetricsConfig) (*Metrics, error) {
 	m := &Metrics{
 		registry: reg, cfg: cfg, cells: cellsFor(runtime.GOMAXPROCS(0)), since: time.Now(),
 		byName:  make(map[string]*CapabilityMetrics),
-		answers: newAnswers(),
+		answers: newAnswers(), freeLabels: [numKinds]int{max(cfg.Tools, 0), max(cfg.Backends, 0)},
 	}
 	m.unknown, m.tenants, m.decisions = newCapabilityMetrics("", m.cells), newTenants(cfg.Tenants, m.cells),
 		newDecisions(m.cells)
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(m), newTenantMetrics(m.tenants), m.decisions, m.answers,
+		newCollector(m), newTenantMetrics(m.tenants), newLabelledMetrics(m, tools),
+		newLabelledMetrics(m, backends), m.decisions, m.answers,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -100,7 +106,13 @@ func (m *Metrics) Capability(name string) *CapabilityMetrics {
 func (m *Metrics) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.byName, untrusted.UTF8(name))
+	name = untrusted.UTF8(name)
+	if c := m.byName[name]; c != nil {
+		for of := range c.labels {
+			m.freeLabels[of] += len(c.labels[of].Load().byName)
+		}
+	}
+	delete(m.byName, name)
 }
 
 // Handler serves the registry in the format that the client requests: Prometheus' protobuf, which alone has
@@ -122,8 +134,12 @@ func (m *Metrics) count(rec *Record) {
 	m.handle(rec).count(rec)
 	rec.Tenant.count(rec)
 	m.decisions.count(rec.Shard, rec.Decision)
-	if rec.Reason != "" {
+	switch rec.Result() {
+	case Refused:
 		m.refusals.add(rec.Reason)
+	case Asked:
+		m.asked.Add(1)
+	case Answered, ToolFailed, Failed, NumResults:
 	}
 	if rec.Failure != "" {
 		m.failures.add(rec.Failure)

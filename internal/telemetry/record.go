@@ -27,6 +27,7 @@ type Record struct {
 	Call       *call.Call         // never nil
 	Capability *CapabilityMetrics // from Metrics.Capability; nil when no fleet is known for the call
 	Tenant     *TenantMetrics     // from Metrics.Tenant; nil without an authenticated caller
+	TenantUID  string             // of that tenant; "" for a tenant of the file
 	Protocol   call.Protocol      // by which the call reached the gateway
 	Client     string             // client's IP address; "" if it is unknown
 	Listener   string             // where the call came in; "" for the public port

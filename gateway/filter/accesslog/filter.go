@@ -59,7 +59,8 @@ func recordOf(c *filter.Call, r *relay.Result) telemetry.Record {
 	rec := telemetry.Record{
 		Call: &c.Info, Protocol: c.Client.Protocol, Client: c.Client.Address, RequestID: c.RequestID,
 		Capability: c.Metrics(), Tenant: c.Principal.Metrics, InFlight: c.InFlight,
-		Code: r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
+		TenantUID: c.Principal.UID(),
+		Code:      r.Code, Reason: c.Reason, Failure: r.Failure.String(), Shadowed: c.Shadowed, Shed: c.Shed,
 		ShedBy: c.ShedBy, Trace: c.Trace, Traced: c.Span != nil, Replayed: c.Replayed,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		Started: r.Started, Forwarded: r.Forwarded, FirstByte: r.FirstByte, Ended: r.Ended,
