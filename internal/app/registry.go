@@ -34,23 +34,11 @@ func registryFeature() feature {
 
 // registrySettings returns a configuration's settings of DNS names and registrations.
 func registrySettings(cfg *config.Config) registry.Settings {
-	s := registry.Settings{
-		Server: cfg.DNS.Server, Resolve: cfg.DNS.Resolve,
-		Rules: registry.Rules{
-			Fleets: make(map[string]bool, len(cfg.Fleets)), Capabilities: cfg.Registration.Capabilities,
-			Allow:  cfg.Registration.Allow,
-			MinTTL: time.Second, MaxTTL: time.Hour,
-			Max: cfg.Registration.Max, MaxPerFleet: (cfg.Registration.Max + 9) / 10,
-			Manifests: cfg.Registration.Manifests, Tenants: cfg.Multi,
-		},
-	}
+	s := registry.Settings{Resolution: cfg.DNS, Rules: registry.Rules{Permissions: cfg.Registration,
+		Fleets: make(map[string]bool, len(cfg.Fleets)), Tenants: cfg.Multi}}
 	for i := range cfg.Fleets {
-		f := &cfg.Fleets[i]
-		s.Rules.Fleets[f.Capability] = true
-		for _, n := range f.Names {
-			s.Targets = append(s.Targets, registry.Target{Capability: f.Capability, Name: n.Name, Weight: n.Weight,
-				Zone: n.Zone, Session: n.Session, Tenant: n.Tenant})
-		}
+		s.Rules.Fleets[cfg.Fleets[i].Capability] = true
+		s.Targets = append(s.Targets, cfg.Fleets[i].Names...)
 	}
 	return s
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// Tenant is a tenant of the file.
-type Tenant struct {
-	// The tenant's name in policies and logs: letters, digits, hyphens, dots and underscores, at most 63.
-	ID string `yaml:"id" kind:"tenant" required:"" unique:"true"`
-	// Patterns of the capabilities that this tenant may see and call, at most 256; ["*"]: all.
-	Capabilities tenant.Grants `yaml:"capabilities" required:""`
-	// Its API keys.
-	Keys []tenant.Key `yaml:"keys"`
-	// Limits of its callers, on all replicas together; {}: none. Default the file's limits.
-	Limits *tenant.Limits `yaml:"limits"`
-}
-
 // Identity are settings of callers that are not in the file.
 type Identity struct {
 	// redis uses the tenants and API keys that capgate tenants and capgate keys create, besides the file's.

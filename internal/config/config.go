@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -85,9 +86,9 @@ type Config struct {
 	// Files, and directories of capabilities, with the manifests of fleets that name none, by their ids.
 	Manifests []string `yaml:"manifests" kind:"file"`
 	// Resolution of dns:///… backends.
-	DNS DNS `yaml:"dns"`
+	DNS registry.Resolution `yaml:"dns"`
 	// Permissions of backends that register themselves.
-	Registration Registration `yaml:"registration"`
+	Registration registry.Permissions `yaml:"registration"`
 	// Each replica's copy in memory of the rules, tenants and API keys in Redis.
 	Cache Cache `yaml:"cache" restart:"yes"`
 	// Authorization rules in Redis. Without this block manifests and fleets alone decide about calls.
@@ -103,7 +104,7 @@ type Config struct {
 	Shield string `yaml:"shield"`
 	// Tenants with their API keys. With this block, even an empty one, callers need credentials; without it every
 	// caller belongs to the tenant "default".
-	Tenants []Tenant `yaml:"tenants"`
+	Tenants []tenant.Declared `yaml:"tenants"`
 	// Tenants and API keys that replicas share in Redis, besides those of the file.
 	Identity Identity `yaml:"identity" restart:"yes"`
 	// OpenID Connect issuers of tokens (JWTs) that callers may send in place of API keys. The path of a claim is its

@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router"
@@ -118,15 +119,15 @@ max_connection_age_grace: 1h
 		ClientLimits: config.ClientLimits{Connections: 100},
 		Overload:     config.Overload{MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
-		DNS:          config.DNS{Server: "10.0.0.10:53", Resolve: time.Second},
+		DNS:          registry.Resolution{Server: "10.0.0.10:53", Resolve: time.Second},
 		Artifacts:    config.Artifacts{MaxSize: 5 << 20, MaxURLTTL: 2 * time.Hour},
-		Registration: config.Registration{
+		Registration: registry.Permissions{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
 		},
 		Policies:    config.Policies{Enabled: true, Shadow: true},
 		Cache:       config.Cache{Entries: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
-		Operators:   config.Operators{Session: config.Session{TTL: 12 * time.Hour}},
+		Operators:   config.Operators{Session: session.Lifetime{TTL: 12 * time.Hour}},
 		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour},
 		Idempotency: config.Idempotency{TTL: 3 * time.Hour},
 		Fleets: []config.Fleet{{
@@ -135,8 +136,10 @@ max_connection_age_grace: 1h
 			Methods:    []string{"selu.capability.v1.Capability/Describe", "a.E/*"},
 			Backends: []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100},
 				{Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
-			Names: []config.Name{{Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
-				{Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"}},
+			Names: []registry.Target{
+				{Capability: "weather", Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
+				{Capability: "weather", Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"},
+			},
 			Ejection:    config.Ejection{Base: time.Second},
 			Retry:       config.Retry{},
 			Idempotent:  []string{"get_forecast", "*"},

@@ -88,8 +88,8 @@ type Fleet struct {
 	// Tools says that backends of its Protocol, which is not selu, list tools.
 	Tools bool `yaml:"-"`
 	// Names are the backends with dns:///… addresses.
-	Names []Name `yaml:"-"`
-	Own   Own    `yaml:"-"`
+	Names []registry.Target `yaml:"-"`
+	Own   Own               `yaml:"-"`
 }
 
 // Own are the fields that the file sets for a fleet, so that its manifest does not.
@@ -172,7 +172,8 @@ func (f *Fleet) takeNames() {
 		if !registry.IsName(b.Addr) {
 			addresses = append(addresses, b)
 		} else if name, err := registry.ParseName(b.Addr); err == nil { // else there is an error already
-			f.Names = append(f.Names, Name{name, b.Weight, b.Zone, b.Session, b.Tenant})
+			f.Names = append(f.Names, registry.Target{Capability: f.Capability, Name: name, Weight: b.Weight,
+				Zone: b.Zone, Session: b.Session, Tenant: b.Tenant})
 		}
 	}
 	f.Backends = addresses
@@ -193,15 +194,6 @@ type Backend struct {
 	Session string `yaml:"session" max:"512"`
 	// Tenant of the session; required with session if there are tenants, and an error otherwise.
 	Tenant string `yaml:"tenant" kind:"tenant"`
-}
-
-// Name is a backend whose addresses come from DNS.
-type Name struct {
-	registry.Name
-	Weight  int // of each address, as a Backend's
-	Zone    string
-	Session string
-	Tenant  string
 }
 
 // Discovery are the calls of a capability's discovery tool.

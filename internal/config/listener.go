@@ -193,7 +193,7 @@ func (c *Config) checkListenerCapability(l *Listener, at strictyaml.At) {
 }
 
 // tenantOf returns a tenant of the file; nil: it has no such tenant.
-func (c *Config) tenantOf(id string) *Tenant {
+func (c *Config) tenantOf(id string) *tenant.Declared {
 	for i := range c.Tenants {
 		if id != "" && c.Tenants[i].ID == id {
 			return &c.Tenants[i]

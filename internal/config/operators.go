@@ -1,11 +1,10 @@
 package config
 
 import (
-	"time"
-
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
+	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
 )
@@ -28,13 +27,7 @@ type Operators struct {
 	// Roles of people, and of tokens of issuers. The roles of all entries that match hold, each for its tenant.
 	People operator.People `yaml:"people"`
 	// Sign-in sessions of people.
-	Session Session `yaml:"session"`
-}
-
-// Session configures the sessions of people.
-type Session struct {
-	// Time after which a person has to sign in again.
-	TTL time.Duration `yaml:"ttl" min:"1m" max:"720h" default:"12h"`
+	Session session.Lifetime `yaml:"session"`
 }
 
 // Authenticates reports whether the file restricts the admin API. A block without entries admits tenants'

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/redisurl"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
@@ -59,28 +57,4 @@ type Replicas struct {
 	// Every five intervals each compares its state with Redis, in case it missed a change. After 15 intervals without a
 	// probe, 5s at least, the state of a backend is unknown, and calls may go there.
 	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
-}
-
-// DNS is the resolution of dns:///… backends.
-type DNS struct {
-	// The DNS server, ip:port. Default the system's.
-	Server string `yaml:"server" kind:"dns_server"`
-	// Interval of lookups, plus or minus a tenth. After a failed one the last addresses stay.
-	Resolve time.Duration `yaml:"resolve" min:"10ms" max:"1h" default:"5s"`
-}
-
-// Registration is what backends that register themselves may do.
-type Registration struct {
-	// Addresses that are permitted although they are loopback, link-local, cloud metadata, multicast or reserved.
-	Allow []netip.Prefix `yaml:"allow"`
-	// Patterns, in which * matches any text, of capabilities without a fleet that may be registered, and then get a
-	// fleet with defaults.
-	Capabilities []string `yaml:"capabilities" kind:"pattern"`
-	// Policy of these capabilities, as of a fleet.
-	Policy call.Verdict `yaml:"policy" default:"block"`
-	// true: a backend may send the manifest of its capability, with its tools and recommended policies, for fleets that
-	// name none; false: a backend with a manifest is rejected.
-	Manifests bool `yaml:"manifests" default:"false"`
-	// Maximum number of all registrations. A capability may have a tenth of them.
-	Max int `yaml:"max" min:"0" max:"100000" default:"10000"`
 }

@@ -29,7 +29,7 @@ tenants:
 `))
 	check.Must(t, err)
 	hash, _ := tenant.ParseHash(aHash)
-	want := []config.Tenant{
+	want := []tenant.Declared{
 		{ID: "acme", Capabilities: grants(t, "weather", "calc-*"), Keys: []tenant.Key{
 			{
 				ID: "abcdefghijklmnop", Hash: hash, Scopes: tenant.Approve | tenant.Policy,

@@ -106,7 +106,8 @@ func target(t *testing.T, capability, entry string) registry.Target {
 }
 
 func look(dns *dnstest.Server, targets ...registry.Target) registry.Settings {
-	return registry.Settings{Server: dns.Addr, Resolve: 10 * time.Millisecond, Targets: targets}
+	return registry.Settings{Targets: targets,
+		Resolution: registry.Resolution{Server: dns.Addr, Resolve: 10 * time.Millisecond}}
 }
 
 func TestDNSFollowsTheAnswer(t *testing.T) {

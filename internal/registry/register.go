@@ -87,7 +87,7 @@ func (r *Registry) checkLimits(rules *Rules, g *Registration) *call.Refusal {
 			n++
 		}
 	}
-	if n >= rules.MaxPerFleet {
+	if n >= rules.perFleet() {
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "REGISTRATIONS_FULL",
 			Message:  "the capability has a tenth of the registrations that registration.max allows",
 			Metadata: map[string]string{"capability": g.Capability}}

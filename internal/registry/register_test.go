@@ -16,8 +16,8 @@ import (
 
 // rules permit registrations of weather and gen-*.
 func rules(allow ...string) registry.Rules {
-	r := registry.Rules{Fleets: map[string]bool{"weather": true}, Capabilities: []string{"gen-*"},
-		MinTTL: 5 * time.Second, MaxTTL: time.Hour, Max: 100, MaxPerFleet: 50}
+	r := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxPerFleet: 50,
+		Permissions: registry.Permissions{Capabilities: []string{"gen-*"}, Max: 100}}
 	for _, a := range allow {
 		r.Allow = append(r.Allow, netip.MustParsePrefix(a))
 	}
@@ -48,7 +48,8 @@ func TestRegisterAddresses(t *testing.T) {
 	dns.Set("rebinding.test.", "10.0.0.7", "127.0.0.1")
 	dns.Set("metadata.google.internal.", "10.0.0.7")
 	const forbidden, bad, nowhere = "ADDRESS_FORBIDDEN", "REGISTRATION_INVALID", "ADDRESS_UNRESOLVED"
-	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules()}, registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{Resolution: registry.Resolution{Server: dns.Addr}, Rules: rules()},
+		registry.Options{})
 	for addr, want := range map[string]string{ // reason, or the addresses that are pinned
 		"10.0.0.7:50051":                       "10.0.0.7:50051",
 		"[2001:db8::7]:50051":                  "[2001:db8::7]:50051",
@@ -145,7 +146,8 @@ func TestRegisterManyAddresses(t *testing.T) {
 	}
 	dns.Set("most.test.", all[:16]...)
 	dns.Set("more.test.", all...)
-	r := registry.New(newMemory(), registry.Settings{Server: dns.Addr, Rules: rules()}, registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{Resolution: registry.Resolution{Server: dns.Addr}, Rules: rules()},
+		registry.Options{})
 	if g, err := r.Register(t.Context(), weather("most.test.:1")); err != nil || len(g.Pinned) != 16 {
 		t.Errorf("16 addresses: %v, %v", g.Pinned, err)
 	}
@@ -161,7 +163,7 @@ func TestRegisterAllowedAddresses(t *testing.T) {
 	dns.Set("both.test.", "127.0.0.1", "10.0.0.7")
 	dns.Set("more.test.", "127.0.0.1", "169.254.169.254")
 	r := registry.New(newMemory(), registry.Settings{
-		Server: dns.Addr, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16"),
+		Resolution: registry.Resolution{Server: dns.Addr}, Rules: rules("127.0.0.0/8", "169.254.7.0/24", "2002::/16"),
 	}, registry.Options{})
 	for addr, allowed := range map[string]bool{
 		"127.0.0.1:1": true, "[::ffff:127.0.0.1]:1": true, "[64:ff9b::7f00:1]:1": true, "both.test.:1": true,
@@ -279,7 +281,8 @@ func FuzzRegister(f *testing.F) {
 		f.Add(seed)
 	}
 	// A resolver without answers: only literal addresses are pinned.
-	r := registry.New(newMemory(), registry.Settings{Server: "127.0.0.1:1", Rules: rules()}, registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{Resolution: registry.Resolution{Server: "127.0.0.1:1"}, Rules: rules()},
+		registry.Options{})
 	f.Fuzz(func(t *testing.T, addr string) {
 		if host, _, _ := strings.Cut(addr, ":"); call.IsHostName(host) {
 			if _, err := netip.ParseAddr(host); err != nil {

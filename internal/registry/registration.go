@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -72,15 +73,36 @@ func (g *Registration) members(to []Member, manifest Sum) []Member {
 
 // Rules restrict registrations. The zero value allows none.
 type Rules struct {
+	Permissions
 	Fleets         map[string]bool // capabilities that have a fleet
-	Capabilities   []string        // patterns (path.Match) of others that may be registered
-	Allow          []netip.Prefix  // otherwise forbidden addresses that may be registered
-	MinTTL, MaxTTL time.Duration   // of a lease
-	Max            int             // total number of registrations
-	MaxPerFleet    int             // of one capability
-	Manifests      bool            // backends may bring the manifest of their capability
+	MinTTL, MaxTTL time.Duration   // of a lease; default 1 s and 1 h
+	MaxPerFleet    int             // maximum number of registrations of a capability; default a tenth of Max
 	Tenants        bool            // there are tenants: a session belongs to one
 }
+
+// Permissions is what backends that register themselves may do.
+type Permissions struct {
+	// Addresses that are permitted although they are loopback, link-local, cloud metadata, multicast or reserved.
+	Allow []netip.Prefix `yaml:"allow"`
+	// Patterns, in which * matches any text, of capabilities without a fleet that may be registered, and then get a
+	// fleet with defaults.
+	Capabilities []string `yaml:"capabilities" kind:"pattern"`
+	// Policy of these capabilities, as of a fleet.
+	Policy call.Verdict `yaml:"policy" default:"block"`
+	// true: a backend may send the manifest of its capability, with its tools and recommended policies, for fleets that
+	// name none; false: a backend with a manifest is rejected.
+	Manifests bool `yaml:"manifests" default:"false"`
+	// Maximum number of all registrations. A capability may have a tenth of them.
+	Max int `yaml:"max" min:"0" max:"100000" default:"10000"`
+}
+
+// ttls returns the bounds of a lease.
+func (r *Rules) ttls() (least, most time.Duration) {
+	return cmp.Or(r.MinTTL, time.Second), cmp.Or(r.MaxTTL, maxTTL)
+}
+
+// perFleet returns the maximum number of registrations of a capability.
+func (r *Rules) perFleet() int { return cmp.Or(r.MaxPerFleet, (r.Max+9)/10) }
 
 // serves reports whether backends of a capability may register.
 func (r *Rules) serves(capability string) bool {
@@ -95,6 +117,7 @@ func (r *Rules) serves(capability string) bool {
 
 // check refuses an invalid registration, before its host is resolved.
 func (r *Rules) check(g *Registration) *call.Refusal {
+	least, most := r.ttls()
 	switch {
 	case !call.IsLabel(g.Capability):
 		return invalid("capability", "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either "+
@@ -104,8 +127,8 @@ func (r *Rules) check(g *Registration) *call.Refusal {
 			Message: fmt.Sprintf("no fleet is configured for %s, and registration.capabilities allows none",
 				g.Capability),
 			Metadata: map[string]string{"capability": g.Capability}}
-	case g.TTL < r.MinTTL || g.TTL > r.MaxTTL:
-		return invalid("ttl", fmt.Sprintf("it must be from %s to %s", r.MinTTL, r.MaxTTL))
+	case g.TTL < least || g.TTL > most:
+		return invalid("ttl", fmt.Sprintf("it must be from %s to %s", least, most))
 	case g.Weight < 0 || g.Weight > maxWeight:
 		return invalid("weight", fmt.Sprintf("it must be from 0 to %d", maxWeight))
 	case g.MaxConcurrent < 0 || g.MaxConcurrent > maxConcurrent:

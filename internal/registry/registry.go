@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // maxNamesInFlight bounds the concurrent lookups.
@@ -20,9 +21,16 @@ const maxNamesInFlight = 64
 // Settings are the configuration. They may change (Set).
 type Settings struct {
 	Targets []Target
-	Server  string        // ip:port of the DNS server; "": the system's
-	Resolve time.Duration // interval of lookups, plus or minus a tenth; default 5 s
-	Rules   Rules         // of registration
+	Resolution
+	Rules Rules // of registration
+}
+
+// Resolution is the resolution of dns:///… backends.
+type Resolution struct {
+	// The DNS server, ip:port. Default the system's.
+	Server string `yaml:"server" kind:"dns_server"`
+	// Interval of lookups, plus or minus a tenth. After a failed one the last addresses stay.
+	Resolve time.Duration `yaml:"resolve" min:"10ms" max:"1h" default:"5s"`
 }
 
 // Options configure a Registry. The zero value works.
@@ -102,7 +110,7 @@ func New(leases Leases, settings Settings, o Options) *Registry {
 // Set replaces the settings. Remaining names and registrations keep their state.
 func (r *Registry) Set(s Settings) {
 	if s.Resolve <= 0 {
-		s.Resolve = 5 * time.Second
+		s.Resolve = strictyaml.Defaults[Resolution]().Resolve
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,10 +13,14 @@ import (
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/lib/changefeed"
 	"github.com/capgate/capgate/internal/lib/sharedkey"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// DefaultTTL is the lifetime of a session.
-const DefaultTTL = 12 * time.Hour
+// Lifetime configures the sessions to come.
+type Lifetime struct {
+	// Time after which a person has to sign in again.
+	TTL time.Duration `yaml:"ttl" min:"1m" max:"720h" default:"12h"`
+}
 
 // MaxTTL bounds the lifetime of a session, and so that of a revocation.
 const MaxTTL = 30 * 24 * time.Hour
@@ -56,7 +60,7 @@ func New(store Store, o Options) *Manager {
 		o.Keys = sharedkey.New(nil, o.Now).Keys("sessions")
 	}
 	m := &Manager{store: store, keys: o.Keys, now: o.Now, log: o.Log, revoked: newRevocations()}
-	m.ttl.Store(int64(DefaultTTL))
+	m.ttl.Store(int64(strictyaml.Defaults[Lifetime]().TTL))
 	return m
 }
 

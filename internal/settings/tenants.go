@@ -55,11 +55,7 @@ func (s *Settings) Tenants() map[string]*tenant.Settings {
 	all := make(map[string]*tenant.Settings, len(s.Config.Tenants))
 	for i := range s.Config.Tenants {
 		t := &s.Config.Tenants[i]
-		limits := s.Config.Limits
-		if t.Limits != nil {
-			limits = *t.Limits
-		}
-		all[t.ID] = &tenant.Settings{ID: t.ID, Capabilities: t.Capabilities, Limits: limits}
+		all[t.ID] = t.Settings(s.Config.Limits)
 	}
 	return all
 }

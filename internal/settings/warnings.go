@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/tenant"
 )
 
 // IsManifest reports whether the fields of a text are those of a manifest, and not those of a configuration.
@@ -141,7 +142,7 @@ func ListenerWarnings(c *config.Config) (all []string) {
 			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i,
 				l.Address, c.Everybody(l)))
 		}
-		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t config.Tenant) bool { return t.ID == l.Tenant }) {
+		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t tenant.Declared) bool { return t.ID == l.Tenant }) {
 			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless "+
 				"Redis has it", i, l.Tenant))
 		}

@@ -31,8 +31,8 @@ type port struct {
 
 func serve(t *testing.T) *port {
 	t.Helper()
-	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxTTL: time.Hour,
-		Max: 2, MaxPerFleet: 2, Manifests: true}
+	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MinTTL: 5 * time.Second, MaxPerFleet: 2,
+		Permissions: registry.Permissions{Max: 2, Manifests: true}}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
 	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, nil))

@@ -133,7 +133,8 @@ func TestOthersStaySmall(t *testing.T) {
 // A manifest is rejected if registrations may not have one.
 func TestManifestForbidden(t *testing.T) {
 	t.Parallel()
-	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, Max: 2, MaxPerFleet: 2}
+	rules := registry.Rules{Fleets: map[string]bool{"weather": true}, MaxTTL: 1 << 40, MaxPerFleet: 2,
+		Permissions: registry.Permissions{Max: 2}}
 	p := &port{registry: registry.New(&leases{all: map[registry.Key]string{}}, registry.Settings{Rules: rules},
 		registry.Options{Manifest: registration.ReadManifest})}
 	p.Services = gatewaytest.ServeOperators(t, registration.New(p.registry, nil))

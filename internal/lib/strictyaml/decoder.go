@@ -64,6 +64,12 @@ func (d *Decoder) Decode(at Place, to any) {
 // Default sets the fields of the struct that to points to to their defaults.
 func (d *Decoder) Default(to any) { d.defaults(reflect.ValueOf(to).Elem()) }
 
+// Defaults returns a T with the defaults of the tags of its fields: numbers, durations, texts and words of enum.
+func Defaults[T any]() (v T) {
+	(&Decoder{}).Default(&v)
+	return v
+}
+
 func (d *Decoder) defaults(v reflect.Value) {
 	if s := d.structOf(v.Type()); s.zero.IsValid() {
 		v.Set(s.zero)
