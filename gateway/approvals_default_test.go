@@ -34,7 +34,7 @@ func startApprovalGateway(t *testing.T, d *desk, fleet time.Duration, listener *
 	t.Helper()
 	p := &approvalGateway{desk: d, capability: gatewaytest.NewCapability("b1")}
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 	l := &tenant.Listener{Name: "own", Capability: "caps", Scopes: tenant.ListenerScopes, ApprovalWait: listener}
 	port := gateway.Listener{Of: l, Socket: socket(t, "own")}
 	p.at = port.Socket.Addr().String()

@@ -98,7 +98,7 @@ func behindDesk(t *testing.T, d *desk, rules policy.Store) *front {
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
 			Backends: []string{f.backend.Addr}}},

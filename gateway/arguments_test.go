@@ -27,7 +27,7 @@ func TestArgumentsAreChecked(t *testing.T) {
 		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
 	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Policy: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 			{Name: "blocked", Schema: schema, Recommends: true, Recommended: call.Block},
@@ -88,7 +88,7 @@ func TestArgumentsOfUnknownSchemasAreRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tools := catalog.New(catalog.Options{})
-			tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow, Manifest: m}})
+			tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Policy: call.Allow, Manifest: m}})
 			f := behindRules(t, nil, tools)
 			for way, opts := range map[string][]grpc.CallOption{"plain": nil,
 				"compressed": {grpc.UseCompressor(gzip.Name)}} {

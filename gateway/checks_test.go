@@ -25,7 +25,7 @@ func behindSchema(t *testing.T, text string) (f *front, acme, globex context.Con
 	schema, err := toolschema.Compile([]byte(text))
 	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Policy: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		}}}})

@@ -145,7 +145,7 @@ var asks = map[string]func(stuck, *gatewaytest.Options){
 // asksAlways requires approval for each call.
 func asksAlways() policy.Source {
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 	return tools
 }
 

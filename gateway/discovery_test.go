@@ -65,8 +65,8 @@ func discover(t *testing.T, redis *gatewaytest.Redis, interval time.Duration, ba
 	d.catalog = catalog.New(catalog.Options{Store: store.Catalog(), Rules: store.Policies(),
 		Round: 20 * time.Millisecond})
 	d.catalog.Replace(map[string]catalog.Declaration{"caps": {
-		Manifest: &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List}, Interval: interval,
-		Timeout: check.Patience,
+		Manifest:  &manifest.Manifest{ID: "caps", Dynamic: true, DiscoveryTool: gatewaytest.List},
+		Discovery: catalog.Discovery{Interval: interval, Timeout: check.Patience},
 	}})
 	d.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Backends: []string{backend}}},

@@ -21,7 +21,7 @@ func BenchmarkDocuments(b *testing.B) {
 			for n := range 10 {
 				tools = append(tools, tool(b, fmt.Sprintf("tool%d", n)))
 			}
-			authors[fmt.Sprintf("caps%03d", c)] = catalog.Declaration{Fleet: call.Allow,
+			authors[fmt.Sprintf("caps%03d", c)] = catalog.Declaration{Policy: call.Allow,
 				Manifest: &manifest.Manifest{Tools: tools}}
 		}
 		g := cataloged(b, &ruled{}, authors)

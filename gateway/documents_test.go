@@ -66,7 +66,7 @@ func TestEachCallerHasItsOwnDocument(t *testing.T) {
 			"a": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"), tool(t, "first"),
 				tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
-			"c": {Fleet: call.Allow}, // its tools are unknown
+			"c": {Policy: call.Allow}, // its tools are unknown
 		})
 	for user, want := range map[string]string{
 		"ann": "[a/tools/first a/tools/last]",
@@ -138,7 +138,7 @@ func TestLargeCatalogsAreCut(t *testing.T) {
 	for i := range 60 {
 		one := tool(t, "x")
 		one.Description = strings.Repeat("x", 100<<10)
-		tools[fmt.Sprintf("c%02d", i)] = catalog.Declaration{Fleet: call.Allow,
+		tools[fmt.Sprintf("c%02d", i)] = catalog.Declaration{Policy: call.Allow,
 			Manifest: &manifest.Manifest{Tools: []manifest.Tool{one}}}
 	}
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}}, tools)
@@ -187,8 +187,8 @@ func TestACapabilityThatIsTooLargeIsLeftOut(t *testing.T) {
 	}
 	g := cataloged(t, &ruled{rules: map[policy.Name]call.Verdict{on(policy.Any, policy.Any): call.Allow}},
 		map[string]catalog.Declaration{
-			"big":   {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
-			"small": {Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
+			"big":   {Policy: call.Allow, Manifest: &manifest.Manifest{Tools: many}},
+			"small": {Policy: call.Allow, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
 		})
 	if _, doc := documentOf(t, g, "/openapi.json"); !doc.LeftOut || fmt.Sprint(doc.tools()) != "[small/tools/x]" {
 		t.Errorf("got %v, %v", doc.tools(), doc.LeftOut)
@@ -208,7 +208,7 @@ func TestDocumentsArePaced(t *testing.T) {
 		for i := range n {
 			tools = append(tools, tool(t, fmt.Sprintf("tool%d", i)))
 		}
-		authors[name] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
+		authors[name] = catalog.Declaration{Policy: call.Allow, Manifest: &manifest.Manifest{Tools: tools}}
 	}
 	ring, settings := newKeyring(), map[string]*tenant.Settings{}
 	grants, err := tenant.ParseGrants([]string{"*"})

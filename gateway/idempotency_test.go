@@ -341,7 +341,7 @@ func TestARepeatOfAnApprovedCall(t *testing.T) {
 	d := openDesk(t)
 	c := gatewaytest.NewCapability("a")
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 	g := gatewaytest.Start(t, gatewaytest.Options{
 		Answers: gatewaytest.Answers(t, gatewaytest.OpenStore(t, "embedded"), idempotency.Options{}), Approver: d,
 		Policy: policy.Options{Source: tools},

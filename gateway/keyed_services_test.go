@@ -27,7 +27,7 @@ import (
 func services(t *testing.T, ring *keyring, approver *approvals.Service) *gatewaytest.Gateway {
 	t.Helper()
 	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow,
+	known.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow,
 		Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}}})
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)

@@ -207,7 +207,7 @@ func TestArgumentsOfLegacyClients(t *testing.T) {
 		`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`))
 	check.Must(t, err)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Fleet: call.Allow,
+	tools.Replace(map[string]catalog.Declaration{"caps": {Validate: true, Policy: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{
 			{Name: gatewaytest.Echo, Schema: schema, Recommends: true, Recommended: call.Allow},
 		}}}})
@@ -243,7 +243,7 @@ func TestApprovalsInEveryDialect(t *testing.T) {
 		d := openDesk(t)
 		c := gatewaytest.NewCapability("b1")
 		tools := catalog.New(catalog.Options{})
-		tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}, "gone": {Fleet: call.Ask}})
+		tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}, "gone": {Policy: call.Ask}})
 		g := gatewaytest.Start(t, gatewaytest.Options{
 			Fleets: []gatewaytest.Fleet{
 				{Capability: "caps", Backends: []string{c.Serve(t, backend).Addr}},

@@ -57,7 +57,7 @@ func TestMaxConcurrentOfThreeGateways(t *testing.T) {
 			for range gateways {
 				g := gatewaytest.Start(t, gatewaytest.Options{Permits: redis.Permits(t), Fleets: []gatewaytest.Fleet{{
 					Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: addrs,
-					Limit: router.Limit{PerBackend: test.limit, Wait: time.Hour},
+					Limit: router.Limit{PerBackend: test.limit, Queue: router.Queue{Wait: time.Hour}},
 				}}})
 				client := gatewaytest.NewClient(g.Conn(t), call.Live)
 				for range workers {
@@ -107,7 +107,7 @@ func TestMaxConcurrentOfADyingGateway(t *testing.T) {
 	fleets := []gatewaytest.Fleet{{
 		Capability: "caps", Dialect: call.Doc, Unprobed: true,
 		Backends: []string{one.Serve(t, call.Doc, calls.option()).Addr},
-		Limit:    router.Limit{PerBackend: 2, Wait: time.Hour},
+		Limit:    router.Limit{PerBackend: 2, Queue: router.Queue{Wait: time.Hour}},
 	}}
 	slots := &failingPermits{PermitStore: redis.Permits(t)}
 	dying := gatewaytest.Start(t, gatewaytest.Options{Permits: slots, Fleets: fleets})
@@ -160,7 +160,7 @@ func TestMaxConcurrentQueue(t *testing.T) {
 	one := gatewaytest.NewCapability("one")
 	g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 		Capability: "caps", Dialect: call.Doc, Unprobed: true, Backends: []string{one.Serve(t, call.Doc).Addr},
-		Limit: router.Limit{PerBackend: 1, Queue: 1, Wait: time.Hour},
+		Limit: router.Limit{PerBackend: 1, Queue: router.Queue{Size: 1, Wait: time.Hour}},
 	}}})
 	client := gatewaytest.NewClient(g.Conn(t), call.Doc)
 	first := make(chan error, 1)
@@ -228,7 +228,7 @@ func TestMaxConcurrentOfADyingBackend(t *testing.T) {
 		dying, other := one.Serve(t, backend), two.Serve(t, backend)
 		g := gatewaytest.Start(t, gatewaytest.Options{Fleets: []gatewaytest.Fleet{{
 			Capability: "caps", Dialect: backend, Unprobed: true, Backends: []string{dying.Addr, other.Addr},
-			Idempotent: []string{"*"}, Limit: router.Limit{PerBackend: 1, Wait: time.Hour},
+			Idempotent: []string{"*"}, Limit: router.Limit{PerBackend: 1, Queue: router.Queue{Wait: time.Hour}},
 		}}})
 		c := gatewaytest.NewClient(g.Conn(t), client)
 		ended := make(chan error, 2)

@@ -181,7 +181,7 @@ func TestListsOfListeners(t *testing.T) {
 	known := catalog.New(catalog.Options{})
 	of := map[string]catalog.Declaration{}
 	for _, id := range []string{"caps", "spare", hidden} {
-		of[id] = catalog.Declaration{Fleet: call.Allow, Manifest: &manifest.Manifest{ID: id,
+		of[id] = catalog.Declaration{Policy: call.Allow, Manifest: &manifest.Manifest{ID: id,
 			Tools: []manifest.Tool{tool(t, "echo")}}}
 	}
 	known.Replace(of)

@@ -84,7 +84,7 @@ func TestCallersSeeWhatTheyMayUse(t *testing.T) {
 			"a": {Class: call.Environment, Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "last"),
 				tool(t, "first"), tool(t, "hidden")}}},
 			"b": {Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, "x")}}},
-			"c": {Fleet: call.Allow}, // its tools are unknown
+			"c": {Policy: call.Allow}, // its tools are unknown
 			"d": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}},
 		})
 	client := capgatepb.NewCatalogClient(g.Conn(t))
@@ -291,7 +291,7 @@ func TestListsHavePages(t *testing.T) {
 // TestAListFailsWithoutRules: if the rules are unavailable, the list fails; a partial list is never returned.
 func TestAListFailsWithoutRules(t *testing.T) {
 	t.Parallel()
-	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Declaration{"a": {Fleet: call.Allow}})
+	g := cataloged(t, &ruled{err: context.DeadlineExceeded}, map[string]catalog.Declaration{"a": {Policy: call.Allow}})
 	_, err := capgatepb.NewCatalogClient(g.Conn(t)).ListCapabilities(t.Context(), &capgatepb.ListCapabilitiesRequest{})
 	if status.Code(err) != codes.Unavailable || errorInfo(err).GetReason() != "POLICY_UNKNOWN" {
 		t.Errorf("got %v", err)

@@ -24,7 +24,7 @@ import (
 // keys.
 func askingMCP(d *desk, wait time.Duration) func(*gatewaytest.Options) {
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 	return func(o *gatewaytest.Options) {
 		o.Policy = policy.Options{Source: tools, Timeout: check.Patience}
 		o.Approver = d

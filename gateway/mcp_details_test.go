@@ -34,7 +34,7 @@ func TestMCPToolDetails(t *testing.T) {
 	}
 	args := schema(`{}`)
 	f := startMCP(t, func(o *gatewaytest.Options) { o.Fleets[0].Sources = []string{"reads", "reviewed"} })
-	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow, Manifest: &manifest.Manifest{
 		Tools: []manifest.Tool{{Name: "reads", Description: "d", Schema: args, Output: schema(object)},
 			{Name: "asks", Description: "d", Schema: args, Output: schema(list)},
 			{Name: gatewaytest.Echo, Description: "d", Schema: args},
@@ -82,7 +82,7 @@ func TestMCPResultsMatchTheirSchemas(t *testing.T) {
 		check.Must(t, err)
 		return manifest.Tool{Name: name, Description: "d", Schema: any, Output: s}
 	}
-	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow, Manifest: &manifest.Manifest{
 		Tools: []manifest.Tool{of(gatewaytest.Echo, `{"type":"object","required":["n"],
 			"properties":{"n":{"type":"integer"},"m":{"$ref":"#/$defs/twice"}},
 			"$defs":{"twice":{"allOf":[{"properties":{"x":{"$ref":"#/$defs/twice"}}},

@@ -20,9 +20,9 @@ func TestMCPHiddenTools(t *testing.T) {
 	suggests.Recommends, suggests.Recommended = true, call.Block
 	tools := &manifest.Manifest{Tools: []manifest.Tool{tool(t, gatewaytest.Echo), tool(t, "hidden"), suggests}}
 	for name, declared := range map[string]catalog.Declaration{
-		"an open fleet":  {Fleet: call.Allow, Manifest: tools},
-		"a closed fleet": {Fleet: call.Block, Manifest: tools},
-		"arguments":      {Fleet: call.Allow, Validate: true, Manifest: tools},
+		"an open fleet":  {Policy: call.Allow, Manifest: tools},
+		"a closed fleet": {Policy: call.Block, Manifest: tools},
+		"arguments":      {Policy: call.Allow, Validate: true, Manifest: tools},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestMCPHiddenTools(t *testing.T) {
 				t.Errorf("absent: %s", absent)
 			}
 			meant := `did you mean \"caps__echo\"?`
-			if declared.Fleet == call.Block { // the caller may call none
+			if declared.Policy == call.Block { // the caller may call none
 				meant = "; tools/list"
 			}
 			for _, misspelt := range []string{"ecoh", "hiden", "sugests"} {

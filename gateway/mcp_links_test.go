@@ -21,7 +21,7 @@ import (
 func TestMCPFiles(t *testing.T) {
 	t.Parallel()
 	known := catalog.New(catalog.Options{})
-	known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow}})
+	known.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: known})
 	check.Must(t, err)
 	signed := startSigned(t, func(o *gatewaytest.Options) {

@@ -24,7 +24,7 @@ func (f *mcpFront) declareHeaders(t *testing.T) {
 		"x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"in":{"type":"object","properties":{
 		"dry":{"type":"boolean","x-mcp-header":"Dry"}}},"free":{"type":"string"}}}`))
 	check.Must(t, err)
-	f.known.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{
+	f.known.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow, Manifest: &manifest.Manifest{
 		Tools: []manifest.Tool{{Name: gatewaytest.Echo, Description: "Echoes.", Schema: schema}}}}})
 }
 

@@ -74,8 +74,8 @@ func TestMCPStreamsShareAView(t *testing.T) {
 			tools = append(tools, tool(t, name))
 		}
 		f.known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools},
-			Fleet: call.Allow},
-			"other": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow}})
+			Policy: call.Allow},
+			"other": {Manifest: &manifest.Manifest{Tools: tools}, Policy: call.Allow}})
 	}
 	open := func(credential string) *changeStream {
 		s := f.listen(t, revisions[1], "Authorization", "Bearer "+credential)
@@ -175,7 +175,7 @@ func TestFingerprintsOfHiddenTools(t *testing.T) {
 			tools = append(tools, tool(t, name))
 		}
 		known.Replace(map[string]catalog.Declaration{"caps": {Manifest: &manifest.Manifest{Tools: tools},
-			Fleet: call.Allow}})
+			Policy: call.Allow}})
 		sum, err := listing.New(known, decider).Fingerprint(t.Context(), &tenant.Identity{Tenant: "default"},
 			func(string, string) byte { return 0 })
 		check.Must(t, err)

@@ -43,7 +43,7 @@ func (f *mcpFront) declare(t *testing.T, names ...string) {
 		tools[i] = tool(t, name)
 	}
 	f.known.Replace(map[string]catalog.Declaration{
-		"caps": {Manifest: &manifest.Manifest{Tools: tools}, Fleet: call.Allow},
+		"caps": {Manifest: &manifest.Manifest{Tools: tools}, Policy: call.Allow},
 	})
 }
 

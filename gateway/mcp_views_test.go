@@ -43,7 +43,7 @@ func TestMCPNamesOfOthers(t *testing.T) {
 		o.MCP.Settings.Names = mcp.NewNames(map[string]string{"a-secret": "", "caps": "", "z-secret": "",
 			"mine": "theirs"})
 	})
-	declared := catalog.Declaration{Fleet: call.Allow,
+	declared := catalog.Declaration{Policy: call.Allow,
 		Manifest: &manifest.Manifest{Tools: []manifest.Tool{tool(t, gatewaytest.Echo), tool(t, "known")}}}
 	all := map[string]catalog.Declaration{"caps": declared, "a-secret": declared, "mine": declared,
 		"z-secret": declared}

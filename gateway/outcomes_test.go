@@ -78,9 +78,9 @@ func startOutcomeGateway(t *testing.T, client, backend call.Dialect) *outcomeGat
 	}
 	authors := map[string]catalog.Declaration{}
 	for _, fleet := range fleets {
-		authors[fleet.Capability] = catalog.Declaration{Fleet: call.Allow}
+		authors[fleet.Capability] = catalog.Declaration{Policy: call.Allow}
 	}
-	authors["shut"] = catalog.Declaration{Fleet: call.Block}
+	authors["shut"] = catalog.Declaration{Policy: call.Block}
 	tools := catalog.New(catalog.Options{})
 	tools.Replace(authors)
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{Policy: policy.Options{Source: tools}, Fleets: fleets})

@@ -215,7 +215,7 @@ func TestManifestsDecide(t *testing.T) {
 			}
 		}
 	}
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Allow}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Allow}})
 	if _, err := f.client.Invoke(t.Context(), request("else", `{}`)); errorInfo(err) != nil {
 		t.Errorf("after the change: %v", err)
 	}

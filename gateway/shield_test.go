@@ -93,7 +93,7 @@ func behindShield(t *testing.T, d *desk, fleet call.Verdict) (*front, *testShiel
 	f := &front{capability: gatewaytest.NewCapability("b1")}
 	f.backend = f.capability.Serve(t, call.Doc)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: fleet}})
+	tools.Replace(map[string]catalog.Declaration{"caps": {Policy: fleet}})
 	f.gateway = gatewaytest.Start(t, gatewaytest.Options{
 		Fleets: []gatewaytest.Fleet{{Capability: "caps", Services: []string{"test.Other"},
 			Backends: []string{f.backend.Addr}}},

@@ -291,7 +291,7 @@ func TestApprovalsAreLinked(t *testing.T) {
 	d := openDesk(t)
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
 		tools := catalog.New(catalog.Options{})
-		tools.Replace(map[string]catalog.Declaration{"caps": {Fleet: call.Ask}})
+		tools.Replace(map[string]catalog.Declaration{"caps": {Policy: call.Ask}})
 		o.Policy, o.Approver = policy.Options{Source: tools}, d
 	})
 	req := request(gatewaytest.Echo, `{"a":1}`)
@@ -373,7 +373,7 @@ func TestSpansShowWaits(t *testing.T) {
 	}
 	f := tracedFront(t, 1, call.Doc, func(o *gatewaytest.Options) {
 		o.Authenticator = by
-		o.Fleets[0].Limit = router.Limit{PerBackend: 1, Queue: 1, Wait: time.Hour}
+		o.Fleets[0].Limit = router.Limit{PerBackend: 1, Queue: router.Queue{Size: 1, Wait: time.Hour}}
 	})
 	ctx := bearer(t.Context(), "cg_any")
 	ended := make(chan error, 2)

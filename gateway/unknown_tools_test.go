@@ -31,7 +31,7 @@ func TestMisspeltTools(t *testing.T) {
 	}{
 		"recommendations":            {catalog.Declaration{Manifest: &manifest.Manifest{Tools: all}}, nil},
 		"recommendations, and rules": {catalog.Declaration{Manifest: &manifest.Manifest{Tools: all}}, &ruled{}},
-		"checked arguments": {catalog.Declaration{Fleet: call.Allow, Validate: true,
+		"checked arguments": {catalog.Declaration{Policy: call.Allow, Validate: true,
 			Manifest: &manifest.Manifest{Tools: all}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

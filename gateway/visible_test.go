@@ -61,8 +61,8 @@ func startVisibility(t *testing.T) *visibility {
 	v.keys.Replace(v.ring.keys, settings(t, map[string][]string{"acme": {"caps"}, "globex": {"*"}}), nil)
 	known := catalog.New(catalog.Options{})
 	known.Replace(map[string]catalog.Declaration{
-		"caps": {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}},
-		hidden: {Fleet: call.Allow, Manifest: &manifest.Manifest{ID: hidden,
+		"caps": {Policy: call.Allow, Manifest: &manifest.Manifest{ID: "caps", Tools: []manifest.Tool{tool(t, "echo")}}},
+		hidden: {Policy: call.Allow, Manifest: &manifest.Manifest{ID: hidden,
 			Tools: []manifest.Tool{tool(t, "echo"), tool(t, "secretly")}}},
 	})
 	options := policy.Options{Source: known}

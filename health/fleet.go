@@ -1,16 +1,19 @@
 package health
 
 import (
+	"cmp"
 	"crypto/tls"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Config says how the backends of one fleet are probed. A zero field takes its default. The tags and the comments of
-// the fields are those of the configuration, which internal/config reads.
+// Config says how the backends of one fleet are probed. A zero number or duration takes its default. Its fields
+// with tags are a part of the configuration file.
 type Config struct {
 	// Time from the end of one probe to the start of the next; a quarter of that after the first failures of a backend
 	// that was up.
@@ -26,23 +29,30 @@ type Config struct {
 	// Longest wait of a call while no backend of the fleet is known to be good. The call triggers a probe, and goes on
 	// with the first good one. 0: no wait.
 	WaitForReady time.Duration `yaml:"wait_for_ready" min:"0s" max:"30s" default:"1s"`
+	// Probe of the backends, with protocol: openparallax: status is ClientService/GetStatus, the default; shield is
+	// ShieldService/Health.
+	Probe string `yaml:"probe" kind:"probe"`
 }
 
+// Check compares the timeout with the interval.
+func (c *Config) Check(at strictyaml.At) {
+	if !at.Has("timeout") {
+		c.Timeout = min(c.Timeout, c.Interval)
+	}
+	if c.Timeout > c.Interval {
+		at.Fail("timeout", "%s is more than interval, which is %s", c.Timeout, c.Interval)
+	}
+}
+
+// defaults returns the defaults of a Config.
+var defaults = sync.OnceValue(strictyaml.Defaults[Config])
+
 func (c Config) withDefaults() Config {
-	if c.Interval <= 0 {
-		c.Interval = 5 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = time.Second
-	}
+	of := defaults()
+	c.Interval, c.Timeout = cmp.Or(c.Interval, of.Interval), cmp.Or(c.Timeout, of.Timeout)
+	c.Rise, c.Fall = cmp.Or(c.Rise, of.Rise), cmp.Or(c.Fall, of.Fall)
 	if c.Jitter <= 0 || c.Jitter > 1 {
 		c.Jitter = 0.1
-	}
-	if c.Rise <= 0 {
-		c.Rise = 2
-	}
-	if c.Fall <= 0 {
-		c.Fall = 2
 	}
 	return c
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capgate/capgate/health"
@@ -9,20 +10,24 @@ import (
 
 // Affinity says which calls of a fleet must reach the same backend. The zero value is no affinity.
 type Affinity struct {
-	Sessions    bool          // calls of one session
-	Durable     bool          // a backend that restarts still has its sessions, so none is lost while it is away
-	SessionTTL  time.Duration // time for which a session keeps its backend without a call; default 1 h
-	Artifacts   bool          // calls that name an artifact reach the backend that has it
-	ArtifactTTL time.Duration // time for which an artifact's backend is remembered; default 24 h
+	// session: calls of one session go to one backend, while it lives; none: they go to any. Default session for the
+	// class environment, else none.
+	Sessions bool `yaml:"affinity" enum:"none,session"`
+	// Time after which a session without calls loses its backend. Default 1h, and 720h with protocol: openparallax.
+	SessionTTL time.Duration `yaml:"session_ttl" min:"10s" max:"720h" default:"1h"`
+	// shared: backends share their files, so that calls that name one go to any; own: they go to the backend with the
+	// file.
+	Artifacts bool `yaml:"artifacts" enum:"own,shared" true:"own" default:"own"`
+	// Time for which the backend and the owner of a file are remembered.
+	ArtifactTTL time.Duration `yaml:"artifact_ttl" min:"10s" max:"720h" default:"24h"`
+	// Durable is true if a backend that restarts still has its sessions, so that none is lost while it is away. Durable
+	// protocols imply it.
+	Durable bool `yaml:"-"`
 }
 
 func (a Affinity) withDefaults() Affinity {
-	if a.SessionTTL <= 0 {
-		a.SessionTTL = time.Hour
-	}
-	if a.ArtifactTTL <= 0 {
-		a.ArtifactTTL = 24 * time.Hour
-	}
+	of := defaults().Affinity
+	a.SessionTTL, a.ArtifactTTL = cmp.Or(a.SessionTTL, of.SessionTTL), cmp.Or(a.ArtifactTTL, of.ArtifactTTL)
 	return a
 }
 
@@ -40,6 +45,7 @@ type affinity struct {
 // setAffinity sets up the affinity of a fleet with known backends.
 func (f *Fleet) setAffinity(a Affinity) {
 	f.sticky, f.hash = a.withDefaults(), hashOf(f.Capability)
+	f.sticky.Durable = a.Durable || f.Protocol().Traits().Durable
 	if a.Sessions || a.Artifacts {
 		f.byAddr = make(map[string]*Backend, len(f.Backends))
 	}

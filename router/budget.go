@@ -1,28 +1,38 @@
 package router
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Retries is the retry budget of a fleet: a failing fleet gets few calls more than its callers
-// make. A zero field takes its default.
+// Retries is the retry budget of a fleet: a failing fleet gets few calls more than its callers make. A zero number
+// takes its default.
 type Retries struct {
-	Share float64 // retries per call of about the last 10 s; default 0.1; negative: none
-	Floor int     // further retries per second; default 10; negative: none
-	Off   bool    // no call makes another attempt
-	Proxy bool    // the backends are behind a proxy that may answer REFUSED_STREAM for calls that ran
+	// Fraction of the calls of about the last 10 s that may be retried, besides 10 retries a second; 0: no retries.
+	Share float64 `yaml:"share" min:"0" max:"1" default:"0.1"`
+	// true: the backends are behind a proxy, such as haproxy, that may refuse a call with REFUSED_STREAM or GOAWAY
+	// although it ran. Such a call is only repeated if it is declared idempotent.
+	Proxy bool `yaml:"proxied" default:"false"`
+
+	Floor int  `yaml:"-"` // further retries per second; default 10; negative: none
+	Off   bool `yaml:"-"` // no call makes another attempt
+}
+
+// Check completes a budget of the file. Without a share there are no retries: neither the few of every fleet, nor those
+// that need no budget.
+func (r *Retries) Check(strictyaml.At) {
+	if r.Share == 0 {
+		r.Share, r.Floor, r.Off = -1, -1, true
+	}
 }
 
 func (r Retries) withDefaults() Retries {
-	if r.Share == 0 {
-		r.Share = 0.1
-	}
-	if r.Floor == 0 {
-		r.Floor = 10
-	}
-	r.Share, r.Floor = max(r.Share, 0), max(r.Floor, 0)
+	r.Share = max(cmp.Or(r.Share, defaults().Retries.Share), 0)
+	r.Floor = max(cmp.Or(r.Floor, 10), 0)
 	return r
 }
 

@@ -1,13 +1,15 @@
 package router
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Deadlines bound the duration of a fleet's calls. A zero field takes its default. The tags and the comments of the
-// fields are those of the configuration, which internal/config reads.
+// Deadlines bound the duration of a fleet's calls. A zero field takes its default. Its fields with tags are a part
+// of the configuration file.
 type Deadlines struct {
 	// Off is true for deadline: off: only a caller's own deadline ends calls of the services of a fleet. It is for
 	// services that are not capabilities, whose streams may last for days.
@@ -20,17 +22,20 @@ type Deadlines struct {
 	Stream time.Duration `yaml:"stream" above:"0" default:"1h"`
 }
 
+// Check compares the deadlines.
+func (d *Deadlines) Check(at strictyaml.At) {
+	if !at.Has("default") {
+		d.Default = min(d.Default, d.Max)
+	}
+	if d.Default > d.Max {
+		at.Fail("default", "%s is more than max, which is %s", d.Default, d.Max)
+	}
+}
+
 func (d Deadlines) withDefaults() Deadlines {
-	if d.Max <= 0 {
-		d.Max = 15 * time.Minute
-	}
-	if d.Default <= 0 {
-		d.Default = 120 * time.Second
-	}
-	d.Default = min(d.Default, d.Max)
-	if d.Stream <= 0 {
-		d.Stream = time.Hour
-	}
+	of := defaults().Deadlines
+	d.Max, d.Stream = cmp.Or(d.Max, of.Max), cmp.Or(d.Stream, of.Stream)
+	d.Default = min(cmp.Or(d.Default, of.Default), d.Max)
 	return d
 }
 

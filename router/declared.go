@@ -54,4 +54,4 @@ func (f *Fleet) ApprovalWait() time.Duration {
 }
 
 // Keyed reports whether the gateway handles the idempotency keys of gRPC calls.
-func (f *Fleet) Keyed() bool { return f.cfg.Keyed }
+func (f *Fleet) Keyed() bool { return f.cfg.Idempotency.GRPC }

@@ -1,44 +1,45 @@
 package router
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
-// Ejection configures outlier detection: a backend is ejected because of the outcomes of its calls,
-// locally and at once, long before the next probe. A zero field takes its default.
+// Ejection is outlier detection: a backend gets no calls for a while because of the results of earlier calls, locally
+// and long before the next probe. A zero field takes its default.
 type Ejection struct {
-	Failures        int           // consecutive calls that failed or timed out; default 5; negative: never
-	ConnectFailures int           // consecutive failed connections; default 1; negative: never
-	TimeoutLeast    time.Duration // shortest wait after which a timeout counts; default 1 s
-	// Base is the length of the first ejection; default 5 s. It doubles with each further ejection
-	// without a success between.
-	Base time.Duration
-	Max  time.Duration // of any ejection; default 5 min, or Base if that is more
+	// Consecutive calls that were lost, timed out or got UNAVAILABLE; 0: never. A failed connection ejects at once,
+	// unless this is 0.
+	Failures int `yaml:"failures" min:"0" max:"1000" default:"5"`
+	// Duration of the first ejection. Each further one without a success in between is twice as long, plus or minus a
+	// fifth, up to 60 times.
+	Base time.Duration `yaml:"base" min:"10ms" max:"24h" default:"5s"`
+
+	ConnectFailures int           `yaml:"-"` // consecutive failed connections; default 1; negative: never
+	TimeoutLeast    time.Duration `yaml:"-"` // shortest wait after which a timeout counts; default 1 s
+	Max             time.Duration `yaml:"-"` // of any ejection; default 60 times Base
+}
+
+// Check completes the values of the file, where 0 means never.
+func (e *Ejection) Check(strictyaml.At) {
+	if e.Failures == 0 {
+		e.Failures, e.ConnectFailures = -1, -1
+	}
 }
 
 func (e Ejection) withDefaults() Ejection {
-	if e.Failures == 0 {
-		e.Failures = 5
-	}
-	if e.ConnectFailures == 0 {
-		// One is enough: no tool causes a failed connection, the call can go elsewhere, and the half of
-		// the fleet that stays bounds the harm.
-		e.ConnectFailures = 1
-	}
-	if e.TimeoutLeast <= 0 {
-		e.TimeoutLeast = time.Second
-	}
-	if e.Base <= 0 {
-		e.Base = 5 * time.Second
-	}
-	if e.Max <= 0 {
-		e.Max = 5 * time.Minute
-	}
-	e.Max = max(e.Max, e.Base)
+	of := defaults().Ejection
+	e.Failures, e.Base = cmp.Or(e.Failures, of.Failures), cmp.Or(e.Base, of.Base)
+	// One is enough: no tool causes a failed connection, the call can go elsewhere, and the half of the fleet that
+	// stays bounds the harm.
+	e.ConnectFailures = cmp.Or(e.ConnectFailures, 1)
+	e.TimeoutLeast = cmp.Or(e.TimeoutLeast, time.Second)
+	e.Max = max(cmp.Or(e.Max, 60*e.Base), e.Base)
 	return e
 }
 

@@ -80,7 +80,7 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 		l.rejected++
 		return nil, PermitResult{Refusal: l.refusal("the deadline is too near to wait for a backend of capability ")}
 	}
-	if l.queue.count >= l.limit.Queue {
+	if l.queue.count >= l.limit.Queue.Size {
 		l.rejected++
 		refusal := l.refusal("too many calls wait for a backend of capability ")
 		last := l.queue.evict(e.Tenant)
@@ -102,7 +102,7 @@ func (f *Fleet) AcquirePermit(e PermitRequest, park func() (resume func(PermitRe
 // patient sets how long a call waits: for the fleet's longest wait, but no longer than until its deadline leaves
 // too little time to end by it. It reports whether the call waits at all.
 func (l *limiter) patient(w *Waiter) bool {
-	now, longest, left := l.now(), l.limit.Wait, w.request.Left
+	now, longest, left := l.now(), l.limit.Queue.Wait, w.request.Left
 	if left == 0 {
 		left = longest
 	} else if need := l.needed.of(w.request.Tenant).expected; w.request.Whole && need > 0 {

@@ -30,7 +30,8 @@ func TestLimitOfABurstAtAllReplicas(t *testing.T) {
 					var replicas []*limited
 					for i := range test.calls {
 						replicas = append(replicas, newLimited(t, &replica{board: board, name: fmt.Sprint(i)},
-							&concurrency{}, router.Limit{PerBackend: 48 / backends, Wait: time.Hour},
+							&concurrency{},
+							router.Limit{PerBackend: 48 / backends, Queue: router.Queue{Wait: time.Hour}},
 							named(backends)...))
 					}
 					synctest.Wait()

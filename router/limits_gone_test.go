@@ -14,7 +14,8 @@ func TestLimitOfAFleetThatGoes(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		board, concurrent := newBoard(), &concurrency{}
-		r := newLimited(t, &replica{board: board, name: "1"}, concurrent, router.Limit{PerBackend: 1, Wait: time.Hour},
+		r := newLimited(t, &replica{board: board, name: "1"}, concurrent,
+			router.Limit{PerBackend: 1, Queue: router.Queue{Wait: time.Hour}},
 			named(1)...)
 		defer r.end()
 		release := r.hold(router.PermitRequest{})

@@ -14,7 +14,8 @@ import (
 func TestSlowCallsOfATenantAreItsOwn(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, nil, router.Limit{PerBackend: 1, Queue: 10, Wait: 20 * time.Second}, named(1)...)
+		r := newLimited(t, nil, nil,
+			router.Limit{PerBackend: 1, Queue: router.Queue{Size: 10, Wait: 20 * time.Second}}, named(1)...)
 		for range 400 {
 			_, a := r.fleet().AcquirePermit(router.PermitRequest{Tenant: "slow"}, nil)
 			a.Claim.Done(router.Outcome{Class: router.Succeeded, Latency: time.Second, Took: time.Minute})

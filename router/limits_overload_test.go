@@ -82,7 +82,8 @@ func TestLimitUnderOverload(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(1, 2))
-				r := newLimited(t, nil, nil, router.Limit{PerBackend: permits, Queue: test.queue}, named(1)...)
+				r := newLimited(t, nil, nil,
+					router.Limit{PerBackend: permits, Queue: router.Queue{Size: test.queue}}, named(1)...)
 				var work sync.WaitGroup
 				var calls, answers int
 				var mu sync.Mutex
@@ -114,7 +115,8 @@ func TestLimitUnderOverload(t *testing.T) {
 func TestLateCallsAreServedNewestFirst(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, nil, router.Limit{PerBackend: 1, Queue: 4, Wait: 10 * time.Second}, named(1)...)
+		r := newLimited(t, nil, nil,
+			router.Limit{PerBackend: 1, Queue: router.Queue{Size: 4, Wait: 10 * time.Second}}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		ends := make(chan string, 8)
 		begin := func(tenant, name string) {

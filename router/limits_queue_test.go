@@ -58,7 +58,8 @@ func TestEnterAllocatesNothing(t *testing.T) {
 func TestLimitsQueue(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 1, Queue: 2, Wait: 3 * time.Second},
+		r := newLimited(t, nil, &concurrency{},
+			router.Limit{PerBackend: 1, Queue: router.Queue{Size: 2, Wait: 3 * time.Second}},
 			named(1)...)
 		release := r.hold(router.PermitRequest{})
 		ends := make(chan router.PermitResult, 3)
@@ -98,7 +99,7 @@ func TestOneTenantDoesNotFillTheQueue(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		concurrent := &concurrency{}
-		r := newLimited(t, nil, concurrent, router.Limit{PerBackend: 1, Queue: 6}, named(1)...)
+		r := newLimited(t, nil, concurrent, router.Limit{PerBackend: 1, Queue: router.Queue{Size: 6}}, named(1)...)
 		release := r.hold(router.PermitRequest{})
 		var work sync.WaitGroup
 		var mu sync.Mutex

@@ -71,7 +71,7 @@ func TestLimitWithoutStore(t *testing.T) {
 		var replicas []*limited
 		for i := range 3 {
 			replicas = append(replicas, newLimited(t, &replica{board: shared, name: fmt.Sprint(i)}, all,
-				router.Limit{PerBackend: 6, Wait: time.Hour}, named(1)...))
+				router.Limit{PerBackend: 6, Queue: router.Queue{Wait: time.Hour}}, named(1)...))
 		}
 		flood := func() {
 			var work sync.WaitGroup

@@ -111,7 +111,8 @@ func TestLimitOfThreeReplicas(t *testing.T) {
 				var replicas []*limited
 				for i := range 3 {
 					r := newLimited(t, &replica{board: board, name: fmt.Sprint(i)}, concurrent,
-						router.Limit{PerBackend: test.limit, Queue: calls, Wait: time.Hour}, named(test.backends)...)
+						router.Limit{PerBackend: test.limit, Queue: router.Queue{Size: calls, Wait: time.Hour}},
+						named(test.backends)...)
 					replicas = append(replicas, r)
 					for range calls {
 						work.Go(func() {

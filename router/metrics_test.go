@@ -69,7 +69,8 @@ func TestMetrics(t *testing.T) {
 // TestMetricsOfLimits: a fleet with max_concurrent has metrics of its permits and of the calls that wait.
 func TestMetricsOfLimits(t *testing.T) {
 	t.Parallel()
-	r := newLimited(t, nil, &concurrency{}, router.Limit{PerBackend: 5, Queue: 2, Wait: 3 * time.Second}, named(1)...)
+	r := newLimited(t, nil, &concurrency{},
+		router.Limit{PerBackend: 5, Queue: router.Queue{Size: 2, Wait: 3 * time.Second}}, named(1)...)
 	defer r.end()
 	release := r.hold(router.PermitRequest{})
 	got, s := metrictest.Read(t, r.router), r.fleet().Stats()

@@ -1,8 +1,11 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"time"
+
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // PermitStore shares the permits of limited fleets' backends among replicas, through a shared store. Calls
@@ -54,9 +57,26 @@ const (
 
 // Limit bounds the concurrent calls of a backend, and the calls that wait for it.
 type Limit struct {
-	PerBackend int           // concurrent calls of all replicas together; 0: no limit
-	Queue      int           // calls of the fleet that may wait in this replica; default 100; negative: none
-	Wait       time.Duration // the longest wait; default 10 s
+	// Concurrent calls of each backend, of all replicas together; 0: no limit.
+	PerBackend int `yaml:"max_concurrent" min:"0" max:"100000" default:"0"`
+	// Calls that wait for a backend. Further calls are rejected.
+	Queue Queue `yaml:"queue"`
+}
+
+// Queue has the calls of a fleet that wait for a backend.
+type Queue struct {
+	// Maximum wait of a call; 0s: no call waits. Its deadline includes the wait. At most 100 calls of the fleet wait in
+	// each replica.
+	Wait time.Duration `yaml:"wait" default:"10s"`
+	// Size is the maximum number of calls of the fleet that wait in this replica; default 100; negative: none.
+	Size int `yaml:"-"`
+}
+
+// Check completes a queue of the file, where 0s means that no call waits.
+func (q *Queue) Check(strictyaml.At) {
+	if q.Wait == 0 {
+		q.Size = -1
+	}
 }
 
 // of returns the limit of a backend; 0: none.
@@ -68,12 +88,7 @@ func (l Limit) of(b *BackendConfig) int {
 }
 
 func (l Limit) withDefaults() Limit {
-	if l.Queue == 0 {
-		l.Queue = 100
-	}
-	l.Queue = max(l.Queue, 0)
-	if l.Wait <= 0 {
-		l.Wait = 10 * time.Second
-	}
+	l.Queue.Size = max(cmp.Or(l.Queue.Size, 100), 0)
+	l.Queue.Wait = cmp.Or(l.Queue.Wait, defaults().Limit.Queue.Wait)
 	return l
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -22,55 +23,6 @@ type Config struct {
 	Limits *Limits
 	// Ejected, if set, is called for each ejection. It runs on the path of a call and must not block.
 	Ejected func(b *Backend, why Class, lasts time.Duration)
-}
-
-// FleetConfig describes one fleet.
-type FleetConfig struct {
-	Capability string   // lower-case; unique
-	Services   []string // gRPC services; the fleet gets their calls that name no capability; unique
-	// Methods are further gRPC methods, package.Service/Method or package.Service/*.
-	Methods    []string
-	Backends   []BackendConfig // with addresses that are unique within the fleet
-	Dialect    call.Dialect    // of the backends; Auto: detected by health
-	Secure     bool            // the backends use TLS
-	Deadlines  Deadlines
-	Ejection   Ejection
-	Retries    Retries
-	Idempotent []string // tools that are safe to retry; "*": all
-	Affinity   Affinity
-	Limit      Limit
-	// SlowStart is the time in which a returning backend reaches its full share of calls; default
-	// 30 s; negative: none.
-	SlowStart time.Duration
-
-	// WaitForReady is the longest wait of a call while no backend is ready; 0: none.
-	WaitForReady time.Duration
-
-	EventSource  []string      // tools that may be called with GET; "*": all
-	Protocol     Protocol      // of the backends; default Selu's
-	ApprovalWait time.Duration // longest wait for a person's answer, for callers that set none
-	Keyed        bool          // the gateway, not the backends, handles the idempotency-key of gRPC calls
-}
-
-// BackendConfig is one backend of a fleet.
-type BackendConfig struct {
-	Addr    string       // host:port
-	Weight  int          // share of calls, relative to the other backends; default 100; negative: no new calls
-	Zone    string       // default none
-	Session string       // reserves the backend for this session, which uses no other; default any
-	Tenant  string       // the tenant of Session
-	Host    string       // the name in its certificate, where the fleet has none; default the host of Addr
-	Dialect call.Dialect // Auto: the fleet's
-	Limit   int          // concurrent calls of all replicas; default the fleet's Limit.PerBackend; negative: no limit
-}
-
-// Addrs returns configurations of backends that have only host:port.
-func Addrs(addrs ...string) []BackendConfig {
-	backends := make([]BackendConfig, len(addrs))
-	for i, addr := range addrs {
-		backends[i].Addr = addr
-	}
-	return backends
 }
 
 // Table is the routing configuration. It is immutable, except for the health of its backends.
@@ -155,13 +107,11 @@ func (t *Table) newFleet(cfg *FleetConfig, before *Fleet) (*Fleet, error) {
 	// The copies of the names are adjacent, too.
 	f := &Fleet{Capability: strings.Clone(cfg.Capability), details: &details{
 		Deadlines: cfg.Deadlines.withDefaults(), cfg: *cfg,
-		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(), slowStart: cfg.SlowStart,
+		ejection: cfg.Ejection.withDefaults(), retries: cfg.Retries.withDefaults(),
+		slowStart:  cmp.Or(cfg.SlowStart, defaults().SlowStart),
 		idempotent: newDeclared(cfg.Idempotent), eventSource: newDeclared(cfg.EventSource),
 		limit: cfg.Limit.withDefaults(),
 	}}
-	if f.slowStart == 0 {
-		f.slowStart = 30 * time.Second
-	}
 	f.clock = t.clock
 	if before != nil {
 		f.state = before.state
@@ -225,14 +175,6 @@ func (f *Fleet) backendsFor(cfg *FleetConfig) map[string]*Backend {
 		same[b.Addr] = b
 	}
 	return same
-}
-
-// weight returns a configured weight with its default filled in.
-func weight(configured int) int {
-	if configured == 0 {
-		return 100
-	}
-	return max(configured, 0)
 }
 
 // Fleet returns the fleet of a capability, or nil.

@@ -64,11 +64,11 @@ func demo(ctx context.Context, over settings.Overrides, engine *demoEngine, std 
 	cfg := config.Default()
 	fleet := config.DefaultFleet("weather", backends...)
 	fleet.Policy = call.Allow
-	fleet.Manifest = demoManifest
+	fleet.ManifestFile = demoManifest
 	// The only fleet accepts all calls of the protocol, so that clients work that name no capability in an upload,
 	// a download or a health check.
 	fleet.Services = []string{docpb.Capability_ServiceDesc.ServiceName, livepb.Capability_ServiceDesc.ServiceName}
-	fleet.Affinity.SharedArtifacts = true
+	fleet.Affinity.Artifacts = false
 	fleet.EventSource = []string{"get_current_weather", "get_forecast"}
 	cfg.Fleets = append(engine.fleets(), fleet)
 	cfg.Log.Format, cfg.Log.Level = "text", slog.LevelError

@@ -37,7 +37,7 @@ func (d *demoEngine) fleets() []config.Fleet {
 	fleet := config.DefaultFleet("engine-1", d.process.Addr().String())
 	var settings engine.Settings
 	config.SetDefaults(&settings)
-	fleet.Settings, fleet.Policy = &settings, call.Allow
+	fleet.Protocol, fleet.Policy = &settings, call.Allow
 	fleet.Affinity.Sessions = true
 	for _, s := range []grpc.ServiceDesc{
 		openparallaxv1.AgentService_ServiceDesc, openparallaxv1.ClientService_ServiceDesc,

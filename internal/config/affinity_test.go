@@ -9,29 +9,30 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/router"
 )
 
 func TestParseAffinity(t *testing.T) {
 	t.Parallel()
-	standard := config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour}
-	with := func(change func(*config.Affinity)) config.Affinity {
+	standard := router.Affinity{Artifacts: true, SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour}
+	with := func(change func(*router.Affinity)) router.Affinity {
 		a := standard
 		change(&a)
 		return a
 	}
-	sessions := with(func(a *config.Affinity) { a.Sessions = true })
+	sessions := with(func(a *router.Affinity) { a.Sessions = true })
 	for fields, want := range map[string]struct {
 		class    call.Class
-		affinity config.Affinity
+		affinity router.Affinity
 	}{
 		"":                                   {call.Tool, standard},
 		"class: tool":                        {call.Tool, standard},
 		"class: environment":                 {call.Environment, sessions},
 		"affinity: session":                  {call.Tool, sessions},
 		"affinity: none, class: environment": {call.Environment, standard},
-		"artifacts: shared":                  {call.Tool, with(func(a *config.Affinity) { a.SharedArtifacts = true })},
+		"artifacts: shared":                  {call.Tool, with(func(a *router.Affinity) { a.Artifacts = false })},
 		"artifacts: own":                     {call.Tool, standard},
-		"session_ttl: 10s, artifact_ttl: 720h": {call.Tool, with(func(a *config.Affinity) {
+		"session_ttl: 10s, artifact_ttl: 720h": {call.Tool, with(func(a *router.Affinity) {
 			a.SessionTTL, a.ArtifactTTL = 10*time.Second, 720*time.Hour
 		})},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/router"
 )
 
 // Config is a configuration file. The comment of a field is its documentation in the schema and in the reference.
@@ -182,7 +183,9 @@ var defaultFleet = sync.OnceValue(func() (f Fleet) {
 })
 
 // DefaultBackend returns a backend with the defaults and an address.
-func DefaultBackend(addr string) Backend { return Backend{Addr: addr, Weight: 100} }
+func DefaultBackend(addr string) router.BackendConfig {
+	return router.BackendConfig{Addr: addr, Weight: 100}
+}
 
 // Check checks fields that depend on other sections.
 func (c *Config) Check(at strictyaml.At) {

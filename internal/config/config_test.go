@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
+	"github.com/capgate/capgate/policy/catalog"
 	"github.com/capgate/capgate/router"
 )
 
@@ -131,34 +132,36 @@ max_connection_age_grace: 1h
 		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour},
 		Idempotency: config.Idempotency{TTL: 3 * time.Hour},
 		Fleets: []config.Fleet{{
-			Capability: "weather",
-			Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
-			Methods:    []string{"selu.capability.v1.Capability/Describe", "a.E/*"},
-			Backends: []config.Backend{{Addr: "10.0.0.7:50051", Weight: 100},
-				{Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1"}},
+			FleetConfig: router.FleetConfig{
+				Capability: "weather",
+				Services:   []string{"grpc.testing.TestService", "a.b_c.D2"},
+				Methods:    []string{"selu.capability.v1.Capability/Describe", "a.E/*"},
+				Backends: []router.BackendConfig{{Addr: "10.0.0.7:50051", Weight: 100},
+					{Addr: "weather_1.tools.svc:50051", Weight: 5, Zone: "b"}, {Addr: "[fe80::1]:1", Weight: -1}},
+				Ejection:    router.Ejection{Failures: -1, ConnectFailures: -1, Base: time.Second},
+				Retries:     router.Retries{Share: -1, Floor: -1, Off: true},
+				Idempotent:  []string{"get_forecast", "*"},
+				Idempotency: router.Idempotency{GRPC: true},
+				Limit:       router.Limit{PerBackend: 8, Queue: router.Queue{Wait: 3 * time.Second}},
+				SlowStart:   -1,
+				Dialect:     call.Live,
+				Affinity:    router.Affinity{SessionTTL: time.Hour, Artifacts: true, ArtifactTTL: 24 * time.Hour},
+				Deadlines:   router.Deadlines{Default: time.Second, Max: 2 * time.Second, Stream: 3 * time.Second},
+				EventSource: []string{"get_forecast"},
+			},
 			Names: []registry.Target{
 				{Capability: "weather", Name: registry.Name{Host: "weather.tools.svc", Port: 1}, Weight: 100},
-				{Capability: "weather", Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5, Zone: "b"},
+				{Capability: "weather", Name: registry.Name{Host: "_grpc._tcp.weather.tools.svc"}, Weight: 5,
+					Zone: "b"},
 			},
-			Ejection:    config.Ejection{Base: time.Second},
-			Retry:       config.Retry{},
-			Idempotent:  []string{"get_forecast", "*"},
-			Idempotency: config.FleetIdempotency{GRPC: true}, Protocol: "selu",
-			MaxConcurrent: 8, Queue: config.Queue{Wait: 3 * time.Second},
-			Dialect:  call.Live,
-			Affinity: config.Affinity{SessionTTL: time.Hour, ArtifactTTL: 24 * time.Hour},
-			Deadline: config.Deadline{Deadlines: router.Deadlines{Default: time.Second, Max: 2 * time.Second,
-				Stream: 3 * time.Second}},
-			Health: config.Health{Config: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond,
-				Rise: 1, Fall: 3, WaitForReady: 2 * time.Second}},
-			Policy:    call.Allow,
-			Manifest:  "/m.yaml",
-			Validate:  true,
-			Discovery: config.Discovery{Interval: time.Minute},
-			Enforce:   true,
-			Own:       config.Own{MaxConcurrent: true, Discovery: true, Policy: true},
-
-			EventSource: []string{"get_forecast"},
+			ProtocolName: "selu",
+			Health: health.Config{Interval: 4 * time.Second, Timeout: 500 * time.Millisecond, Rise: 1, Fall: 3,
+				WaitForReady: 2 * time.Second},
+			Declaration: catalog.Declaration{Policy: call.Allow, Validate: true, Unguarded: true,
+				Discovery: catalog.Discovery{Interval: time.Minute}},
+			ManifestFile: "/m.yaml",
+			Enforce:      true,
+			Own:          config.Own{MaxConcurrent: true, Discovery: true, Policy: true},
 			TLS: config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem",
 				ServerName: "b.example"},
 		}, plain},
@@ -203,7 +206,7 @@ func TestParseDefaults(t *testing.T) {
 	check.Must(t, err)
 	want := config.Default()
 	fleet := config.DefaultFleet("a", "b:1")
-	fleet.Deadline.Max, fleet.Deadline.Default = 10*time.Second, 10*time.Second
+	fleet.Deadlines.Max, fleet.Deadlines.Default = 10*time.Second, 10*time.Second
 	fleet.Health.Interval, fleet.Health.Timeout = 100*time.Millisecond, 100*time.Millisecond
 	want.Fleets = []config.Fleet{fleet}
 	if !reflect.DeepEqual(got, want) {
@@ -233,7 +236,7 @@ fleets:
 `))
 	check.Must(t, err)
 	if b := got.Fleets[1]; b.Backends[0] != config.DefaultBackend("h:1") ||
-		b.Backends[1] != (config.Backend{Addr: "h:2", Weight: 3}) || b.Health.Interval != time.Minute {
+		b.Backends[1] != (router.BackendConfig{Addr: "h:2", Weight: 3}) || b.Health.Interval != time.Minute {
 		t.Errorf("aliases not followed: %+v", b)
 	}
 }

@@ -33,9 +33,9 @@ func TestDeadlineOff(t *testing.T) {
 			if (want == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), want) {
 				t.Fatalf("%v, want %s", err, want)
 			}
-			if err == nil && (cfg.Fleets[0].Deadline.Off != strings.Contains(fields, "off") ||
-				cfg.Fleets[0].Deadline.Default > 120*time.Second || cfg.Fleets[0].Deadline.Default == 0) {
-				t.Errorf("%+v", cfg.Fleets[0].Deadline)
+			if err == nil && (cfg.Fleets[0].Deadlines.Off != strings.Contains(fields, "off") ||
+				cfg.Fleets[0].Deadlines.Default > 120*time.Second || cfg.Fleets[0].Deadlines.Default == 0) {
+				t.Errorf("%+v", cfg.Fleets[0].Deadlines)
 			}
 		})
 	}

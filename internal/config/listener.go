@@ -184,9 +184,9 @@ func (c *Config) checkListenerCapability(l *Listener, at strictyaml.At) {
 	switch of := c.tenantOf(l.Tenant); {
 	case fleet < 0 && !registered:
 		at.Fail("capability", "there is no fleet %s, and registration.capabilities does not permit one", l.Capability)
-	case fleet >= 0 && l.Dialect != call.Auto && !c.listsTools(c.Fleets[fleet].Protocol):
+	case fleet >= 0 && l.Dialect != call.Auto && !c.listsTools(c.Fleets[fleet].ProtocolName):
 		at.Fail("dialect", "fleet %s has protocol: %s, whose calls are of no dialect", l.Capability,
-			c.Fleets[fleet].Protocol)
+			c.Fleets[fleet].ProtocolName)
 	case of != nil && !of.Capabilities.Include(l.Capability):
 		at.Fail("capability", "tenant %s is not granted %s by its capabilities", l.Tenant, l.Capability)
 	}

@@ -36,7 +36,7 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		if len(p.Probes) > 0 {
 			probed = append(probed, p.Name)
 		}
-		if p.Name == f.Protocol {
+		if p.Name == f.ProtocolName {
 			its = p
 		} else if at.Has(p.Field) {
 			at.Fail(p.Field, "is only for fleets with protocol: %s", p.Name)
@@ -50,12 +50,12 @@ func (c *Config) applyProtocol(f *Fleet, at strictyaml.At, sole map[string]strin
 		return
 	}
 	f.Tools = its.Tools
-	if f.Settings == nil {
+	if f.Protocol == nil {
 		if its.Needs != "" {
 			at.Missing(its.Field, "required: %s", its.Needs)
 		}
-		f.Settings = its.New()
-		at.Default(f.Settings)
+		f.Protocol = its.New()
+		at.Default(f.Protocol)
 	}
 	for _, field := range its.Foreign {
 		if at.Has(field) {

@@ -26,7 +26,7 @@ func withManifest(from *config.Fleet, m *manifest.Manifest) *config.Fleet {
 		}
 	}
 	if !f.Own.MaxConcurrent && m.Sharing.Shared {
-		f.MaxConcurrent = m.Sharing.MaxConcurrent
+		f.Limit.PerBackend = m.Sharing.MaxConcurrent
 	}
 	return &f
 }
@@ -47,10 +47,9 @@ func credentialsOf(f *config.Fleet, m *manifest.Manifest) *credentials.Names {
 
 // authorOf returns the declaration of a fleet's tools in the configuration and the manifest.
 func authorOf(f *config.Fleet, m *manifest.Manifest) catalog.Declaration {
-	return catalog.Declaration{
-		Class: withManifest(f, m).Class, Manifest: m, Fleet: f.Policy, Validate: f.Validate, Unguarded: !f.DriftGuard,
-		Interval: f.Discovery.Interval, Credentials: credentialsOf(f, m),
-	}
+	d := withManifest(f, m).Declaration
+	d.Manifest, d.Credentials = m, credentialsOf(f, m)
+	return d
 }
 
 // listed is the manifest of a fleet whose backends list their tools. It is the same as before where it does not differ.
@@ -68,7 +67,7 @@ func servedFleet(f upstream.Fleet, from *config.Fleet, probed *health.Fleet, sec
 	if protocols.Of(from).URLs {
 		f.Backends, f.Hosts = from.Addrs(), nil
 	}
-	if from.Settings.Traits().OwnSessions {
+	if from.Protocol.Traits().OwnSessions {
 		f.Sessions, f.SessionTTL = from.Affinity.Sessions, from.Affinity.SessionTTL
 	}
 	return f

@@ -90,7 +90,7 @@ func (p *Planner) Plan(s *settings.Settings, members []registry.Member) *Plan {
 			f = newPlannedFleet(from, m, dynamic, secure)
 			f.author.ToolsElsewhere = elsewhere
 		}
-		p.Others.SetProbe(from.Settings, &f.probe)
+		p.Others.SetProbe(from.Protocol, &f.probe)
 		fleets[from.Capability] = f
 		next.Routes.Fleets = append(next.Routes.Fleets, f.route)
 		next.Probes = append(next.Probes, f.probe)
@@ -169,7 +169,7 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 		if slices.Contains(f.probe.Backends[:len(from.Backends)], m.Addr) {
 			continue
 		}
-		b := router.BackendConfig{Addr: m.Addr, Weight: orNone(m.Weight), Zone: m.Zone, Session: m.Session,
+		b := router.BackendConfig{Addr: m.Addr, Weight: cmp.Or(m.Weight, -1), Zone: m.Zone, Session: m.Session,
 			Tenant: ownerOf(m.Session, m.Tenant), Dialect: m.Dialect, Limit: m.MaxConcurrent}
 		if from.Tools { // it is no capability, and has none
 			b.Dialect = call.Auto
@@ -185,53 +185,12 @@ func newPlannedFleet(from *config.Fleet, m *manifest.Manifest, members []registr
 	return f
 }
 
-// limitOf returns the limit of calls at each backend.
-func limitOf(f *config.Fleet) router.Limit {
-	l := router.Limit{PerBackend: f.MaxConcurrent, Wait: f.Queue.Wait}
-	if l.Wait == 0 {
-		l.Queue = -1
-	}
-	return l
-}
-
+// routeOf returns the route of a fleet, to whose backends members may be added.
 func routeOf(f *config.Fleet) router.FleetConfig {
-	return router.FleetConfig{
-		Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends(f),
-		Dialect: f.Dialect, Secure: f.TLS.Enabled,
-		Deadlines: f.Deadline.Deadlines,
-		Ejection: router.Ejection{
-			Failures: orNone(f.Ejection.Failures), ConnectFailures: orNone(min(f.Ejection.Failures, 1)),
-			Base: f.Ejection.Base, Max: 60 * f.Ejection.Base,
-		},
-		Idempotent: f.Idempotent, EventSource: f.EventSource, Keyed: f.Idempotency.GRPC, Protocol: f.Settings,
-		ApprovalWait: f.ApprovalWait,
-		Limit:        limitOf(f),
-		Retries:      retriesOf(&f.Retry),
-		Affinity: router.Affinity{
-			Sessions: f.Affinity.Sessions, SessionTTL: f.Affinity.SessionTTL,
-			Durable:   f.Settings != nil && f.Settings.Traits().Durable,
-			Artifacts: !f.Affinity.SharedArtifacts, ArtifactTTL: f.Affinity.ArtifactTTL,
-		},
-		SlowStart: orNone(f.SlowStart), WaitForReady: f.Health.WaitForReady,
-	}
-}
-
-// retriesOf returns the retry budget. Without a share there are no retries: neither the few of every fleet, nor those
-// that need no budget.
-func retriesOf(r *config.Retry) router.Retries {
-	if r.Share == 0 {
-		return router.Retries{Share: -1, Floor: -1, Off: true, Proxy: r.Proxied}
-	}
-	return router.Retries{Share: r.Share, Proxy: r.Proxied}
-}
-
-func backends(f *config.Fleet) []router.BackendConfig {
-	var all []router.BackendConfig
-	for _, b := range f.Backends {
-		all = append(all, router.BackendConfig{Addr: b.Addr, Weight: orNone(b.Weight), Zone: b.Zone,
-			Session: b.Session, Tenant: ownerOf(b.Session, b.Tenant)})
-	}
-	return all
+	route := f.FleetConfig
+	route.Backends = slices.Clone(f.Backends)
+	route.Secure, route.WaitForReady = f.TLS.Enabled, f.Health.WaitForReady
+	return route
 }
 
 // ownerOf returns the tenant of the session that a backend serves; without tenants, all have the same one.
@@ -242,15 +201,6 @@ func ownerOf(session, of string) string {
 	return cmp.Or(of, tenant.Default)
 }
 
-// orNone converts a 0 of the file, where it means "none", to the router's value for none; the router's 0 means the
-// default.
-func orNone[T int | float64 | time.Duration](v T) T {
-	if v == 0 {
-		return -1
-	}
-	return v
-}
-
 func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	var asks health.Question
 	if p := protocols.Of(f); p.Probe != nil {
@@ -258,6 +208,6 @@ func probeOf(f *config.Fleet, secure *tls.Config) health.Fleet {
 	}
 	return health.Fleet{
 		Capability: f.Capability, Backends: f.Addrs(), Asks: asks, Dialect: f.Dialect, TLS: secure,
-		Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health.Config,
+		Services: health.ServicesOf(f.Services, f.Methods), Config: f.Health,
 	}
 }

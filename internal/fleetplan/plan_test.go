@@ -68,9 +68,9 @@ func TestPlanTakesManifests(t *testing.T) {
 	}
 	p := &Planner{Text: func(sum registry.Sum) string { return texts[sum] }, Log: slog.New(slog.DiscardHandler)}
 	s := settingsOf(3, 0)
-	s.Config.Fleets[1].Manifest = "own"
+	s.Config.Fleets[1].ManifestFile = "own"
 	s.Manifests = map[string]*manifest.Manifest{"own": {}}
-	s.Config.Fleets[2].MaxConcurrent, s.Config.Fleets[2].Own.MaxConcurrent = 5, true
+	s.Config.Fleets[2].Limit.PerBackend, s.Config.Fleets[2].Own.MaxConcurrent = 5, true
 	members := []registry.Member{bring("another", 1), bring("capability-00000", 2), bring("capability-00000", 3),
 		bring("capability-00000", 3), bring("capability-00001", 4), bring("capability-00002", 4)}
 	for i := range members {
@@ -150,7 +150,7 @@ func TestFleetsOfMembers(t *testing.T) {
 	s.Config.Registration.Policy, s.Config.Shield = call.Ask, "main"
 	next := (&Planner{}).Plan(s, []registry.Member{{Capability: "a", Addr: "10.1.1.1:1", Session: "s"},
 		{Capability: "a", Addr: "10.1.1.2:1", Session: "s", Tenant: "acme"}, {Capability: "a", Addr: "10.1.1.3:1"}})
-	if got := next.Tools["a"].Fleet; got != call.Ask {
+	if got := next.Tools["a"].Policy; got != call.Ask {
 		t.Errorf("policy %v", got)
 	}
 	if got := next.Shields["a"]; got != "main" {
@@ -197,18 +197,5 @@ func BenchmarkOneOf10000(b *testing.B) {
 		next, err := router.NewTable(p.Plan(s, members[:i%2]).Routes, r.Table())
 		check.Must(b, err)
 		r.Swap(next)
-	}
-}
-
-// TestRetriesOf checks that a fleet without a share has no retries at all.
-func TestRetriesOf(t *testing.T) {
-	t.Parallel()
-	s := settingsOf(2, 1)
-	s.Config.Fleets[1].Retry.Share, s.Config.Fleets[1].Retry.Proxied = 0, true
-	routes := (&Planner{}).Plan(s, nil).Routes
-	for i, want := range []router.Retries{{Share: 0.1}, {Share: -1, Floor: -1, Off: true, Proxy: true}} {
-		if got := routes.Fleets[i].Retries; got != want {
-			t.Errorf("%+v, want %+v", got, want)
-		}
 	}
 }

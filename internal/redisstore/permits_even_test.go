@@ -33,7 +33,7 @@ func TestPermitsOfABurst(t *testing.T) {
 	for burst := range bursts {
 		cfg.Fleets = append(cfg.Fleets, router.FleetConfig{
 			Capability: fmt.Sprint("caps", burst), Backends: router.Addrs("10.0.0.7:1"),
-			Limit: router.Limit{PerBackend: places, Wait: time.Hour},
+			Limit: router.Limit{PerBackend: places, Queue: router.Queue{Wait: time.Hour}},
 		})
 	}
 	tables, exchanges := limitedReplicas(t, cfg)

@@ -281,8 +281,8 @@ func FuzzRegister(f *testing.F) {
 		f.Add(seed)
 	}
 	// A resolver without answers: only literal addresses are pinned.
-	r := registry.New(newMemory(), registry.Settings{Resolution: registry.Resolution{Server: "127.0.0.1:1"}, Rules: rules()},
-		registry.Options{})
+	r := registry.New(newMemory(), registry.Settings{Rules: rules(),
+		Resolution: registry.Resolution{Server: "127.0.0.1:1"}}, registry.Options{})
 	f.Fuzz(func(t *testing.T, addr string) {
 		if host, _, _ := strings.Cut(addr, ":"); call.IsHostName(host) {
 			if _, err := netip.ParseAddr(host); err != nil {

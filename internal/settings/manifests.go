@@ -115,8 +115,8 @@ func (s *Settings) readManifests(before *Settings) (problems []error) {
 	}
 	for i := range s.Config.Fleets {
 		f := &s.Config.Fleets[i]
-		if f.Manifest != "" {
-			if _, err := s.readManifest(f.Manifest, before); err != nil {
+		if f.ManifestFile != "" {
+			if _, err := s.readManifest(f.ManifestFile, before); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -150,7 +150,7 @@ func (s *Settings) ManifestOf(f *config.Fleet) *manifest.Manifest {
 }
 
 func (s *Settings) manifestFile(f *config.Fleet) string {
-	return cmp.Or(f.Manifest, s.found[f.Capability])
+	return cmp.Or(f.ManifestFile, s.found[f.Capability])
 }
 
 // maxMCPName is the length of the longest name of a tool over MCP, in bytes.

@@ -22,11 +22,11 @@ func (s *Settings) readUpstreams(before *Settings) (problems []error) {
 		if p.Open == nil {
 			continue
 		}
-		read, old := &upstream.Fleet{Capability: f.Capability, Protocol: f.Settings}, (*upstream.Fleet)(nil)
+		read, old := &upstream.Fleet{Capability: f.Capability, Protocol: f.Protocol}, (*upstream.Fleet)(nil)
 		if before != nil {
 			old = before.Upstreams[f.Capability]
 		}
-		if old != nil && old.Protocol.Traits() != f.Settings.Traits() {
+		if old != nil && old.Protocol.Traits() != f.Protocol.Traits() {
 			old = nil
 		}
 		if err := p.Read(read, old, files); err != nil {

@@ -14,19 +14,34 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// Declaration is what a fleet and its manifest declare about a capability's tools. It is immutable and
-// comparable.
+// Declaration is what a fleet and its manifest declare about a capability's tools. It is immutable and comparable. Its
+// fields with tags are a part of the configuration file.
 type Declaration struct {
-	Class          call.Class
-	Manifest       *manifest.Manifest // nil: the tools are unknown
-	Fleet          call.Verdict       // for tools without a recommendation; Block: no declaration, which blocks
-	Validate       bool               // arguments are checked against the tools' schemas
-	Unguarded      bool               // changed tools need no acceptance
-	Interval       time.Duration      // from one discovery to the next; default 5 min
-	Timeout        time.Duration      // of one call of the discovery tool; default 10 s
-	ToolsElsewhere string             // tools of other manifests of live backends, one per line: they are not removed
+	// tool answers each call by itself; environment keeps state between the calls of a session.
+	Class call.Class `yaml:"class" default:"tool"`
+	// Policy for tools without a rule or a recommendation of the manifest.
+	Policy call.Verdict `yaml:"policy" default:"block"`
+	// true: the arguments of each call are checked against the input_schema of its tool, before it goes to a backend;
+	// needs a manifest.
+	Validate bool `yaml:"validate_arguments" default:"false"`
+	// true: calls of a tool whose description or schema has changed need approval, if they would be allowed, until an
+	// operator accepts it.
+	Unguarded bool `yaml:"drift_guard" default:"true" true:"false"`
+	// Calls of the discovery tool of a manifest with tool_source: dynamic. One replica makes them, also when the fleet
+	// becomes healthy.
+	Discovery Discovery `yaml:"discovery"`
 
-	Credentials *credentials.Names // that calls may bring; nil: anything
+	Manifest       *manifest.Manifest `yaml:"-"` // nil: the tools are unknown
+	ToolsElsewhere string             `yaml:"-"` // tools of other manifests of live backends, one a line: not removed
+	Credentials    *credentials.Names `yaml:"-"` // that calls may bring; nil: anything
+}
+
+// Discovery are the calls of a capability's discovery tool.
+type Discovery struct {
+	// Interval of discoveries.
+	Interval time.Duration `yaml:"interval" min:"1s" max:"24h" default:"5m"`
+	// Timeout of one call; default 10 s.
+	Timeout time.Duration `yaml:"-"`
 }
 
 func (a *Declaration) dynamic() bool { return a.Manifest != nil && a.Manifest.Dynamic }
@@ -141,10 +156,10 @@ func (c *Catalog) Tool(capability, tool string) (verdict call.Verdict, level pol
 	if t != nil && t.Recommends {
 		return t.Recommended, policy.Recommended, state
 	}
-	if of.declared.Fleet == call.Block {
+	if of.declared.Policy == call.Block {
 		return call.Block, policy.Default, state
 	}
-	return of.declared.Fleet, policy.Fleet, state
+	return of.declared.Policy, policy.Fleet, state
 }
 
 // Lists reports whether a tool is the one that lists the others of a capability.
@@ -163,8 +178,8 @@ func (of *capability) lists(tool string) bool {
 func (c *Catalog) DependsOnTool(capability string) bool {
 	of := c.capability(capability)
 	// Approvals depend on the arguments, too.
-	return of != nil && (len(of.tools) > 0 || of.declared.dynamic() && (of.known || of.declared.Fleet != call.Allow) ||
-		of.declared.Fleet == call.Ask || of.declared.Credentials != nil || of.declared.Validate)
+	return of != nil && (len(of.tools) > 0 || of.declared.dynamic() && (of.known || of.declared.Policy != call.Allow) ||
+		of.declared.Policy == call.Ask || of.declared.Credentials != nil || of.declared.Validate)
 }
 
 // Schema implements policy.Source.

@@ -25,9 +25,9 @@ func TestWhatIsSaidOfTools(t *testing.T) {
 	c := catalog.New(catalog.Options{})
 	c.Replace(map[string]catalog.Declaration{
 		"weather": {Manifest: m},
-		"open":    {Manifest: m, Fleet: call.Allow, Validate: true},
-		"bare":    {Fleet: call.Ask},
-		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Fleet: call.Allow},
+		"open":    {Manifest: m, Policy: call.Allow, Validate: true},
+		"bare":    {Policy: call.Ask},
+		"dynamic": {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Policy: call.Allow},
 		"secret":  {Manifest: &manifest.Manifest{Dynamic: true, DiscoveryTool: "list_tools"}, Validate: true},
 	})
 	for _, test := range []struct {
@@ -86,7 +86,7 @@ func TestCredentials(t *testing.T) {
 	c := catalog.New(catalog.Options{})
 	names := credentials.New([]string{"KEY"})
 	c.Replace(map[string]catalog.Declaration{
-		"closed": {Fleet: call.Allow, Credentials: names}, "open": {Fleet: call.Allow},
+		"closed": {Policy: call.Allow, Credentials: names}, "open": {Policy: call.Allow},
 	})
 	for capability, want := range map[string]*credentials.Names{"closed": names, "open": nil, "unheard-of": nil} {
 		if got := c.Credentials(capability); got != want || c.DependsOnTool(capability) != (want != nil) {

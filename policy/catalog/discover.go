@@ -48,14 +48,14 @@ func (d *Discoverer) discover(ctx context.Context, id string, a *Declaration, wi
 	unshared := store == nil
 	if !unshared {
 		var err error
-		lease, err = store.AcquireLease(ctx, id, attempts*a.Timeout+margin, within)
+		lease, err = store.AcquireLease(ctx, id, attempts*a.Discovery.Timeout+margin, within)
 		unshared = err != nil
 	}
 	if !unshared && lease.ID == "" {
 		return result{busy: lease.Busy, recent: !lease.Busy, wait: lease.Wait}
 	}
 	parent := ctx
-	ctx, cancel := context.WithTimeout(ctx, attempts*a.Timeout+margin) // the lease then ends
+	ctx, cancel := context.WithTimeout(ctx, attempts*a.Discovery.Timeout+margin) // the lease then ends
 	defer cancel()
 	found, err := d.call(ctx, id, a)
 	if parent.Err() != nil && !unshared {
@@ -92,7 +92,7 @@ func (d *Discoverer) call(ctx context.Context, id string, a *Declaration) (disco
 	var found discovered
 	var err error
 	for range attempts {
-		if found, err = d.callOnce(ctx, q, a.Timeout); err == nil || ctx.Err() != nil {
+		if found, err = d.callOnce(ctx, q, a.Discovery.Timeout); err == nil || ctx.Err() != nil {
 			break
 		}
 	}

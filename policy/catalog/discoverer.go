@@ -33,11 +33,8 @@ const (
 	busyRetry = 5 * time.Second
 )
 
-// The defaults of an Author.
-const (
-	DefaultInterval = 5 * time.Minute
-	DefaultTimeout  = 10 * time.Second
-)
+// DefaultTimeout is the timeout of one call of a discovery tool.
+const DefaultTimeout = 10 * time.Second
 
 // Discoverer calls the discovery tools of capabilities with dynamic tools: when their fleet becomes
 // healthy, and periodically. One replica at a time does so, and another one when that replica dies.
@@ -175,7 +172,7 @@ func (d *Discoverer) runDue(ctx context.Context, id string) {
 	d.mu.Unlock()
 
 	author, there := d.catalog.declaration(id)
-	since, within, wait := before, author.Interval, author.Interval
+	since, within, wait := before, author.Discovery.Interval, author.Discovery.Interval
 	switch {
 	case !since.IsZero():
 		within = time.Since(since) + slack

@@ -24,7 +24,7 @@ func TestAReplicaStarts(t *testing.T) {
 		author := catalog.Declaration{
 			Manifest: &manifest.Manifest{
 				ID: "weather", Dynamic: true, DiscoveryTool: "list_tools",
-			}, Interval: time.Hour, Timeout: time.Second,
+			}, Discovery: catalog.Discovery{Interval: time.Hour, Timeout: time.Second},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -117,7 +117,7 @@ func discovering(t *testing.T, call func() []byte, test func(*catalog.Discoverer
 // dynamic returns a capability whose tools are discovered each hour.
 func dynamic() catalog.Declaration {
 	return catalog.Declaration{Manifest: &manifest.Manifest{ID: "weather", Dynamic: true, DiscoveryTool: "list_tools"},
-		Interval: time.Hour}
+		Discovery: catalog.Discovery{Interval: time.Hour}}
 }
 
 // TestAChangeDuringADiscovery: another discovery follows, as this one may not have the change.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/toolschema"
 )
 
@@ -67,11 +68,11 @@ func (c *Catalog) declaration(id string) (a Declaration, there bool) {
 		return Declaration{}, false
 	}
 	a = of.declared
-	if a.Interval == 0 {
-		a.Interval = DefaultInterval
+	if a.Discovery.Interval == 0 {
+		a.Discovery.Interval = strictyaml.Defaults[Discovery]().Interval
 	}
-	if a.Timeout == 0 {
-		a.Timeout = DefaultTimeout
+	if a.Discovery.Timeout == 0 {
+		a.Discovery.Timeout = DefaultTimeout
 	}
 	return a, true
 }

@@ -37,8 +37,8 @@ func service(t *testing.T) admin.Service {
 	directory := tenant.NewDirectory(nil)
 	directory.Replace(settings)
 	tools := catalog.New(catalog.Options{})
-	tools.Replace(map[string]catalog.Declaration{"mail": {Fleet: call.Allow}, "weather": {Fleet: call.Allow},
-		"weather-eu": {Fleet: call.Allow}})
+	tools.Replace(map[string]catalog.Declaration{"mail": {Policy: call.Allow}, "weather": {Policy: call.Allow},
+		"weather-eu": {Policy: call.Allow}})
 	decider, err := policy.New(policy.Options{Source: tools})
 	check.Must(t, err)
 	return playground.New(playground.Config{Tools: tools, Decider: decider,

@@ -29,7 +29,8 @@ func server() *idempotency.Server {
 func keyed(m call.Method, ours bool, headers ...string) (*filter.Call, *filtertest.Stream) {
 	c, stream := filtertest.NewCall(headers...)
 	c.Info.Method = m
-	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"), Keyed: ours})
+	c.Fleet = filtertest.Fleet(router.FleetConfig{Backends: router.Addrs("a:1"),
+		Idempotency: router.Idempotency{GRPC: ours}})
 	return c, stream
 }
 

@@ -15,7 +15,7 @@ import (
 
 // parse reads a configuration that may have engines.
 func parse(text string) (*config.Config, error) {
-	of := protocols.Of(&config.Fleet{Protocol: engine.Name})
+	of := protocols.Of(&config.Fleet{ProtocolName: engine.Name})
 	return config.Parse("f", []byte(text), &of.Protocol)
 }
 
@@ -36,20 +36,20 @@ fleets:
 	check.Must(t, err)
 	want := []*engine.Settings{{}, {LastWins: true, Shutdown: true, Modes: engine.Modes{Clients: engine.BySeed}}}
 	for i, settings := range want {
-		if f := got.Fleets[i]; !reflect.DeepEqual(f.Settings, settings) || f.Protocol != "openparallax" {
-			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.Protocol, f.Settings, settings)
+		if f := got.Fleets[i]; !reflect.DeepEqual(f.Protocol, settings) || f.ProtocolName != "openparallax" {
+			t.Errorf("%s: %q, %+v, want %+v", f.Capability, f.ProtocolName, f.Protocol, settings)
 		}
 	}
 	plain, all, weather := got.Fleets[0], got.Fleets[1], got.Fleets[2]
-	if plain.Affinity.SessionTTL != 720*time.Hour || !plain.Affinity.Sessions || !plain.Affinity.SharedArtifacts ||
+	if plain.Affinity.SessionTTL != 720*time.Hour || !plain.Affinity.Sessions || plain.Affinity.Artifacts ||
 		plain.Policy != call.Allow {
 		t.Errorf("an engine keeps its sessions: %+v, %v", plain.Affinity, plain.Policy)
 	}
 	if all.Affinity.SessionTTL != time.Hour || all.Health.Probe != "shield" {
 		t.Errorf("%v, %q", all.Affinity.SessionTTL, all.Health.Probe)
 	}
-	if weather.Protocol != "selu" || weather.Settings != nil {
-		t.Errorf("%q, %v", weather.Protocol, weather.Settings)
+	if weather.ProtocolName != "selu" || weather.Protocol != nil {
+		t.Errorf("%q, %v", weather.ProtocolName, weather.Protocol)
 	}
 }
 

@@ -60,7 +60,7 @@ func foreignToTools() []string {
 
 // toolsFleet sets the fixed fields of fleets whose backends list tools: they have no artifacts.
 func toolsFleet(f *config.Fleet, _ func(string) bool) {
-	f.Dialect, f.Affinity.SharedArtifacts = call.Doc, true
+	f.Dialect, f.Affinity.Artifacts = call.Doc, false
 }
 
 // engineSessionTTL is the time for which an idle session stays pinned to its engine, which alone has it.
@@ -68,7 +68,7 @@ const engineSessionTTL = 720 * time.Hour
 
 // engineFleet sets the defaults of fleets of engines: each engine keeps its own sessions and has its own Shield.
 func engineFleet(f *config.Fleet, isSet func(field string) bool) {
-	f.Affinity.Sessions, f.Affinity.SharedArtifacts, f.Shield = true, true, config.NoShield
+	f.Affinity.Sessions, f.Affinity.Artifacts, f.Shield = true, false, config.NoShield
 	if !isSet("session_ttl") {
 		f.Affinity.SessionTTL = engineSessionTTL
 	}
@@ -78,7 +78,7 @@ func engineFleet(f *config.Fleet, isSet func(field string) bool) {
 // Of returns the protocol of a fleet.
 func Of(f *config.Fleet) Protocol {
 	for _, p := range All() {
-		if p.Name == f.Protocol {
+		if p.Name == f.ProtocolName {
 			return p
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/router"
 )
 
 // TestProtocols: rows and settings agree on names, and a row tells how backends are reached, probed and read.
@@ -21,11 +22,12 @@ func TestProtocols(t *testing.T) {
 			(len(p.Probes) > 0) != (p.Probe != nil) {
 			t.Errorf("%s: the row lacks a function, or has one that is not called", p.Name)
 		}
-		if of := protocols.Of(&config.Fleet{Protocol: p.Name, Settings: settings}); of.Name != p.Name {
+		if of := protocols.Of(&config.Fleet{ProtocolName: p.Name,
+			FleetConfig: router.FleetConfig{Protocol: settings}}); of.Name != p.Name {
 			t.Errorf("%s: a fleet has the protocol %s", p.Name, of.Name)
 		}
 	}
-	if of := protocols.Of(&config.Fleet{Protocol: "selu"}); of.Name != "" || of.New != nil {
+	if of := protocols.Of(&config.Fleet{ProtocolName: "selu"}); of.Name != "" || of.New != nil {
 		t.Errorf("a fleet of Selu's has the protocol %s", of.Name)
 	}
 }

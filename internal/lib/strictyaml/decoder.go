@@ -19,6 +19,7 @@ import (
 //	required:""      the field must be there
 //	min, max, above  bounds of a value, the length of a text in bytes, or the number of items of a list
 //	enum:"a,b"       the only texts; a bool is true for the last one, another number is the index
+//	true:"own"       the text for which a bool is true, in place of true or of the last word of enum
 //	kind:"host"      the texts of a Kind of this name
 //	scalar:""        a scalar in place of the mapping is the value of this field
 //	unique:"true"    no two items of the list have the same value; another word: nor do any two fields with this word

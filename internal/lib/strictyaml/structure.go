@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -27,6 +28,7 @@ type field struct {
 	kind             *Kind // of a scalar, or of a value that reads itself; nil: a struct, a list or a map
 	item             *field
 	enum             []string
+	yes              string     // the text for which a bool is true; "": by enum, or true
 	preset           *yaml.Node // default
 	required         bool
 	unique           string
@@ -94,6 +96,7 @@ func (d *Decoder) newField(t reflect.Type, sf *reflect.StructField, name string)
 	if words := sf.Tag.Get("enum"); words != "" {
 		f.enum = strings.Split(words, ",")
 	}
+	f.yes = sf.Tag.Get("true")
 	_, f.required = sf.Tag.Lookup("required")
 	d.setKind(f, sf.Type, sf.Tag.Get("kind"))
 	f.min, f.low = d.bound(f, sf, "min")
@@ -174,6 +177,9 @@ func (f *field) parse(text string, v reflect.Value) string {
 		return fmt.Sprintf("%q is not possible; it must be %s", text, f.allowed())
 	}
 	v.Set(of.Convert(v.Type()))
+	if f.yes != "" {
+		v.SetBool(text == f.yes)
+	}
 	return ""
 }
 
@@ -187,7 +193,7 @@ func (f *field) word(text string, v reflect.Value) string {
 		case v.Kind() == reflect.String:
 			v.SetString(text)
 		case v.Kind() == reflect.Bool:
-			v.SetBool(i == len(f.enum)-1)
+			v.SetBool(text == cmp.Or(f.yes, f.enum[len(f.enum)-1]))
 		case v.CanInt():
 			v.SetInt(int64(i))
 		default:

@@ -24,7 +24,8 @@ func (o *Options) fleets(limits *router.Limits) (routes router.Config, probes []
 		routes.Fleets = append(routes.Fleets, router.FleetConfig{
 			Capability: f.Capability, Services: f.Services, Methods: f.Methods, Backends: backends,
 			Dialect: f.Dialect, Deadlines: f.Deadlines,
-			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent, Keyed: f.Keyed,
+			Ejection: f.Ejection, Retries: f.Retries, Idempotent: f.Idempotent,
+			Idempotency:  router.Idempotency{GRPC: f.Keyed},
 			ApprovalWait: f.ApprovalWait, EventSource: f.Sources, Protocol: f.Protocol, Limit: f.Limit,
 			SlowStart: f.SlowStart, Affinity: f.Affinity, WaitForReady: f.Health.WaitForReady,
 		})
@@ -48,7 +49,7 @@ func (o *Options) decider() (*policy.Decider, error) {
 	if o.Policy.Source == nil {
 		table := map[string]catalog.Declaration{}
 		for _, f := range o.Fleets {
-			table[f.Capability] = catalog.Declaration{Fleet: call.Allow}
+			table[f.Capability] = catalog.Declaration{Policy: call.Allow}
 		}
 		tools := catalog.New(catalog.Options{})
 		tools.Replace(table)
