@@ -24,6 +24,7 @@ import (
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/history"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/overload"
 	"github.com/capgate/capgate/internal/ratelimit"
@@ -115,6 +116,7 @@ type Observe struct {
 	Recorder *telemetry.Recorder // required
 	Audit    *audit.Log          // optional
 	Recent   *recent.Log         // recent calls of callers; optional
+	History  *history.Log        // numbers of the calls of callers; optional
 	Tracer   *tracing.Tracer     // nil means no call is traced
 }
 

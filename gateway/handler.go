@@ -93,7 +93,7 @@ func interfaceOf[I, T any](p *T) (i I) {
 func (h *handler) accesslog(gateway bool) accesslog.Filter {
 	return accesslog.New(accesslog.Config{
 		Recorder: h.cfg.Observe.Recorder, Audit: h.cfg.Observe.Audit, Quiet: h.overload.Quiet, Gateway: gateway,
-		Recent: h.cfg.Observe.Recent,
+		Recent: h.cfg.Observe.Recent, History: h.cfg.Observe.History,
 	})
 }
 

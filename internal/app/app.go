@@ -13,6 +13,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/fleetplan"
+	"github.com/capgate/capgate/internal/history"
 	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
@@ -34,6 +35,7 @@ type App struct {
 	store     *redisstore.Store
 	secret    *sharedkey.Secret // of all replicas
 	recent    *recent.Log       // the last calls and changes
+	history   *history.Log      // the numbers of calls of the last seven days
 
 	ports     ports
 	fleets    fleets

@@ -11,6 +11,7 @@ func features() []feature {
 		auditFeature(),
 		storeFeature(),
 		recentFeature(),
+		historyFeature(),
 		limitsFeature(),
 		quotasFeature(),
 		upstreamsFeature(),

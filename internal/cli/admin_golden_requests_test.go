@@ -193,6 +193,10 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/webhooks/dead?page_token=1000"},
 
 	// Limits, and the whole.
+	{route: "GET /v1/history?of=users"},
+	{route: "GET /v1/history/fleets/caps?span=1y"},
+	{route: "GET /v1/history/tenants/acme?span=1y"},
+	{route: "GET /v1/history/tenants/nobody"},
 	{route: "GET /v1/limits"},
 	{route: "GET /v1/limits?tenant=acme"},
 	{route: "GET /v1/limits?tenant=nobody"},

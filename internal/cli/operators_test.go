@@ -112,7 +112,7 @@ var openRoute = regexp.MustCompile(
 // ofOneTenant are the routes that an operator of one tenant reaches.
 var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Usage)/|` +
 	`v1\.Policies/(List|Set|Delete|Explain|Compare)|v1\.Tenants/(Get|List|CreateKey|RotateKey|RevokeKey)|grpc\.reflection|GET /\{\$\}|/docs|/openapi|` +
-	`Operators/GetMe$`)
+	`Operators/GetMe$|History/GetTenantHistory$`)
 
 // leastRole returns the role that the contract wants for a route, apart from the table of the guard.
 func leastRole(route string) string {

@@ -122,6 +122,8 @@ type Config struct {
 	Certificates []tenant.Certificate `yaml:"certificates"`
 	// The last calls, which the admin API shows.
 	Calls Calls `yaml:"calls" restart:"yes"`
+	// The numbers of the calls of the last seven days, which the console draws.
+	History History `yaml:"history" restart:"yes"`
 	// The audit log, a hash chain of records in which changes are detectable. Default none.
 	Audit Audit `yaml:"audit" restart:"yes"`
 	// Limits of each tenant without limits of its own, on all replicas together. Default none.

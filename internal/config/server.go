@@ -102,6 +102,13 @@ type Calls struct {
 	Keep int `yaml:"keep" min:"0" max:"5000" default:"500"`
 }
 
+// History has the numbers of the calls of the last seven days, by fleet, backend, tool and tenant.
+type History struct {
+	// How many series of each of the four kinds Redis keeps; further ones count as other. 0: none, and no history is
+	// kept. 100 series that are called in every minute of a week need up to 7 MB in Redis.
+	Series int `yaml:"series" min:"0" max:"5000" default:"200"`
+}
+
 // traceID is the placeholder of Traces.Link.
 const traceID = "{trace_id}"
 

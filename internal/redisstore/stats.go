@@ -23,18 +23,19 @@ const (
 	Idempotency                // idempotency keys
 	Engines                    // turns at engines, and the owners of their sessions
 	RecentCalls                // the last calls and changes
+	PastCalls                  // the history of calls in numbers
 	purposes
 )
 
 func (p Purpose) String() string {
 	return [purposes]string{"watch", "listen", "health", "registry", "session", "slots", "policy", "approvals",
-		"identity", "limits", "idempotency", "engines", "recent"}[p]
+		"identity", "limits", "idempotency", "engines", "recent", "history"}[p]
 }
 
 // Purposes lists all purposes.
 func Purposes() []Purpose {
 	return []Purpose{Watch, Listen, Health, Registry, Session, Permits, Policy, Approvals, Identity, Limits,
-		Idempotency, Engines, RecentCalls}
+		Idempotency, Engines, RecentCalls, PastCalls}
 }
 
 // Stats count the work of a Store. The counters only grow.

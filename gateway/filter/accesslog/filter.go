@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/gateway/filter"
 	"github.com/capgate/capgate/gateway/relay"
 	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/history"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 )
@@ -17,7 +18,8 @@ type Config struct {
 	Quiet    func(at time.Time) bool // reports whether the log line of a shed call is omitted
 	Gateway  bool                    // the calls are made by the gateway itself
 	// Recent lists the last calls; optional. It is not an interface, so that records are not allocated.
-	Recent *recent.Log
+	Recent  *recent.Log
+	History *history.Log // counts the calls of the last seven days; optional
 }
 
 // Filter records each call once: in the access log, the metrics, the call's trace and the audit log.
@@ -44,6 +46,9 @@ func (f Filter) Record(rec *telemetry.Record, reserved bool) {
 	f.cfg.Recorder.Record(rec)
 	if f.cfg.Recent != nil && !f.cfg.Gateway && !rec.Page {
 		f.cfg.Recent.Record(rec)
+	}
+	if !f.cfg.Gateway && !rec.Page {
+		f.cfg.History.Record(rec)
 	}
 	switch log := f.cfg.Audit; {
 	case log == nil:

@@ -1,8 +1,11 @@
 // The backends of all capabilities: state, drains, registrations.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 
-import type { Backend, Fleet, FleetsPage } from "../../api/types";
+import type { Backend, Fleet, FleetsPage, HistorySums, LastHour } from "../../api/types";
+import { History } from "../../parts/history/History";
+import { duration } from "../../parts/history/steps";
 import { useList } from "../../parts/list";
+import { useGet } from "../../parts/load";
 import {
   Badge,
   Card,
@@ -26,7 +29,9 @@ const every = 4000;
 
 export function Fleets({ rest }: { rest: string[] }) {
   const [search, setSearch] = useState("");
-  const only = rest[0] ?? "";
+  const only = rest[0] ?? "",
+    backend = rest[1] ?? "";
+  const measured = useMeasured(only);
   const { items, page, error, loading, more, reload } = useList<Fleet, FleetsPage>(
     "/v1/fleets",
     "fleets",
@@ -34,12 +39,14 @@ export function Fleets({ rest }: { rest: string[] }) {
     every,
   );
   const wanted = search.trim().toLowerCase();
-  const shown = items.filter(
-    (f) =>
-      !wanted ||
-      f.capability.toLowerCase().includes(wanted) ||
-      f.backends.some((b) => b.addr.toLowerCase().includes(wanted) || b.state === wanted),
-  );
+  const shown = items
+    .map((f) => (backend ? narrowed(f, backend) : f))
+    .filter(
+      (f) =>
+        !wanted ||
+        f.capability.toLowerCase().includes(wanted) ||
+        f.backends.some((b) => b.addr.toLowerCase().includes(wanted) || b.state === wanted),
+    );
   const total = page?.total_size ?? items.length;
   return (
     <Screen
@@ -51,9 +58,16 @@ export function Fleets({ rest }: { rest: string[] }) {
       }
       tools={
         only ? (
-          <a class="button" href="#/fleets">
-            All fleets
-          </a>
+          <span class="row">
+            {backend && (
+              <a class="button" href={"#/fleets/" + encodeURIComponent(only)}>
+                All of the fleet
+              </a>
+            )}
+            <a class="button" href="#/fleets">
+              All fleets
+            </a>
+          </span>
         ) : (
           <Search label="Search by capability, address or state" value={search} onInput={setSearch} />
         )
@@ -62,8 +76,15 @@ export function Fleets({ rest }: { rest: string[] }) {
       <div class="stack">
         <Failure problem={error} retry={reload} />
         {loading && items.length === 0 && !error && <Loading />}
+        {only && (
+          <History
+            key={rest.join("/")}
+            path={"/v1/history/fleets/" + encodeURIComponent(only)}
+            params={backend ? { backend } : {}}
+          />
+        )}
         {shown.map((f) => (
-          <FleetCard key={f.name} fleet={f} onChange={reload} />
+          <FleetCard key={f.name} fleet={f} measured={measured} onChange={reload} />
         ))}
         {page && shown.length === 0 && (
           <Empty>
@@ -81,6 +102,24 @@ export function Fleets({ rest }: { rest: string[] }) {
   );
 }
 
+/** narrowed is a fleet with one of its backends. */
+const narrowed = (f: Fleet, backend: string): Fleet => ({
+  ...f,
+  backends: f.backends.filter((b) => b.addr === backend),
+});
+
+type Measured = Map<string, HistorySums>;
+const named = (capability: string, addr: string) => `${capability}\n${addr}`;
+
+/** useMeasured has the calls of the last hour by backend, as all replicas measured them. */
+function useMeasured(capability: string): Measured {
+  const { value } = useGet<LastHour>("/v1/history", { of: "backends", capability }, 30_000);
+  return useMemo(
+    () => new Map((value?.rows ?? []).map((r) => [named(r.capability ?? "", r.name ?? ""), r.sums ?? {}])),
+    [value],
+  );
+}
+
 const tones: Record<string, Tone> = {
   up: "good",
   ramping: "info",
@@ -91,11 +130,11 @@ const tones: Record<string, Tone> = {
   down: "bad",
 };
 
-function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
+function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Measured; onChange(): void }) {
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState<{ what: "drain" | "undrain" | "withdraw"; backend: Backend }>();
   const columns: Column<Backend>[] = [
-    { title: "Backend", kind: "wide", cell: (b) => <Where backend={b} /> },
+    { title: "Backend", kind: "wide", cell: (b) => <Where fleet={fleet.capability} backend={b} /> },
     { title: "State", kind: "some", cell: (b) => <State backend={b} /> },
     { title: "Since", kind: "tight", cell: (b) => <Ago time={b.since} suffix="" /> },
     {
@@ -109,14 +148,18 @@ function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
       ),
     },
     {
-      title: "Latency",
+      title: "Time, median and 99%",
       kind: "num",
-      cell: (b) =>
-        b.latency_ms ? (
-          `${b.latency_ms < 10 ? b.latency_ms.toFixed(1) : Math.round(b.latency_ms)} ms`
+      cell: (b) => {
+        const sums = measured.get(named(fleet.capability, b.addr));
+        return sums?.p99_ms ? (
+          <span title="Of the calls of the last hour at all replicas">
+            {duration(sums.p50_ms)} <span class="dim">/ {duration(sums.p99_ms)}</span>
+          </span>
         ) : (
           <span class="dim">–</span>
-        ),
+        );
+      },
     },
     { title: "Probed by", cell: (b) => <Untrusted text={b.probed_by} mono most={40} /> },
     {
@@ -170,10 +213,12 @@ function FleetCard({ fleet, onChange }: { fleet: Fleet; onChange(): void }) {
   );
 }
 
-function Where({ backend: b }: { backend: Backend }) {
+function Where({ fleet, backend: b }: { fleet: string; backend: Backend }) {
   return (
     <>
-      <Untrusted text={b.addr} mono most={120} />
+      <a class="plain" href={`#/fleets/${encodeURIComponent(fleet)}/${encodeURIComponent(b.addr)}`}>
+        <Untrusted text={b.addr} mono most={120} />
+      </a>
       <div class="dim small facts-line">
         {b.source && <span>{b.source === "dns" ? "DNS" : b.source}</span>}
         {b.zone && (

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { pathOf, post, raw, send } from "../../api/client";
 import type { Tenant } from "../../api/types";
 import { Ask, Check, Tabs, Text, Trouble } from "../../parts/ask";
+import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
 import { useGet } from "../../parts/load";
 import { Badge, Card, type Column, Facts, Loading, More, Screen, Search, Table } from "../../parts/parts";
@@ -194,6 +195,7 @@ function One({ id }: { id: string }) {
             {!may && <p class="dim small">{why}.</p>}
           </Card>
         )}
+        <History path={"/v1/history/tenants/" + encodeURIComponent(id)} />
         <Keys tenant={id} />
         <Limits tenant={id} />
       </div>

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
 import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
 import { useGet } from "../../parts/load";
 import { Badge, Card, Empty, Field, Loading, Screen } from "../../parts/parts";
@@ -121,6 +122,9 @@ export function Playground({ capability, tool }: { capability: string; tool: str
             <Programs who={who} capability={capability} tool={tool} args={args} />
           </div>
         </div>
+        {can(me, "viewer", allTenants) && (
+          <History path={"/v1/history/fleets/" + encodeURIComponent(capability)} params={{ tool }} />
+        )}
         {drifted && (
           <div ref={changes}>
             <Drift of={entry} capability={capability} tool={tool} onAccept={reload} />

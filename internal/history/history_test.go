@@ -1,0 +1,184 @@
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/history"
+	"github.com/capgate/capgate/internal/history/storetest"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/testkit/check"
+)
+
+// rig is a Log with a clock and a store of its own.
+type rig struct {
+	*history.Log
+	store   *storetest.Memory
+	now     time.Time
+	metrics *telemetry.Metrics
+}
+
+func newRig(t *testing.T, series int) *rig {
+	t.Helper()
+	metrics, err := telemetry.NewMetrics(prometheus.NewPedanticRegistry(), telemetry.MetricsConfig{})
+	check.Must(t, err)
+	r := &rig{store: &storetest.Memory{}, now: time.Date(2026, 11, 29, 7, 0, 30, 0, time.UTC), metrics: metrics}
+	r.Log = r.replica(series)
+	return r
+}
+
+// replica returns a Log of another replica with the same store.
+func (r *rig) replica(series int) *history.Log {
+	return history.New(history.Config{Series: series, Store: r.store, Now: func() time.Time { return r.now },
+		Knows: func(_, tool string) bool { return tool != "made up" },
+		States: func() []history.State {
+			return []history.State{{"weather", "10.0.0.7:1", true}, {"weather", "10.0.0.8:1", false}}
+		}})
+}
+
+func (r *rig) record(capability, tool string) *telemetry.Record {
+	return &telemetry.Record{Call: &call.Call{Tenant: "acme", Tool: tool, Capability: capability},
+		Capability: r.metrics.Capability(capability), TenantUID: "u1", Backend: "10.0.0.7:1",
+		Ended: 40 * time.Millisecond, Outcome: telemetry.Succeeded}
+}
+
+func (r *rig) read(t *testing.T, of history.Series, span string) (sum history.Point, points []history.Dated) {
+	t.Helper()
+	s, _ := history.SpanOf(span)
+	points, err := r.Read(t.Context(), of, s)
+	check.Must(t, err)
+	for i := range points {
+		sum.Add(&points[i].Point)
+	}
+	return sum, points
+}
+
+// TestAllReplicasCount: a call is in the series of its fleet, tool, backend and tenant, over each span, at its time.
+func TestAllReplicasCount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 10)
+	other := r.replica(10)
+	r.Record(r.record("weather", "get"))
+	refused := r.record("weather", "get")
+	refused.Backend, refused.Code, refused.Reason = "", 8, "RATE_LIMITED"
+	other.Record(refused)
+	other.Record(r.record("weather", "made up"))
+	other.Look()
+	check.Must(t, other.Publish(t.Context()))
+	check.Must(t, r.Publish(t.Context()))
+	r.now = r.now.Add(3 * time.Minute)
+	r.Record(r.record("weather", "get")) // not published yet
+	for of, want := range map[history.Series]int64{
+		{Kind: history.Fleet, Group: "weather"}:                       4,
+		{Kind: history.Tool, Group: "weather", Name: "get"}:           3,
+		{Kind: history.Tool, Group: "weather", Name: history.Other}:   1,
+		{Kind: history.Backend, Group: "weather", Name: "10.0.0.7:1"}: 3,
+		{Kind: history.Backend, Group: "weather", Name: "10.0.0.8:1"}: 0,
+		history.TenantSeries("acme", "u1"):                            4,
+		history.TenantSeries("acme", "u2"):                            0,
+		{Kind: history.Fleet, Group: "mail"}:                          0,
+	} {
+		for _, span := range history.Spans() {
+			if sum, points := r.read(t, of, span.Name); sum.Calls() != want || len(points) != span.Steps {
+				t.Errorf("%+v over %s: %d calls, not %d", of, span.Name, sum.Calls(), want)
+			}
+		}
+	}
+	sum, points := r.read(t, history.Series{Kind: history.Fleet, Group: "weather"}, "1h")
+	if points[56].Calls() != 3 || points[59].Calls() != 1 || !points[56].Began.Equal(r.now.Add(-210*time.Second)) {
+		t.Errorf("minutes: %d at %v, %d", points[56].Calls(), points[56].Began, points[59].Calls())
+	}
+	if sum.Reasons["RATE_LIMITED"] != 1 || sum.Results[telemetry.Refused] != 1 || sum.Seen != 2 || sum.Usable != 1 {
+		t.Errorf("%+v", sum)
+	}
+	if p50 := sum.Quantile(0.5); p50 < 25*time.Millisecond || p50 > 50*time.Millisecond {
+		t.Errorf("p50 of calls of 40 ms: %v", p50)
+	}
+	rows, err := r.LastHour(t.Context(), history.Tool, "weather")
+	if check.Must(t, err); len(rows) != 2 {
+		t.Errorf("tools: %v", rows)
+	}
+}
+
+// TestSeriesAreBounded: no caller, tool or tenant can add series beyond the bound, and no capability takes the part of
+// another. The calls of the others are counted together.
+func TestSeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 4)
+	for i := range 100 {
+		rec := r.record("weather", "tool"+strconv.Itoa(i))
+		rec.Call.Tenant, rec.TenantUID, rec.Backend = fmt.Sprint("t", i), "", fmt.Sprint("10.0.0.", i)
+		r.Record(rec)
+	}
+	r.Record(r.record("mail", "send"))
+	check.Must(t, r.Publish(t.Context()))
+	all, err := r.store.All(t.Context(), history.Step{Span: history.Spans()[0],
+		Number: history.Spans()[0].Number(r.now)})
+	check.Must(t, err)
+	if len(all) != 2+2*(4+1+1)+4+1 {
+		t.Errorf("%d series", len(all))
+	}
+	if sum, _ := r.read(t, history.Series{Kind: history.Tenant, Name: history.Other}, "1h"); sum.Calls() != 97 {
+		t.Errorf("%d calls of other tenants", sum.Calls())
+	}
+	if sum, _ := r.read(t, history.Series{Kind: history.Tool, Group: "mail", Name: "send"}, "1h"); sum.Calls() != 1 {
+		t.Error("a capability with many tools displaced that of another")
+	}
+}
+
+// TestAStoreThatReturns: minutes without a store are added later, at their own time.
+func TestAStoreThatReturns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 10)
+	away := errors.New("away")
+	r.store.Fails = func() error { return away }
+	for range 3 {
+		r.Record(r.record("weather", "get"))
+		if err := r.Publish(t.Context()); !errors.Is(err, away) {
+			t.Fatal(err)
+		}
+		r.now = r.now.Add(time.Minute)
+	}
+	r.store.Fails = nil
+	check.Must(t, r.Publish(t.Context()))
+	_, points := r.read(t, history.Series{Kind: history.Fleet, Group: "weather"}, "1h")
+	for i, want := range []int64{1, 1, 1, 0} {
+		if got := points[56+i].Calls(); got != want {
+			t.Errorf("minute %d: %d calls, not %d", i, got, want)
+		}
+	}
+}
+
+// TestKnownSeriesAllocateNothing: the counting of a call makes no garbage.
+func TestKnownSeriesAllocateNothing(t *testing.T) {
+	r := newRig(t, 10)
+	rec := r.record("weather", "get")
+	rec.Code, rec.Reason = 8, "RATE_LIMITED"
+	if n := testing.AllocsPerRun(100, func() { r.Record(rec) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTextOfAPoint: a text is read as what it was, and other texts are refused.
+func TestTextOfAPoint(t *testing.T) {
+	t.Parallel()
+	p := history.Point{Seen: 3, Reasons: map[string]int64{"A_B": 2, "C": 1}}
+	p.Results[1], p.Took[11] = 5, 1<<50
+	got, ok := history.ParsePoint(p.Text())
+	if !ok || !reflect.DeepEqual(got, p) {
+		t.Errorf("%q is %+v", p.Text(), got)
+	}
+	for _, text := range []string{"", "x", "1,-2", "1,,2", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20", "1 A",
+		"1 A=x", "1 A=-1"} {
+		if _, ok := history.ParsePoint(text); ok {
+			t.Errorf("%q is a point", text)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package history
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/recovery"
+	"github.com/capgate/capgate/internal/telemetry"
+)
+
+const (
+	look    = 10 * time.Second // between two looks at the backends
+	publish = time.Minute
+	// maxLate bounds the minutes that wait for a store that does not respond. Older ones are lost.
+	maxLate = 15
+	// maxWaiting bounds the marks that wait for the store.
+	maxWaiting = 20
+)
+
+// Config has the settings of a Log. Store, Knows and States are required unless Series is 0.
+type Config struct {
+	Series  int // of each kind; 0: nothing is kept
+	Replica string
+	Version string
+	Store   Store
+	// Knows reports whether a capability has a tool. Other names are counted together.
+	Knows func(capability, tool string) bool
+	// States returns the backends of all fleets.
+	States func() []State
+	Now    func() time.Time // default time.Now
+}
+
+// State is whether a backend gets calls.
+type State struct {
+	Capability, Backend string
+	Usable              bool
+}
+
+// Log counts calls. All its methods may be called from any goroutine.
+type Log struct {
+	cfg Config
+
+	mu      sync.Mutex // held for the counting of one call
+	pending *points    // since the last publication
+	late    []*points  // that the store has not accepted, the oldest first
+	marks   []Mark     // not published yet
+}
+
+// New returns a Log. Run publishes what it records.
+func New(cfg Config) *Log {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Log{cfg: cfg, pending: newPoints(cfg.Series, 1)}
+}
+
+// On reports whether a history is kept.
+func (l *Log) On() bool { return l != nil && l.cfg.Series > 0 }
+
+// Record counts a call. It neither blocks nor keeps rec, and it does not allocate for series that are known.
+func (l *Log) Record(rec *telemetry.Record) {
+	if !l.On() {
+		return
+	}
+	capability, tool := rec.Capability.Name(), rec.Call.Tool
+	if capability != "" && tool != "" && !l.cfg.Knows(capability, tool) {
+		tool = Other
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if capability != "" {
+		l.pending.of(Series{Kind: Fleet, Group: capability}).record(rec)
+		if tool != "" {
+			l.pending.of(Series{Kind: Tool, Group: capability, Name: tool}).record(rec)
+		}
+		if rec.Backend != "" {
+			l.pending.of(Series{Kind: Backend, Group: capability, Name: rec.Backend}).record(rec)
+		}
+	}
+	if rec.Call.Tenant != "" {
+		l.pending.tenant(rec.Call.Tenant, rec.TenantUID).record(rec)
+	}
+}
+
+// Mark adds a mark of this replica.
+func (l *Log) Mark(kind, text string) {
+	if !l.On() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.marks) < maxWaiting {
+		l.marks = append(l.marks, Mark{At: l.cfg.Now().UTC(), Kind: kind, Replica: l.cfg.Replica, Text: text})
+	}
+}
+
+// Run looks at backends, and publishes, until ctx ends. Then it publishes the rest.
+func (l *Log) Run(ctx context.Context) {
+	if !l.On() {
+		return
+	}
+	l.Mark(Started, l.cfg.Version)
+	var last time.Time
+	for {
+		recovery.Round("history", l.Look)
+		if now := l.cfg.Now(); now.Sub(last) >= publish {
+			recovery.Round("history", func() { _ = l.Publish(ctx) }) // what failed is published later
+			last = now
+		}
+		if !backoff.Sleep(ctx, look) {
+			_ = l.Publish(context.WithoutCancel(ctx)) // an error means that the last minute is missing
+			return
+		}
+	}
+}
+
+// Look counts the state of all backends.
+func (l *Log) Look() {
+	states := l.cfg.States()
+	fleets := map[string]bool{}
+	for _, s := range states {
+		fleets[s.Capability] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending.groups = max(1, len(fleets))
+	for _, s := range states {
+		l.pending.of(Series{Kind: Fleet, Group: s.Capability}).look(s.Usable)
+		l.pending.of(Series{Kind: Backend, Group: s.Capability, Name: s.Backend}).look(s.Usable)
+	}
+}
+
+// Publish adds what was counted to the store. What cannot be added is tried again with the next Publish, up to maxLate
+// times. If the store has added points and its response was lost, they count twice.
+func (l *Log) Publish(ctx context.Context) error {
+	l.mu.Lock()
+	l.pending.at = l.cfg.Now()
+	late, marks := append(l.late, l.pending), l.marks
+	l.pending, l.late, l.marks = newPoints(l.cfg.Series, l.pending.groups), nil, nil
+	l.mu.Unlock()
+	err := l.send(ctx, &late, &marks)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = late[max(0, len(late)-maxLate):]
+	l.marks = append(marks, l.marks...)[:min(len(marks)+len(l.marks), maxWaiting)]
+	return err
+}
+
+// send adds points and marks to the store, and removes those that it has accepted.
+func (l *Log) send(ctx context.Context, late *[]*points, marks *[]Mark) error {
+	for ; len(*late) > 0; *late = (*late)[1:] {
+		if entries := (*late)[0].entries(); len(entries) > 0 {
+			if err := l.cfg.Store.Add(ctx, entries, kinds*2*l.cfg.Series); err != nil {
+				return err
+			}
+		}
+	}
+	for ; len(*marks) > 0; *marks = (*marks)[1:] {
+		if err := l.cfg.Store.Mark(ctx, &(*marks)[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package history
+
+import (
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/untrusted"
+)
+
+// Kind is what a series counts.
+type Kind string
+
+// The kinds.
+const (
+	Fleet   Kind = "f"
+	Backend Kind = "b"
+	Tool    Kind = "t"
+	Tenant  Kind = "n"
+)
+
+// Other is the name of the tools, backends and tenants that are not counted apart.
+const Other = "other"
+
+// Series is what is counted apart.
+type Series struct {
+	Kind  Kind
+	Group string // capability; "" for a tenant
+	Name  string // tool or address; for a tenant its UID, or "=" and its id if it has none; "" for a fleet
+}
+
+// TenantSeries returns the series of a tenant. A tenant that gets the id of a deleted one has another series.
+func TenantSeries(id, uid string) Series {
+	if uid == "" {
+		return Series{Kind: Tenant, Name: "=" + id}
+	}
+	return Series{Kind: Tenant, Name: uid}
+}
+
+// maxName bounds a name in a series, in bytes.
+const maxName = 200
+
+// Field returns the name under which stores have the series.
+func (s Series) Field() string {
+	return string(s.Kind) + "\x1f" + untrusted.Truncate(s.Group, maxName) + "\x1f" + untrusted.Truncate(s.Name, maxName)
+}
+
+// ParseField reads the name of a series.
+func ParseField(field string) (s Series, ok bool) {
+	parts := strings.Split(field, "\x1f")
+	if len(parts) != 3 {
+		return Series{}, false
+	}
+	return Series{Kind: Kind(parts[0]), Group: parts[1], Name: parts[2]}, true
+}
+
+// other returns the series that takes what is not counted apart.
+func (s Series) other() Series {
+	switch s.Kind {
+	case Backend, Tool:
+		return Series{Kind: s.Kind, Group: s.Group, Name: Other}
+	case Tenant:
+		return Series{Kind: Tenant, Name: Other}
+	case Fleet:
+	}
+	return Series{Kind: Fleet, Group: Other}
+}
+
+// kinds is the number of kinds.
+const kinds = 4
+
+// part names what shares a part of the series: those of a kind, and of a capability.
+type part struct {
+	kind  Kind
+	group string
+}
+
+// points are counts of this replica. A kind has at most most series, and the tools and the backends of a capability at
+// most their equal part of those, besides the series of the others.
+type points struct {
+	at      time.Time // of the end
+	most    int
+	groups  int // number of capabilities, at least 1
+	all     map[Series]*Point
+	tenants map[tenantID]Series // so that a known tenant allocates nothing
+	sizes   map[part]int
+}
+
+// tenantID identifies a tenant.
+type tenantID struct{ id, uid string }
+
+func newPoints(most, groups int) *points {
+	return &points{most: most, groups: max(1, groups), all: map[Series]*Point{}, sizes: map[part]int{},
+		tenants: map[tenantID]Series{}}
+}
+
+// of returns the point of a series, or that of the others if there are too many. It allocates for a series that is new.
+func (p *points) of(s Series) *Point {
+	if at := p.all[s]; at != nil {
+		return at
+	}
+	if other := s.other(); s != other {
+		in, most := part{kind: s.Kind}, p.most
+		if s.Kind == Backend || s.Kind == Tool {
+			in.group, most = s.Group, max(1, p.most/p.groups)
+		}
+		if p.sizes[in] >= most {
+			return p.of(other)
+		}
+		p.sizes[part{in.kind, strings.Clone(in.group)}]++
+	}
+	at := &Point{}
+	p.all[Series{s.Kind, strings.Clone(s.Group), strings.Clone(s.Name)}] = at
+	return at
+}
+
+// tenant returns the point of a tenant.
+func (p *points) tenant(id, uid string) *Point {
+	s, known := p.tenants[tenantID{id, uid}]
+	if !known {
+		s = TenantSeries(strings.Clone(id), strings.Clone(uid))
+		if len(p.tenants) < p.most {
+			p.tenants[tenantID{strings.Clone(id), strings.Clone(uid)}] = s
+		}
+	}
+	return p.of(s)
+}
+
+// entries returns the points of all spans.
+func (p *points) entries() (all []Entry) {
+	for of, point := range p.all {
+		e := Entry{Series: of.Field(), Other: of.other().Field(), Text: point.Text()}
+		for _, span := range spans {
+			e.Step = Step{span, span.Number(p.at)}
+			all = append(all, e)
+		}
+	}
+	return all
+}

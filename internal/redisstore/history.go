@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/history"
+)
+
+const (
+	// historyBatch bounds the points of one script, so that it holds up Redis for less than a millisecond.
+	historyBatch = 100
+	// maxMark bounds the text of a mark, in bytes.
+	maxMark = 2 << 10
+)
+
+var addHistoryScript = newScript("history_add")
+
+// History is a history.Store.
+type History struct{ client }
+
+var _ history.Store = (*History)(nil)
+
+// History returns the store of the history of calls.
+func (s *Store) History() *History { return &History{s.client(PastCalls)} }
+
+func (h *History) stepKey(at history.Step) string {
+	return h.key("{history}:SPAN:N", at.Span.Name, strconv.FormatInt(at.Number, 10))
+}
+
+// Add implements history.Store.
+func (h *History) Add(ctx context.Context, entries []history.Entry, series int) error {
+	for len(entries) > 0 {
+		n := min(len(entries), historyBatch)
+		if err := h.add(ctx, entries[:n], series); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// add adds the points of one script.
+func (h *History) add(ctx context.Context, entries []history.Entry, series int) error {
+	var keys []string
+	index := map[history.Step]int{}
+	args := []any{series}
+	for i := range entries {
+		if at := entries[i].Step; index[at] == 0 {
+			keys = append(keys, h.stepKey(at))
+			index[at] = len(keys)
+			args = append(args, at.Span.Keep().Milliseconds())
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		args = append(args, index[e.Step], e.Series, e.Other, e.Text)
+	}
+	return h.run(ctx, addHistoryScript, keys, args...).Err()
+}
+
+// Points implements history.Store.
+func (h *History) Points(ctx context.Context, series string, steps []history.Step) (texts []string, err error) {
+	got := make([]*redis.StringCmd, len(steps))
+	err = h.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := range steps {
+				got[i] = p.HGet(ctx, h.stepKey(steps[i]), series)
+			}
+			return nil
+		})
+		if err == redis.Nil { //nolint:errorlint // of the first missing point
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the history: %w", err)
+	}
+	for _, one := range got {
+		texts = append(texts, one.Val())
+	}
+	return texts, nil
+}
+
+// All implements history.Store.
+func (h *History) All(ctx context.Context, at history.Step) (texts map[string]string, err error) {
+	err = h.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		texts, err = r.HGetAll(ctx, h.stepKey(at)).Result()
+		return err
+	})
+	return texts, err
+}
+
+// Mark implements history.Store.
+func (h *History) Mark(ctx context.Context, m *history.Mark) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode a mark: %w", err)
+	}
+	return h.do(ctx, func(ctx context.Context, r redis.Cmdable) error {
+		return r.XAdd(ctx, &redis.XAddArgs{Stream: h.key("{history}:marks"), MaxLen: history.MaxMarks, Approx: true,
+			Values: []any{"mark", text}}).Err()
+	})
+}
+
+// Marks implements history.Store.
+func (h *History) Marks(ctx context.Context) (marks []history.Mark, err error) {
+	var entries []redis.XMessage
+	err = h.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		entries, err = r.XRevRangeN(ctx, h.key("{history}:marks"), "+", "-", history.MaxMarks).Result()
+		return err
+	})
+	for i := range entries {
+		text, _ := entries[i].Values["mark"].(string)
+		var m history.Mark
+		if len(text) > maxMark || json.Unmarshal([]byte(text), &m) != nil || !m.Bound() {
+			h.malformed(h.key("{history}:marks"))
+			continue
+		}
+		marks = append(marks, m)
+	}
+	return marks, err
+}

@@ -1,0 +1,75 @@
+package redisstore_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/capgate/capgate/internal/history"
+	"github.com/capgate/capgate/internal/history/storetest"
+	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/redistest"
+)
+
+// TestHistory: replicas share the history on each kind of Redis.
+func TestHistory(t *testing.T) {
+	runContract(t, storetest.Suite(), func(s *redisstore.Store) history.Store { return s.History() })
+}
+
+// TestCostOfTheHistory measures what docs/run/sizing.md says: the bytes of series that are called all the time, and the
+// commands that a replica sends for them in a minute.
+func TestCostOfTheHistory(t *testing.T) {
+	t.Parallel()
+	const series, most, scripts = 100, 7 << 20, 3
+	server := redistest.Start(t)
+	s := open(t, redisstore.Config{URL: server.URL()})
+	options, err := redis.ParseURL(server.URL())
+	check.Must(t, err)
+	raw := redis.NewClient(options)
+	t.Cleanup(func() { _ = raw.Close() })
+	used := func() (n int) {
+		info, err := raw.Info(t.Context(), "memory").Result()
+		check.Must(t, err)
+		_, rest, _ := strings.Cut(info, "used_memory:")
+		n, _ = strconv.Atoi(strings.Fields(rest)[0])
+		return n
+	}
+	point := history.Point{Seen: 60, Usable: 60, Reasons: map[string]int64{"RATE_LIMITED": 12}}
+	for i := range point.Results {
+		point.Results[i] = 1000
+	}
+	for i := range 8 {
+		point.Took[i] = 500
+	}
+	entries := func(at history.Step) (all []history.Entry) {
+		for i := range series {
+			of := history.Series{Kind: history.Tool, Group: "weather", Name: "get_forecast_" + strconv.Itoa(i)}
+			all = append(all, history.Entry{Step: at, Series: of.Field(), Other: "other", Text: point.Text()})
+		}
+		return all
+	}
+	before, steps := used(), 0
+	for _, span := range history.Spans() {
+		for number := range int64(span.Steps) {
+			check.Must(t, s.History().Add(t.Context(), entries(history.Step{Span: span, Number: number}), series))
+			steps++
+		}
+	}
+	if got := used() - before; got > most || got < most/4 {
+		t.Errorf("%d series of %d steps have %d bytes, and the page says up to %d", series, steps, got, most)
+	} else {
+		t.Logf("%d series of %d steps: %d bytes", series, steps, got)
+	}
+	sent := s.Stats().Commands[redisstore.PastCalls]
+	var minute []history.Entry
+	for _, span := range history.Spans() {
+		minute = append(minute, entries(history.Step{Span: span, Number: 1})...)
+	}
+	check.Must(t, s.History().Add(t.Context(), minute, series))
+	if got := s.Stats().Commands[redisstore.PastCalls] - sent; got != scripts {
+		t.Errorf("%d scripts a minute, not %d", got, scripts)
+	}
+}
