@@ -96,6 +96,14 @@ func TestInABrowser(t *testing.T) {
 		t.Parallel()
 		long(t, b)
 	})
+	t.Run("Inbox", func(t *testing.T) {
+		t.Parallel()
+		inbox(t, b)
+	})
+	t.Run("Background", func(t *testing.T) {
+		t.Parallel()
+		background(t, b)
+	})
 	t.Run("Order", func(t *testing.T) {
 		t.Parallel()
 		const second, after = "2026-01-02T03:04:32Z", "2026-01-02T03:04:32.003Z"

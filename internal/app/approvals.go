@@ -52,7 +52,7 @@ func buildApprovals(p *App) (err error) {
 	p.approvals.service.SetAnswerRules(cfg.Rules)
 	p.approvals.api = approval.New(approval.Config{
 		Approvals: p.approvals.service, Tenants: p.auth.roster, Across: p.store.Approvals(),
-		Log: p.log, Audit: p.audit,
+		Pending: p.store.Approvals().Pending, Log: p.log, Audit: p.audit,
 		KeyName: p.auth.all.KeyName, Key: p.auth.all.Key, Follow: p.persons.sessions.Follow,
 		StillValid: p.auth.all.StillValid,
 	})

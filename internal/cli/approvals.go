@@ -23,7 +23,9 @@ In a gateway with tenants, the command covers all of them; --tenant selects one.
 
 const answerHelp = `--remember sets the calls that the answer applies to: the call itself; with "session", calls of the
 tool in the same session; with "always", calls of the tool by the same user and agent, as a policy
-rule.`
+rule.
+
+With several IDs, each is answered and reported by itself, and the exit status is not 0 if one failed.`
 
 // anyState is the value of --state without a filter. By default, list shows the approvals that can be answered.
 const anyState = "all"
@@ -41,9 +43,11 @@ type approvalsCommand struct {
 // newApprovalsCommand returns the command capgate approvals.
 func newApprovalsCommand(std stdio) *cobra.Command {
 	c := &approvalsCommand{filter: &capgatepb.ListApprovalsRequest{}, output: output{stdio: std}}
-	approve := overAdmin("approve ID", "approve a call", requestTimeout, c.approve, c.tenantFlag, c.answerFlags,
-		c.addFlags)
-	deny := overAdmin("deny ID", "deny a call", requestTimeout, c.deny, c.tenantFlag, c.answerFlags, c.addFlags)
+	approve := overAdmin("approve ID...", "approve calls", 0, c.approve, c.tenantFlag, c.answerFlags, c.addFlags)
+	deny := overAdmin("deny ID...", "deny calls", 0, c.deny, c.tenantFlag, c.answerFlags, c.addFlags)
+	review := overAdmin("review", "show pending approvals one after another, and answer them", 0, c.review,
+		c.tenantFlag, c.filterFlags, c.byFlag)
+	review.Long = reviewHelp
 	approve.Long, deny.Long = answerHelp, answerHelp
 	watch := overAdmin("watch", "print events until Ctrl-C", 0, c.watch, c.tenantFlag, c.filterFlags, c.watchFlags,
 		c.addFlags)
@@ -54,7 +58,7 @@ func newApprovalsCommand(std stdio) *cobra.Command {
 			c.listFlags, c.addFlags),
 		overAdmin("show ID", "show an approval with the arguments of its call", requestTimeout, c.show, c.tenantFlag,
 			c.addFlags),
-		approve, deny, watch)
+		approve, deny, review, watch)
 }
 
 func (c *approvalsCommand) tenantFlag(fs *pflag.FlagSet) {
@@ -81,6 +85,10 @@ func (c *approvalsCommand) answerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.comment, "comment", "", "`text` to store with the answer")
 	fs.StringVar(&c.remember, "remember", "call", "`scope` of the answer: call, session or always")
 	fs.DurationVar(&c.validFor, "valid-for", 0, "`time` after which an answer for session or always ends")
+	c.byFlag(fs)
+}
+
+func (c *approvalsCommand) byFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&c.by, "by", login(), "`name` of the approver, stored with the answer; it is not verified")
 }
 
@@ -131,59 +139,32 @@ func (c *approvalsCommand) show(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		return err
 	}
 	a := r.GetApproval()
-	return c.data(a, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
-		details(w, append([][2]string{
-			{"tool", untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())},
-			{"description", a.GetDescription()},
-			{"user", untrusted.Word(a.GetUser())}, {"agent", untrusted.Word(a.GetAgent())},
-			{"tenant", untrusted.Word(a.GetTenant())},
-			{"session", a.GetSession()},
-			{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
-			{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
-		}, approversOf(a)...)...)
-		if change := a.GetToolChange(); change != "" {
-			fmt.Fprintf(w, "\ntool changed:\n  %s\n", untrusted.Lines(change, 2))
-		}
-		args := "  unavailable: the gateway does not have the key that encrypts them"
-		if a.GetArguments() != "" {
-			args = "  " + untrusted.Lines(a.GetArguments(), 2)
-		}
-		fmt.Fprintf(w, "\narguments:\n%s\n", args)
-		if why := a.GetMayNotApproveWhy(); why != "" {
-			fmt.Fprintf(w, "\n%s\n", why)
-		}
-	})
+	return c.data(a, func(w io.Writer) { describeApproval(w, a) })
 }
 
-func (c *approvalsCommand) approve(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
-	r, err := capgatepb.NewApprovalsClient(conn).Approve(cmd.Context(), &capgatepb.ApproveRequest{
-		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
-		ValidFor: c.valid(),
-	})
-	if err != nil {
-		return err
+// describeApproval prints an approval with its arguments.
+func describeApproval(w io.Writer, a *capgatepb.Approval) {
+	fmt.Fprintf(w, "%s: %s\n\n", a.GetId(), a.GetState())
+	details(w, append([][2]string{
+		{"tool", untrusted.Word(a.GetTool()) + " of " + untrusted.Word(a.GetCapability())},
+		{"description", a.GetDescription()},
+		{"user", untrusted.Word(a.GetUser())}, {"agent", untrusted.Word(a.GetAgent())},
+		{"tenant", untrusted.Word(a.GetTenant())},
+		{"session", a.GetSession()},
+		{"required by", a.GetLevel()}, {"reason", a.GetWhy()}, {"request id", a.GetRequestId()},
+		{"created", when(a.GetCreateTime())}, {"expires", when(a.GetExpireTime())}, {"answered", answerOf(a)},
+	}, approversOf(a)...)...)
+	if change := a.GetToolChange(); change != "" {
+		fmt.Fprintf(w, "\ntool changed:\n  %s\n", untrusted.Lines(change, 2))
 	}
-	a := r.GetApproval()
-	return c.data(a, func(w io.Writer) {
-		if a.GetState() == "pending" {
-			fmt.Fprintf(w, "%d of %d have approved: %s\n", len(a.GetAnswers()), a.GetRequiredAnswers(), callOf(a))
-			return
-		}
-		fmt.Fprintf(w, "approved until %s: %s%s\n", when(a.GetExpireTime()), callOf(a), holds(a))
-		fmt.Fprint(w, covered(a))
-	})
-}
-
-func (c *approvalsCommand) deny(cmd *cobra.Command, conn grpc.ClientConnInterface, args []string) error {
-	r, err := capgatepb.NewApprovalsClient(conn).Deny(cmd.Context(), &capgatepb.DenyRequest{
-		Tenant: c.filter.GetTenant(), ApprovalId: args[0], By: c.by, Comment: c.comment, Remember: c.remember,
-		ValidFor: c.valid(),
-	})
-	return c.result(r.GetApproval(), err, func(w io.Writer) {
-		fmt.Fprintf(w, "denied: %s%s\n", callOf(r.GetApproval()), holds(r.GetApproval()))
-		fmt.Fprint(w, covered(r.GetApproval()))
-	})
+	args := "  unavailable: the gateway does not have the key that encrypts them"
+	if a.GetArguments() != "" {
+		args = "  " + untrusted.Lines(a.GetArguments(), 2)
+	}
+	fmt.Fprintf(w, "\narguments:\n%s\n", args)
+	if why := a.GetMayNotApproveWhy(); why != "" {
+		fmt.Fprintf(w, "\n%s\n", why)
+	}
 }
 
 // valid returns the validity of the flags; nil: the default.

@@ -75,7 +75,9 @@ func start(t *testing.T, env []string, args ...string) *program {
 func launch(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{cmd: cmd, stdout: newCapture(), stderr: newCapture(), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if p.cmd.Stderr = p.stderr; p.cmd.Stdout == nil {
+		p.cmd.Stdout = p.stdout
+	}
 	check.Must(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // ProcessState says it better

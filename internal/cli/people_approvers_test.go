@@ -140,7 +140,7 @@ func approvesForTwoTenants(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	b.Run(t, "tenants", seen{"origins": []string{"http://" + r.public[0], r.issuer.URL}, "own": own, "other": other,
 		"foreign": foreign, "public": "http://" + r.public[0], "key": r.others["globex"]}, &saw)
 	if len(saw.Cards) != 2 || !strings.Contains(saw.Cards[0], "acme") || !strings.Contains(saw.Cards[1], "globex") ||
-		saw.Choices != "All tenants acme globex" || saw.Chosen != own {
+		saw.Choices != "All your tenants acme globex" || saw.Chosen != own {
 		t.Errorf("%+v", saw)
 	}
 	if !strings.Contains(saw.Denied, "Denied by dan") || !strings.Contains(saw.Approved, "Approved by dan") ||

@@ -177,7 +177,11 @@ func (p *gatewayPort) notGateway(ctx context.Context, answer string, later bool)
 
 // explained turns the error of a call into one that says what to do. Other errors stay.
 func (p *gatewayPort) explained(ctx context.Context, err error) error {
-	if _, isStatus := grpcstatus.FromError(err); err == nil || !isStatus {
+	var printed exitError
+	if err == nil || errors.As(err, &printed) && printed.error == nil {
+		return err
+	}
+	if _, isStatus := grpcstatus.FromError(err); !isStatus {
 		return err
 	}
 	if answer := answerOverHTTP(err); answer != "" {

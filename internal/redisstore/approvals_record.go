@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/capgate/capgate/policy/approvals"
@@ -95,7 +96,8 @@ func (a *ApprovalStore) List(
 		}
 	}
 	for range maxScans {
-		got := a.exec(ctx, listScript, tenant, append([]any{after, most - len(page), scanEntries, state}, wanted...)...)
+		got := a.exec(ctx, listScript, tenant, append([]any{after, most - len(page), scanEntries, f.Order.String(),
+			state, lower(f.Text)}, wanted...)...)
 		after = got.text()
 		for list := got.list(); list.more(); {
 			if r, err := a.record(tenant, list.fields()); err == nil && (f.Sees == nil || f.Sees(r.Capability)) {
@@ -110,6 +112,16 @@ func (a *ApprovalStore) List(
 		}
 	}
 	return page, after, nil
+}
+
+// lower replaces the letters A to Z, as string.lower of Lua does.
+func lower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
 }
 
 // Events implements approvals.ReviewStore.

@@ -1,8 +1,10 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
@@ -177,7 +179,31 @@ type Filter struct {
 	State                         State
 	User, Agent, Capability, Tool string
 
-	Sees func(capability string) bool // nil: all capabilities
+	// Text is the id, or part of the user, the agent, the capability, the tool, its description, the request id or the
+	// session. The letters A to Z match in both cases.
+	Text  string
+	Order Order
+	Sees  func(capability string) bool // nil: all capabilities
+}
+
+// Order is the order of a list.
+type Order uint8
+
+// The orders.
+const (
+	Newest  Order = iota // the newest first
+	Oldest               // the oldest first
+	Expires              // only those that are pending or approved; those that expire first come first
+)
+
+var orderNames = [...]string{"newest", "oldest", "expires"}
+
+func (o Order) String() string { return orderNames[o] }
+
+// ParseOrder parses an order's name; "" is "newest".
+func ParseOrder(name string) (Order, bool) {
+	at := slices.Index(orderNames[:], cmp.Or(name, orderNames[Newest]))
+	return Order(max(at, 0)), at >= 0
 }
 
 // Kind is the kind of an event.

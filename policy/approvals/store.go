@@ -93,7 +93,7 @@ type ReviewStore interface {
 	Get(ctx context.Context, tenant, id string) (Record, error)
 	// State returns the state of an approval, and the longest time for which it lasts.
 	State(ctx context.Context, tenant, id string) (State, time.Duration, error)
-	// List returns a page, the newest first, and the token of the next page. "" is the token of the first
+	// List returns a page in the order of the filter, and the token of the next page. "" is the token of the first
 	// page, and means that there is no further one. A page may be short.
 	List(ctx context.Context, tenant string, f Filter, after string, most int) (page []Record, next string, err error)
 	// Answer records an answer to a pending approval. The record is the current one.

@@ -67,17 +67,21 @@ window.addEventListener("pageshow", (e) => {
   if (e.persisted && leaving) location.reload();
 });
 
+const away = "The gateway does not answer.";
+const unknown = "It may have received this change or not: look at the current state, then try again.";
+const isRead = (init: RequestInit) => !init.method || init.method === "GET";
+
 /** raw sends a request and returns a successful response, or throws a Problem. */
 export async function raw(path: string, init: RequestInit = {}, params: Params = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (!headers.has("Accept")) headers.set("Accept", "application/json");
-  if (init.method && init.method !== "GET" && csrf) headers.set("X-CSRF-Token", csrf);
+  if (!isRead(init) && csrf) headers.set("X-CSRF-Token", csrf);
   let answer: Response;
   try {
     answer = await fetch(pathOf(path, params), { credentials: "same-origin", redirect: "error", ...init, headers });
   } catch (err) {
     if (init.signal?.aborted) throw err;
-    throw new Problem(0, "GATEWAY_AWAY", "The gateway does not answer. The page tries again.");
+    throw new Problem(0, "GATEWAY_AWAY", isRead(init) ? away : `${away} ${unknown}`);
   }
   setClock(answer);
   if (answer.ok) return answer;

@@ -1,6 +1,7 @@
 // Server-sent events (WHATWG HTML §9.2), read by fetch: EventSource tells neither of comments, by which a silent
 // connection differs from a dead one, nor why a connection failed.
-import { type Params, Problem, raw } from "./client";
+import { type Params, Problem, pathOf, raw } from "./client";
+import { alone, glance } from "./hidden";
 import { parser, type ServerEvent } from "./parser";
 
 /** The states of a feed: live, or on the way to it. */
@@ -9,8 +10,12 @@ export type FeedState = "connecting" | "live" | "stale";
 export interface Feed {
   path: string;
   params?: Params;
+  /** The feed goes on while the page is hidden: in one page of a browser at once. */
+  background?: boolean;
   onEvent(e: ServerEvent): void;
   onState(s: FeedState): void;
+  /** Called every minute while a hidden page has no connection, if the feed is for the background. */
+  onAsleep?(): void;
 }
 
 // The gateway sends something every 15 s.
@@ -25,7 +30,9 @@ export function follow(feed: Feed): () => void {
     timer: number | undefined;
   let connection = new AbortController();
   let hidden: number | undefined,
-    asleep = false;
+    glances: number | undefined,
+    asleep = false,
+    seen = new AbortController();
   const run = async () => {
     if (stopped || running) return;
     running = true;
@@ -72,13 +79,25 @@ export function follow(feed: Feed): () => void {
     feed.onState("stale");
     timer = window.setTimeout(run, Math.min(500 * 2 ** (tries - 1), 10_000) * (0.75 + Math.random() / 2));
   };
+  const sleep = () => {
+    asleep = true;
+    connection.abort();
+    if (feed.onAsleep) glances = window.setInterval(feed.onAsleep, glance);
+  };
   // A page that is not seen gives its connection back, since a browser has few. A phone that wakes up has a dead one.
   const awake = () => {
     window.clearTimeout(hidden);
+    window.clearInterval(glances);
+    seen.abort();
     if (document.visibilityState !== "visible") {
+      seen = new AbortController();
+      const { signal } = seen;
       hidden = window.setTimeout(() => {
-        asleep = true;
-        connection.abort();
+        if (!feed.background) sleep();
+        else
+          void alone(pathOf(feed.path, feed.params), signal, (held) => {
+            if (!held && !signal.aborted) sleep();
+          });
       }, 30_000);
       return;
     }
@@ -95,6 +114,8 @@ export function follow(feed: Feed): () => void {
     stopped = true;
     window.clearTimeout(timer);
     window.clearTimeout(hidden);
+    window.clearInterval(glances);
+    seen.abort();
     connection.abort();
     document.removeEventListener("visibilitychange", awake);
     window.removeEventListener("online", awake);

@@ -31,12 +31,16 @@ export function useFeeds(): FeedState {
   return state;
 }
 
-/** useEvents follows a feed while the screen is there, and returns its state. */
+/**
+ * useEvents follows a feed while the screen is there, and returns its state. One in the background goes on while the page
+ * is hidden. onGap is called when events may have been missed.
+ */
 export function useEvents(
   path: string,
   params: Params,
   onEvent: (e: ServerEvent) => void,
   onGap: () => void,
+  background = false,
 ): FeedState {
   const [state, set] = useState<FeedState>("connecting");
   const told = useRef({ onEvent, onGap });
@@ -46,6 +50,8 @@ export function useEvents(
     const stop = follow({
       path,
       params,
+      background,
+      ...(background ? { onAsleep: () => told.current.onGap() } : {}),
       onEvent: (e) => (e.event === "missed" ? told.current.onGap() : told.current.onEvent(e)),
       onState: (s) => {
         // A feed reports events from now on. The list is read again for what happened before.

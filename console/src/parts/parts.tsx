@@ -4,6 +4,7 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks
 import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { own } from "./own";
+import { setTitle } from "./title";
 import { inWords } from "./Untrusted";
 import { useVirtual } from "./virtual";
 
@@ -41,9 +42,7 @@ export function Screen({
   tools?: ComponentChildren;
   children: ComponentChildren;
 }) {
-  useEffect(() => {
-    document.title = title + " · capgate";
-  }, [title]);
+  useEffect(() => setTitle(title), [title]);
   return (
     <>
       <header class="screen-head">

@@ -27,10 +27,10 @@ function useRoutes() {
 }
 
 function Waiting() {
-  const { waiting } = useContext(ApprovalsContext);
-  return waiting > 0 ? (
-    <span class="count" role="img" aria-label={`${waiting} waiting`}>
-      {waiting > 99 ? "99+" : waiting}
+  const { count } = useContext(ApprovalsContext);
+  return count ? (
+    <span class="count" role="img" aria-label={`${count} waiting`}>
+      {count}
     </span>
   ) : null;
 }
@@ -163,10 +163,12 @@ function OwnTenants() {
 }
 
 function TenantChoice({ ids, tenant, onChoose }: { ids: string[]; tenant: string; onChoose(tenant: string): void }) {
+  const { me } = useSession();
   const all = tenant === "-" || ids.includes(tenant) ? ids : [tenant, ...ids];
+  const some = Boolean(me.tenants?.length) && !me.all_roles?.length;
   return (
     <select class="input tenant" aria-label="Tenant" value={tenant} onChange={(e) => onChoose(e.currentTarget.value)}>
-      <option value="-">All tenants</option>
+      <option value="-">{some ? "All your tenants" : "All tenants"}</option>
       {all.map((id) => (
         <option key={id} value={id}>
           {inWords(id, 60)}

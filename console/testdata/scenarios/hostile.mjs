@@ -44,8 +44,10 @@ export default async ({ context, args }) => {
     if (!asked.includes(name)) return;
     for (const [path, button] of args.dialogs) {
       await show(path);
-      const asks = page.locator("main").getByRole("button", { name: button }).first();
-      // Where all is the same, capabilities are one, and the versions of a tool do not differ.
+      // Where all is the same, approvals are alike.
+      const buttons = page.locator("main").getByRole("button", { name: button });
+      const asks = buttons.or(page.locator("main").getByRole("button", { name: "together" })).first();
+      // Capabilities are one, too, and the versions of a tool do not differ.
       if (["Accept this version", "Discover"].includes(button) && !(await asks.count())) continue;
       await asks.click();
       await dialog.waitFor();

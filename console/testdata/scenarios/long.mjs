@@ -9,7 +9,7 @@ const approval = (i) => ({
   user: "ann",
   agent: "bot",
   capability: "mail",
-  tool: "send_mail",
+  tool: `tool_${i}`,
   state: "pending",
   level: "tenant",
   create_time: new Date(Date.now() - 600_000 + i).toISOString(),

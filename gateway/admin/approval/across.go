@@ -53,6 +53,34 @@ func (s *server) tenantsOf(ctx context.Context, v *caller, after string, most in
 	return paging.Among(v.only)(ctx, after, most)
 }
 
+// maxCounted bounds the tenants whose approvals are counted for one list.
+const maxCounted = 100
+
+// pending returns the number of pending approvals in the tenants of a caller; 0 means that it is unknown.
+func (s *server) pending(ctx context.Context, v *caller) (sum int) {
+	if s.Pending == nil || v.user != "" || !v.seesAll() {
+		return 0
+	}
+	of := []string{v.tenant}
+	if v.all {
+		ids, next, err := s.tenantsOf(ctx, v, "", tenantsAtOnce)
+		if err == nil {
+			ids, err = s.Across.FilterTenants(ctx, ids)
+		}
+		if of = ids; err != nil || next != "" || len(of) > maxCounted {
+			return 0
+		}
+	}
+	for _, id := range of {
+		p, err := s.Pending(ctx, id)
+		if err != nil {
+			return 0
+		}
+		sum += p.Count
+	}
+	return sum
+}
+
 // resolve narrows a caller of all tenants to the tenant of an approval.
 func (s *server) resolve(ctx context.Context, v *caller, id string) error {
 	if !v.all {

@@ -42,6 +42,9 @@ func (v *caller) capability(tenant, name string) bool {
 	return v.granted.Sees(name) && v.of[tenant].Sees(name)
 }
 
+// seesAll reports whether a caller sees all capabilities of its tenants.
+func (v *caller) seesAll() bool { return v.granted == nil && len(v.of) == 0 }
+
 // at narrows a caller of several tenants to one tenant.
 func (v *caller) at(tenant string) {
 	if v.tenant, v.all = tenant, false; v.as != nil {

@@ -54,6 +54,8 @@ type Config struct {
 	Across    Across         // required with Tenants
 	Log       *slog.Logger   // log of answers
 	Audit     *audit.Log     // optional
+	// Pending returns the backlog of a tenant. If nil, lists have no totals.
+	Pending func(ctx context.Context, tenant string) (approvals.Backlog, error)
 	// Follow returns a context that ends when check returns false, as session.Manager.Follow does, and StillValid
 	// checks the credential of a caller at the public port. If nil, watches outlast their credentials.
 	Follow     func(ctx context.Context, check func(context.Context) bool) (context.Context, context.CancelFunc)
@@ -133,6 +135,9 @@ func (s *server) ListApprovals(ctx context.Context,
 		return nil, err
 	}
 	resp.NextPageToken = paging.Token(next)
+	if f.State == approvals.Pending && asked.After == "" {
+		resp.TotalPending = int32(s.pending(ctx, &v))
+	}
 	for i := range page {
 		if v.lists(&page[i]) {
 			resp.Approvals = append(resp.Approvals, s.shown(&page[i], &v))
@@ -144,12 +149,22 @@ func (s *server) ListApprovals(ctx context.Context,
 // filterOf parses the filter of a list.
 func filterOf(req *capgatepb.ListApprovalsRequest) (f approvals.Filter, err error) {
 	f = approvals.Filter{User: req.GetUser(), Agent: req.GetAgent(), Capability: req.GetCapability(),
-		Tool: req.GetTool()}
+		Tool: req.GetTool(), Text: req.GetText()}
+	if len(f.Text) > maxName || !utf8.ValidString(f.Text) {
+		return f, invalid("text", "it must have at most 256 bytes of UTF-8")
+	}
 	if name := req.GetState(); name != "" {
 		var ok bool
 		if f.State, ok = approvals.ParseState(name); !ok {
 			return f, invalid("state", "it must be pending, approved, denied, expired or used")
 		}
+	}
+	var ok bool
+	if f.Order, ok = approvals.ParseOrder(req.GetOrder()); !ok {
+		return f, invalid("order", "it must be newest, oldest or expires")
+	}
+	if f.Order == approvals.Expires && !f.State.Open() {
+		return f, invalid("order", "expires needs the state pending or approved")
 	}
 	return f, nil
 }

@@ -4,7 +4,7 @@ std = {
   read_globals = {
     "ipairs", "next", "pairs", "select", "tonumber", "tostring", "type", "unpack",
     math = {fields = {"ceil", "floor", "max", "min"}},
-    string = {fields = {"find", "format", "gmatch", "gsub", "match", "sub"}},
+    string = {fields = {"find", "format", "gmatch", "gsub", "lower", "match", "sub"}},
     table = {fields = {"concat", "insert", "remove", "sort"}},
     cjson = {fields = {"decode", "encode"}},
     redis = {fields = {"call", "pcall"}},

@@ -524,7 +524,13 @@ type ListApprovalsRequest struct {
 	// Maximum number of approvals, 0 to 100; 0: 50. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only approvals with this id, or with this text in their user, agent, capability, tool, description, request_id or
+	// session; at most 256 bytes. The letters A to Z match in both cases. Empty: any.
+	Text string `protobuf:"bytes,9,opt,name=text,proto3" json:"text,omitempty"`
+	// newest or empty: the newest first. oldest: the oldest first. expires: those that expire first come first; only with
+	// the state pending or approved. The order is within each tenant.
+	Order         string `protobuf:"bytes,10,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,11 +621,28 @@ func (x *ListApprovalsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListApprovalsRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ListApprovalsRequest) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
 type ListApprovalsResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Approvals []*Approval            `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many approvals of the tenants are pending, whatever the filters select. Only on the first page of a list of
+	// pending approvals. Absent if more than 100 tenants have approvals, or if the caller does not see all of them.
+	TotalPending  int32 `protobuf:"varint,3,opt,name=total_pending,json=totalPending,proto3" json:"total_pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -666,6 +689,13 @@ func (x *ListApprovalsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListApprovalsResponse) GetTotalPending() int32 {
+	if x != nil {
+		return x.TotalPending
+	}
+	return 0
 }
 
 type GetApprovalRequest struct {
@@ -1219,7 +1249,7 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x06answer\x18\x03 \x01(\tR\x06answer\x12\x18\n" +
 	"\acomment\x18\x04 \x01(\tR\acomment\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
-	"\bremember\x18\x06 \x01(\tR\bremember\"\xde\x01\n" +
+	"\bremember\x18\x06 \x01(\tR\bremember\"\x88\x02\n" +
 	"\x14ListApprovalsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -1231,10 +1261,14 @@ const file_capgate_v1_approvals_proto_rawDesc = "" +
 	"\x04tool\x18\x06 \x01(\tR\x04tool\x12\x1b\n" +
 	"\tpage_size\x18\a \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\b \x01(\tR\tpageToken\"s\n" +
+	"page_token\x18\b \x01(\tR\tpageToken\x12\x12\n" +
+	"\x04text\x18\t \x01(\tR\x04text\x12\x14\n" +
+	"\x05order\x18\n" +
+	" \x01(\tR\x05order\"\x98\x01\n" +
 	"\x15ListApprovalsResponse\x122\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x14.capgate.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"M\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
+	"\rtotal_pending\x18\x03 \x01(\x05R\ftotalPending\"M\n" +
 	"\x12GetApprovalRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1f\n" +
 	"\vapproval_id\x18\x02 \x01(\tR\n" +

@@ -50,7 +50,7 @@ const (
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) if a retry
 // may succeed.
 type ApprovalsClient interface {
-	// Lists approvals, the newest first; for all tenants, one tenant after the other.
+	// Lists approvals in the requested order; for all tenants, one tenant after the other.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.
@@ -162,7 +162,7 @@ type Approvals_WatchApprovalsClient = grpc.ServerStreamingClient[WatchApprovalsR
 // (APPROVAL_INVALID, with the field in the metadata), UNAVAILABLE (APPROVALS_UNAVAILABLE) if a retry
 // may succeed.
 type ApprovalsServer interface {
-	// Lists approvals, the newest first; for all tenants, one tenant after the other.
+	// Lists approvals in the requested order; for all tenants, one tenant after the other.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// Returns one approval. NOT_FOUND (APPROVAL_UNKNOWN) if it does not exist; approvals are deleted an hour after
 	// their end.

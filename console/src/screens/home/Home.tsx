@@ -47,7 +47,7 @@ const redisText: Record<string, string> = {
 };
 
 function Tiles({ of }: { of: Summary }) {
-  const { items, waiting } = useContext(ApprovalsContext);
+  const { items, waiting, count } = useContext(ApprovalsContext);
   const replicas = of.replicas ?? [],
     minutes = of.minutes ?? [];
   const ready = replicas.filter((r) => r.ready).length,
@@ -98,7 +98,7 @@ function Tiles({ of }: { of: Summary }) {
       <Tile
         title="Approvals"
         tone={waiting ? "wait" : "good"}
-        value={waiting ? `${waiting} waiting` : "None waiting"}
+        value={waiting ? `${count} waiting` : "None waiting"}
         href="#/inbox"
         about={
           oldest?.create_time ? (
@@ -170,7 +170,7 @@ const inside = (link: string | undefined) =>
  * the navigation.
  */
 function useAttention(of: Summary): NonNullable<Summary["attention"]> {
-  const { items, waiting, loading, error } = useContext(ApprovalsContext);
+  const { items, waiting, count, loading, error } = useContext(ApprovalsContext);
   const all = of.attention ?? [];
   if (error || (loading && items.length === 0)) return all;
   const others = all.filter((a) => a.kind !== "approvals");
@@ -181,7 +181,7 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
     kind: "approvals",
     link: "#/inbox",
     count: waiting,
-    text: waiting === 1 ? "one call waits for approval" : `${waiting.toLocaleString("en")} calls wait for approval`,
+    text: waiting === 1 ? "one call waits for approval" : `${count} calls wait for approval`,
     ...(oldest?.create_time ? { time: oldest.create_time } : {}),
   });
 }

@@ -1,13 +1,15 @@
 // The question before an answer: for which calls, until when, and why.
-import { useContext, useState } from "preact/hooks";
+import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Problem, post } from "../../api/client";
 import type { Approval } from "../../api/types";
+import { useClock } from "../../parts/now";
 import { Dialog, Failure, Field } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
 import { Untrusted } from "../../parts/Untrusted";
 import { Arguments } from "./Arguments";
-import { ApprovalsContext } from "./feed";
+import { ApprovalsContext, stateOf } from "./feed";
+import { SinceLast } from "./SinceLast";
 import { ToolChange } from "./ToolChange";
 import { useWhole } from "./whole";
 import { byOf, stateInWords, toolInWords } from "./words";
@@ -27,12 +29,12 @@ const secondsOf = (duration: string | undefined) => (duration ? parseFloat(durat
 
 interface Props {
   of: Approval;
-  state: string;
   deny: boolean;
   onClose(): void;
 }
 
-export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
+export function AnswerDialog({ of: a, deny, onClose }: Props) {
+  const state = useClock((time) => stateOf(a, time));
   const { put, fetch } = useContext(ApprovalsContext);
   const { say } = useSession();
   const [remember, setRemember] = useState<Remember>("call");
@@ -40,6 +42,7 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
   const [comment, setComment] = useState("");
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
+  const [lost, setLost] = useState(false);
   const needed = deny ? a.reason_required : a.reason_required_to_approve;
   const verb = deny ? "Deny" : "Approve";
   const send = async () => {
@@ -62,7 +65,8 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
       onClose();
     } catch (err) {
       const p = err as Problem;
-      if (conflicts.has(p.reason)) {
+      if (p.status === 0) setLost(true);
+      if (conflicts.has(p.reason) || p.status === 0) {
         try {
           put(await fetch(a.tenant, a.id));
         } catch {
@@ -76,6 +80,12 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
   const over = state !== "pending";
   const all = useWhole(a, !over);
   const unseen = !deny && (a.may_not_approve_why || !all.whole);
+  // A question that has been answered elsewhere keeps its height: no button moves below a finger.
+  const form = useRef<HTMLFormElement>(null),
+    height = useRef(0);
+  useLayoutEffect(() => {
+    if (form.current) height.current = form.current.offsetHeight;
+  });
   return (
     <Dialog title={`${verb} this call?`} onClose={onClose}>
       <p>
@@ -83,9 +93,17 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
         <Untrusted text={a.agent} none="an agent without a name" most={80} />
       </p>
       {over ? (
-        <Conflict of={a} state={state} />
+        <div class="answered" style={height.current ? { height: `${height.current}px` } : undefined}>
+          <Conflict of={a} state={state} lost={lost} />
+          <div class="actions">
+            <button type="button" class="button primary" onClick={onClose}>
+              Close
+            </button>
+          </div>
+        </div>
       ) : (
         <form
+          ref={form}
           class="stack"
           onSubmit={(e) => {
             e.preventDefault();
@@ -96,6 +114,7 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
             <Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} />
           </p>
           <ToolChange of={a} all />
+          {all.whole && <SinceLast of={all.of} />}
           <div class="whole" tabIndex={0} role="region" aria-label="All arguments">
             <Arguments of={all.of} all />
           </div>
@@ -140,13 +159,6 @@ export function AnswerDialog({ of: a, state, deny, onClose }: Props) {
           </div>
         </form>
       )}
-      {over && (
-        <div class="actions">
-          <button type="button" class="button primary" onClick={onClose}>
-            Close
-          </button>
-        </div>
-      )}
     </Dialog>
   );
 }
@@ -163,7 +175,7 @@ function alsoInWords({ also_answered: n = 0, more_may_wait: more }: Approval) {
 }
 
 /** The approval was answered elsewhere, or expired. */
-function Conflict({ of: a, state }: { of: Approval; state: string }) {
+function Conflict({ of: a, state, lost }: { of: Approval; state: string; lost: boolean }) {
   const by = byOf(a);
   return (
     <p class="note wait" role="alert">
@@ -178,7 +190,10 @@ function Conflict({ of: a, state }: { of: Approval; state: string }) {
               by <Untrusted text={by} most={100} />
             </>
           )}
-          . Your answer was not counted.
+          .{" "}
+          {lost
+            ? "The gateway's response to your answer was lost, so that this may be your answer."
+            : "Your answer was not counted."}
         </>
       )}
     </p>

@@ -1,27 +1,19 @@
 // One approval: its effect, its origin, the time left, and the answer.
 import { useEffect, useRef } from "preact/hooks";
-import { mode } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
-import { useNow } from "../../parts/now";
+import { useClock, useNow } from "../../parts/now";
 import { Badge, Facts } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
 import { Ago, Exact, span } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { AnswerDialog } from "./Answer";
 import { Arguments } from "./Arguments";
+import { addressOf } from "./address";
 import { stateOf } from "./feed";
 import { ToolChange } from "./ToolChange";
 import { useWhole } from "./whole";
 import { byOf, policyOf, rememberedAs, stateInWords, toolInWords } from "./words";
-
-/** addressOf is the page of one approval. */
-export function addressOf(a: Approval): string {
-  return mode === "inbox"
-    ? `#/${encodeURIComponent(a.tenant)}/${encodeURIComponent(a.id)}`
-    : `#/inbox/${encodeURIComponent(a.id)}`;
-}
 
 /** whyNot is why the person cannot answer; undefined: it can. */
 export function useWhyNot(a: Approval): string | undefined {
@@ -34,15 +26,13 @@ export function useWhyNot(a: Approval): string | undefined {
 interface Props {
   of: Approval;
   alone?: boolean;
-  asked?: "approve" | "deny" | undefined;
-  ask(what: "approve" | "deny" | undefined): void;
+  /** Opens the question before an answer. */
+  ask(what: "approve" | "deny"): void;
 }
 
-export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
-  const time = useNow();
-  const state = stateOf(a, time);
+export function ApprovalCard({ of: a, alone = false, ask }: Props) {
+  const state = useClock((time) => stateOf(a, time));
   const why = useWhyNot(a);
-  const left = a.expire_time ? Date.parse(a.expire_time) - time : undefined;
   const pending = state === "pending";
   const title = toolInWords(a.tool);
   const all = useWhole(a, alone);
@@ -69,8 +59,8 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
             <Untrusted text={a.capability} mono most={80} /> · <Untrusted text={a.tool} mono most={80} />
           </p>
         </div>
-        {pending && left !== undefined ? (
-          <Countdown left={left} />
+        {pending && a.expire_time ? (
+          <Countdown until={Date.parse(a.expire_time)} />
         ) : (
           <Badge tone={stateInWords(state)[0]}>{stateInWords(state)[1]}</Badge>
         )}
@@ -92,7 +82,7 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
           <Untrusted text={policyOf(a)} most={240} />
         </span>
       </p>
-      <Progress of={a} pending={pending} time={time} />
+      <Progress of={a} pending={pending} />
       {alone && <Details of={a} />}
       {pending ? (
         <>
@@ -121,14 +111,14 @@ export function ApprovalCard({ of: a, alone = false, asked, ask }: Props) {
       ) : (
         <Outcome of={a} state={state} />
       )}
-      {asked && <AnswerDialog of={a} state={state} deny={asked === "deny"} onClose={() => ask(undefined)} />}
     </article>
   );
 }
 
 /** The time left; the last minute is announced to screen readers once. */
-function Countdown({ left }: { left: number }) {
-  const seconds = Math.max(0, Math.ceil(left / 1000));
+export function Countdown({ until }: { until: number }) {
+  const seconds = useClock((time) => Math.max(0, Math.ceil((until - time) / 1000)));
+  const left = seconds * 1000;
   const text = seconds < 3600 ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}` : span(left);
   return (
     <span class={"countdown" + (seconds <= 60 ? " soon" : "")} role="timer" aria-live="off">
@@ -190,7 +180,8 @@ function Asker({ of: a }: { of: Approval }) {
 }
 
 /** The number of approvals so far, the people who may approve, and further groups. */
-function Progress({ of: a, pending, time }: { of: Approval; pending: boolean; time: number }) {
+function Progress({ of: a, pending }: { of: Approval; pending: boolean }) {
+  const time = useNow(a.escalate_time ? 1000 : Infinity);
   const needed = a.required_answers ?? 1,
     answers = a.answers ?? [];
   const given = answers.filter((n) => n.answer === "approved").length;

@@ -94,7 +94,8 @@ const flat = (n: Node) =>
   n.items.length <= 8 &&
   n.items.every((i) => i.kind === "word" || (i.kind === "text" && i.text.length <= 60 && !masked(i.text)));
 
-function shownValue(n: Node, most: number): ComponentChildren {
+/** shownValue shows a value. Texts of more than most characters are folded. */
+export function shownValue(n: Node, most: number): ComponentChildren {
   switch (n.kind) {
     case "text":
       return n.text === "" ? <span class="dim">empty text</span> : <Text text={n.text} most={most} />;
@@ -127,7 +128,7 @@ function shownValue(n: Node, most: number): ComponentChildren {
 
 const mask = /\[masked: ([^\]]{1,200})\]/g;
 const masked = (text: string) => text.search(mask) >= 0;
-const plain = (text: string) => text.replaceAll(bracket, "[");
+export const plain = (text: string) => text.replaceAll(bracket, "[");
 
 /** Text is a text with its masked parts. */
 function Text({ text, most }: { text: string; most: number }) {

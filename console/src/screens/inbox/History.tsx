@@ -7,7 +7,7 @@ import { Badge, Card, Failure, Loading, More, Table } from "../../parts/parts";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
-import { addressOf } from "./ApprovalCard";
+import { addressOf } from "./address";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
 import { byOf, rememberedAs, stateInWords, toolInWords } from "./words";
 

@@ -1,15 +1,16 @@
 // Approvals that wait for a person, and what became of others.
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useState } from "preact/hooks";
 import { mode, now, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { useKeys } from "../../parts/keys";
 import { Empty, Failure, Loading, Screen } from "../../parts/parts";
 import { useSession } from "../../parts/session";
 import { inWords } from "../../parts/Untrusted";
-import { type Rows, VirtualList } from "../../parts/VirtualList";
-import { ApprovalCard, addressOf, useWhyNot } from "./ApprovalCard";
-import { ApprovalsContext, keyOf, since, stateOf } from "./feed";
+import { AnswerDialog } from "./Answer";
+import { ApprovalCard, useWhyNot } from "./ApprovalCard";
+import { ApprovalsContext, since, stateOf } from "./feed";
 import { History } from "./History";
+import { Waiting } from "./Waiting";
 
 const root = mode === "inbox" ? "#/" : "#/inbox";
 
@@ -22,7 +23,7 @@ export function Inbox({ rest }: { rest: string[] }) {
 }
 
 function Lists({ history }: { history: boolean }) {
-  const { waiting } = useContext(ApprovalsContext);
+  const { count } = useContext(ApprovalsContext);
   const go = (to: string) => {
     location.hash = to;
   };
@@ -38,7 +39,7 @@ function Lists({ history }: { history: boolean }) {
           aria-selected={!history}
           onClick={() => go(root)}
         >
-          Waiting{waiting > 0 && <span class="count">{waiting}</span>}
+          Waiting{count && <span class="count">{count}</span>}
         </button>
         <button
           type="button"
@@ -55,64 +56,6 @@ function Lists({ history }: { history: boolean }) {
         {history ? <History /> : <Waiting />}
       </div>
     </Screen>
-  );
-}
-
-type Asked = { key: string; what: "approve" | "deny" } | undefined;
-
-function Waiting() {
-  const { items, error, loading, reload, state } = useContext(ApprovalsContext);
-  const [asked, ask] = useState<Asked>();
-  const rows = useRef<Rows>(null);
-  const selected = (): Approval | undefined => items[rows.current?.current() ?? -1];
-  const answer = (what: "approve" | "deny") => {
-    const button = document.activeElement
-      ?.closest("[data-row]")
-      ?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
-    const a = selected();
-    if (a && button && !button.disabled) ask({ key: keyOf(a), what });
-  };
-  useKeys({
-    a: () => answer("approve"),
-    d: () => answer("deny"),
-    Enter: () => {
-      const a = selected();
-      if (a) location.hash = addressOf(a);
-    },
-  });
-  const empty = items.length === 0;
-  return (
-    <>
-      <Failure problem={error} retry={reload} />
-      {state === "stale" && (
-        <p class="note wait stale" role="status">
-          The connection is lost. What you see may be old; the page reconnects by itself.
-        </p>
-      )}
-      {empty && loading && !error && <Loading />}
-      {empty && !loading && !error && (
-        <Empty>
-          <b>Nothing waits for you</b>A call that needs a person's consent appears here at once.
-        </Empty>
-      )}
-      <VirtualList<Approval>
-        label="Approvals"
-        items={items}
-        keyOf={keyOf}
-        estimate={420}
-        rows={rows}
-        row={(a) => (
-          <ApprovalCard
-            of={a}
-            asked={asked?.key === keyOf(a) ? asked.what : undefined}
-            ask={(what) => ask(what && { key: keyOf(a), what })}
-          />
-        )}
-      />
-      <p class="hidden" role="status">
-        {items.filter((a) => stateOf(a, now()) === "pending").length} waiting
-      </p>
-    </>
   );
 }
 
@@ -190,5 +133,10 @@ function OneCard({
       if (can) ask("deny");
     },
   });
-  return <ApprovalCard of={a} alone asked={asked} ask={ask} />;
+  return (
+    <>
+      <ApprovalCard of={a} alone ask={ask} />
+      {asked && <AnswerDialog of={a} deny={asked === "deny"} onClose={() => ask(undefined)} />}
+    </>
+  );
 }

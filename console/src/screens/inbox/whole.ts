@@ -13,6 +13,60 @@ interface Whole {
   retry(): void;
 }
 
+const within = (a: Approval, all: Approval): Approval => ({
+  ...a,
+  arguments: all.arguments ?? "",
+  arguments_json: all.arguments_json ?? "",
+  arguments_excerpt: false,
+});
+
+const atOnce = 4;
+
+export interface Wholes {
+  /** The approvals, each with all arguments as soon as they are there. */
+  of: Approval[];
+  /** The keys of approvals whose arguments are not there in full. */
+  missing: Set<string>;
+  problem: Problem | undefined;
+  retry(): void;
+}
+
+/** useWholes reads all arguments of several approvals. */
+export function useWholes(items: Approval[]): Wholes {
+  const { fetch } = useContext(ApprovalsContext);
+  const [read, setRead] = useState<ReadonlyMap<string, Approval>>(new Map());
+  const [problem, setProblem] = useState<Problem>();
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    let over = false;
+    const wanted = items.filter((a) => a.arguments_excerpt && !a.may_not_approve_why && !read.has(keyOf(a)));
+    setProblem(undefined);
+    const next = async () => {
+      for (let a = wanted.shift(); a && !over; a = wanted.shift()) {
+        const got = await fetch(a.tenant, a.id);
+        if (!over) setRead((all) => new Map(all).set(keyOf(got), got));
+      }
+    };
+    Promise.all(Array.from({ length: atOnce }, next)).catch((err: unknown) => {
+      if (!over) setProblem(err as Problem);
+    });
+    return () => {
+      over = true;
+    };
+  }, [tries]);
+  return {
+    of: items.map((a) => {
+      const all = read.get(keyOf(a));
+      return all ? within(a, all) : a;
+    }),
+    missing: new Set(
+      items.filter((a) => a.arguments_excerpt && !a.may_not_approve_why && !read.has(keyOf(a))).map(keyOf),
+    ),
+    problem,
+    retry: () => setTries(tries + 1),
+  };
+}
+
 /** useWhole reads all arguments of an approval, if it has an excerpt and they are wanted. */
 export function useWhole(a: Approval, wanted: boolean): Whole {
   const { fetch } = useContext(ApprovalsContext);
@@ -38,9 +92,7 @@ export function useWhole(a: Approval, wanted: boolean): Whole {
   }, [needed, keyOf(a), tries]);
   const all = read && keyOf(read) === keyOf(a) ? read : undefined;
   return {
-    of: all
-      ? { ...a, arguments: all.arguments ?? "", arguments_json: all.arguments_json ?? "", arguments_excerpt: false }
-      : a,
+    of: all ? within(a, all) : a,
     whole: Boolean(all) || !a.arguments_excerpt,
     problem,
     retry: () => setTries(tries + 1),

@@ -1,0 +1,101 @@
+package console_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capgate/capgate/internal/testkit/browsertest"
+)
+
+const (
+	// mostBusy bounds the CPU time until the Inbox with 5,000 approvals takes input, and mostIdle its share afterwards.
+	mostBusy = 1.0
+	mostIdle = 0.02
+	// mostClicks bounds the clicks of a task of an approver.
+	mostClicks = 3
+)
+
+func inbox(t *testing.T, b *browsertest.Browser) {
+	t.Helper()
+	var saw struct {
+		Thousands struct {
+			Busy, Idle                      float64
+			Title, Rest, Search, Hash, Kept string
+			Lists, Nodes                    int
+		}
+		One struct {
+			Difference    string
+			Approve, Deny int
+			Answers       [][3]string
+		}
+		Alike struct {
+			Group, Shown    string
+			Cards, Clicks   int
+			Found           []string
+			Before, Open    bool
+			Failed, Answers []string
+		}
+	}
+	b.Run(t, "inbox", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
+	all := saw.Thousands
+	t.Logf("5,000 approvals: %.2f s of CPU time until input, then %.4f of a core; %d elements, %d requests", all.Busy,
+		all.Idle, all.Nodes, all.Lists)
+	if all.Busy > mostBusy || all.Idle > mostIdle || all.Nodes > mostNodes || all.Lists > 3 ||
+		all.Title != "(5,000) Inbox · capgate" || !strings.Contains(all.Rest, "and 4,900 more wait") ||
+		all.Search != "tool_31" || all.Hash != "#/inbox?q=tool_31" || all.Kept != "tool_31" {
+		t.Errorf("%+v", all)
+	}
+	one := saw.One
+	if one.Approve > mostClicks || one.Deny > mostClicks || len(one.Answers) != 2 ||
+		one.Answers[0] != [3]string{"apr_7", "approve", ""} ||
+		one.Answers[1] != [3]string{"apr_9", "deny", "not today"} ||
+		!strings.HasPrefix(one.Difference, "1 value differs from the last approved call, approved 10 min ago by eve") {
+		t.Errorf("%+v", one)
+	}
+	many := saw.Alike
+	if many.Clicks > mostClicks || many.Cards != 1 || !many.Before || !many.Open || len(many.Answers) != 10 ||
+		len(slices.Compact(many.Answers)) != 10 || len(many.Failed) != 1 || len(many.Found) != 0 {
+		t.Errorf("%+v", many)
+	}
+	for _, want := range []string{"apr_5", "the approver is the user of the call", "SELF_APPROVAL"} {
+		if !strings.Contains(strings.Join(many.Failed, ""), want) {
+			t.Errorf("no %s in %s", want, many.Failed)
+		}
+	}
+	for _, want := range []string{"person-0@example.com", "person-9@example.com", "hello, all of it"} {
+		if !strings.Contains(many.Shown, want) {
+			t.Errorf("%s is not shown: %s", want, many.Shown)
+		}
+	}
+	if !strings.Contains(many.Group, "They differ in to.") {
+		t.Errorf("%s", many.Group)
+	}
+}
+
+func background(t *testing.T, b *browsertest.Browser) {
+	t.Helper()
+	var saw struct {
+		Hidden struct {
+			Asked, AskedByClick int
+			Title               string
+			Notices             [][]string
+		}
+		Sheet struct {
+			Before, After []int
+			Text, Lost    string
+		}
+	}
+	b.Run(t, "background", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
+	h := saw.Hidden
+	if notice := strings.Join(slices.Concat(h.Notices...), "; "); h.Asked != 0 || h.AskedByClick != 1 ||
+		h.Title != "(1) Inbox · capgate" ||
+		notice != "A call waits for your approval; Send mail, asked by bot, of the tenant acme" {
+		t.Errorf("%+v", h)
+	}
+	s := saw.Sheet
+	if !slices.Equal(s.Before, s.After) || !strings.Contains(s.Text, "denied by Zoe") ||
+		strings.Contains(s.Lost, "not counted") {
+		t.Errorf("%+v", s)
+	}
+}

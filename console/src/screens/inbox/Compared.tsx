@@ -1,0 +1,104 @@
+// The arguments of several calls: what they have in common once, and what differs for each.
+import type { ComponentChildren } from "preact";
+import type { Approval } from "../../api/types";
+import { Untrusted } from "../../parts/Untrusted";
+import { Arguments, plain, shownValue } from "./Arguments";
+import { argumentsOf, compare, type Leaf } from "./alike";
+import { keyOf } from "./feed";
+import { ToolChange } from "./ToolChange";
+
+/** Path names a value by the names that lead to it. */
+export function Path({ of }: { of: string[] }) {
+  if (!of.length) return <span class="dim">all arguments</span>;
+  return (
+    <>
+      {of.map((name, i) => (
+        <>
+          {i > 0 && " › "}
+          <Untrusted text={plain(name)} mono most={80} none="(empty name)" />
+        </>
+      ))}
+    </>
+  );
+}
+
+/** Leaves is a table of values. */
+export function Leaves({
+  label,
+  of,
+}: {
+  label: string;
+  of: { key: string; path: string[]; value: ComponentChildren }[];
+}) {
+  return (
+    <table class="args">
+      <caption class="hidden">{label}</caption>
+      <colgroup>
+        <col class="name" />
+        <col />
+      </colgroup>
+      <thead class="hidden">
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Value</th>
+        </tr>
+      </thead>
+      <tbody>
+        {of.map((l) => (
+          <tr key={l.key}>
+            <th scope="row">
+              <Path of={l.path} />
+            </th>
+            <td>{l.value}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const shown = (leaf: Leaf | undefined) => (leaf ? shownValue(leaf.value, Infinity) : <span class="dim">absent</span>);
+
+interface Props {
+  of: Approval[];
+  /** What stands before the arguments of each call. */
+  head(a: Approval): ComponentChildren;
+}
+
+/** ComparedCalls shows all arguments, masks and warnings of calls that are alike. */
+export function ComparedCalls({ of, head }: Props) {
+  const nodes = of.map((a) => argumentsOf(a));
+  const known = nodes.filter((n) => n !== undefined);
+  const compared = known.length === nodes.length ? compare(known) : undefined;
+  return (
+    <div class="stack">
+      {of[0] && <ToolChange of={of[0]} all />}
+      {compared && of.length > 1 && compared.same.length > 0 && (
+        <section>
+          <h3>The same in all</h3>
+          <Leaves
+            label="The same in all"
+            of={compared.same.map((l) => ({ key: JSON.stringify(l.path), path: l.path, value: shown(l) }))}
+          />
+        </section>
+      )}
+      <ol class="compared">
+        {of.map((a, i) => (
+          <li key={keyOf(a)}>
+            {head(a)}
+            {!compared || of.length === 1 ? (
+              <Arguments of={a} all />
+            ) : compared.differ.length ? (
+              <Leaves
+                label={`Arguments of call ${i + 1}`}
+                of={compared.differ.map((d) => ({ ...d, value: shown(compared.each[i]!.get(d.key)) }))}
+              />
+            ) : (
+              <p class="dim small">Its arguments are those above.</p>
+            )}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
