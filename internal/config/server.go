@@ -100,6 +100,10 @@ type Calls struct {
 	// How many calls of all replicas are kept, in Redis and in the memory of each replica; 0: none, and none are
 	// counted. All replicas should have the same value.
 	Keep int `yaml:"keep" min:"0" max:"5000" default:"500"`
+	// How many calls of each tenant can be searched, in Redis; 0: none but those above. One needs up to 600 bytes.
+	Past int `yaml:"past" min:"0" max:"100000" default:"2000"`
+	// Days after which such a call is deleted.
+	PastDays int `yaml:"past_days" min:"1" max:"30" default:"7"`
 }
 
 // History has the numbers of the calls of the last seven days, by fleet, backend, tool and tenant.

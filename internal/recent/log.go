@@ -35,6 +35,8 @@ type Config struct {
 	Store   Store          // nil: this replica is alone
 	Self    func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
 	Now     func() time.Time
+	Archive Archive // nil: calls are kept in the Store alone
+	Bounds  Bounds  // of the Archive
 }
 
 // Log has the last calls, changes and counts. All its methods may be called from any goroutine.
@@ -168,6 +170,9 @@ func (l *Log) publish(ctx context.Context, said time.Time) (time.Time, int) {
 		l.restore(b, sent)
 		l.hub.pass(b.Calls) // the watchers at this replica at least
 		return time.Time{}, len(b.Calls)
+	}
+	if l.Archived() && len(b.Calls) > 0 {
+		_ = l.cfg.Archive.Keep(ctx, b.Calls, l.cfg.Bounds) // a batch that it does not accept is missing there
 	}
 	return said, len(b.Calls)
 }

@@ -30,13 +30,7 @@ func TestCostOfTheHistory(t *testing.T) {
 	check.Must(t, err)
 	raw := redis.NewClient(options)
 	t.Cleanup(func() { _ = raw.Close() })
-	used := func() (n int) {
-		info, err := raw.Info(t.Context(), "memory").Result()
-		check.Must(t, err)
-		_, rest, _ := strings.Cut(info, "used_memory:")
-		n, _ = strconv.Atoi(strings.Fields(rest)[0])
-		return n
-	}
+	used := func() int { return usedMemory(t, raw) }
 	point := history.Point{Seen: 60, Usable: 60, Reasons: map[string]int64{"RATE_LIMITED": 12}}
 	for i := range point.Results {
 		point.Results[i] = 1000
@@ -72,4 +66,15 @@ func TestCostOfTheHistory(t *testing.T) {
 	if got := s.Stats().Commands[redisstore.PastCalls] - sent; got != scripts {
 		t.Errorf("%d scripts a minute, not %d", got, scripts)
 	}
+}
+
+// usedMemory returns the bytes that a Redis uses.
+func usedMemory(t *testing.T, raw *redis.Client) int {
+	t.Helper()
+	info, err := raw.Info(t.Context(), "memory").Result()
+	check.Must(t, err)
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	n, err := strconv.Atoi(strings.Fields(rest)[0])
+	check.Must(t, err)
+	return n
 }

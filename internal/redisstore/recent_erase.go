@@ -15,6 +15,9 @@ func (r *Recent) erase(ctx context.Context, tenant string) error {
 	for minute := last - recent.Window - 5; minute <= last; minute++ {
 		keys = append(keys, r.minuteKey(minute))
 	}
+	if err := r.forgetPast(ctx, tenant); err != nil {
+		return err
+	}
 	return r.run(ctx, eraseRecentScript, keys, joinWords([]string{"+" + tenant}), joinWords([]string{"-" + tenant}),
 		tenant).Err()
 }

@@ -1,8 +1,6 @@
 package calls
 
 import (
-	"fmt"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -28,6 +26,3 @@ func (s *Service) message(c *recent.Call) *capgatepb.RecentCall {
 	}
 	return m
 }
-
-// position returns the sort key of a call, in increasing order of time.
-func position(c *recent.Call) string { return fmt.Sprintf("%020d %s", c.Ended.UnixNano(), c.ID) }

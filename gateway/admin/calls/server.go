@@ -107,8 +107,14 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	if refusal != nil {
 		return nil, refusal
 	}
+	if req.GetStartTime() != nil || req.GetEndTime() != nil {
+		return s.search(ctx, req, f, page)
+	}
 	all, partial := s.Recent.Calls(ctx)
-	listed, next := paging.SliceDescending(page, all, position, f.Matches)
+	listed, next := paging.SliceDescending(page, all, (*recent.Call).Position, f.Matches)
+	if len(listed) == 0 && f.Query != "" && !partial && s.Recent.Archived() {
+		return s.search(ctx, req, f, page)
+	}
 	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(),
 		NextPageToken: paging.Token(next)}
 	for _, c := range listed {

@@ -326,10 +326,15 @@ type ListCallsRequest struct {
 	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	User      string `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`
 	Agent     string `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
-	// A call's request_id or trace_id.
+	// A call's request_id or trace_id. If none of the last calls has it, those of past days are searched.
 	Query string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
 	// tool_error, incomplete or success, or "*" for any but success.
-	Outcome       string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Outcome string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Searches the calls of past days (calls.past, calls.past_days) that ended from then on. Unset: as long as they are
+	// kept, if end_time is set; else only the last calls are listed.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// The same for calls that ended until then. Unset: now.
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -448,6 +453,20 @@ func (x *ListCallsRequest) GetOutcome() string {
 	return ""
 }
 
+func (x *ListCallsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *ListCallsRequest) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
 type ListCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Calls []*RecentCall          `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -456,7 +475,9 @@ type ListCallsResponse struct {
 	// The calls are those of one replica, because Redis is away.
 	Partial bool `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`
 	// The replica that responds.
-	Replica       string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
+	Replica string `protobuf:"bytes,4,opt,name=replica,proto3" json:"replica,omitempty"`
+	// A search did not read all calls of past days: name a tenant, or a shorter time.
+	Incomplete    bool `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,6 +538,13 @@ func (x *ListCallsResponse) GetReplica() string {
 		return x.Replica
 	}
 	return ""
+}
+
+func (x *ListCallsResponse) GetIncomplete() bool {
+	if x != nil {
+		return x.Incomplete
+	}
+	return false
 }
 
 type WatchCallsRequest struct {
@@ -809,7 +837,7 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\bDecision\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x1a\n" +
 	"\bdecision\x18\x02 \x01(\tR\bdecision\x12\x1c\n" +
-	"\tcandidate\x18\x03 \x01(\tR\tcandidate\"\xc3\x02\n" +
+	"\tcandidate\x18\x03 \x01(\tR\tcandidate\"\xb5\x03\n" +
 	"\x10ListCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -826,12 +854,18 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\x05agent\x18\n" +
 	" \x01(\tR\x05agent\x12\x14\n" +
 	"\x05query\x18\v \x01(\tR\x05query\x12\x18\n" +
-	"\aoutcome\x18\f \x01(\tR\aoutcome\"\x9d\x01\n" +
+	"\aoutcome\x18\f \x01(\tR\aoutcome\x129\n" +
+	"\n" +
+	"start_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
+	"\bend_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\"\xbd\x01\n" +
 	"\x11ListCallsResponse\x12,\n" +
 	"\x05calls\x18\x01 \x03(\v2\x16.capgate.v1.RecentCallR\x05calls\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12\x18\n" +
-	"\areplica\x18\x04 \x01(\tR\areplica\"\x96\x02\n" +
+	"\areplica\x18\x04 \x01(\tR\areplica\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x01(\bR\n" +
+	"incomplete\"\x96\x02\n" +
 	"\x11WatchCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -882,17 +916,19 @@ var file_capgate_v1_calls_proto_depIdxs = []int32{
 	6, // 0: capgate.v1.RecentCall.time:type_name -> google.protobuf.Timestamp
 	7, // 1: capgate.v1.RecentCall.duration:type_name -> google.protobuf.Duration
 	5, // 2: capgate.v1.RecentCall.policy:type_name -> capgate.v1.RecentCall.Decision
-	0, // 3: capgate.v1.ListCallsResponse.calls:type_name -> capgate.v1.RecentCall
-	0, // 4: capgate.v1.WatchCallsResponse.call:type_name -> capgate.v1.RecentCall
-	1, // 5: capgate.v1.Calls.ListCalls:input_type -> capgate.v1.ListCallsRequest
-	3, // 6: capgate.v1.Calls.WatchCalls:input_type -> capgate.v1.WatchCallsRequest
-	2, // 7: capgate.v1.Calls.ListCalls:output_type -> capgate.v1.ListCallsResponse
-	4, // 8: capgate.v1.Calls.WatchCalls:output_type -> capgate.v1.WatchCallsResponse
-	7, // [7:9] is the sub-list for method output_type
-	5, // [5:7] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 3: capgate.v1.ListCallsRequest.start_time:type_name -> google.protobuf.Timestamp
+	6, // 4: capgate.v1.ListCallsRequest.end_time:type_name -> google.protobuf.Timestamp
+	0, // 5: capgate.v1.ListCallsResponse.calls:type_name -> capgate.v1.RecentCall
+	0, // 6: capgate.v1.WatchCallsResponse.call:type_name -> capgate.v1.RecentCall
+	1, // 7: capgate.v1.Calls.ListCalls:input_type -> capgate.v1.ListCallsRequest
+	3, // 8: capgate.v1.Calls.WatchCalls:input_type -> capgate.v1.WatchCallsRequest
+	2, // 9: capgate.v1.Calls.ListCalls:output_type -> capgate.v1.ListCallsResponse
+	4, // 10: capgate.v1.Calls.WatchCalls:output_type -> capgate.v1.WatchCallsResponse
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_calls_proto_init() }

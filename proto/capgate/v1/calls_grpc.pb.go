@@ -35,10 +35,14 @@ const (
 // Each tenant has a share of them, and within it those that failed have one, so that a loud tenant displaces only its
 // own. Under load a replica keeps a part of the calls, by the same shares; the access log has all of them.
 //
+// The calls of past days are searched by time: of each tenant the last 2,000 of a week, unless the configuration says
+// otherwise (calls.past, calls.past_days).
+//
 // While Redis is away, the calls are those of the replica that responds, and partial says so.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (CALLS_INVALID, with the
-// field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls.
+// field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls, UNAVAILABLE
+// (CALLS_UNAVAILABLE) if the calls of past days cannot be read.
 type CallsClient interface {
 	// Lists calls, the newest first.
 	ListCalls(ctx context.Context, in *ListCallsRequest, opts ...grpc.CallOption) (*ListCallsResponse, error)
@@ -95,10 +99,14 @@ type Calls_WatchCallsClient = grpc.ServerStreamingClient[WatchCallsResponse]
 // Each tenant has a share of them, and within it those that failed have one, so that a loud tenant displaces only its
 // own. Under load a replica keeps a part of the calls, by the same shares; the access log has all of them.
 //
+// The calls of past days are searched by time: of each tenant the last 2,000 of a week, unless the configuration says
+// otherwise (calls.past, calls.past_days).
+//
 // While Redis is away, the calls are those of the replica that responds, and partial says so.
 //
 // Every refusal carries a google.rpc.ErrorInfo of the domain capgate.dev: INVALID_ARGUMENT (CALLS_INVALID, with the
-// field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls.
+// field in the metadata), FAILED_PRECONDITION (CALLS_OFF) if the configuration keeps no calls, UNAVAILABLE
+// (CALLS_UNAVAILABLE) if the calls of past days cannot be read.
 type CallsServer interface {
 	// Lists calls, the newest first.
 	ListCalls(context.Context, *ListCallsRequest) (*ListCallsResponse, error)
