@@ -17,10 +17,10 @@ import (
 
 func pastCall(tenant, id string, ended time.Time) recent.Call {
 	return recent.Call{ID: id, Ended: ended.UTC(), Replica: "a", Took: time.Second,
-		Summary: telemetry.Summary{Tenant: tenant, Code: "OK", RequestID: "r-" + id, Tool: "get"}}
+		Summary: telemetry.Summary{Tenant: tenant, Code: "OK", User: id, Tool: "get"}}
 }
 
-// TestArchivedCalls: a call is found at every replica by its tenant, its time and its request, page by page. A tenant
+// TestArchivedCalls: a call is found at every replica by its tenant, its time and its user, page by page. A tenant
 // displaces only its own calls, and a deleted one leaves none.
 func TestArchivedCalls(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
@@ -55,7 +55,7 @@ func TestArchivedCalls(t *testing.T) {
 			t.Errorf("%d calls on %d pages", len(seen), pages)
 		}
 		for id, s := range map[string]recent.Search{
-			"a7":       {Filter: recent.Filter{Query: "r-a7"}},
+			"a7":       {Filter: recent.Filter{User: "a7"}},
 			"g":        {Filter: recent.Filter{Tenants: []string{"globex"}}},
 			"nobody's": {Filter: recent.Filter{Tenants: []string{""}}},
 			"a0":       {Filter: recent.Filter{Tenants: []string{"acme"}}, To: now.Add(-99500 * time.Millisecond)},

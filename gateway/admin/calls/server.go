@@ -112,7 +112,7 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	}
 	all, partial := s.Recent.Calls(ctx)
 	listed, next := paging.SliceDescending(page, all, (*recent.Call).Position, f.Matches)
-	if len(listed) == 0 && f.Query != "" && !partial && s.Recent.Archived() {
+	if len(listed) == 0 && req.GetQuery() != "" && !partial && s.Recent.Archived() {
 		return s.search(ctx, req, f, page)
 	}
 	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(),

@@ -10,12 +10,15 @@ import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { CallDialog } from "./Call";
 import { Result, tookOf } from "./Result";
+import { useStart, When } from "./When";
 
 const most = 500;
 /** Calls come faster than anybody reads: they are shown together. */
 const gathered = 400;
 
 export function Calls({ rest }: { rest: string[] }) {
+  const [when, setWhen] = useState("");
+  const start = useStart(when);
   const { tenant } = useSession();
   const [of, setOf] = useState({ capability: "", tool: "", user: "", agent: "", reason: "", code: "", slower: "" });
   const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
@@ -34,6 +37,7 @@ export function Calls({ rest }: { rest: string[] }) {
   const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", {
     ...filter,
     page_size: most,
+    start_time: start,
   });
   const [paused, setPaused] = useState(false);
   const [held, setHeld] = useState(0);
@@ -53,6 +57,8 @@ export function Calls({ rest }: { rest: string[] }) {
   useEffect(() => () => window.clearTimeout(timer.current), []);
   const stop = useRef(paused);
   stop.current = paused;
+  const past = useRef(false);
+  past.current = start !== "";
   const showNow = useRef(show);
   showNow.current = show;
   useEvents(
@@ -60,7 +66,7 @@ export function Calls({ rest }: { rest: string[] }) {
     filter,
     (e) => {
       const c = parse(e.data);
-      if (!c) return;
+      if (!c || past.current) return;
       fresh.current = [c, ...fresh.current].slice(0, most);
       if (stop.current) setHeld(fresh.current.length);
       else
@@ -88,6 +94,7 @@ export function Calls({ rest }: { rest: string[] }) {
     >
       <div class="stack">
         <Filters of={of} put={put} seen={items} />
+        <When value={when} onInput={setWhen} incomplete={Boolean(page?.incomplete)} />
         <Trouble problem={error} retry={reload} what="its calls" />
         {page?.partial && (
           <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>
@@ -100,7 +107,7 @@ export function Calls({ rest }: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(c) => c.id}
-              empty="No call fits yet. New ones appear by themselves."
+              empty={start ? "No call of that time fits." : "No call fits yet. New ones appear by themselves."}
             />
           </Card>
         )}

@@ -1,0 +1,41 @@
+// The time of the calls on the screen: as they end, or those of past days.
+import { useMemo } from "preact/hooks";
+import { now } from "../../api/client";
+import { Choice } from "../../parts/ask";
+
+const hours: Record<string, number> = { "1h": 1, "24h": 24, "7d": 7 * 24 };
+
+/** useStart is the time from which calls are searched; "": the last calls are shown as they end. */
+export const useStart = (when: string) =>
+  useMemo(() => (hours[when] ? new Date(now() - hours[when]! * 3_600_000).toISOString() : ""), [when]);
+
+export function When({
+  value,
+  onInput,
+  incomplete,
+}: {
+  value: string;
+  onInput(value: string): void;
+  incomplete: boolean;
+}) {
+  return (
+    <>
+      <div class="filters bar">
+        <Choice
+          label="When"
+          value={value}
+          onInput={onInput}
+          of={[
+            ["", "as they end"],
+            ["1h", "the last hour"],
+            ["24h", "the last 24 hours"],
+            ["7d", "the last 7 days"],
+          ]}
+        />
+      </div>
+      {incomplete && (
+        <p class="note wait">Not all calls of that time were searched. Choose a tenant, or a shorter time.</p>
+      )}
+    </>
+  );
+}
