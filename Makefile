@@ -16,7 +16,6 @@ FUZZTIME ?= 10s
 # Packages are compiled with the go command's own settings, so that build, lint, test and a bare `go run` share them.
 # Linker flags make no difference to packages. The race detector and the image's program need packages of their own.
 
-SWAGGER = bin/node/node_modules/swagger-ui-dist openapi/viewer/files
 
 # Every tool is a module of its own under tools/, pinned there, and built into a directory named
 # after a checksum of its go.mod and go.sum: another version is another directory.
@@ -136,10 +135,6 @@ generate: regenerate ## Go code, the OpenAPI document, the configuration's schem
 	go run ./internal/redisstore/generate
 	go run ./deploy/grafana
 
-.PHONY: viewer
-viewer: setup ## copy the page of the OpenAPI document from npm
-	go run ./openapi/viewer/fetch $(SWAGGER)
-
 .PHONY: console
 console: console-build ## build the console from console/src into console/dist
 	go run ./console/pack bin/console/out console/dist
@@ -180,7 +175,6 @@ check-generated: regenerate setup console-build ## fail if committed files diffe
 		&& cmp bin/.generated/demo.binpb internal/testkit/grpctest/demo.binpb \
 		|| { echo 'generated code is out of date: run `make generate` and commit' >&2; exit 1; }
 	go run ./internal/config/generate -check
-	go run ./openapi/viewer/fetch -check $(SWAGGER)
 	go run ./console/pack -check bin/console/out console/dist
 
 # A dot hides the copy from the go command.

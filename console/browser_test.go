@@ -21,7 +21,7 @@ func paths() []string {
 		"/#/tools/mail", "/#/tools/mail/send_mail", "/#/policies", "/#/policies/candidates", "/#/policies/explain",
 		"/#/policies/explain/tenant%3Dacme%26capability%3Dmail%26tool%3Dsend_mail",
 		"/#/tenants", "/#/tenants/acme", "/#/tenants/-", "/#/calls", "/#/calls/c-1", "/#/webhooks", "/#/audit",
-		"/#/sessions", "/#/nowhere", "/inbox#/", "/inbox#/history", "/inbox#/acme/apr_A"}
+		"/#/sessions", "/#/connect", "/#/nowhere", "/inbox#/", "/inbox#/history", "/inbox#/acme/apr_A"}
 }
 
 // dialogs are the questions of screens: a path, and the name of the button that asks.

@@ -20,7 +20,7 @@ var files embed.FS
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// Mode is one of the two pages that share the script.
+// Mode is one of the pages that share the script.
 type Mode struct{ name, title, path, assets string }
 
 // The modes.
@@ -29,6 +29,9 @@ var (
 	Console = Mode{"console", "Console", "/", "/console/"}
 	// Inbox is the page at /inbox of the public port, with its files below /inbox/assets/.
 	Inbox = Mode{"inbox", "Inbox", "/inbox", "/inbox/assets/"}
+	// Docs is the page at /docs of the public port, with its files below /docs/assets/. It names them relative to
+	// itself, so that it also works behind a proxy that adds a prefix.
+	Docs = Mode{"docs", "Connect", "/docs", "/docs/assets/"}
 )
 
 // Page returns the path of the mode's page.
@@ -36,6 +39,14 @@ func (m Mode) Page() string { return m.path }
 
 // Assets returns the prefix of the paths of the mode's files. They are the same for everybody, and need no credential.
 func (m Mode) Assets() string { return m.assets }
+
+// link returns the prefix of the links to the mode's files.
+func (m Mode) link() string {
+	if m == Docs {
+		return strings.TrimPrefix(m.assets, "/")
+	}
+	return m.assets
+}
 
 // asset is a file in memory.
 type asset struct {
@@ -73,6 +84,7 @@ var handlers = sync.OnceValues(func() (map[Mode]http.Handler, error) {
 	return map[Mode]http.Handler{
 		Console: handler(Console, string(page), assets),
 		Inbox:   handler(Inbox, string(page), assets),
+		Docs:    handler(Docs, string(page), assets),
 	}, nil
 })
 
@@ -81,7 +93,7 @@ func handler(m Mode, page string, assets map[string]*asset) http.Handler {
 	text := strings.NewReplacer("{{mode}}", m.name, "{{title}}", m.title).Replace(page)
 	for name, a := range assets {
 		version := strings.Trim(a.tag, `"`)
-		text = strings.ReplaceAll(text, "{{"+name+"}}", m.assets+name+"?v="+version)
+		text = strings.ReplaceAll(text, "{{"+name+"}}", m.link()+name+"?v="+version)
 		mux.HandleFunc("GET "+m.assets+name, a.serve(version))
 	}
 	exact := m.path

@@ -61,7 +61,7 @@ var link = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 // everything else is asked again.
 func TestFilesAreKeptAndPagesAreNot(t *testing.T) {
 	t.Parallel()
-	for _, m := range []console.Mode{console.Console, console.Inbox} {
+	for _, m := range []console.Mode{console.Console, console.Inbox, console.Docs} {
 		h := console.Handler(m)
 		page := ask(h, m.Page())
 		text := body(t, page)
@@ -73,6 +73,7 @@ func TestFilesAreKeptAndPagesAreNot(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 		for _, l := range links {
+			l[1] = "/" + strings.TrimPrefix(l[1], "/")
 			file, _, _ := strings.Cut(l[1], "?")
 			if !strings.HasPrefix(file, m.Assets()) {
 				t.Errorf("%s is not below %s", file, m.Assets())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/console"
+	"github.com/capgate/capgate/internal/mcpclients"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -30,6 +31,7 @@ func startFake(t *testing.T, change func(field, value string) string) (origin st
 	check.Must(t, json.Unmarshal(text, &f.answers))
 	mux := pages()
 	mux.HandleFunc("/v1/", f.serve)
+	mux.HandleFunc("GET "+mcpclients.Path, mcpclients.Serve)
 	mux.Handle("/inbox/v1/", http.StripPrefix("/inbox", http.HandlerFunc(f.serve)))
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)

@@ -170,7 +170,7 @@ func TestDocumentsOfKeys(t *testing.T) {
 		}
 	}
 	if resp, body := getJSON(t, f.gateway, "/docs"); resp.StatusCode != http.StatusOK ||
-		!strings.Contains(body, "docs/page.js") {
+		!strings.Contains(body, "docs/assets/console.js") {
 		t.Errorf("got %s %s", resp.Status, body)
 	}
 }

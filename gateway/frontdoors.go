@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/capgate/capgate/console"
 	"github.com/capgate/capgate/gateway/client"
 	"github.com/capgate/capgate/gateway/frontdoor"
 	"github.com/capgate/capgate/gateway/frontdoor/fairqueue"
@@ -33,7 +34,7 @@ func (g *Gateway) newDoors(queue *fairqueue.Queue) (inside *localgrpc.Conn, err 
 		return nil, err
 	}
 	api := cfg.Doors.REST
-	api.MaxBody, api.Unary = maxMessage, inside.Unary
+	api.MaxBody, api.Unary, api.Page = maxMessage, inside.Unary, console.Handler(console.Docs)
 	api.EventSource = func(capability, tool string) bool {
 		return cfg.Routing.Router.Table().Fleet(capability).EventSource(tool)
 	}

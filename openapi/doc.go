@@ -12,7 +12,6 @@
 //	keywords.go   the keywords that a schema keeps, and their kinds
 //	weight.go     the size of a schema with its references resolved
 //	yaml.go       the same document as YAML
-//	viewer/       the page for people
 //
 // Schemas and descriptions of tools are untrusted. A schema's size is bounded, also with its references resolved;
 // no reference leaves it, and no description contains HTML.

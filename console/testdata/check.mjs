@@ -4,8 +4,8 @@ import { createRequire } from "node:module";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** serious returns what axe-core finds serious or worse on a page, as lines. */
-export async function serious(page) {
+/** serious returns what axe-core finds on a page, as lines: what is serious or worse, or of other impacts. */
+export async function serious(page, impacts = ["serious", "critical"]) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const { violations } = await page.evaluate(() =>
     globalThis.axe.run(document, {
@@ -15,7 +15,7 @@ export async function serious(page) {
     }),
   );
   return violations
-    .filter((v) => ["serious", "critical"].includes(v.impact))
+    .filter((v) => impacts.includes(v.impact))
     .flatMap((v) =>
       v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary?.replaceAll("\n", " ")}`),
     );

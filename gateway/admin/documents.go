@@ -8,12 +8,12 @@ import (
 
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/internal/mcpclients"
 	"github.com/capgate/capgate/openapi"
-	"github.com/capgate/capgate/openapi/viewer"
 )
 
-// MountDocuments adds the OpenAPI document of the admin API to a mux: GET /openapi.json, GET /openapi.yaml, and the
-// page GET /docs that shows it.
+// MountDocuments adds the OpenAPI document of the admin API to a mux: GET /openapi.json and GET /openapi.yaml. GET /docs
+// leads to the console, where callers learn how to connect.
 func MountDocuments(mux *guard.Mux) {
 	document := func(form string, read func() ([]byte, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,9 @@ func MountDocuments(mux *guard.Mux) {
 	mux.HandleFunc("GET /openapi.json", document("application/json",
 		func() ([]byte, error) { return openapi.Admin(), nil }))
 	mux.HandleFunc("GET /openapi.yaml", document("application/yaml", openapi.AdminYAML))
-	for path, serve := range viewer.Pages() {
-		mux.HandleFunc("GET "+path, serve)
-	}
+	mux.HandleFunc("GET "+mcpclients.Path, mcpclients.Serve)
+	mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "/#/connect")
+		w.WriteHeader(http.StatusSeeOther)
+	})
 }

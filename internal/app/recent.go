@@ -4,11 +4,15 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/capgate/capgate/gateway"
 	"github.com/capgate/capgate/gateway/admin/auditlog"
 	"github.com/capgate/capgate/gateway/admin/calls"
+	"github.com/capgate/capgate/gateway/builtin/owncalls"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/recent"
+	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // recentFeature keeps the last calls and changes of all replicas.
@@ -24,6 +28,9 @@ func recentFeature() feature {
 			p.parts.Observe.Recent = p.recent
 			p.parts.services = append(p.parts.services, last.Operators(), auditlog.New(p.recent))
 			p.parts.leaving = append(p.parts.leaving, last.Leave)
+			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
+				capgatepb.RegisterOwnCallsServer(g, owncalls.New(p.recent, nil))
+			})
 			return nil
 		},
 		run: func(p *App, w *work) { w.loop("recent calls", p.recent.Run) },

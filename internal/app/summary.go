@@ -2,17 +2,31 @@ package app
 
 import (
 	"context"
+	"net"
 	"slices"
+	"sync/atomic"
 
 	"github.com/capgate/capgate/gateway/admin/summary"
 )
 
 // summaryFeature shows operators the state of all at a glance.
 func summaryFeature() feature {
+	var publicURL atomic.Pointer[string]
 	return feature{build: func(p *App) error {
-		p.parts.services = append(p.parts.services, summary.New(p.summary()))
+		cfg := p.summary()
+		cfg.Public = func() summary.Port {
+			port := summary.Port{TLS: p.started.ServerTLS != nil, Credential: p.started.Config.Multi}
+			if url := publicURL.Load(); url != nil {
+				port.URL = *url
+			}
+			if at, ok := p.ports.public.Addr().(*net.TCPAddr); ok {
+				port.Number = at.Port
+			}
+			return port
+		}
+		p.parts.services = append(p.parts.services, summary.New(cfg))
 		return nil
-	}}
+	}, apply: func(_ *App, c *change) { publicURL.Store(&c.Config.PublicURL) }}
 }
 
 func (p *App) summary() summary.Config {

@@ -173,6 +173,7 @@ func startGateways(t *testing.T, gateways int, more string, tenants ...*party) (
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndomains: [caps.test]\nredis: {url: '"+redis+
 		"', timeout: 10s}\noverload: {max_delay: 10s}\nidentity: {store: redis}\npolicies: {}\n"+
+		"calls: {keep: 0}\n"+ // TestCallersSeeTheirOwnCalls has them; durations differ
 		"listeners: [{address: '127.0.0.1:0', tenant: globex}]\n"+
 		"tenants:\n"+cmp.Or(lines, "  []\n")+"fleets:\n"+fleets)
 	admin := ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capgate/capgate/internal/mcpclients"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -45,7 +46,7 @@ func linked(t *testing.T, args ...string) (code int, out string) {
 // TestLinkWritesEntries: what is written is what is printed. The rest of a file stays, with each digit and its mode,
 // and an entry of the same name is replaced.
 func TestLinkWritesEntries(t *testing.T) {
-	for _, c := range mcpClients() {
+	for _, c := range mcpclients.All() {
 		for name, test := range map[string]struct{ before, after string }{
 			"no file":       {"", `{SERVERS:{"capgate":ENTRY}}`},
 			"an empty file": {"\n", `{SERVERS:{"capgate":ENTRY}}`},
@@ -57,11 +58,11 @@ func TestLinkWritesEntries(t *testing.T) {
 				`{"inputs":[{"id":"mine"}INPUT],SERVERS:{"capgate":ENTRY}}`},
 		} {
 			t.Chdir(t.TempDir())
-			_, printed := linked(t, c.name, "--key")
+			_, printed := linked(t, c.Name, "--key")
 			parts := map[string]json.RawMessage{}
 			check.Must(t, json.Unmarshal([]byte(printed), &parts))
 			var servers map[string]json.RawMessage
-			check.Must(t, json.Unmarshal(parts[c.servers], &servers))
+			check.Must(t, json.Unmarshal(parts[c.Servers], &servers))
 			input, wanted := "", test.after
 			if list := string(bytes.TrimSpace(parts["inputs"])); list != "" {
 				input = "," + list[1:len(list)-1]
@@ -69,24 +70,24 @@ func TestLinkWritesEntries(t *testing.T) {
 					wanted = `{"inputs":` + list + "," + wanted[1:]
 				}
 			}
-			fill := strings.NewReplacer("SERVERS", `"`+c.servers+`"`, "ENTRY", string(servers["capgate"]), "INPUT",
+			fill := strings.NewReplacer("SERVERS", `"`+c.Servers+`"`, "ENTRY", string(servers["capgate"]), "INPUT",
 				input)
 			if test.before != "" {
-				check.Must(t, os.MkdirAll(filepath.Dir(c.file), 0o700))
-				check.Must(t, os.WriteFile(c.file, []byte(fill.Replace(test.before)), 0o600))
+				check.Must(t, os.MkdirAll(filepath.Dir(c.File), 0o700))
+				check.Must(t, os.WriteFile(c.File, []byte(fill.Replace(test.before)), 0o600))
 			}
 			for range 2 { // again, it changes nothing
-				if code, text := linked(t, c.name, "--key", "--write"); code != 0 {
-					t.Errorf("%s, %s: %d %s", c.name, name, code, text)
+				if code, text := linked(t, c.Name, "--key", "--write"); code != 0 {
+					t.Errorf("%s, %s: %d %s", c.Name, name, code, text)
 				}
-				text, err := os.ReadFile(c.file)
+				text, err := os.ReadFile(c.File)
 				check.Must(t, err)
 				if got, want := exactly(t, text), exactly(t, []byte(fill.Replace(wanted))); got != want {
-					t.Errorf("%s, %s: %s\nwant %s", c.name, name, got, want)
+					t.Errorf("%s, %s: %s\nwant %s", c.Name, name, got, want)
 				}
 			}
-			if about, err := os.Stat(c.file); err != nil || test.before != "" && about.Mode() != 0o600 {
-				t.Errorf("%s, %s: %v, %v", c.name, name, about.Mode(), err)
+			if about, err := os.Stat(c.File); err != nil || test.before != "" && about.Mode() != 0o600 {
+				t.Errorf("%s, %s: %v, %v", c.Name, name, about.Mode(), err)
 			}
 		}
 	}
@@ -121,25 +122,25 @@ func TestLinkFollowsLinks(t *testing.T) {
 
 // TestLinkRefuses: a file that has more than one reading, or none, stays as it is.
 func TestLinkRefuses(t *testing.T) {
-	for _, c := range mcpClients() {
+	for _, c := range mcpclients.All() {
 		for _, before := range []string{"{ // mine\n}", `{"a":1`, "[]", "null", `"x"`, `{"a":1,"a":2}`,
-			"\xef\xbb\xbf{}", `{"` + c.servers + `":[]}`, `{"` + c.servers + `":null}`, `{"` + c.servers +
+			"\xef\xbb\xbf{}", `{"` + c.Servers + `":[]}`, `{"` + c.Servers + `":null}`, `{"` + c.Servers +
 				`":{"x":{"a":1,"a":2}}}`, "{} {}", `{"inputs":{}}`} {
-			if strings.Contains(before, "inputs") && c.name != "vscode" {
+			if strings.Contains(before, "inputs") && c.Name != "vscode" {
 				continue
 			}
 			t.Chdir(t.TempDir())
-			check.Must(t, os.MkdirAll(filepath.Dir(c.file), 0o700))
-			check.Must(t, os.WriteFile(c.file, []byte(before), 0o600))
+			check.Must(t, os.MkdirAll(filepath.Dir(c.File), 0o700))
+			check.Must(t, os.WriteFile(c.File, []byte(before), 0o600))
 			var out bytes.Buffer
-			code := run(t.Context(), []string{"link", c.name, "--write", "--key"}, stdio{out: &out, err: &out})
-			after, err := os.ReadFile(c.file)
+			code := run(t.Context(), []string{"link", c.Name, "--write", "--key"}, stdio{out: &out, err: &out})
+			after, err := os.ReadFile(c.File)
 			if err != nil || string(after) != before || code != 1 ||
 				!strings.Contains(out.String(), "add the entry yourself") {
-				t.Errorf("%s, %s: %d %s\n%s %v", c.name, before, code, out.String(), after, err)
+				t.Errorf("%s, %s: %d %s\n%s %v", c.Name, before, code, out.String(), after, err)
 			}
-			if all, err := os.ReadDir(filepath.Dir(c.file)); err != nil || len(all) != 1 {
-				t.Errorf("%s, %s: %d files, %v", c.name, before, len(all), err)
+			if all, err := os.ReadDir(filepath.Dir(c.File)); err != nil || len(all) != 1 {
+				t.Errorf("%s, %s: %d files, %v", c.Name, before, len(all), err)
 			}
 		}
 	}

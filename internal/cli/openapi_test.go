@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/capgate/capgate/internal/tenant"
-	"github.com/capgate/capgate/internal/testkit/browsertest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -121,77 +117,5 @@ func TestPythonOfTheDocumentation(t *testing.T) {
 	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c",
 		snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
 		t.Errorf("%s", out)
-	}
-}
-
-// browsed is what openapi/viewer/testdata/browser.mjs saw.
-type browsed struct {
-	Strange    []string // URLs that are not the gateway's
-	Complaints []string // of the browser
-	Wide       []string // pages that a phone has to scroll sideways
-	Said       []string // of wrong keys
-	Before     int      // tools without a key
-	After      int
-	Padlocks   int
-	First      string // heading of the operations
-	Dark       string // background of the page in the dark
-	Address    string // to which the root leads
-	Result     string
-}
-
-func browse(t *testing.T, args ...string) browsed {
-	t.Helper()
-	dir := beside(t)
-	put(t, dir, "browser.mjs", read(t, "openapi/viewer/testdata/browser.mjs"))
-	var saw browsed
-	if shots := os.Getenv("TEST_SCREENSHOTS"); shots != "" { // for people
-		args = append(append(args, "")[:2], shots)
-	}
-	check.Must(t, json.Unmarshal([]byte(tells(t, dir, "node",
-		append([]string{"browser.mjs", browsertest.Chromium(t), filepath.Join(dir, "profile")}, args...)...)), &saw))
-	if len(saw.Strange) > 0 || len(saw.Complaints) > 0 {
-		t.Errorf("it asks %q, and the browser says %q", saw.Strange, saw.Complaints)
-	}
-	if len(saw.Wide) > 0 || saw.Dark != "rgb(28, 32, 34)" || !strings.HasSuffix(saw.Address, "/docs") ||
-		!strings.HasPrefix(saw.First, "capability weather") {
-		t.Errorf("%+v", saw)
-	}
-	if !strings.Contains(saw.Result, `"location": "Berlin"`) {
-		t.Errorf("the tool answers %q", saw.Result)
-	}
-	return saw
-}
-
-func TestDocsInABrowser(t *testing.T) {
-	t.Parallel()
-	_, greeting := startDemo(t)
-	public, _ := addresses(greeting)
-	if saw := browse(t, "http://"+public); saw.Before != 3 || saw.After != 3 || saw.Padlocks != 0 {
-		t.Errorf("%+v", saw)
-	}
-}
-
-// With a key, the page shows the caller's tools.
-func TestDocsInABrowserWithAKey(t *testing.T) {
-	t.Parallel()
-	backends, stop, err := startReplicas()
-	check.Must(t, err)
-	t.Cleanup(stop)
-	id, secret := tenant.NewCredential()
-	manifest, err := filepath.Abs(filepath.Join(root, "examples", "weather", "manifest.yaml"))
-	check.Must(t, err)
-	file := filepath.Join(t.TempDir(), "capgate.yaml")
-	put(t, filepath.Dir(file), filepath.Base(file), fmt.Sprintf(`
-listen: 127.0.0.1:0
-admin: 127.0.0.1:0
-overload: {max_delay: 10s}
-policies: {}
-tenants: [{id: acme, capabilities: ["*"], keys: [{id: %s, hash: "%s", scopes: [invoke, read]}]}]
-fleets: [{capability: weather, manifest: %q, backends: ["%s"]}]
-`, id, tenant.HashOf(secret, nil), manifest, strings.Join(backends, `", "`)))
-	_, public, _ := serve(t, nil, "--config", file)
-	if saw := browse(t, "http://"+public, tenant.Credential(id, secret)); saw.Before != 0 || saw.After != 3 ||
-		saw.Padlocks == 0 || len(saw.Said) != 2 || !strings.Contains(saw.Said[1], "This key is not accepted: ") {
-		t.Errorf("%+v", saw)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // services are the protos with routes at each port, by the name of the file that they are merged into.
 var services = map[string][]string{
-	"base.yaml": {"gateway", "catalog", "engines", "approvals", "artifacts", "tenants"},
+	"base.yaml": {"gateway", "catalog", "engines", "approvals", "artifacts", "tenants", "own_calls"},
 	"admin.yaml": {"summary", "calls", "auditlog", "playground", "approvals", "policies", "tenants", "catalog_admin",
 		"registry", "webhooks", "fleets", "usage", "history", "operators"},
 }

@@ -2,7 +2,7 @@
 
 A link to a document becomes a link to its page, and a link to any other file becomes one to the repository. A link to a
 file that does not exist is an error; mkdocs checks the fragments. The names of code blocks lose the words for tests:
-"sh test" and "sh drill" are sh.
+"sh test" and "python file=server.py" are sh and python.
 """
 
 import os
@@ -24,7 +24,7 @@ PLACES = {
     "bench/README.md": "inside/figures.md",
 }
 LINK = re.compile(r"(\]\()([^)#\s]*)(#[^)\s]*)?\)")
-FENCE = re.compile(r"^```(\w+) (?:test|drill|output)$", re.M)
+FENCE = re.compile(r"^```(\w+) (?:test|drill|output|step|(?:file|step|serve|install)=\S+)$", re.M)
 SPAN = re.compile(r"```.*?^```|`[^`\n]*`", re.S | re.M)
 PICTURE = re.compile(r"<picture>.*?</picture>", re.S)
 ATTRIBUTE = re.compile(r'(src|srcset)="docs/')

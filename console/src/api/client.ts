@@ -1,11 +1,13 @@
 // Requests to the gateway that served the page, and its errors.
 
-/** The page that was served: the whole console, or the inbox of approvals alone. */
-export const mode: "console" | "inbox" =
-  document.querySelector<HTMLMetaElement>('meta[name="capgate-page"]')?.content === "inbox" ? "inbox" : "console";
+/** The page that was served: the whole console, the inbox of approvals alone, or the page of callers. */
+export const mode =
+  (["inbox", "docs"] as const).find(
+    (m) => m === document.querySelector<HTMLMetaElement>('meta[name="capgate-page"]')?.content,
+  ) ?? "console";
 
 /** The prefix of the API's paths. */
-export const base = mode === "inbox" ? "/inbox" : "";
+export const base = mode === "inbox" ? "/inbox" : mode === "docs" ? location.pathname.replace(/\/docs\/?$/, "") : "";
 
 /** Problem is an error of the API (RFC 9457), or of the way to it, with status 0. */
 export class Problem extends Error {
@@ -31,6 +33,12 @@ export function pathOf(path: string, params: Params = {}): string {
   const text = query.toString();
   return base + path + (text ? "?" + text : "");
 }
+
+let credential = "";
+/** setCredential keeps the key of a caller, who has no session; empty: none. */
+export const setCredential = (key: string) => {
+  credential = key;
+};
 
 let csrf = "";
 /** setCSRF keeps the token that unsafe requests of a session carry. */
@@ -76,6 +84,7 @@ export async function raw(path: string, init: RequestInit = {}, params: Params =
   const headers = new Headers(init.headers);
   if (!headers.has("Accept")) headers.set("Accept", "application/json");
   if (!isRead(init) && csrf) headers.set("X-CSRF-Token", csrf);
+  if (credential) headers.set("Authorization", "Bearer " + credential);
   let answer: Response;
   try {
     answer = await fetch(pathOf(path, params), { credentials: "same-origin", redirect: "error", ...init, headers });
@@ -86,7 +95,7 @@ export async function raw(path: string, init: RequestInit = {}, params: Params =
   setClock(answer);
   if (answer.ok) return answer;
   const problem = await problemOf(answer);
-  if (answer.status === 401) signIn();
+  if (answer.status === 401 && mode !== "docs") signIn();
   throw problem;
 }
 

@@ -4,6 +4,7 @@ import type { IconName } from "../parts/Icon";
 import type { Role } from "../parts/roles";
 import { Audit } from "./audit/Audit";
 import { Calls } from "./calls/Calls";
+import { Connect } from "./connect/Connect";
 import { Fleets } from "./fleets/Fleets";
 import { Home } from "./home/Home";
 import { Inbox } from "./inbox/Inbox";
@@ -32,6 +33,7 @@ export const routes: Route[] = [
   { path: "inbox", title: "Inbox", icon: "inbox", key: "i", screen: Inbox },
   { path: "fleets", title: "Fleets", icon: "fleets", key: "f", screen: Fleets, allTenants: "viewer" },
   { path: "tools", title: "Tools", icon: "tools", key: "o", screen: Tools },
+  { path: "connect", title: "Connect", icon: "connect", key: "n", screen: Connect },
   { path: "policies", title: "Policies", icon: "policies", key: "p", screen: Policies },
   { path: "tenants", title: "Tenants", icon: "tenants", key: "e", screen: Tenants },
   { path: "calls", title: "Calls", icon: "calls", key: "c", screen: Calls },

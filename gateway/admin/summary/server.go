@@ -19,6 +19,14 @@ type Fleet struct {
 	Backends, Usable int
 }
 
+// Port is the public port of this replica.
+type Port struct {
+	URL        string // public_url of the configuration; "" if there is none
+	Number     int
+	TLS        bool
+	Credential bool // callers need a credential
+}
+
 // Pending is the number of pending approvals.
 type Pending struct {
 	Count  int
@@ -33,6 +41,7 @@ type Config struct {
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, up to a limit
 	Drifted func() map[string]int                  // number of drifted tools by capability
+	Public  func() Port
 }
 
 // New returns the service.
@@ -56,7 +65,10 @@ func (s *server) GetSummary(ctx context.Context, req *capgatepb.GetSummaryReques
 		return nil, err
 	}
 	narrow := operator.AllTenants(ctx) != nil
-	resp := &capgatepb.GetSummaryResponse{Totals: &capgatepb.GetSummaryResponse_Totals{}}
+	public := s.Public()
+	resp := &capgatepb.GetSummaryResponse{Totals: &capgatepb.GetSummaryResponse_Totals{},
+		PublicPort: &capgatepb.GetSummaryResponse_PublicPort{Url: public.URL, Port: int32(public.Number),
+			Tls: public.TLS, CredentialRequired: public.Credential}}
 	replicas, partial := s.Recent.Replicas(ctx)
 	minutes, also := s.Recent.Minutes(ctx, tenants)
 	resp.Partial = partial || also

@@ -16,8 +16,8 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/bodybudget"
 	"github.com/capgate/capgate/gateway/status"
+	"github.com/capgate/capgate/internal/mcpclients"
 	"github.com/capgate/capgate/openapi"
-	"github.com/capgate/capgate/openapi/viewer"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
@@ -34,7 +34,7 @@ type documents struct {
 	owner   func(*http.Request) string // Config.Owner
 }
 
-// routeDocuments adds the OpenAPI documents, and the page that shows one.
+// routeDocuments adds the OpenAPI documents, and the page /docs with its files.
 func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 	write, err := openapi.New()
 	if err != nil {
@@ -52,10 +52,14 @@ func (h *Handler) routeDocuments(conn grpc.ClientConnInterface) error {
 				}
 			}))
 	}
-	for path, serve := range viewer.Pages() {
+	for path, page := range map[string]http.Handler{"/docs": h.cfg.Page, "/docs/assets/{file}": h.cfg.Page,
+		mcpclients.Path: http.HandlerFunc(mcpclients.Serve)} {
+		if page == nil {
+			continue
+		}
 		err = errors.Join(err, h.mux.HandlePath(http.MethodGet, path,
 			func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				serve(bodybudget.WriteTimeout(w, h.cfg.Stall), r)
+				page.ServeHTTP(bodybudget.WriteTimeout(w, h.cfg.Stall), r)
 			}))
 	}
 	return err

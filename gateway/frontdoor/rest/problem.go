@@ -13,6 +13,7 @@ import (
 
 	"github.com/capgate/capgate/gateway/frontdoor/invocation"
 	"github.com/capgate/capgate/gateway/frontdoor/problem"
+	"github.com/capgate/capgate/gateway/frontdoor/request"
 	"github.com/capgate/capgate/gateway/status"
 	"github.com/capgate/capgate/internal/call"
 )
@@ -126,7 +127,22 @@ func (h *Handler) problemIn(r *http.Request, err error) problem.Problem {
 func WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	tellQuota(w.Header(), err, &p)
+	capability, tool := called(r.URL.Path)
+	request.Named(r.Context(), capability, tool)
 	problem.Write(w, r, p)
+}
+
+// called returns the capability and the tool that a path names; empty: none.
+func called(path string) (capability, tool string) {
+	rest, ok := strings.CutPrefix(path, capabilitiesPath)
+	if !ok {
+		return "", ""
+	}
+	capability, rest, _ = strings.Cut(rest, "/")
+	if rest, ok = strings.CutPrefix(rest, toolsPath[1:]); ok {
+		tool, _, _ = strings.Cut(rest, "/")
+	}
+	return capability, tool
 }
 
 // tellQuota sets the headers of the limit that rejected a call, if any.

@@ -39,7 +39,8 @@ type Config struct {
 	Unary Unary
 	// Files limits files.
 	Files      files.Config
-	Extensions []Extension // additional routes
+	Page       http.Handler // the page /docs and its files below /docs/assets/; optional
+	Extensions []Extension  // additional routes
 }
 
 // ToolErrors is how a tool's own error is returned.
@@ -97,6 +98,10 @@ func New(conn grpc.ClientConnInterface, cfg Config) (*Handler, error) {
 	if err := capgatepb.RegisterCatalogHandlerClient(context.Background(), h.mux,
 		capgatepb.NewCatalogClient(strippingConn{conn})); err != nil {
 		return nil, fmt.Errorf("register the routes of capgate.v1.Catalog: %w", err)
+	}
+	if err := capgatepb.RegisterOwnCallsHandlerClient(context.Background(), h.mux,
+		capgatepb.NewOwnCallsClient(strippingConn{conn})); err != nil {
+		return nil, fmt.Errorf("register the routes of capgate.v1.OwnCalls: %w", err)
 	}
 	if err := capgatepb.RegisterArtifactsHandlerClient(context.Background(), h.mux,
 		capgatepb.NewArtifactsClient(strippingConn{conn})); err != nil {

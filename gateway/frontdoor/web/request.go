@@ -36,6 +36,8 @@ type Request struct {
 	share    string      // tenant, for fair shares; empty if there is only one
 	results  results     // held responses
 	recorded atomic.Bool // the request or its call is recorded
+
+	capability, tool string // named by a rejected request; empty means none
 }
 
 // unauthenticated is the share of all requests without a valid credential. No tenant has this id.
@@ -113,11 +115,14 @@ func (v *Request) Rejected(code codes.Code, reason string) {
 	}
 }
 
+// Named implements request.Rejections.
+func (v *Request) Named(capability, tool string) { v.capability, v.tool = capability, tool }
+
 // record records a request without a call.
 func (v *Request) record(rec telemetry.Record) {
 	v.recorded.Store(true)
 	rec.Call = &call.Call{Path: v.r.URL.Path, Tenant: v.Identity.Tenant, Key: v.Identity.Key, User: v.Identity.User,
-		Agent: v.Identity.Agent}
+		Agent: v.Identity.Agent, Capability: v.capability, Tool: v.tool}
 	rec.Protocol = v.Client.Protocol
 	rec.Client, rec.RequestID = v.Client.Address, v.r.Header.Get(problem.RequestID)
 	rec.Started, rec.Ended, rec.Page = v.came, time.Since(v.came), v.Person != nil

@@ -94,8 +94,10 @@ type GetSummaryResponse struct {
 	FleetsUsable int32 `protobuf:"varint,11,opt,name=fleets_usable,json=fleetsUsable,proto3" json:"fleets_usable,omitempty"`
 	// At most 100,000.
 	PendingApprovals int32 `protobuf:"varint,12,opt,name=pending_approvals,json=pendingApprovals,proto3" json:"pending_approvals,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Where callers connect.
+	PublicPort    *GetSummaryResponse_PublicPort `protobuf:"bytes,13,opt,name=public_port,json=publicPort,proto3" json:"public_port,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSummaryResponse) Reset() {
@@ -212,6 +214,85 @@ func (x *GetSummaryResponse) GetPendingApprovals() int32 {
 	return 0
 }
 
+func (x *GetSummaryResponse) GetPublicPort() *GetSummaryResponse_PublicPort {
+	if x != nil {
+		return x.PublicPort
+	}
+	return nil
+}
+
+// PublicPort is the public port of the replica that responds.
+type GetSummaryResponse_PublicPort struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// public_url of the configuration, without a final slash; empty: none.
+	Url  string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Port int32  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// The port is TLS.
+	Tls bool `protobuf:"varint,3,opt,name=tls,proto3" json:"tls,omitempty"`
+	// Callers need a credential.
+	CredentialRequired bool `protobuf:"varint,4,opt,name=credential_required,json=credentialRequired,proto3" json:"credential_required,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *GetSummaryResponse_PublicPort) Reset() {
+	*x = GetSummaryResponse_PublicPort{}
+	mi := &file_capgate_v1_summary_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSummaryResponse_PublicPort) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSummaryResponse_PublicPort) ProtoMessage() {}
+
+func (x *GetSummaryResponse_PublicPort) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_summary_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSummaryResponse_PublicPort.ProtoReflect.Descriptor instead.
+func (*GetSummaryResponse_PublicPort) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 0}
+}
+
+func (x *GetSummaryResponse_PublicPort) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *GetSummaryResponse_PublicPort) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *GetSummaryResponse_PublicPort) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *GetSummaryResponse_PublicPort) GetCredentialRequired() bool {
+	if x != nil {
+		return x.CredentialRequired
+	}
+	return false
+}
+
 // Replica is one gateway process.
 type GetSummaryResponse_Replica struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -232,7 +313,7 @@ type GetSummaryResponse_Replica struct {
 
 func (x *GetSummaryResponse_Replica) Reset() {
 	*x = GetSummaryResponse_Replica{}
-	mi := &file_capgate_v1_summary_proto_msgTypes[2]
+	mi := &file_capgate_v1_summary_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -244,7 +325,7 @@ func (x *GetSummaryResponse_Replica) String() string {
 func (*GetSummaryResponse_Replica) ProtoMessage() {}
 
 func (x *GetSummaryResponse_Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_summary_proto_msgTypes[2]
+	mi := &file_capgate_v1_summary_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -257,7 +338,7 @@ func (x *GetSummaryResponse_Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse_Replica.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse_Replica) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 0}
+	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 1}
 }
 
 func (x *GetSummaryResponse_Replica) GetId() string {
@@ -335,7 +416,7 @@ type GetSummaryResponse_Minute struct {
 
 func (x *GetSummaryResponse_Minute) Reset() {
 	*x = GetSummaryResponse_Minute{}
-	mi := &file_capgate_v1_summary_proto_msgTypes[3]
+	mi := &file_capgate_v1_summary_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +428,7 @@ func (x *GetSummaryResponse_Minute) String() string {
 func (*GetSummaryResponse_Minute) ProtoMessage() {}
 
 func (x *GetSummaryResponse_Minute) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_summary_proto_msgTypes[3]
+	mi := &file_capgate_v1_summary_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +441,7 @@ func (x *GetSummaryResponse_Minute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse_Minute.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse_Minute) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 1}
+	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 2}
 }
 
 func (x *GetSummaryResponse_Minute) GetTime() *timestamppb.Timestamp {
@@ -419,7 +500,7 @@ type GetSummaryResponse_Totals struct {
 
 func (x *GetSummaryResponse_Totals) Reset() {
 	*x = GetSummaryResponse_Totals{}
-	mi := &file_capgate_v1_summary_proto_msgTypes[4]
+	mi := &file_capgate_v1_summary_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +512,7 @@ func (x *GetSummaryResponse_Totals) String() string {
 func (*GetSummaryResponse_Totals) ProtoMessage() {}
 
 func (x *GetSummaryResponse_Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_summary_proto_msgTypes[4]
+	mi := &file_capgate_v1_summary_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +525,7 @@ func (x *GetSummaryResponse_Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse_Totals.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse_Totals) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 2}
+	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 3}
 }
 
 func (x *GetSummaryResponse_Totals) GetCalls() int32 {
@@ -503,7 +584,7 @@ type GetSummaryResponse_Attention struct {
 
 func (x *GetSummaryResponse_Attention) Reset() {
 	*x = GetSummaryResponse_Attention{}
-	mi := &file_capgate_v1_summary_proto_msgTypes[5]
+	mi := &file_capgate_v1_summary_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +596,7 @@ func (x *GetSummaryResponse_Attention) String() string {
 func (*GetSummaryResponse_Attention) ProtoMessage() {}
 
 func (x *GetSummaryResponse_Attention) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_summary_proto_msgTypes[5]
+	mi := &file_capgate_v1_summary_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +609,7 @@ func (x *GetSummaryResponse_Attention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSummaryResponse_Attention.ProtoReflect.Descriptor instead.
 func (*GetSummaryResponse_Attention) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 3}
+	return file_capgate_v1_summary_proto_rawDescGZIP(), []int{1, 4}
 }
 
 func (x *GetSummaryResponse_Attention) GetKind() string {
@@ -580,8 +661,7 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x18capgate/v1/summary.proto\x12\n" +
 	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"+\n" +
 	"\x11GetSummaryRequest\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\x85\n" +
-	"\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xc8\v\n" +
 	"\x12GetSummaryResponse\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x14\n" +
@@ -595,7 +675,15 @@ const file_capgate_v1_summary_proto_rawDesc = "" +
 	"\x06fleets\x18\n" +
 	" \x01(\x05R\x06fleets\x12#\n" +
 	"\rfleets_usable\x18\v \x01(\x05R\ffleetsUsable\x12+\n" +
-	"\x11pending_approvals\x18\f \x01(\x05R\x10pendingApprovals\x1a\x8c\x02\n" +
+	"\x11pending_approvals\x18\f \x01(\x05R\x10pendingApprovals\x12J\n" +
+	"\vpublic_port\x18\r \x01(\v2).capgate.v1.GetSummaryResponse.PublicPortR\n" +
+	"publicPort\x1au\n" +
+	"\n" +
+	"PublicPort\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x10\n" +
+	"\x03tls\x18\x03 \x01(\bR\x03tls\x12/\n" +
+	"\x13credential_required\x18\x04 \x01(\bR\x12credentialRequired\x1a\x8c\x02\n" +
 	"\aReplica\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x129\n" +
@@ -644,32 +732,34 @@ func file_capgate_v1_summary_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_summary_proto_rawDescData
 }
 
-var file_capgate_v1_summary_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_capgate_v1_summary_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_capgate_v1_summary_proto_goTypes = []any{
-	(*GetSummaryRequest)(nil),            // 0: capgate.v1.GetSummaryRequest
-	(*GetSummaryResponse)(nil),           // 1: capgate.v1.GetSummaryResponse
-	(*GetSummaryResponse_Replica)(nil),   // 2: capgate.v1.GetSummaryResponse.Replica
-	(*GetSummaryResponse_Minute)(nil),    // 3: capgate.v1.GetSummaryResponse.Minute
-	(*GetSummaryResponse_Totals)(nil),    // 4: capgate.v1.GetSummaryResponse.Totals
-	(*GetSummaryResponse_Attention)(nil), // 5: capgate.v1.GetSummaryResponse.Attention
-	(*timestamppb.Timestamp)(nil),        // 6: google.protobuf.Timestamp
+	(*GetSummaryRequest)(nil),             // 0: capgate.v1.GetSummaryRequest
+	(*GetSummaryResponse)(nil),            // 1: capgate.v1.GetSummaryResponse
+	(*GetSummaryResponse_PublicPort)(nil), // 2: capgate.v1.GetSummaryResponse.PublicPort
+	(*GetSummaryResponse_Replica)(nil),    // 3: capgate.v1.GetSummaryResponse.Replica
+	(*GetSummaryResponse_Minute)(nil),     // 4: capgate.v1.GetSummaryResponse.Minute
+	(*GetSummaryResponse_Totals)(nil),     // 5: capgate.v1.GetSummaryResponse.Totals
+	(*GetSummaryResponse_Attention)(nil),  // 6: capgate.v1.GetSummaryResponse.Attention
+	(*timestamppb.Timestamp)(nil),         // 7: google.protobuf.Timestamp
 }
 var file_capgate_v1_summary_proto_depIdxs = []int32{
-	2, // 0: capgate.v1.GetSummaryResponse.replicas:type_name -> capgate.v1.GetSummaryResponse.Replica
-	3, // 1: capgate.v1.GetSummaryResponse.minutes:type_name -> capgate.v1.GetSummaryResponse.Minute
-	4, // 2: capgate.v1.GetSummaryResponse.totals:type_name -> capgate.v1.GetSummaryResponse.Totals
-	5, // 3: capgate.v1.GetSummaryResponse.attention:type_name -> capgate.v1.GetSummaryResponse.Attention
-	6, // 4: capgate.v1.GetSummaryResponse.Replica.start_time:type_name -> google.protobuf.Timestamp
-	6, // 5: capgate.v1.GetSummaryResponse.Replica.seen_time:type_name -> google.protobuf.Timestamp
-	6, // 6: capgate.v1.GetSummaryResponse.Minute.time:type_name -> google.protobuf.Timestamp
-	6, // 7: capgate.v1.GetSummaryResponse.Attention.time:type_name -> google.protobuf.Timestamp
-	0, // 8: capgate.v1.Summary.GetSummary:input_type -> capgate.v1.GetSummaryRequest
-	1, // 9: capgate.v1.Summary.GetSummary:output_type -> capgate.v1.GetSummaryResponse
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3,  // 0: capgate.v1.GetSummaryResponse.replicas:type_name -> capgate.v1.GetSummaryResponse.Replica
+	4,  // 1: capgate.v1.GetSummaryResponse.minutes:type_name -> capgate.v1.GetSummaryResponse.Minute
+	5,  // 2: capgate.v1.GetSummaryResponse.totals:type_name -> capgate.v1.GetSummaryResponse.Totals
+	6,  // 3: capgate.v1.GetSummaryResponse.attention:type_name -> capgate.v1.GetSummaryResponse.Attention
+	2,  // 4: capgate.v1.GetSummaryResponse.public_port:type_name -> capgate.v1.GetSummaryResponse.PublicPort
+	7,  // 5: capgate.v1.GetSummaryResponse.Replica.start_time:type_name -> google.protobuf.Timestamp
+	7,  // 6: capgate.v1.GetSummaryResponse.Replica.seen_time:type_name -> google.protobuf.Timestamp
+	7,  // 7: capgate.v1.GetSummaryResponse.Minute.time:type_name -> google.protobuf.Timestamp
+	7,  // 8: capgate.v1.GetSummaryResponse.Attention.time:type_name -> google.protobuf.Timestamp
+	0,  // 9: capgate.v1.Summary.GetSummary:input_type -> capgate.v1.GetSummaryRequest
+	1,  // 10: capgate.v1.Summary.GetSummary:output_type -> capgate.v1.GetSummaryResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_summary_proto_init() }
@@ -684,7 +774,7 @@ func file_capgate_v1_summary_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_summary_proto_rawDesc), len(file_capgate_v1_summary_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

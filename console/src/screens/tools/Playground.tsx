@@ -1,7 +1,10 @@
 // One tool: its policy for a caller, what changed, and a call as a user or an agent.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { CatalogEntry, PlaygroundTool } from "../../api/types";
-import { asProblem, Copy, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { asProblem, Text, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { Snippets } from "../../parts/connect/Connect";
+import { usePublicPort } from "../../parts/connect/port";
+import { snippets } from "../../parts/connect/snippets";
 import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
 import { useGet } from "../../parts/load";
@@ -15,7 +18,6 @@ import { type Caller, invoke, type Told } from "./invoke";
 import { Outcome, type Run } from "./Outcome";
 import { Fields } from "./SchemaForm";
 import { fits, type Schema, startOf } from "./schema";
-import { snippets } from "./snippets";
 
 export function Playground({ capability, tool }: { capability: string; tool: string }) {
   const { me } = useSession();
@@ -274,24 +276,11 @@ function wrongIn(text: string): string | undefined {
 }
 
 function Programs({ who, capability, tool, args }: { who: Caller; capability: string; tool: string; args: string }) {
-  const of = snippets(who, capability, tool, args);
-  const [name, setName] = useState<keyof typeof of>("curl");
+  const port = usePublicPort() ?? { url: "", key: true };
   return (
-    <Card title="From a program" tools={<Copy text={of[name]} label={`Copy ${name}`} />}>
-      <div class="row tongues" role="group" aria-label="Language">
-        {(Object.keys(of) as (keyof typeof of)[]).map((n) => (
-          <button key={n} type="button" class="button small" aria-pressed={n === name} onClick={() => setName(n)}>
-            {n}
-          </button>
-        ))}
-      </div>
-      <div class="code" tabIndex={0} role="group" aria-label={`The call with ${name}`}>
-        <Untrusted text={of[name]} lines mono most={20_000} />
-      </div>
-      <p class="dim small">
-        CAPGATE_URL is the address of the public port, and CAPGATE_KEY a key of the tenant. Only a key that may set them
-        sends x-user-id and x-agent-id.
-      </p>
+    <Card title="From a program">
+      <Snippets of={snippets(port, who, capability, tool, args)} target={port} />
+      <p class="dim small">Only a key that may set them sends x-user-id and x-agent-id.</p>
     </Card>
   );
 }

@@ -1,0 +1,173 @@
+// How a program connects: its tools, a call of one of them in several languages, and the entry of MCP clients.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Copy, Verdict } from "../ask";
+import { Card, Empty, Field, Search } from "../parts";
+import { inWords, Untrusted } from "../Untrusted";
+import { sample } from "./sample";
+import { files, type Language, languages, snippets, type Target } from "./snippets";
+import "./connect.css";
+
+/** Usable is a tool that callers may use. Its details come later, where onShow requests them. */
+export interface Usable {
+  capability: string;
+  tool: string;
+  policy?: string | undefined;
+  description?: string | undefined;
+  schema?: unknown;
+}
+
+const first = 3; // tools that are shown before a search
+const most = 12; // tools that a search shows
+
+interface Props {
+  target: Target;
+  tools: Usable[];
+  /** The list is of so many tools that some are missing. */
+  partial?: boolean;
+  onShow?: (shown: Usable[]) => void;
+  /** What stands below the programs. */
+  below?: (of: Usable, args: string) => preact.ComponentChildren;
+}
+
+const nameOf = (t: Usable) => t.capability + "\n" + t.tool;
+
+export function Connect({ target, tools, partial = false, onShow, below }: Props) {
+  const [chosen, choose] = useState("");
+  const [search, setSearch] = useState("");
+  const wanted = search.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const found = tools.filter((t) => {
+    const words = `${t.capability} ${t.tool} ${t.description ?? ""}`.toLowerCase();
+    return wanted.every((w) => words.includes(w));
+  });
+  const shown = found.slice(0, wanted.length > 0 ? most : first);
+  const of = shown.find((t) => nameOf(t) === chosen) ?? shown[0];
+  const key = shown.map(nameOf).join("\n\n");
+  useEffect(() => onShow?.(shown), [key]);
+  return (
+    <div class="connect">
+      <Card title={`Your tools (${tools.length}${partial ? "+" : ""})`}>
+        {tools.length > first && (
+          <p class="find">
+            <Search label="Find a tool" value={search} onInput={setSearch} />
+          </p>
+        )}
+        {shown.length === 0 && <Empty>No tool fits.</Empty>}
+        <ul class="usable">
+          {shown.map((t) => (
+            <li key={nameOf(t)}>
+              <button type="button" aria-pressed={t === of} onClick={() => choose(nameOf(t))}>
+                <span class="row">
+                  <b>
+                    <Untrusted text={t.tool} mono most={100} />
+                  </b>
+                  {t.policy && <Verdict of={t.policy} />}
+                </span>
+                <span class="dim small">
+                  <Untrusted text={t.capability} mono most={100} />
+                  {t.description && (
+                    <>
+                      {" · "}
+                      {inWords(t.description, 160)}
+                    </>
+                  )}
+                </span>
+              </button>
+            </li>
+          ))}
+        </ul>
+        {found.length > shown.length && (
+          <p class="dim small note-below" role="status">
+            {found.length - shown.length} more: find them by words of their names.
+          </p>
+        )}
+      </Card>
+      {of && <Program key={nameOf(of)} of={of} target={target} below={below} />}
+    </div>
+  );
+}
+
+const nobody = { user: "", agent: "", session: "" };
+
+function Program({ of, target, below }: { of: Usable; target: Target; below: Props["below"] }) {
+  const start = useMemo(() => JSON.stringify(sample(of.schema)), [of.schema]);
+  const [edited, edit] = useState<string>();
+  const text = edited ?? start;
+  const wrong = useMemo(() => wrongIn(text), [text]);
+  const args = wrong ? start : text;
+  return (
+    <Card
+      title={
+        <>
+          Call <Untrusted text={of.tool} mono most={100} />
+        </>
+      }
+    >
+      <div class="stack">
+        {of.policy === "ask" && <p class="note wait">A person has to approve each call of this tool.</p>}
+        <Field label="Arguments" error={wrong}>
+          {(id, about) => (
+            <textarea
+              id={id}
+              class="input json short"
+              spellcheck={false}
+              aria-describedby={about}
+              value={text}
+              onInput={(e) => edit(e.currentTarget.value)}
+            />
+          )}
+        </Field>
+        <Snippets of={snippets(target, nobody, of.capability, of.tool, args)} target={target} />
+        {below?.(of, args)}
+      </div>
+    </Card>
+  );
+}
+
+export function wrongIn(text: string): string | undefined {
+  try {
+    const v: unknown = JSON.parse(text);
+    return v !== null && typeof v === "object" && !Array.isArray(v)
+      ? undefined
+      : "The arguments must be a JSON object.";
+  } catch {
+    return "This is not JSON yet.";
+  }
+}
+
+/** Snippets shows one of the programs, which has nothing but printable ASCII. */
+export function Snippets({ of, target }: { of: Record<Language, string>; target: Target }) {
+  const [name, setName] = useState<Language>("curl");
+  const run: Record<string, string> = {
+    "call.py": "python3 call.py",
+    "call.mts": "node call.mts (Node.js 22.18 or later)",
+    "call.go": "go run call.go",
+  };
+  const file = files[name];
+  return (
+    <div class="snippets">
+      <div class="row tongues" role="group" aria-label="Language">
+        {languages.map((n) => (
+          <button key={n} type="button" class="button small" aria-pressed={n === name} onClick={() => setName(n)}>
+            {n}
+          </button>
+        ))}
+        <span class="grow" />
+        <Copy text={of[name]} label={`Copy ${name}`} />
+      </div>
+      <pre class="code" tabIndex={0} role="group" aria-label={`The call with ${name}`} data-language={name}>
+        {of[name]}
+      </pre>
+      {(target.key || !target.url || file) && (
+        <p class="dim small">
+          {file && (
+            <>
+              <span class="mono">{file}</span>: <span class="mono">{run[file]}</span>.{" "}
+            </>
+          )}
+          {target.key && "CAPGATE_KEY is a variable with the key. "}
+          {!target.url && "CAPGATE_URL is a variable with the address of the public port."}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,89 @@
+// How programs connect to the public port: the tools of a tenant, and calls in several languages.
+import type { PlaygroundTool } from "../../api/types";
+import { Trouble, useOneTenant } from "../../parts/ask";
+import { Clients } from "../../parts/connect/Clients";
+import { Connect as Tools } from "../../parts/connect/Connect";
+import { usePublicPort } from "../../parts/connect/port";
+import { useList } from "../../parts/list";
+import { Empty, Loading, Screen } from "../../parts/parts";
+
+export function Connect(_: { rest: string[] }) {
+  const tenant = useOneTenant();
+  const port = usePublicPort();
+  const { items, page, error, loading, reload } = useList<PlaygroundTool>("/v1/playground/tools", "tools", {
+    tenant,
+    page_size: 500,
+  });
+  const tools = items.flatMap((t) =>
+    t.tool && t.policy !== "block"
+      ? [
+          {
+            capability: t.capability,
+            tool: t.tool,
+            policy: t.policy,
+            description: t.description,
+            schema: t.input_schema,
+          },
+        ]
+      : [],
+  );
+  return (
+    <Screen
+      title="Connect"
+      about={
+        port && (
+          <>
+            Programs call <span class="mono">{port.url}</span>.{" "}
+            {port.key ? (
+              <>
+                They need a key: <a href={"#/tenants/" + encodeURIComponent(tenant || "-")}>keys of the tenant</a>.
+              </>
+            ) : (
+              "They need no key."
+            )}{" "}
+            <a href={port.url + "/docs"} rel="noopener noreferrer">
+              The page for callers
+            </a>
+          </>
+        )
+      }
+    >
+      <div class="stack">
+        {error?.reason === "TENANT_REQUIRED" ? (
+          <Empty>
+            <b>Choose a tenant</b>Tools and their policy are those of one tenant: choose it at the top of the page.
+          </Empty>
+        ) : (
+          <Trouble problem={error} retry={reload} what="the tools of a tenant" />
+        )}
+        {(loading && !error && items.length === 0) || !port ? (
+          <Loading />
+        ) : (
+          <>
+            {!error && tools.length === 0 && <Empty>This tenant may use no tool that is known.</Empty>}
+            {tools.length > 0 && (
+              <Tools
+                target={port}
+                tools={tools}
+                partial={Boolean((page as { next_page_token?: string } | undefined)?.next_page_token)}
+                below={(of) => (
+                  <p class="dim small">
+                    <a href={`#/tools/${encodeURIComponent(of.capability)}/${encodeURIComponent(of.tool)}`}>
+                      Try it in the console
+                    </a>{" "}
+                    · <a href="#/calls">Last calls</a>
+                  </p>
+                )}
+              />
+            )}
+            <Clients url={port.url} needsKey={port.key} />
+          </>
+        )}
+        <p class="dim small">
+          For programs: the OpenAPI document of the admin API, <a href="/openapi.json">openapi.json</a>. That of the
+          public port is at its <span class="mono">/openapi.json</span>.
+        </p>
+      </div>
+    </Screen>
+  );
+}
