@@ -18,9 +18,7 @@ func TestCapabilityPage(t *testing.T) {
 	t.Parallel()
 	const page = "docs/write/capability.md"
 	protoc := t.TempDir()
-	interpreter, err := filepath.Abs(python(t))
-	check.Must(t, err)
-	put(t, protoc, "protoc", "#!/bin/sh\nexec '"+interpreter+"' -m grpc_tools.protoc \"$@\"\n")
+	put(t, protoc, "protoc", "#!/bin/sh\nexec '"+absolute(t, python(t))+"' -m grpc_tools.protoc \"$@\"\n")
 	check.Must(t, os.Chmod(filepath.Join(protoc, "protoc"), 0o700))
 	plugins, err := filepath.Glob(filepath.Join(root, "bin", "tools", "protoc-*"))
 	check.Must(t, err)
