@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net"
 	"net/http"
 	"strings"
 	"syscall"
@@ -32,12 +33,22 @@ func TestTwoTenantsTwoReplicas(t *testing.T) {
 	f.env = append(f.env, "ACME_TOKEN="+token("acme"), "GLOBEX_TOKEN="+token("globex"), "XDG_RUNTIME_DIR="+t.TempDir())
 	f.files()
 	f.serve("sh serve=redis")
+	f.step("sh step=weather")
 	f.serve("sh serve=weather1")
 	f.serve("sh serve=weather2")
+	for _, port := range []string{"6379", "50051", "50052"} {
+		check.Until(t, "a server at "+port, func() (bool, string) {
+			conn, err := net.Dial("tcp", addr[port])
+			if err != nil {
+				return false, err.Error()
+			}
+			return conn.Close() == nil, ""
+		})
+	}
 	one, two := f.serve("sh serve=one"), f.serve("sh serve=two")
 	f.serve("sh serve=haproxy")
 	for _, p := range []*program{one, two} {
-		p.stderr.wait(t, p, `"2 of 2 backends ready`)
+		p.stderr.wait(t, p, `"serving"`)
 	}
 	healthy := func(what string) {
 		check.Until(t, what, func() (bool, string) {

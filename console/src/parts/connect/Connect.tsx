@@ -22,6 +22,8 @@ const most = 12; // tools that a search shows
 interface Props {
   target: Target;
   tools: Usable[];
+  /** Heading of the list. */
+  title?: string;
   /** The list is of so many tools that some are missing. */
   partial?: boolean;
   onShow?: (shown: Usable[]) => void;
@@ -31,7 +33,7 @@ interface Props {
 
 const nameOf = (t: Usable) => t.capability + "\n" + t.tool;
 
-export function Connect({ target, tools, partial = false, onShow, below }: Props) {
+export function Connect({ target, tools, title = "Your tools", partial = false, onShow, below }: Props) {
   const [chosen, choose] = useState("");
   const [search, setSearch] = useState("");
   const wanted = search.trim().toLowerCase().split(/\s+/).filter(Boolean);
@@ -45,7 +47,7 @@ export function Connect({ target, tools, partial = false, onShow, below }: Props
   useEffect(() => onShow?.(shown), [key]);
   return (
     <div class="connect">
-      <Card title={`Your tools (${tools.length}${partial ? "+" : ""})`}>
+      <Card title={`${title} (${tools.length}${partial ? "+" : ""})`}>
         {tools.length > first && (
           <p class="find">
             <Search label="Find a tool" value={search} onInput={setSearch} />

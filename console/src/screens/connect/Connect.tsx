@@ -64,6 +64,7 @@ export function Connect(_: { rest: string[] }) {
             {tools.length > 0 && (
               <Tools
                 target={port}
+                title="Tools of callers"
                 tools={tools}
                 partial={Boolean((page as { next_page_token?: string } | undefined)?.next_page_token)}
                 below={(of) => (
