@@ -56,7 +56,8 @@ func TestOwn(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 128) // as it is cut, of a longer name
 	s := owncalls.New(&log{calls: []recent.Call{
-		of("plain", "acme", "k1", "", ""), of("ann", "acme", "k1", "ann", ""), of("ann-bot", "acme", "k1", "ann", "bot"),
+		of("plain", "acme", "k1", "", ""), of("ann", "acme", "k1", "ann", ""),
+		of("ann-bot", "acme", "k1", "ann", "bot"),
 		of("k2", "acme", "k2", "ann", ""), of("globex", "globex", "k1", "ann", ""), of("open", "acme", "", "", ""),
 		of("open-ann", "acme", "", "ann", ""), of("refused", "", "", "", ""), of("long", "acme", "k1", long, ""),
 		of("issuer", "acme", "corp", "ann", ""), of("nobody", "acme", "corp", "", ""),
