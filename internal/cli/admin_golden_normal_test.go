@@ -13,7 +13,7 @@ import (
 
 // Values that differ from run to run, by the names of their fields.
 var (
-	varyingNumbers = regexp.MustCompile(`^(latency_ms|used|held|duration_ms|bytes_in|bytes_out|retry_after)$`)
+	varyingNumbers = regexp.MustCompile(`^(port|latency_ms|used|held|duration_ms|bytes_in|bytes_out|retry_after)$`)
 	varyingTexts   = regexp.MustCompile(`^(duration|replica|version|csrf_token|lease|credential|etag|page_token|` +
 		`next_page_token|requestId|request_id|traceId|trace_id)$`)
 	varyingForms = []struct {
