@@ -12,8 +12,8 @@ import (
 	"github.com/capgate/capgate/openapi"
 )
 
-// MountDocuments adds the OpenAPI document of the admin API to a mux: GET /openapi.json and GET /openapi.yaml. GET /docs
-// leads to the console, where callers learn how to connect.
+// MountDocuments adds the OpenAPI document of the admin API to a mux: GET /openapi.json and GET /openapi.yaml.
+// GET /docs leads to the screen Connect of the console.
 func MountDocuments(mux *guard.Mux) {
 	document := func(form string, read func() ([]byte, error)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

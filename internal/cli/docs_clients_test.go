@@ -23,7 +23,8 @@ func TestClientsPage(t *testing.T) {
 	node := filepath.Join(installed(t, "node", "node_modules", nodeBinary()), "bin", "node")
 	for file, command := range map[string][]string{
 		"call.py": {interpreter, "call.py"}, "stream.py": {absolute(t, python(t)), "stream.py"},
-		"call.mts": {node, "call.mts"}, "call.go": {"go", "run", "-C", absolute(t, root), filepath.Join(f.dir, "call.go")},
+		"call.mts": {node, "call.mts"},
+		"call.go":  {"go", "run", "-C", absolute(t, root), filepath.Join(f.dir, "call.go")},
 	} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()

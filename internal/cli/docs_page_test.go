@@ -81,7 +81,7 @@ func connects(t *testing.T, b *browsertest.Browser, public, key, shots string) {
 		!slices.Equal(saw.Tools, []string{"get_current_weather", "get_forecast", "export_report"}) {
 		t.Errorf("%+v", saw)
 	}
-	if wrong := len(saw.Said); key != "" && (wrong != 2 || !strings.Contains(saw.Said[1], "This key is not accepted: ")) {
+	if key != "" && (len(saw.Said) != 2 || !strings.Contains(saw.Said[1], "This key is not accepted: ")) {
 		t.Errorf("%q", saw.Said)
 	}
 	for _, reason := range []string{"OK", "INVALID_BODY"} {
