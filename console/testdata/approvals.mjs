@@ -78,8 +78,12 @@ export async function serve(page, all) {
     /** tell sends an event to the page that asks for events next, or has. */
     async tell(kind, a) {
       while (!waiting.size)
-        await new Promise((done) => {
-          arrived = done;
+        await new Promise((done, failed) => {
+          const timer = setTimeout(failed, 60_000, new Error("no page asks for events"));
+          arrived = () => {
+            clearTimeout(timer);
+            done();
+          };
         });
       const [[request, route]] = waiting;
       waiting.delete(request);

@@ -46,7 +46,7 @@ func newApprovalsCommand(std stdio) *cobra.Command {
 	approve := overAdmin("approve ID...", "approve calls", 0, c.approve, c.tenantFlag, c.answerFlags, c.addFlags)
 	deny := overAdmin("deny ID...", "deny calls", 0, c.deny, c.tenantFlag, c.answerFlags, c.addFlags)
 	review := overAdmin("review", "show pending approvals one after another, and answer them", 0, c.review,
-		c.tenantFlag, c.filterFlags, c.byFlag)
+		c.tenantFlag, c.filterFlags, c.searchFlag, c.byFlag)
 	review.Long = reviewHelp
 	approve.Long, deny.Long = answerHelp, answerHelp
 	watch := overAdmin("watch", "print events until Ctrl-C", 0, c.watch, c.tenantFlag, c.filterFlags, c.watchFlags,
@@ -55,7 +55,7 @@ func newApprovalsCommand(std stdio) *cobra.Command {
 		"for each event."
 	return parent("approvals", "list, approve and deny calls that need approval", approvalsHelp,
 		overAdmin("list", "list approvals, the newest first", requestTimeout, c.list, c.tenantFlag, c.filterFlags,
-			c.listFlags, c.addFlags),
+			c.searchFlag, c.listFlags, c.addFlags),
 		overAdmin("show ID", "show an approval with the arguments of its call", requestTimeout, c.show, c.tenantFlag,
 			c.addFlags),
 		approve, deny, review, watch)
@@ -75,6 +75,11 @@ func (c *approvalsCommand) filterFlags(fs *pflag.FlagSet) {
 func (c *approvalsCommand) listFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.filter.State, "state", "pending",
 		"only approvals in this `state`: pending, approved, denied, expired, used, or all")
+}
+
+func (c *approvalsCommand) searchFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&c.filter.Text, "search", "",
+		"only approvals with this `text` in user, agent, capability, tool, description, session or request id")
 }
 
 func (c *approvalsCommand) watchFlags(fs *pflag.FlagSet) {

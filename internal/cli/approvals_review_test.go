@@ -133,6 +133,10 @@ func TestManyAnswers(t *testing.T) {
 	_, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
 	one, two := asked(t, client, "ann", `{"n":1}`), asked(t, client, "bob", `{"n":2}`)
+	if _, list, _ := capgateApprovals(t, admin, "list", "--search", "BO"); !strings.Contains(list, two) ||
+		strings.Contains(list, one) {
+		t.Errorf("found %s", list)
+	}
 	exit, out, errs := capgateApprovals(t, admin, "approve", one, "apr_none", two, "--by", "eve")
 	if exit != exitRefused || strings.Count(out, "approved until ") != 2 || !strings.Contains(out, one+"  approved") ||
 		!strings.Contains(out, two+"  approved") || !strings.Contains(errs, `"apr_none": `) ||
