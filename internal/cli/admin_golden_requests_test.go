@@ -34,6 +34,8 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/fleets?page_size=-1"},
 	{route: "GET /v1/fleets?page_size=x"},
 	{route: "GET /v1/fleets?page_token=!"},
+	{route: "GET /v1/fleets?query=WEATH&backends=1&order_by=failing"},
+	{route: "GET /v1/fleets?state=dead"},
 	{route: "GET /v1/fleets?unknown=1&capability=asks"},
 	{route: "GET /v1/backends/{up}"},
 	{route: "GET /v1/backends/{up}?capability=asks"},
@@ -135,6 +137,8 @@ var goldenRequests = []goldenRequest{
 
 	// Tools.
 	{route: "GET /v1/capabilities"},
+	{route: "GET /v1/tools"},
+	{route: "GET /v1/tools?query=none"},
 	{route: "GET /v1/capabilities?page_size=1"},
 	{route: "GET /v1/capabilities?page_size=-1"},
 	{route: "GET /v1/capabilities/weather", save: []string{"hash tools.0.hash"}},
@@ -187,6 +191,8 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/webhooks/dead?page_size=-1"},
 	{route: "GET /v1/webhooks/dead?page_size=x"},
 	{route: "GET /v1/webhooks/dead?page_token=x"},
+	{route: "GET /v1/webhooks/dead?query=none"},
+	{route: "POST /v1/webhooks/dead:retry", body: `{"query":"none"}`},
 	{route: "GET /v1/webhooks/dead?page_token=1000"},
 
 	// Limits, and the whole.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/search"
 )
 
 // Filter selects calls; empty fields select all.
@@ -16,7 +17,7 @@ type Filter struct {
 	Reason                        string // "*": any refusal, but not calls that wait for approval
 	Code                          string // "*": any but OK
 	Outcome                       string // of the tool; "*": any but success
-	Query                         string // a request's id or a trace's
+	Query                         search.Query
 	Took                          time.Duration
 }
 
@@ -27,7 +28,8 @@ func (f *Filter) Matches(c *Call) bool {
 		(same(f.Reason, c.Reason) || f.Reason == "*" && c.Reason != "" && !call.Asked(c.Reason)) &&
 		(same(f.Code, c.Code) || f.Code == "*" && c.Failed()) &&
 		(same(f.Outcome, c.Outcome) || f.Outcome == "*" && c.unsuccessful()) && c.Took >= f.Took &&
-		(f.Query == "" || same(f.Query, c.RequestID) || f.Query == c.Trace)
+		(len(f.Query) == 0 || f.Query.Matches(c.ID, c.RequestID, c.Trace, c.Approval, c.Tenant, c.User, c.Agent, c.Key,
+			c.Capability, c.Tool, c.Backend, c.Code, c.Reason, c.Failure))
 }
 
 // selects is Matches of a filter that may be nil.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -135,8 +136,9 @@ func TestFilter(t *testing.T) {
 		"OK":               {recent.Filter{Code: "OK"}, false},
 		"shorter":          {recent.Filter{Took: time.Millisecond}, true},
 		"longer":           {recent.Filter{Took: time.Second}, false},
-		"request":          {recent.Filter{Query: "r-1"}, true},
-		"another request":  {recent.Filter{Query: "r"}, false},
+		"request":          {recent.Filter{Query: search.Query{"r-1"}}, true},
+		"part of a user":   {recent.Filter{Query: search.Query{"r-", "an"}}, true},
+		"another request":  {recent.Filter{Query: search.Query{"r-2"}}, false},
 		"user and no tool": {recent.Filter{User: "ann", Tool: "x"}, false},
 	} {
 		if is := test.filter.Matches(c); is != test.is {

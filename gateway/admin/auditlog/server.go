@@ -9,6 +9,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -43,6 +44,10 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 			return nil, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
+	query, refusal := search.Read(invalid, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
 	var err error
 	if f.Tenants, err = operator.Tenants(ctx, req.GetTenant()); err != nil {
 		return nil, err
@@ -52,7 +57,8 @@ func (s *server) ListChanges(ctx context.Context, req *capgatepb.ListChangesRequ
 		return nil, refusal
 	}
 	all, partial := s.log.Changes(ctx)
-	listed, next := paging.SliceDescending(page, all, position, f.Matches)
+	listed, next := paging.SliceDescending(page, all, position,
+		func(c *recent.Change) bool { return f.Matches(c) && query.Matches(texts(c)...) })
 	resp := &capgatepb.ListChangesResponse{Partial: partial, NextPageToken: paging.Token(next)}
 	for _, c := range listed {
 		resp.Changes = append(resp.Changes, message(c))
@@ -67,6 +73,15 @@ func message(c *recent.Change) *capgatepb.Change {
 		m.Targets = append(m.Targets, &capgatepb.Change_Target{Name: t.Name, Value: t.Value})
 	}
 	return m
+}
+
+// texts returns the texts of a change that a query searches.
+func texts(c *recent.Change) []string {
+	all := []string{c.Actor, c.What, c.Tenant, c.Replica}
+	for _, t := range c.Targets {
+		all = append(all, t.Name, t.Value)
+	}
+	return all
 }
 
 // position returns the sort key of a change, in increasing order of time.

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/admin/watch"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/recent"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -66,6 +67,7 @@ type request interface {
 	GetCode() string
 	GetOutcome() string
 	GetMinDuration() string
+	GetQuery() string
 }
 
 var refusedOff = &call.Refusal{Kind: call.FailedPrecondition, Reason: "CALLS_OFF",
@@ -84,6 +86,11 @@ func (s *Service) filter(ctx context.Context, r request) (f recent.Filter, err e
 			return f, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
+	query, refusal := search.Read(invalid, r.GetQuery())
+	if refusal != nil {
+		return f, refusal
+	}
+	f.Query = query
 	if text := r.GetMinDuration(); text != "" {
 		if f.Took, err = time.ParseDuration(text); err != nil || f.Took < 0 {
 			return f, call.InvalidField(invalid, "min_duration", "it must be a duration, such as 250ms or 1.5s")
@@ -100,9 +107,6 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	if err != nil {
 		return nil, err
 	}
-	if f.Query = req.GetQuery(); len(f.Query) > maxName {
-		return nil, call.InvalidField(invalid, "query", "it must have at most 256 bytes")
-	}
 	page, refusal := pages.Read(req)
 	if refusal != nil {
 		return nil, refusal
@@ -112,7 +116,7 @@ func (s *Service) ListCalls(ctx context.Context, req *capgatepb.ListCallsRequest
 	}
 	all, partial := s.Recent.Calls(ctx)
 	listed, next := paging.SliceDescending(page, all, (*recent.Call).Position, f.Matches)
-	if len(listed) == 0 && req.GetQuery() != "" && !partial && s.Recent.Archived() {
+	if len(listed) == 0 && len(f.Query) > 0 && !partial && s.Recent.Archived() {
 		return s.search(ctx, req, f, page)
 	}
 	resp := &capgatepb.ListCallsResponse{Partial: partial, Replica: s.Recent.Replica(),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -33,6 +32,10 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 	if refusal != nil {
 		return nil, refusal
 	}
+	v, refusal := viewOf(req)
+	if refusal != nil {
+		return nil, refusal
+	}
 	fleets := slices.Clone(s.Router.Table().Fleets())
 	if name := req.GetCapability(); name != "" {
 		var known []string
@@ -46,44 +49,56 @@ func (s *server) ListFleets(_ context.Context, req *capgatepb.ListFleetsRequest)
 					nearest.List(known, maxNamedFleets)}
 		}
 	}
-	slices.SortFunc(fleets, func(x, y *router.Fleet) int { return strings.Compare(x.Capability, y.Capability) })
-	listed, next := paging.Slice(page, fleets, func(f *router.Fleet) string { return f.Capability })
-	resp := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: restjson.Int32(len(fleets)),
+	seen := v.look(fleets)
+	listed, next := paging.Slice(page, seen, func(f fleetView) string { return f.position })
+	resp := &capgatepb.ListFleetsResponse{Gateway: s.Gateway(), TotalSize: restjson.Int32(len(seen)),
 		NextPageToken: paging.Token(next)}
-	for _, f := range listed {
-		resp.Fleets = append(resp.Fleets, s.fleet(f))
+	for i := range seen {
+		resp.FailingCount += restjson.Int32(seen[i].failing)
+	}
+	for i := range listed {
+		resp.Fleets = append(resp.Fleets, s.fleet(&v, &listed[i]))
 	}
 	return resp, nil
 }
 
-func (s *server) fleet(f *router.Fleet) *capgatepb.Fleet {
+func (s *server) fleet(v *view, of *fleetView) *capgatepb.Fleet {
+	f := of.Fleet
 	stats := f.Stats()
 	fleet := &capgatepb.Fleet{Name: "fleets/" + url.PathEscape(f.Capability), Capability: f.Capability,
-		Usable: restjson.Int32(stats.Usable), Panic: stats.Panic, Waiting: restjson.Int32(stats.Waiting)}
+		Usable: restjson.Int32(stats.Usable), Panic: stats.Panic, Waiting: restjson.Int32(stats.Waiting),
+		BackendCount: restjson.Int32(len(of.backends)), FailingCount: restjson.Int32(of.failing)}
 	var updated time.Time
-	for _, of := range f.Statuses() {
-		b := &capgatepb.Backend{
-			Name: fleet.GetName() + "/backends/" + url.PathEscape(of.Addr),
-			Addr: of.Addr, State: of.State, Why: of.Reason, Usable: of.Usable, ProbedBy: of.Health.By,
-			Zone: of.Config.Zone, Weight: restjson.Int32(of.Weight), Session: of.Session, Tenant: of.Tenant,
-			MaxConcurrent: restjson.Int32(of.Limit), InFlight: restjson.Int32(of.InFlight),
-			LatencyMs: float64(of.Latency.Microseconds()) / 1000, Source: s.Source(f.Capability, of.Addr),
+	for i := range of.backends {
+		if since := of.backends[i].Since; since.After(updated) {
+			updated, fleet.UpdateTime = since, seconds(since)
 		}
-		if f.Protocol().Traits().Dialects {
-			b.Dialect = of.Dialect().String()
-		}
-		if !of.Since.IsZero() {
-			b.Since = seconds(of.Since)
-			if of.Since.After(updated) {
-				updated, fleet.UpdateTime = of.Since, b.GetSince()
-			}
-		}
-		if s.ProbedBy != nil {
-			b.ProbedBy = s.ProbedBy(f.Capability, of.Addr)
-		}
-		fleet.Backends = append(fleet.Backends, b)
+	}
+	for _, b := range v.first(of) {
+		fleet.Backends = append(fleet.Backends, s.member(f, fleet.GetName(), &b))
 	}
 	return fleet
+}
+
+// member returns the message of a backend of a fleet.
+func (s *server) member(f *router.Fleet, fleet string, of *router.BackendStatus) *capgatepb.Backend {
+	b := &capgatepb.Backend{
+		Name: fleet + "/backends/" + url.PathEscape(of.Addr),
+		Addr: of.Addr, State: of.State, Why: of.Reason, Usable: of.Usable, ProbedBy: of.Health.By,
+		Zone: of.Config.Zone, Weight: restjson.Int32(of.Weight), Session: of.Session, Tenant: of.Tenant,
+		MaxConcurrent: restjson.Int32(of.Limit), InFlight: restjson.Int32(of.InFlight),
+		LatencyMs: float64(of.Latency.Microseconds()) / 1000, Source: s.Source(f.Capability, of.Addr),
+	}
+	if f.Protocol().Traits().Dialects {
+		b.Dialect = of.Dialect().String()
+	}
+	if !of.Since.IsZero() {
+		b.Since = seconds(of.Since)
+	}
+	if s.ProbedBy != nil {
+		b.ProbedBy = s.ProbedBy(f.Capability, of.Addr)
+	}
+	return b
 }
 
 // seconds returns a time truncated to seconds.

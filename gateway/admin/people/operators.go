@@ -3,6 +3,7 @@ package people
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -11,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -86,9 +88,16 @@ func (s server) ListSessions(ctx context.Context,
 	if refusal != nil {
 		return nil, refusedSize
 	}
+	query, refusal := search.Read("INVALID_QUERY", req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	all = slices.DeleteFunc(all, func(r session.Record) bool {
+		return !query.Matches(r.Name, r.User, r.Issuer, r.Key, r.KeyName, r.Tenant, r.Via, string(r.Kind), r.ID)
+	})
 	listed, next := paging.SliceDescending(paging.Page{Size: size, After: req.GetPageToken()}, all, position,
 		func(*session.Record) bool { return true })
-	resp := &capgatepb.ListSessionsResponse{NextPageToken: next}
+	resp := &capgatepb.ListSessionsResponse{NextPageToken: next, TotalSize: restjson.Int32(len(all))}
 	for _, r := range listed {
 		resp.Sessions = append(resp.Sessions, &capgatepb.Session{Id: r.ID, Kind: string(r.Kind), Name: r.Name,
 			User: r.User, Issuer: r.Issuer, Key: r.Key, KeyName: r.KeyName, Tenant: r.Tenant, Via: r.Via,

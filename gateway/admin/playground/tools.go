@@ -12,6 +12,8 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -37,6 +39,10 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	if refusal != nil {
 		return nil, refusal
 	}
+	query, refusal := search.Read(invalid, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
 	var all []item
 	for _, id := range s.Tools.Capabilities() {
 		if of := req.GetCapability(); of != "" && of != id || !who.Sees(id) {
@@ -44,9 +50,14 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 		}
 		all = append(all, s.toolsOf(id)...)
 	}
+	all = slices.DeleteFunc(all, func(i item) bool { return !query.Matches(i.capability, i.Name, i.Description) })
 	listed, next := paging.Slice(page, all, func(i item) string { return i.capability + "\x00" + i.Name })
-	resp := &capgatepb.ListPlaygroundToolsResponse{NextPageToken: paging.Token(next)}
+	resp := &capgatepb.ListPlaygroundToolsResponse{NextPageToken: paging.Token(next),
+		TotalSize: restjson.Int32(len(all))}
 	for i := range listed {
+		if req.GetBrief() {
+			listed[i].Schema = nil
+		}
 		m, err := s.message(ctx, &who, &listed[i])
 		if err != nil {
 			return nil, err

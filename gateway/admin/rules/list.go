@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/policy"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -27,17 +28,31 @@ func (s *server) ListPolicies(ctx context.Context,
 	if refusal != nil {
 		return nil, refusal
 	}
-	page, err := s.list(ctx, set, req, asked.After, asked.Size)
+	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	var list paging.List[*capgatepb.Policy] = func(ctx context.Context, after string,
+		most int) (policies []*capgatepb.Policy, next string, err error) {
+		page, err := s.list(ctx, set, req, after, most)
+		for i := range page.rules {
+			p := policyOf(&page.rules[i], req.GetCandidate())
+			p.TenantUnknown = page.unknown
+			policies = append(policies, p)
+		}
+		return policies, page.next, err
+	}
+	if len(query) > 0 {
+		list = paging.Matching(list, func(p *capgatepb.Policy) bool {
+			return query.Matches(p.GetTenant(), p.GetUser(), p.GetAgent(), p.GetCapability(), p.GetTool(), p.GetPolicy(),
+				p.GetSetBy())
+		})
+	}
+	policies, next, err := list(ctx, asked.After, asked.Size)
 	if err != nil {
 		return nil, err
 	}
-	resp := &capgatepb.ListPoliciesResponse{NextPageToken: paging.Token(page.next)}
-	for i := range page.rules {
-		p := policyOf(&page.rules[i], req.GetCandidate())
-		p.TenantUnknown = page.unknown
-		resp.Policies = append(resp.Policies, p)
-	}
-	return resp, nil
+	return &capgatepb.ListPoliciesResponse{Policies: policies, NextPageToken: paging.Token(next)}, nil
 }
 
 // listed is a page of rules.

@@ -327,6 +327,8 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		has        string
 	}{
 		{"GET /v1/policies", "", 200, `"tool":"*"`},
+		{"GET /v1/policies?query=WEATH", "", 200, `"tool":"*"`},
+		{"GET /v1/policies?query=other", "", 200, `"policies":[]`},
 		{"GET /v1/policies?tenant=other", "", 403, "OPERATOR_TENANT"},
 		{"GET /v1/policies?global=true", "", 403, "OPERATOR_TENANT"},
 		{"GET /v1/policies:explain?capability=weather&tool=x", "", 200, `"policy":"ask","level":"tenant"`},

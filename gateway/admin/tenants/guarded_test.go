@@ -32,6 +32,10 @@ func TestOperatorOfOneTenant(t *testing.T) {
 		has        string
 	}{
 		{"GET /v1/tenants", "", 200, `"id":"acme"`},
+		{"GET /v1/tenants?query=ACM", "", 200, `"id":"acme"`},
+		{"GET /v1/tenants?query=glob", "", 200, `"tenants":[]`},
+		{"GET /v1/tenants/-/keys?query=" + theirs.GetId(), "", 200, `"keys":[]`},
+		{"GET /v1/tenants/-/keys?query=" + own.GetId()[4:], "", 200, own.GetId()},
 		{"GET /v1/tenants/acme", "", 200, `"id":"acme"`},
 		{"GET /v1/tenants/globex", "", 403, "OPERATOR_TENANT"},
 		{"GET /v1/tenants/globex/keys", "", 403, "OPERATOR_TENANT"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -19,12 +20,17 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 	if refusal != nil {
 		return nil, refusal
 	}
+	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
 	everyone := by.operator && req.GetTenantId() == tenant.All
 	if everyone && s.Roster == nil { // the gateway has no tenants
 		return &capgatepb.ListKeysResponse{}, nil
 	}
-	var keys []*capgatepb.Key
-	var next string
+	list := func(ctx context.Context, after string, most int) ([]*capgatepb.Key, string, error) {
+		return s.listKeys(ctx, req.GetTenantId(), after, most)
+	}
 	if everyone && len(by.some()) != 1 {
 		all := paging.Across[*capgatepb.Key]{Owners: s.Roster.Page, List: s.listKeys}
 		if ids := by.some(); ids != nil {
@@ -33,10 +39,14 @@ func (s *server) ListKeys(ctx context.Context, req *capgatepb.ListKeysRequest) (
 				return ids, "", err
 			}
 		}
-		keys, next, err = all.Page(ctx, page.After, page.Size)
-	} else {
-		keys, next, err = s.listKeys(ctx, req.GetTenantId(), page.After, page.Size)
+		list = all.Page
 	}
+	if len(query) > 0 {
+		list = paging.Matching(list, func(k *capgatepb.Key) bool {
+			return query.Matches(k.GetId(), k.GetName(), k.GetTenant(), k.GetState())
+		})
+	}
+	keys, next, err := list(ctx, page.After, page.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/tenant"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
@@ -111,17 +112,38 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 	if refusal != nil {
 		return nil, refusal
 	}
-	if ids := by.some(); ids != nil {
-		return s.listSome(ctx, ids, page)
+	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
 	}
-	var stored []*tenant.Record
-	var next string
-	if s.Store != nil {
-		if stored, next, err = s.Store.ListTenants(ctx, page.After, page.Size); err != nil {
-			return nil, err
+	list := s.listTenants
+	ids := by.some()
+	if ids != nil {
+		list = func(ctx context.Context, after string, most int) ([]*capgatepb.Tenant, string, error) {
+			return s.listSome(ctx, ids, paging.Page{Size: most, After: after})
 		}
 	}
-	p := merged[*capgatepb.Tenant]{after: page.After, upTo: next}
+	if len(query) > 0 {
+		list = paging.Matching(list, func(t *capgatepb.Tenant) bool { return query.Matches(t.GetId(), t.GetName()) })
+	}
+	all, next, err := list(ctx, page.After, page.Size)
+	if err != nil {
+		return nil, err
+	}
+	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next),
+		Creatable: s.Store != nil && ids == nil}, nil
+}
+
+// listTenants is a paging.List of all tenants.
+func (s *server) listTenants(ctx context.Context, after string, most int) (all []*capgatepb.Tenant, next string,
+	err error) {
+	var stored []*tenant.Record
+	if s.Store != nil {
+		if stored, next, err = s.Store.ListTenants(ctx, after, most); err != nil {
+			return nil, "", err
+		}
+	}
+	p := merged[*capgatepb.Tenant]{after: after, upTo: next}
 	for _, r := range stored {
 		if s.Tenants.InFile(r.ID) == nil {
 			p.all = append(p.all, tenantOf(r))
@@ -132,21 +154,21 @@ func (s *server) ListTenants(ctx context.Context, req *capgatepb.ListTenantsRequ
 			p.all = append(p.all, tenantInFile(of))
 		}
 	}
-	all, next := p.truncate(page.Size)
-	return &capgatepb.ListTenantsResponse{Tenants: all, NextPageToken: paging.Token(next)}, nil
+	all, next = p.truncate(most)
+	return all, next, nil
 }
 
 // listSome lists the existing tenants that an operator sees.
-func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (*capgatepb.ListTenantsResponse, error) {
-	ids, err := s.known(ctx, ids, page.After)
-	ids, next := paging.Slice(page, ids, paging.ID)
-	resp := &capgatepb.ListTenantsResponse{NextPageToken: paging.Token(next)}
+func (s *server) listSome(ctx context.Context, ids []string, page paging.Page) (all []*capgatepb.Tenant, next string,
+	err error) {
+	ids, err = s.known(ctx, ids, page.After)
+	ids, next = paging.Slice(page, ids, paging.ID)
 	for i := 0; i < len(ids) && err == nil; i++ {
 		var t *capgatepb.Tenant
 		t, err = s.getTenant(ctx, ids[i])
-		resp.Tenants = append(resp.Tenants, t)
+		all = append(all, t)
 	}
-	return resp, err
+	return all, next, err
 }
 
 // known returns the existing tenants among ids, after one. The roles of an operator may name tenants that do not

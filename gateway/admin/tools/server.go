@@ -3,12 +3,14 @@ package tools
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/capgate/capgate/gateway/admin"
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy/catalog"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -48,7 +50,15 @@ func (s *server) ListCatalog(_ context.Context, req *capgatepb.ListCatalogReques
 	if refusal != nil {
 		return nil, refusal
 	}
-	ids, next := paging.Slice(page, s.catalog.Capabilities(), paging.ID)
+	query, refusal := search.Read(pages.Reason, req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	all := s.catalog.Capabilities()
+	if len(query) > 0 {
+		all = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !s.has(id, query) })
+	}
+	ids, next := paging.Slice(page, all, paging.ID)
 	resp := &capgatepb.ListCatalogResponse{NextPageToken: paging.Token(next)}
 	for _, id := range ids {
 		if listing, there := s.catalog.Inspect(id); there {

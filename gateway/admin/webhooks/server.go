@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -10,12 +11,17 @@ import (
 	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/paging"
+	"github.com/capgate/capgate/internal/lib/restjson"
+	"github.com/capgate/capgate/internal/lib/search"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 // pages sets the page sizes of lists of dead letters.
 var pages = paging.Bounds{Standard: 100, Most: 100}
+
+// maxRetries is the maximum number of letters that a request retries.
+const maxRetries = 1000
 
 // Letters stores the events that could not be delivered.
 type Letters interface {
@@ -55,22 +61,46 @@ func (s *server) ListDeadLetters(ctx context.Context,
 			return nil, refusedToken
 		}
 	}
-	found, err := s.letters.Dead(ctx, int(skip), size)
+	query, refusal := search.Read("LETTER_INVALID", req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	list := s.dead
+	if len(query) > 0 {
+		list = paging.Matching(list, matching(query))
+	}
+	found, next, err := list(ctx, strconv.FormatUint(skip, 10), size)
 	if err != nil {
 		return nil, refusedAway
 	}
-	resp := &capgatepb.ListDeadLettersResponse{Destinations: s.destinations()}
+	resp := &capgatepb.ListDeadLettersResponse{Destinations: s.destinations(), NextPageToken: next}
 	for i := range found {
-		l := &found[i]
-		resp.Dead = append(resp.Dead, &capgatepb.DeadLetter{Id: l.ID, Destination: l.Destination,
-			Type: "approval." + string(l.Kind), Tenant: l.Tenant, Approval: l.Approval, Time: timestamppb.New(l.At),
-			Died: timestamppb.New(l.Died), Error: l.Reason,
-			Attempts: int32(l.Attempts)}) //nolint:gosec // a small number
-	}
-	if len(found) == size {
-		resp.NextPageToken = strconv.Itoa(int(skip) + size)
+		resp.Dead = append(resp.Dead, message(&found[i]))
 	}
 	return resp, nil
+}
+
+// dead is a paging.List of dead letters. A position is a number of letters.
+func (s *server) dead(ctx context.Context, after string, most int) (found []webhook.Letter, next string, err error) {
+	skip, _ := strconv.Atoi(after) // "": 0
+	found, err = s.letters.Dead(ctx, skip, most)
+	if err == nil && len(found) == most {
+		next = strconv.Itoa(skip + most)
+	}
+	return found, next, err
+}
+
+// matching returns a function that reports whether a query matches a letter.
+func matching(query search.Query) func(webhook.Letter) bool {
+	return func(l webhook.Letter) bool {
+		return query.Matches(l.ID, l.Destination, "approval."+string(l.Kind), l.Tenant, l.Approval, l.Reason)
+	}
+}
+
+func message(l *webhook.Letter) *capgatepb.DeadLetter {
+	return &capgatepb.DeadLetter{Id: l.ID, Destination: l.Destination, Type: "approval." + string(l.Kind),
+		Tenant: l.Tenant, Approval: l.Approval, Time: timestamppb.New(l.At), Died: timestamppb.New(l.Died),
+		Error: l.Reason, Attempts: restjson.Int32(l.Attempts)}
 }
 
 // RetryDeadLetter implements capgatepb.WebhooksServer.
@@ -84,6 +114,35 @@ func (s *server) RetryDeadLetter(ctx context.Context,
 	}
 	admin.Record(ctx, s.audit, "letter.retried", "", "letter", req.GetId())
 	return new(capgatepb.RetryDeadLetterResponse), nil
+}
+
+// RetryDeadLetters implements capgatepb.WebhooksServer.
+func (s *server) RetryDeadLetters(ctx context.Context,
+	req *capgatepb.RetryDeadLettersRequest) (*capgatepb.RetryDeadLettersResponse, error) {
+	query, refusal := search.Read("LETTER_INVALID", req.GetQuery())
+	if refusal != nil {
+		return nil, refusal
+	}
+	// Letters are collected before the first retry: one that dies again is not retried twice.
+	found, next, err := paging.Matching(s.dead, matching(query))(ctx, "", maxRetries)
+	resp := &capgatepb.RetryDeadLettersResponse{More: next != ""}
+	for _, l := range slices.Backward(found) {
+		var retried bool
+		if retried, err = s.letters.Retry(ctx, l.ID); err != nil {
+			break
+		}
+		if retried {
+			resp.Retried++
+		}
+	}
+	if resp.GetRetried() > 0 {
+		admin.Record(ctx, s.audit, "letter.retried", "", "letters", strconv.Itoa(int(resp.GetRetried())), "query",
+			req.GetQuery())
+	}
+	if err != nil {
+		return nil, refusedAway
+	}
+	return resp, nil
 }
 
 var (

@@ -67,6 +67,9 @@ func TestDeadLetters(t *testing.T) {
 		{250, "GET", dead + "?page_size=1000", 200, `"next_page_token":"100"`},
 		{1, "GET", dead + "?page_size=-1", 400, "INVALID_PAGE_SIZE"},
 		{-1, "GET", dead, 503, "WEBHOOKS_UNAVAILABLE"},
+		{250, "GET", dead + "?query=MSG_249", 200, `{"dead":[{"id":"msg_249",`},
+		{250, "GET", dead + "?query=502+nobody", 200, `{"dead":[],`},
+		{3, "POST", dead + ":retry", 200, `{"retried":1,"more":false}`}, // msg_0
 		{1, "POST", dead + "/msg_0:retry", 200, "{}"},
 		{1, "POST", dead + "/msg_1:retry", 404, "LETTER_UNKNOWN"},
 		{1, "POST", dead + "/msg_0", 404, "NO_SUCH_PATH"},

@@ -30,7 +30,7 @@ type Feed func(ctx context.Context, req *capgatepb.WatchApprovalsRequest,
 
 // EventsConfig configures Events.
 type EventsConfig struct {
-	Beat time.Duration // interval of heartbeats, which show intermediaries that the stream is alive; default 15 s
+	Beat time.Duration // interval of heartbeats, which show intermediaries that the stream is alive; default 5 s
 	Slow time.Duration // timeout of a write to a client; default 10 s
 }
 
@@ -44,7 +44,7 @@ type Events struct {
 func NewEvents(feed Feed, cfg EventsConfig) *Events { return &Events{feed, cfg} }
 
 func (c *EventsConfig) setDefaults() {
-	c.Beat, c.Slow = cmp.Or(c.Beat, 15*time.Second), cmp.Or(c.Slow, 10*time.Second)
+	c.Beat, c.Slow = cmp.Or(c.Beat, 5*time.Second), cmp.Or(c.Slow, 10*time.Second)
 }
 
 // Serve serves a request, as a route of grpc-gateway's mux.

@@ -132,7 +132,9 @@ type ListChangesRequest struct {
 	// Maximum number of changes, 0 to 1000; 0: 100.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of a text of the change, in upper or lower case; empty: any.
+	Query         string `protobuf:"bytes,6,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +200,13 @@ func (x *ListChangesRequest) GetPageSize() int32 {
 func (x *ListChangesRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -333,14 +342,15 @@ const file_capgate_v1_auditlog_proto_rawDesc = "" +
 	"\areplica\x18\a \x01(\tR\areplica\x1a2\n" +
 	"\x06Target\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x92\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xa8\x01\n" +
 	"\x12ListChangesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x12\n" +
 	"\x04what\x18\x03 \x01(\tR\x04what\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"\x85\x01\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x06 \x01(\tR\x05query\"\x85\x01\n" +
 	"\x13ListChangesResponse\x12,\n" +
 	"\achanges\x18\x01 \x03(\v2\x12.capgate.v1.ChangeR\achanges\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +

@@ -326,7 +326,9 @@ type ListCallsRequest struct {
 	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	User      string `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`
 	Agent     string `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`
-	// A call's request_id or trace_id. If none of the last calls has it, those of past days are searched.
+	// Words, at most 256 bytes. Each must be part of a text of the call, such as its ids, its caller, its tool, its
+	// backend or its reason, in upper or lower case; empty: any. If none of the last calls fits, those of past days are
+	// searched.
 	Query string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
 	// tool_error, incomplete or success, or "*" for any but success.
 	Outcome string `protobuf:"bytes,12,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -561,6 +563,7 @@ type WatchCallsRequest struct {
 	// The id of the last event that the caller has. The calls after it come first; if it is no longer kept, "missed".
 	LastEventId   string `protobuf:"bytes,9,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
 	Outcome       string `protobuf:"bytes,10,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Query         string `protobuf:"bytes,11,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -661,6 +664,13 @@ func (x *WatchCallsRequest) GetLastEventId() string {
 func (x *WatchCallsRequest) GetOutcome() string {
 	if x != nil {
 		return x.Outcome
+	}
+	return ""
+}
+
+func (x *WatchCallsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -865,7 +875,7 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\areplica\x18\x04 \x01(\tR\areplica\x12\x1e\n" +
 	"\n" +
 	"incomplete\x18\x05 \x01(\bR\n" +
-	"incomplete\"\x96\x02\n" +
+	"incomplete\"\xac\x02\n" +
 	"\x11WatchCallsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
 	"\n" +
@@ -879,7 +889,8 @@ const file_capgate_v1_calls_proto_rawDesc = "" +
 	"\x05agent\x18\b \x01(\tR\x05agent\x12\"\n" +
 	"\rlast_event_id\x18\t \x01(\tR\vlastEventId\x12\x18\n" +
 	"\aoutcome\x18\n" +
-	" \x01(\tR\aoutcome\"f\n" +
+	" \x01(\tR\aoutcome\x12\x14\n" +
+	"\x05query\x18\v \x01(\tR\x05query\"f\n" +
 	"\x12WatchCallsResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05event\x18\x02 \x01(\tR\x05event\x12*\n" +

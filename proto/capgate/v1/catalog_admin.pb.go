@@ -30,7 +30,10 @@ type ListCatalogRequest struct {
 	// Maximum number of entries, 0 to 1000; 0: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the capability, or of the name or the description of one of its
+	// tools, in upper or lower case; empty: any.
+	Query         string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -75,6 +78,13 @@ func (x *ListCatalogRequest) GetPageSize() int32 {
 func (x *ListCatalogRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListCatalogRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -132,6 +142,228 @@ func (x *ListCatalogResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ListCatalogToolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One capability; empty: all.
+	Capability string `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the capability, or of the tool's name or description, in upper or
+	// lower case; empty: any.
+	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// Only tools that differ from the accepted version.
+	Drifted bool `protobuf:"varint,3,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	// Maximum number of tools, 0 to 1000; 0: 100.
+	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page; empty: the first page.
+	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCatalogToolsRequest) Reset() {
+	*x = ListCatalogToolsRequest{}
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCatalogToolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCatalogToolsRequest) ProtoMessage() {}
+
+func (x *ListCatalogToolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCatalogToolsRequest.ProtoReflect.Descriptor instead.
+func (*ListCatalogToolsRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListCatalogToolsRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *ListCatalogToolsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListCatalogToolsRequest) GetDrifted() bool {
+	if x != nil {
+		return x.Drifted
+	}
+	return false
+}
+
+func (x *ListCatalogToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListCatalogToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListCatalogToolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tools []*CatalogTool         `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Tools on all pages.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCatalogToolsResponse) Reset() {
+	*x = ListCatalogToolsResponse{}
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCatalogToolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCatalogToolsResponse) ProtoMessage() {}
+
+func (x *ListCatalogToolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCatalogToolsResponse.ProtoReflect.Descriptor instead.
+func (*ListCatalogToolsResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListCatalogToolsResponse) GetTools() []*CatalogTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ListCatalogToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListCatalogToolsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
+// CatalogTool is a tool in a list of the tools of all capabilities.
+type CatalogTool struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Capability string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
+	// As in CatalogEntry.Tool.
+	Tool              string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Description       string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	RecommendedPolicy string `protobuf:"bytes,4,opt,name=recommended_policy,json=recommendedPolicy,proto3" json:"recommended_policy,omitempty"`
+	Drifted           bool   `protobuf:"varint,5,opt,name=drifted,proto3" json:"drifted,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *CatalogTool) Reset() {
+	*x = CatalogTool{}
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogTool) ProtoMessage() {}
+
+func (x *CatalogTool) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogTool.ProtoReflect.Descriptor instead.
+func (*CatalogTool) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CatalogTool) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *CatalogTool) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *CatalogTool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *CatalogTool) GetRecommendedPolicy() string {
+	if x != nil {
+		return x.RecommendedPolicy
+	}
+	return ""
+}
+
+func (x *CatalogTool) GetDrifted() bool {
+	if x != nil {
+		return x.Drifted
+	}
+	return false
+}
+
 type ShowCatalogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Capability    string                 `protobuf:"bytes,1,opt,name=capability,proto3" json:"capability,omitempty"`
@@ -141,7 +373,7 @@ type ShowCatalogRequest struct {
 
 func (x *ShowCatalogRequest) Reset() {
 	*x = ShowCatalogRequest{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[2]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -153,7 +385,7 @@ func (x *ShowCatalogRequest) String() string {
 func (*ShowCatalogRequest) ProtoMessage() {}
 
 func (x *ShowCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[2]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -166,7 +398,7 @@ func (x *ShowCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowCatalogRequest.ProtoReflect.Descriptor instead.
 func (*ShowCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{2}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShowCatalogRequest) GetCapability() string {
@@ -185,7 +417,7 @@ type ShowCatalogResponse struct {
 
 func (x *ShowCatalogResponse) Reset() {
 	*x = ShowCatalogResponse{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[3]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -197,7 +429,7 @@ func (x *ShowCatalogResponse) String() string {
 func (*ShowCatalogResponse) ProtoMessage() {}
 
 func (x *ShowCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[3]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -210,7 +442,7 @@ func (x *ShowCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowCatalogResponse.ProtoReflect.Descriptor instead.
 func (*ShowCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{3}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ShowCatalogResponse) GetCapability() *CatalogEntry {
@@ -232,7 +464,7 @@ type AcceptToolRequest struct {
 
 func (x *AcceptToolRequest) Reset() {
 	*x = AcceptToolRequest{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[4]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -244,7 +476,7 @@ func (x *AcceptToolRequest) String() string {
 func (*AcceptToolRequest) ProtoMessage() {}
 
 func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[4]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -257,7 +489,7 @@ func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolRequest.ProtoReflect.Descriptor instead.
 func (*AcceptToolRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{4}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AcceptToolRequest) GetCapability() string {
@@ -290,7 +522,7 @@ type AcceptToolResponse struct {
 
 func (x *AcceptToolResponse) Reset() {
 	*x = AcceptToolResponse{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[5]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +534,7 @@ func (x *AcceptToolResponse) String() string {
 func (*AcceptToolResponse) ProtoMessage() {}
 
 func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[5]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +547,7 @@ func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolResponse.ProtoReflect.Descriptor instead.
 func (*AcceptToolResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{5}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AcceptToolResponse) GetCapability() *CatalogEntry {
@@ -334,7 +566,7 @@ type DiscoverToolsRequest struct {
 
 func (x *DiscoverToolsRequest) Reset() {
 	*x = DiscoverToolsRequest{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[6]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -346,7 +578,7 @@ func (x *DiscoverToolsRequest) String() string {
 func (*DiscoverToolsRequest) ProtoMessage() {}
 
 func (x *DiscoverToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[6]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -359,7 +591,7 @@ func (x *DiscoverToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscoverToolsRequest.ProtoReflect.Descriptor instead.
 func (*DiscoverToolsRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{6}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DiscoverToolsRequest) GetCapability() string {
@@ -378,7 +610,7 @@ type DiscoverToolsResponse struct {
 
 func (x *DiscoverToolsResponse) Reset() {
 	*x = DiscoverToolsResponse{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[7]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +622,7 @@ func (x *DiscoverToolsResponse) String() string {
 func (*DiscoverToolsResponse) ProtoMessage() {}
 
 func (x *DiscoverToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[7]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +635,7 @@ func (x *DiscoverToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscoverToolsResponse.ProtoReflect.Descriptor instead.
 func (*DiscoverToolsResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{7}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DiscoverToolsResponse) GetCapability() *CatalogEntry {
@@ -443,7 +675,7 @@ type CatalogEntry struct {
 
 func (x *CatalogEntry) Reset() {
 	*x = CatalogEntry{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[8]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +687,7 @@ func (x *CatalogEntry) String() string {
 func (*CatalogEntry) ProtoMessage() {}
 
 func (x *CatalogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[8]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +700,7 @@ func (x *CatalogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogEntry.ProtoReflect.Descriptor instead.
 func (*CatalogEntry) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{8}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CatalogEntry) GetCapability() string {
@@ -588,7 +820,7 @@ type CatalogEntry_Tool struct {
 
 func (x *CatalogEntry_Tool) Reset() {
 	*x = CatalogEntry_Tool{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[9]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +832,7 @@ func (x *CatalogEntry_Tool) String() string {
 func (*CatalogEntry_Tool) ProtoMessage() {}
 
 func (x *CatalogEntry_Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[9]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +845,7 @@ func (x *CatalogEntry_Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogEntry_Tool.ProtoReflect.Descriptor instead.
 func (*CatalogEntry_Tool) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{8, 0}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11, 0}
 }
 
 func (x *CatalogEntry_Tool) GetName() string {
@@ -699,7 +931,7 @@ type CatalogEntry_Version struct {
 
 func (x *CatalogEntry_Version) Reset() {
 	*x = CatalogEntry_Version{}
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +943,7 @@ func (x *CatalogEntry_Version) String() string {
 func (*CatalogEntry_Version) ProtoMessage() {}
 
 func (x *CatalogEntry_Version) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[10]
+	mi := &file_capgate_v1_catalog_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +956,7 @@ func (x *CatalogEntry_Version) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogEntry_Version.ProtoReflect.Descriptor instead.
 func (*CatalogEntry_Version) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{8, 1}
+	return file_capgate_v1_catalog_admin_proto_rawDescGZIP(), []int{11, 1}
 }
 
 func (x *CatalogEntry_Version) GetHash() string {
@@ -760,14 +992,37 @@ var File_capgate_v1_catalog_admin_proto protoreflect.FileDescriptor
 const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x1ecapgate/v1/catalog_admin.proto\x12\n" +
-	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"P\n" +
+	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
 	"\x12ListCatalogRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"{\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\"{\n" +
 	"\x13ListCatalogResponse\x12<\n" +
 	"\fcapabilities\x18\x01 \x03(\v2\x18.capgate.v1.CatalogEntryR\fcapabilities\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"4\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa5\x01\n" +
+	"\x17ListCatalogToolsRequest\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\x12\x14\n" +
+	"\x05query\x18\x02 \x01(\tR\x05query\x12\x18\n" +
+	"\adrifted\x18\x03 \x01(\bR\adrifted\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\x90\x01\n" +
+	"\x18ListCatalogToolsResponse\x12-\n" +
+	"\x05tools\x18\x01 \x03(\v2\x17.capgate.v1.CatalogToolR\x05tools\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"\xac\x01\n" +
+	"\vCatalogTool\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x01 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12-\n" +
+	"\x12recommended_policy\x18\x04 \x01(\tR\x11recommendedPolicy\x12\x18\n" +
+	"\adrifted\x18\x05 \x01(\bR\adrifted\"4\n" +
 	"\x12ShowCatalogRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
@@ -830,9 +1085,10 @@ const file_capgate_v1_catalog_admin_proto_rawDesc = "" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12!\n" +
 	"\finput_schema\x18\x03 \x01(\tR\vinputSchema\x12#\n" +
-	"\routput_schema\x18\x04 \x01(\tR\foutputSchema2\xca\x04\n" +
+	"\routput_schema\x18\x04 \x01(\tR\foutputSchema2\xc4\x05\n" +
 	"\fCatalogAdmin\x12p\n" +
-	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\" \xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12\x89\x01\n" +
+	"\vListCatalog\x12\x1e.capgate.v1.ListCatalogRequest\x1a\x1f.capgate.v1.ListCatalogResponse\" \xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/capabilities\x12x\n" +
+	"\x10ListCatalogTools\x12#.capgate.v1.ListCatalogToolsRequest\x1a$.capgate.v1.ListCatalogToolsResponse\"\x19\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/tools\x12\x89\x01\n" +
 	"\vShowCatalog\x12\x1e.capgate.v1.ShowCatalogRequest\x1a\x1f.capgate.v1.ShowCatalogResponse\"9\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02+b\n" +
 	"capability\x12\x1d/v1/capabilities/{capability}\x12\x9d\x01\n" +
 	"\n" +
@@ -853,43 +1109,49 @@ func file_capgate_v1_catalog_admin_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_catalog_admin_proto_rawDescData
 }
 
-var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_capgate_v1_catalog_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_capgate_v1_catalog_admin_proto_goTypes = []any{
-	(*ListCatalogRequest)(nil),    // 0: capgate.v1.ListCatalogRequest
-	(*ListCatalogResponse)(nil),   // 1: capgate.v1.ListCatalogResponse
-	(*ShowCatalogRequest)(nil),    // 2: capgate.v1.ShowCatalogRequest
-	(*ShowCatalogResponse)(nil),   // 3: capgate.v1.ShowCatalogResponse
-	(*AcceptToolRequest)(nil),     // 4: capgate.v1.AcceptToolRequest
-	(*AcceptToolResponse)(nil),    // 5: capgate.v1.AcceptToolResponse
-	(*DiscoverToolsRequest)(nil),  // 6: capgate.v1.DiscoverToolsRequest
-	(*DiscoverToolsResponse)(nil), // 7: capgate.v1.DiscoverToolsResponse
-	(*CatalogEntry)(nil),          // 8: capgate.v1.CatalogEntry
-	(*CatalogEntry_Tool)(nil),     // 9: capgate.v1.CatalogEntry.Tool
-	(*CatalogEntry_Version)(nil),  // 10: capgate.v1.CatalogEntry.Version
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*ListCatalogRequest)(nil),       // 0: capgate.v1.ListCatalogRequest
+	(*ListCatalogResponse)(nil),      // 1: capgate.v1.ListCatalogResponse
+	(*ListCatalogToolsRequest)(nil),  // 2: capgate.v1.ListCatalogToolsRequest
+	(*ListCatalogToolsResponse)(nil), // 3: capgate.v1.ListCatalogToolsResponse
+	(*CatalogTool)(nil),              // 4: capgate.v1.CatalogTool
+	(*ShowCatalogRequest)(nil),       // 5: capgate.v1.ShowCatalogRequest
+	(*ShowCatalogResponse)(nil),      // 6: capgate.v1.ShowCatalogResponse
+	(*AcceptToolRequest)(nil),        // 7: capgate.v1.AcceptToolRequest
+	(*AcceptToolResponse)(nil),       // 8: capgate.v1.AcceptToolResponse
+	(*DiscoverToolsRequest)(nil),     // 9: capgate.v1.DiscoverToolsRequest
+	(*DiscoverToolsResponse)(nil),    // 10: capgate.v1.DiscoverToolsResponse
+	(*CatalogEntry)(nil),             // 11: capgate.v1.CatalogEntry
+	(*CatalogEntry_Tool)(nil),        // 12: capgate.v1.CatalogEntry.Tool
+	(*CatalogEntry_Version)(nil),     // 13: capgate.v1.CatalogEntry.Version
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
 }
 var file_capgate_v1_catalog_admin_proto_depIdxs = []int32{
-	8,  // 0: capgate.v1.ListCatalogResponse.capabilities:type_name -> capgate.v1.CatalogEntry
-	8,  // 1: capgate.v1.ShowCatalogResponse.capability:type_name -> capgate.v1.CatalogEntry
-	8,  // 2: capgate.v1.AcceptToolResponse.capability:type_name -> capgate.v1.CatalogEntry
-	8,  // 3: capgate.v1.DiscoverToolsResponse.capability:type_name -> capgate.v1.CatalogEntry
-	11, // 4: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
-	11, // 5: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
-	9,  // 6: capgate.v1.CatalogEntry.tools:type_name -> capgate.v1.CatalogEntry.Tool
-	10, // 7: capgate.v1.CatalogEntry.Tool.accepted:type_name -> capgate.v1.CatalogEntry.Version
-	0,  // 8: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
-	2,  // 9: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
-	4,  // 10: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
-	6,  // 11: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
-	1,  // 12: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
-	3,  // 13: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
-	5,  // 14: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
-	7,  // 15: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	11, // 0: capgate.v1.ListCatalogResponse.capabilities:type_name -> capgate.v1.CatalogEntry
+	4,  // 1: capgate.v1.ListCatalogToolsResponse.tools:type_name -> capgate.v1.CatalogTool
+	11, // 2: capgate.v1.ShowCatalogResponse.capability:type_name -> capgate.v1.CatalogEntry
+	11, // 3: capgate.v1.AcceptToolResponse.capability:type_name -> capgate.v1.CatalogEntry
+	11, // 4: capgate.v1.DiscoverToolsResponse.capability:type_name -> capgate.v1.CatalogEntry
+	14, // 5: capgate.v1.CatalogEntry.last_success:type_name -> google.protobuf.Timestamp
+	14, // 6: capgate.v1.CatalogEntry.last_failure:type_name -> google.protobuf.Timestamp
+	12, // 7: capgate.v1.CatalogEntry.tools:type_name -> capgate.v1.CatalogEntry.Tool
+	13, // 8: capgate.v1.CatalogEntry.Tool.accepted:type_name -> capgate.v1.CatalogEntry.Version
+	0,  // 9: capgate.v1.CatalogAdmin.ListCatalog:input_type -> capgate.v1.ListCatalogRequest
+	2,  // 10: capgate.v1.CatalogAdmin.ListCatalogTools:input_type -> capgate.v1.ListCatalogToolsRequest
+	5,  // 11: capgate.v1.CatalogAdmin.ShowCatalog:input_type -> capgate.v1.ShowCatalogRequest
+	7,  // 12: capgate.v1.CatalogAdmin.AcceptTool:input_type -> capgate.v1.AcceptToolRequest
+	9,  // 13: capgate.v1.CatalogAdmin.DiscoverTools:input_type -> capgate.v1.DiscoverToolsRequest
+	1,  // 14: capgate.v1.CatalogAdmin.ListCatalog:output_type -> capgate.v1.ListCatalogResponse
+	3,  // 15: capgate.v1.CatalogAdmin.ListCatalogTools:output_type -> capgate.v1.ListCatalogToolsResponse
+	6,  // 16: capgate.v1.CatalogAdmin.ShowCatalog:output_type -> capgate.v1.ShowCatalogResponse
+	8,  // 17: capgate.v1.CatalogAdmin.AcceptTool:output_type -> capgate.v1.AcceptToolResponse
+	10, // 18: capgate.v1.CatalogAdmin.DiscoverTools:output_type -> capgate.v1.DiscoverToolsResponse
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_catalog_admin_proto_init() }
@@ -904,7 +1166,7 @@ func file_capgate_v1_catalog_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_catalog_admin_proto_rawDesc), len(file_capgate_v1_catalog_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

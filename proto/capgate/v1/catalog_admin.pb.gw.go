@@ -70,6 +70,41 @@ func local_request_CatalogAdmin_ListCatalog_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
+var filter_CatalogAdmin_ListCatalogTools_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_CatalogAdmin_ListCatalogTools_0(ctx context.Context, marshaler runtime.Marshaler, client CatalogAdminClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListCatalogToolsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CatalogAdmin_ListCatalogTools_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListCatalogTools(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_CatalogAdmin_ListCatalogTools_0(ctx context.Context, marshaler runtime.Marshaler, server CatalogAdminServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq ListCatalogToolsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CatalogAdmin_ListCatalogTools_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.ListCatalogTools(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_CatalogAdmin_ShowCatalog_0(ctx context.Context, marshaler runtime.Marshaler, client CatalogAdminClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq ShowCatalogRequest
@@ -241,6 +276,26 @@ func RegisterCatalogAdminHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_CatalogAdmin_ListCatalog_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_CatalogAdmin_ListCatalogTools_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.CatalogAdmin/ListCatalogTools", runtime.WithHTTPPathPattern("/v1/tools"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_CatalogAdmin_ListCatalogTools_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_CatalogAdmin_ListCatalogTools_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_CatalogAdmin_ShowCatalog_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -358,6 +413,23 @@ func RegisterCatalogAdminHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_CatalogAdmin_ListCatalog_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_CatalogAdmin_ListCatalogTools_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.CatalogAdmin/ListCatalogTools", runtime.WithHTTPPathPattern("/v1/tools"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_CatalogAdmin_ListCatalogTools_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_CatalogAdmin_ListCatalogTools_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_CatalogAdmin_ShowCatalog_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -440,15 +512,17 @@ func (m response_CatalogAdmin_DiscoverTools_0) XXX_ResponseBody() interface{} {
 }
 
 var (
-	pattern_CatalogAdmin_ListCatalog_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "capabilities"}, ""))
-	pattern_CatalogAdmin_ShowCatalog_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "capabilities", "capability"}, ""))
-	pattern_CatalogAdmin_AcceptTool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "capabilities", "capability", "tools", "tool"}, "accept"))
-	pattern_CatalogAdmin_DiscoverTools_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "capabilities", "capability"}, "discover"))
+	pattern_CatalogAdmin_ListCatalog_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "capabilities"}, ""))
+	pattern_CatalogAdmin_ListCatalogTools_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "tools"}, ""))
+	pattern_CatalogAdmin_ShowCatalog_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "capabilities", "capability"}, ""))
+	pattern_CatalogAdmin_AcceptTool_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"v1", "capabilities", "capability", "tools", "tool"}, "accept"))
+	pattern_CatalogAdmin_DiscoverTools_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "capabilities", "capability"}, "discover"))
 )
 
 var (
-	forward_CatalogAdmin_ListCatalog_0   = runtime.ForwardResponseMessage
-	forward_CatalogAdmin_ShowCatalog_0   = runtime.ForwardResponseMessage
-	forward_CatalogAdmin_AcceptTool_0    = runtime.ForwardResponseMessage
-	forward_CatalogAdmin_DiscoverTools_0 = runtime.ForwardResponseMessage
+	forward_CatalogAdmin_ListCatalog_0      = runtime.ForwardResponseMessage
+	forward_CatalogAdmin_ListCatalogTools_0 = runtime.ForwardResponseMessage
+	forward_CatalogAdmin_ShowCatalog_0      = runtime.ForwardResponseMessage
+	forward_CatalogAdmin_AcceptTool_0       = runtime.ForwardResponseMessage
+	forward_CatalogAdmin_DiscoverTools_0    = runtime.ForwardResponseMessage
 )

@@ -21,10 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CatalogAdmin_ListCatalog_FullMethodName   = "/capgate.v1.CatalogAdmin/ListCatalog"
-	CatalogAdmin_ShowCatalog_FullMethodName   = "/capgate.v1.CatalogAdmin/ShowCatalog"
-	CatalogAdmin_AcceptTool_FullMethodName    = "/capgate.v1.CatalogAdmin/AcceptTool"
-	CatalogAdmin_DiscoverTools_FullMethodName = "/capgate.v1.CatalogAdmin/DiscoverTools"
+	CatalogAdmin_ListCatalog_FullMethodName      = "/capgate.v1.CatalogAdmin/ListCatalog"
+	CatalogAdmin_ListCatalogTools_FullMethodName = "/capgate.v1.CatalogAdmin/ListCatalogTools"
+	CatalogAdmin_ShowCatalog_FullMethodName      = "/capgate.v1.CatalogAdmin/ShowCatalog"
+	CatalogAdmin_AcceptTool_FullMethodName       = "/capgate.v1.CatalogAdmin/AcceptTool"
+	CatalogAdmin_DiscoverTools_FullMethodName    = "/capgate.v1.CatalogAdmin/DiscoverTools"
 )
 
 // CatalogAdminClient is the client API for CatalogAdmin service.
@@ -41,6 +42,8 @@ const (
 type CatalogAdminClient interface {
 	// Lists the capabilities that have a fleet, by their ids, without their tools.
 	ListCatalog(ctx context.Context, in *ListCatalogRequest, opts ...grpc.CallOption) (*ListCatalogResponse, error)
+	// Lists the tools of all capabilities, by capability and name, without their schemas.
+	ListCatalogTools(ctx context.Context, in *ListCatalogToolsRequest, opts ...grpc.CallOption) (*ListCatalogToolsResponse, error)
 	// Shows a capability and its tools, in their author's order.
 	ShowCatalog(ctx context.Context, in *ShowCatalogRequest, opts ...grpc.CallOption) (*ShowCatalogResponse, error)
 	// Accepts a tool as it is now, so that it no longer counts as drifted. NOT_FOUND (TOOL_UNKNOWN);
@@ -65,6 +68,16 @@ func (c *catalogAdminClient) ListCatalog(ctx context.Context, in *ListCatalogReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListCatalogResponse)
 	err := c.cc.Invoke(ctx, CatalogAdmin_ListCatalog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *catalogAdminClient) ListCatalogTools(ctx context.Context, in *ListCatalogToolsRequest, opts ...grpc.CallOption) (*ListCatalogToolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCatalogToolsResponse)
+	err := c.cc.Invoke(ctx, CatalogAdmin_ListCatalogTools_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +128,8 @@ func (c *catalogAdminClient) DiscoverTools(ctx context.Context, in *DiscoverTool
 type CatalogAdminServer interface {
 	// Lists the capabilities that have a fleet, by their ids, without their tools.
 	ListCatalog(context.Context, *ListCatalogRequest) (*ListCatalogResponse, error)
+	// Lists the tools of all capabilities, by capability and name, without their schemas.
+	ListCatalogTools(context.Context, *ListCatalogToolsRequest) (*ListCatalogToolsResponse, error)
 	// Shows a capability and its tools, in their author's order.
 	ShowCatalog(context.Context, *ShowCatalogRequest) (*ShowCatalogResponse, error)
 	// Accepts a tool as it is now, so that it no longer counts as drifted. NOT_FOUND (TOOL_UNKNOWN);
@@ -137,6 +152,9 @@ type UnimplementedCatalogAdminServer struct{}
 
 func (UnimplementedCatalogAdminServer) ListCatalog(context.Context, *ListCatalogRequest) (*ListCatalogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListCatalog not implemented")
+}
+func (UnimplementedCatalogAdminServer) ListCatalogTools(context.Context, *ListCatalogToolsRequest) (*ListCatalogToolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCatalogTools not implemented")
 }
 func (UnimplementedCatalogAdminServer) ShowCatalog(context.Context, *ShowCatalogRequest) (*ShowCatalogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ShowCatalog not implemented")
@@ -182,6 +200,24 @@ func _CatalogAdmin_ListCatalog_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CatalogAdminServer).ListCatalog(ctx, req.(*ListCatalogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CatalogAdmin_ListCatalogTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCatalogToolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogAdminServer).ListCatalogTools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogAdmin_ListCatalogTools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogAdminServer).ListCatalogTools(ctx, req.(*ListCatalogToolsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -250,6 +286,10 @@ var CatalogAdmin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListCatalog",
 			Handler:    _CatalogAdmin_ListCatalog_Handler,
+		},
+		{
+			MethodName: "ListCatalogTools",
+			Handler:    _CatalogAdmin_ListCatalogTools_Handler,
 		},
 		{
 			MethodName: "ShowCatalog",

@@ -93,7 +93,11 @@ type Fleet struct {
 	Waiting  int32      `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Backends []*Backend `protobuf:"bytes,6,rep,name=backends,proto3" json:"backends,omitempty"`
 	// When a backend last changed its state.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// Backends of the fleet, also those that the list leaves out.
+	BackendCount int32 `protobuf:"varint,8,opt,name=backend_count,json=backendCount,proto3" json:"backend_count,omitempty"`
+	// Backends that are down or ejected.
+	FailingCount  int32 `protobuf:"varint,9,opt,name=failing_count,json=failingCount,proto3" json:"failing_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,6 +179,20 @@ func (x *Fleet) GetUpdateTime() *timestamppb.Timestamp {
 		return x.UpdateTime
 	}
 	return nil
+}
+
+func (x *Fleet) GetBackendCount() int32 {
+	if x != nil {
+		return x.BackendCount
+	}
+	return 0
+}
+
+func (x *Fleet) GetFailingCount() int32 {
+	if x != nil {
+		return x.FailingCount
+	}
+	return 0
 }
 
 // One server of a fleet.
@@ -528,7 +546,17 @@ type ListFleetsRequest struct {
 	// At most 1000. 0: 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the capability, or of the address, state, reason, zone, session or
+	// tenant of one of its backends, in upper or lower case; empty: any.
+	Query string `protobuf:"bytes,4,opt,name=query,proto3" json:"query,omitempty"`
+	// Only fleets with a backend in this state; failing: down or ejected.
+	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
+	// capability, or failing: fleets with backends that are down or ejected come first. Empty: capability.
+	OrderBy string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// At most so many backends of each fleet: those that match the query come first, then those that are down or
+	// ejected. 0: all, in the order of the configuration.
+	Backends      int32 `protobuf:"varint,7,opt,name=backends,proto3" json:"backends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -584,13 +612,43 @@ func (x *ListFleetsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListFleetsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListFleetsRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ListFleetsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListFleetsRequest) GetBackends() int32 {
+	if x != nil {
+		return x.Backends
+	}
+	return 0
+}
+
 type ListFleetsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Gateway       *RespondingReplica     `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	Fleets        []*Fleet               `protobuf:"bytes,2,rep,name=fleets,proto3" json:"fleets,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Fleets on all pages.
-	TotalSize     int32 `protobuf:"varint,4,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	TotalSize int32 `protobuf:"varint,4,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	// Backends on all pages that are down or ejected.
+	FailingCount  int32 `protobuf:"varint,5,opt,name=failing_count,json=failingCount,proto3" json:"failing_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +707,13 @@ func (x *ListFleetsResponse) GetNextPageToken() string {
 func (x *ListFleetsResponse) GetTotalSize() int32 {
 	if x != nil {
 		return x.TotalSize
+	}
+	return 0
+}
+
+func (x *ListFleetsResponse) GetFailingCount() int32 {
+	if x != nil {
+		return x.FailingCount
 	}
 	return 0
 }
@@ -973,7 +1038,7 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"capgate.v1\x1a\x17capgate/v1/access.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"O\n" +
 	"\x11RespondingReplica\x12\x1e\n" +
 	"\areplica\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\areplica\x12\x1a\n" +
-	"\x05redis\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x05redis\"\x89\x02\n" +
+	"\x05redis\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x05redis\"\xdf\x02\n" +
 	"\x05Fleet\x12\x18\n" +
 	"\x04name\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\x04name\x12$\n" +
 	"\n" +
@@ -984,7 +1049,9 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"\awaiting\x18\x05 \x01(\x05R\awaiting\x125\n" +
 	"\bbackends\x18\x06 \x03(\v2\x13.capgate.v1.BackendB\x04\xe2A\x01\x02R\bbackends\x12;\n" +
 	"\vupdate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\"\xdd\x03\n" +
+	"updateTime\x12)\n" +
+	"\rbackend_count\x18\b \x01(\x05B\x04\xe2A\x01\x02R\fbackendCount\x12)\n" +
+	"\rfailing_count\x18\t \x01(\x05B\x04\xe2A\x01\x02R\ffailingCount\"\xdd\x03\n" +
 	"\aBackend\x12\x18\n" +
 	"\x04name\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\x04name\x12\x18\n" +
 	"\x04addr\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x04addr\x12\x1a\n" +
@@ -1019,20 +1086,25 @@ const file_capgate_v1_fleets_proto_rawDesc = "" +
 	"\tin_flight\x18\x05 \x01(\x05B\x04\xe2A\x01\x02R\binFlight\x12 \n" +
 	"\breplicas\x18\x06 \x01(\x05B\x04\xe2A\x01\x02R\breplicas\x12\x1e\n" +
 	"\aunheard\x18\a \x01(\x05B\x04\xe2A\x01\x02R\aunheard\x12\x18\n" +
-	"\achanged\x18\b \x01(\bR\achanged\"o\n" +
+	"\achanged\x18\b \x01(\bR\achanged\"\xd2\x01\n" +
 	"\x11ListFleetsRequest\x12\x1e\n" +
 	"\n" +
 	"capability\x18\x01 \x01(\tR\n" +
 	"capability\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\xd1\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x04 \x01(\tR\x05query\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\x12\x19\n" +
+	"\border_by\x18\x06 \x01(\tR\aorderBy\x12\x1a\n" +
+	"\bbackends\x18\a \x01(\x05R\bbackends\"\xfc\x01\n" +
 	"\x12ListFleetsResponse\x12=\n" +
 	"\agateway\x18\x01 \x01(\v2\x1d.capgate.v1.RespondingReplicaB\x04\xe2A\x01\x02R\agateway\x12/\n" +
 	"\x06fleets\x18\x02 \x03(\v2\x11.capgate.v1.FleetB\x04\xe2A\x01\x02R\x06fleets\x12&\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12#\n" +
 	"\n" +
-	"total_size\x18\x04 \x01(\x05B\x04\xe2A\x01\x02R\ttotalSize\"G\n" +
+	"total_size\x18\x04 \x01(\x05B\x04\xe2A\x01\x02R\ttotalSize\x12)\n" +
+	"\rfailing_count\x18\x05 \x01(\x05B\x04\xe2A\x01\x02R\ffailingCount\"G\n" +
 	"\x11GetBackendRequest\x12\x12\n" +
 	"\x04addr\x18\x01 \x01(\tR\x04addr\x12\x1e\n" +
 	"\n" +

@@ -143,7 +143,12 @@ type ListPlaygroundToolsRequest struct {
 	// Maximum number of tools, 0 to 1000; 0: 100.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the capability, or of the tool's name or description, in upper or
+	// lower case; empty: any.
+	Query string `protobuf:"bytes,7,opt,name=query,proto3" json:"query,omitempty"`
+	// Leaves out the schemas.
+	Brief         bool `protobuf:"varint,8,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -220,11 +225,27 @@ func (x *ListPlaygroundToolsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListPlaygroundToolsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListPlaygroundToolsRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
 type ListPlaygroundToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Tools []*PlaygroundTool      `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Tools on all pages.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,6 +292,13 @@ func (x *ListPlaygroundToolsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListPlaygroundToolsResponse) GetTotalSize() int32 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
 }
 
 type InvokeToolRequest struct {
@@ -466,7 +494,7 @@ const file_capgate_v1_playground_proto_rawDesc = "" +
 	"\x06policy\x18\x05 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
 	"\adrifted\x18\a \x01(\bR\adrifted\x12\x14\n" +
-	"\x05class\x18\b \x01(\tR\x05class\"\xba\x01\n" +
+	"\x05class\x18\b \x01(\tR\x05class\"\xe6\x01\n" +
 	"\x1aListPlaygroundToolsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -476,10 +504,14 @@ const file_capgate_v1_playground_proto_rawDesc = "" +
 	"capability\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"w\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\a \x01(\tR\x05query\x12\x14\n" +
+	"\x05brief\x18\b \x01(\bR\x05brief\"\x96\x01\n" +
 	"\x1bListPlaygroundToolsResponse\x120\n" +
 	"\x05tools\x18\x01 \x03(\v2\x1a.capgate.v1.PlaygroundToolR\x05tools\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf6\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"\xf6\x01\n" +
 	"\x11InvokeToolRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +

@@ -495,8 +495,10 @@ type ListPoliciesRequest struct {
 	// Maximum number of rules, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	Candidate     bool   `protobuf:"varint,5,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Candidate bool   `protobuf:"varint,5,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Words, at most 256 bytes. Each must be part of a text of the rule, in upper or lower case; empty: any.
+	Query         string `protobuf:"bytes,6,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,6 +566,13 @@ func (x *ListPoliciesRequest) GetCandidate() bool {
 		return x.Candidate
 	}
 	return false
+}
+
+func (x *ListPoliciesRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
 }
 
 type ListPoliciesResponse struct {
@@ -1192,14 +1201,15 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\tcandidate\x18\a \x01(\bR\tcandidate\"\x16\n" +
 	"\x14DeletePolicyResponse\"\x13\n" +
 	"\x11AcceptLossRequest\"\x14\n" +
-	"\x12AcceptLossResponse\"\x9f\x01\n" +
+	"\x12AcceptLossResponse\"\xb5\x01\n" +
 	"\x13ListPoliciesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x16\n" +
 	"\x06global\x18\x02 \x01(\bR\x06global\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\x12\x1c\n" +
-	"\tcandidate\x18\x05 \x01(\bR\tcandidate\"n\n" +
+	"\tcandidate\x18\x05 \x01(\bR\tcandidate\x12\x14\n" +
+	"\x05query\x18\x06 \x01(\tR\x05query\"n\n" +
 	"\x14ListPoliciesResponse\x12.\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x12.capgate.v1.PolicyR\bpolicies\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x01\n" +

@@ -649,7 +649,9 @@ type ListTenantsRequest struct {
 	// Maximum number of entries, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page; empty: the first page.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the id or the name, in upper or lower case; empty: any.
+	Query         string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,11 +700,20 @@ func (x *ListTenantsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListTenantsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
 type ListTenantsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Tenants []*Tenant              `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Tenants can be created: the gateway stores them, and requires credentials.
+	Creatable     bool `protobuf:"varint,3,opt,name=creatable,proto3" json:"creatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -749,6 +760,13 @@ func (x *ListTenantsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListTenantsResponse) GetCreatable() bool {
+	if x != nil {
+		return x.Creatable
+	}
+	return false
 }
 
 type UpdateTenantRequest struct {
@@ -1057,8 +1075,11 @@ type ListKeysRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	// Maximum number of entries, 0 to 1000; 0: 100. A page may have fewer, or none, even if it is not the last.
-	PageSize      int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageSize  int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the id, the name, the tenant or the state, in upper or lower case;
+	// empty: any.
+	Query         string `protobuf:"bytes,4,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1110,6 +1131,13 @@ func (x *ListKeysRequest) GetPageSize() int32 {
 func (x *ListKeysRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListKeysRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -1658,14 +1686,16 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\x10GetTenantRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"?\n" +
 	"\x11GetTenantResponse\x12*\n" +
-	"\x06tenant\x18\x01 \x01(\v2\x12.capgate.v1.TenantR\x06tenant\"P\n" +
+	"\x06tenant\x18\x01 \x01(\v2\x12.capgate.v1.TenantR\x06tenant\"f\n" +
 	"\x12ListTenantsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"k\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\"\x89\x01\n" +
 	"\x13ListTenantsResponse\x12,\n" +
 	"\atenants\x18\x01 \x03(\v2\x12.capgate.v1.TenantR\atenants\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"~\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1c\n" +
+	"\tcreatable\x18\x03 \x01(\bR\tcreatable\"~\n" +
 	"\x13UpdateTenantRequest\x12*\n" +
 	"\x06tenant\x18\x01 \x01(\v2\x12.capgate.v1.TenantR\x06tenant\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
@@ -1684,12 +1714,13 @@ const file_capgate_v1_tenants_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x0f.capgate.v1.KeyR\x03key\x12\x1e\n" +
 	"\n" +
 	"credential\x18\x02 \x01(\tR\n" +
-	"credential\"j\n" +
+	"credential\"\x80\x01\n" +
 	"\x0fListKeysRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"_\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x04 \x01(\tR\x05query\"_\n" +
 	"\x10ListKeysResponse\x12#\n" +
 	"\x04keys\x18\x01 \x03(\v2\x0f.capgate.v1.KeyR\x04keys\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"C\n" +

@@ -144,7 +144,9 @@ type ListDeadLettersRequest struct {
 	// At most 100. 0: 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the previous page.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Words, at most 256 bytes. Each must be part of a text of the dead letter, in upper or lower case; empty: any.
+	Query         string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -189,6 +191,13 @@ func (x *ListDeadLettersRequest) GetPageSize() int32 {
 func (x *ListDeadLettersRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListDeadLettersRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
 	}
 	return ""
 }
@@ -334,6 +343,105 @@ func (*RetryDeadLetterResponse) Descriptor() ([]byte, []int) {
 	return file_capgate_v1_webhooks_proto_rawDescGZIP(), []int{4}
 }
 
+type RetryDeadLettersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ListDeadLettersRequest.
+	Query         string `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryDeadLettersRequest) Reset() {
+	*x = RetryDeadLettersRequest{}
+	mi := &file_capgate_v1_webhooks_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryDeadLettersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryDeadLettersRequest) ProtoMessage() {}
+
+func (x *RetryDeadLettersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_webhooks_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryDeadLettersRequest.ProtoReflect.Descriptor instead.
+func (*RetryDeadLettersRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_webhooks_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RetryDeadLettersRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+type RetryDeadLettersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Events that wait for another delivery.
+	Retried int32 `protobuf:"varint,1,opt,name=retried,proto3" json:"retried,omitempty"`
+	// Dead letters that match are left; repeat the request.
+	More          bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryDeadLettersResponse) Reset() {
+	*x = RetryDeadLettersResponse{}
+	mi := &file_capgate_v1_webhooks_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryDeadLettersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryDeadLettersResponse) ProtoMessage() {}
+
+func (x *RetryDeadLettersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_webhooks_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryDeadLettersResponse.ProtoReflect.Descriptor instead.
+func (*RetryDeadLettersResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_webhooks_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RetryDeadLettersResponse) GetRetried() int32 {
+	if x != nil {
+		return x.Retried
+	}
+	return 0
+}
+
+func (x *RetryDeadLettersResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 var File_capgate_v1_webhooks_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_webhooks_proto_rawDesc = "" +
@@ -350,21 +458,28 @@ const file_capgate_v1_webhooks_proto_rawDesc = "" +
 	"\x04time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\x04time\x124\n" +
 	"\x04died\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x04\xe2A\x01\x02R\x04died\x12 \n" +
 	"\battempts\x18\b \x01(\x05B\x04\xe2A\x01\x02R\battempts\x12\x1a\n" +
-	"\x05error\x18\t \x01(\tB\x04\xe2A\x01\x02R\x05error\"T\n" +
+	"\x05error\x18\t \x01(\tB\x04\xe2A\x01\x02R\x05error\"j\n" +
 	"\x16ListDeadLettersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"\x9d\x01\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\"\x9d\x01\n" +
 	"\x17ListDeadLettersResponse\x120\n" +
 	"\x04dead\x18\x01 \x03(\v2\x16.capgate.v1.DeadLetterB\x04\xe2A\x01\x02R\x04dead\x12(\n" +
 	"\fdestinations\x18\x02 \x03(\tB\x04\xe2A\x01\x02R\fdestinations\x12&\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\"(\n" +
 	"\x16RetryDeadLetterRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x19\n" +
-	"\x17RetryDeadLetterResponse2\x94\x02\n" +
+	"\x17RetryDeadLetterResponse\"/\n" +
+	"\x17RetryDeadLettersRequest\x12\x14\n" +
+	"\x05query\x18\x01 \x01(\tR\x05query\"T\n" +
+	"\x18RetryDeadLettersResponse\x12\x1e\n" +
+	"\aretried\x18\x01 \x01(\x05B\x04\xe2A\x01\x02R\aretried\x12\x18\n" +
+	"\x04more\x18\x02 \x01(\bB\x04\xe2A\x01\x02R\x04more2\xa0\x03\n" +
 	"\bWebhooks\x12}\n" +
 	"\x0fListDeadLetters\x12\".capgate.v1.ListDeadLettersRequest\x1a#.capgate.v1.ListDeadLettersResponse\"!\xf2\x8d\x1a\x04\b\x01\x10\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/webhooks/dead\x12\x88\x01\n" +
-	"\x0fRetryDeadLetter\x12\".capgate.v1.RetryDeadLetterRequest\x1a#.capgate.v1.RetryDeadLetterResponse\",\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1e\"\x1c/v1/webhooks/dead/{id}:retryB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"\x0fRetryDeadLetter\x12\".capgate.v1.RetryDeadLetterRequest\x1a#.capgate.v1.RetryDeadLetterResponse\",\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1e\"\x1c/v1/webhooks/dead/{id}:retry\x12\x89\x01\n" +
+	"\x10RetryDeadLetters\x12#.capgate.v1.RetryDeadLettersRequest\x1a$.capgate.v1.RetryDeadLettersResponse\"*\xf2\x8d\x1a\x04\b\x02\x10\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/webhooks/dead:retryB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_webhooks_proto_rawDescOnce sync.Once
@@ -378,25 +493,29 @@ func file_capgate_v1_webhooks_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_webhooks_proto_rawDescData
 }
 
-var file_capgate_v1_webhooks_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_capgate_v1_webhooks_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_capgate_v1_webhooks_proto_goTypes = []any{
-	(*DeadLetter)(nil),              // 0: capgate.v1.DeadLetter
-	(*ListDeadLettersRequest)(nil),  // 1: capgate.v1.ListDeadLettersRequest
-	(*ListDeadLettersResponse)(nil), // 2: capgate.v1.ListDeadLettersResponse
-	(*RetryDeadLetterRequest)(nil),  // 3: capgate.v1.RetryDeadLetterRequest
-	(*RetryDeadLetterResponse)(nil), // 4: capgate.v1.RetryDeadLetterResponse
-	(*timestamppb.Timestamp)(nil),   // 5: google.protobuf.Timestamp
+	(*DeadLetter)(nil),               // 0: capgate.v1.DeadLetter
+	(*ListDeadLettersRequest)(nil),   // 1: capgate.v1.ListDeadLettersRequest
+	(*ListDeadLettersResponse)(nil),  // 2: capgate.v1.ListDeadLettersResponse
+	(*RetryDeadLetterRequest)(nil),   // 3: capgate.v1.RetryDeadLetterRequest
+	(*RetryDeadLetterResponse)(nil),  // 4: capgate.v1.RetryDeadLetterResponse
+	(*RetryDeadLettersRequest)(nil),  // 5: capgate.v1.RetryDeadLettersRequest
+	(*RetryDeadLettersResponse)(nil), // 6: capgate.v1.RetryDeadLettersResponse
+	(*timestamppb.Timestamp)(nil),    // 7: google.protobuf.Timestamp
 }
 var file_capgate_v1_webhooks_proto_depIdxs = []int32{
-	5, // 0: capgate.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
-	5, // 1: capgate.v1.DeadLetter.died:type_name -> google.protobuf.Timestamp
+	7, // 0: capgate.v1.DeadLetter.time:type_name -> google.protobuf.Timestamp
+	7, // 1: capgate.v1.DeadLetter.died:type_name -> google.protobuf.Timestamp
 	0, // 2: capgate.v1.ListDeadLettersResponse.dead:type_name -> capgate.v1.DeadLetter
 	1, // 3: capgate.v1.Webhooks.ListDeadLetters:input_type -> capgate.v1.ListDeadLettersRequest
 	3, // 4: capgate.v1.Webhooks.RetryDeadLetter:input_type -> capgate.v1.RetryDeadLetterRequest
-	2, // 5: capgate.v1.Webhooks.ListDeadLetters:output_type -> capgate.v1.ListDeadLettersResponse
-	4, // 6: capgate.v1.Webhooks.RetryDeadLetter:output_type -> capgate.v1.RetryDeadLetterResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
+	5, // 5: capgate.v1.Webhooks.RetryDeadLetters:input_type -> capgate.v1.RetryDeadLettersRequest
+	2, // 6: capgate.v1.Webhooks.ListDeadLetters:output_type -> capgate.v1.ListDeadLettersResponse
+	4, // 7: capgate.v1.Webhooks.RetryDeadLetter:output_type -> capgate.v1.RetryDeadLetterResponse
+	6, // 8: capgate.v1.Webhooks.RetryDeadLetters:output_type -> capgate.v1.RetryDeadLettersResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -414,7 +533,7 @@ func file_capgate_v1_webhooks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_webhooks_proto_rawDesc), len(file_capgate_v1_webhooks_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -109,6 +109,33 @@ func local_request_Webhooks_RetryDeadLetter_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
+func request_Webhooks_RetryDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, client WebhooksClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RetryDeadLettersRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.RetryDeadLetters(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_Webhooks_RetryDeadLetters_0(ctx context.Context, marshaler runtime.Marshaler, server WebhooksServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq RetryDeadLettersRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.RetryDeadLetters(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterWebhooksHandlerServer registers the http handlers for service Webhooks to "mux".
 // UnaryRPC     :call WebhooksServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -154,6 +181,26 @@ func RegisterWebhooksHandlerServer(ctx context.Context, mux *runtime.ServeMux, s
 			return
 		}
 		forward_Webhooks_RetryDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_Webhooks_RetryDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/capgate.v1.Webhooks/RetryDeadLetters", runtime.WithHTTPPathPattern("/v1/webhooks/dead:retry"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_Webhooks_RetryDeadLetters_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Webhooks_RetryDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -229,15 +276,34 @@ func RegisterWebhooksHandlerClient(ctx context.Context, mux *runtime.ServeMux, c
 		}
 		forward_Webhooks_RetryDeadLetter_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_Webhooks_RetryDeadLetters_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/capgate.v1.Webhooks/RetryDeadLetters", runtime.WithHTTPPathPattern("/v1/webhooks/dead:retry"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_Webhooks_RetryDeadLetters_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_Webhooks_RetryDeadLetters_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_Webhooks_ListDeadLetters_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "webhooks", "dead"}, ""))
-	pattern_Webhooks_RetryDeadLetter_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "webhooks", "dead", "id"}, "retry"))
+	pattern_Webhooks_ListDeadLetters_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "webhooks", "dead"}, ""))
+	pattern_Webhooks_RetryDeadLetter_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"v1", "webhooks", "dead", "id"}, "retry"))
+	pattern_Webhooks_RetryDeadLetters_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "webhooks", "dead"}, "retry"))
 )
 
 var (
-	forward_Webhooks_ListDeadLetters_0 = runtime.ForwardResponseMessage
-	forward_Webhooks_RetryDeadLetter_0 = runtime.ForwardResponseMessage
+	forward_Webhooks_ListDeadLetters_0  = runtime.ForwardResponseMessage
+	forward_Webhooks_RetryDeadLetter_0  = runtime.ForwardResponseMessage
+	forward_Webhooks_RetryDeadLetters_0 = runtime.ForwardResponseMessage
 )

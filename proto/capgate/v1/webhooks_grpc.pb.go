@@ -21,8 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Webhooks_ListDeadLetters_FullMethodName = "/capgate.v1.Webhooks/ListDeadLetters"
-	Webhooks_RetryDeadLetter_FullMethodName = "/capgate.v1.Webhooks/RetryDeadLetter"
+	Webhooks_ListDeadLetters_FullMethodName  = "/capgate.v1.Webhooks/ListDeadLetters"
+	Webhooks_RetryDeadLetter_FullMethodName  = "/capgate.v1.Webhooks/RetryDeadLetter"
+	Webhooks_RetryDeadLetters_FullMethodName = "/capgate.v1.Webhooks/RetryDeadLetters"
 )
 
 // WebhooksClient is the client API for Webhooks service.
@@ -35,6 +36,9 @@ type WebhooksClient interface {
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
 	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if there is no such dead letter.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
+	// Delivers all events again that are dead when the request begins, or those of them that match: the newest 1000, the
+	// oldest of these first.
+	RetryDeadLetters(ctx context.Context, in *RetryDeadLettersRequest, opts ...grpc.CallOption) (*RetryDeadLettersResponse, error)
 }
 
 type webhooksClient struct {
@@ -65,6 +69,16 @@ func (c *webhooksClient) RetryDeadLetter(ctx context.Context, in *RetryDeadLette
 	return out, nil
 }
 
+func (c *webhooksClient) RetryDeadLetters(ctx context.Context, in *RetryDeadLettersRequest, opts ...grpc.CallOption) (*RetryDeadLettersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryDeadLettersResponse)
+	err := c.cc.Invoke(ctx, Webhooks_RetryDeadLetters_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // WebhooksServer is the server API for Webhooks service.
 // All implementations must embed UnimplementedWebhooksServer
 // for forward compatibility.
@@ -75,6 +89,9 @@ type WebhooksServer interface {
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
 	// Delivers an event again. NOT_FOUND (LETTER_UNKNOWN) if there is no such dead letter.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
+	// Delivers all events again that are dead when the request begins, or those of them that match: the newest 1000, the
+	// oldest of these first.
+	RetryDeadLetters(context.Context, *RetryDeadLettersRequest) (*RetryDeadLettersResponse, error)
 	mustEmbedUnimplementedWebhooksServer()
 }
 
@@ -90,6 +107,9 @@ func (UnimplementedWebhooksServer) ListDeadLetters(context.Context, *ListDeadLet
 }
 func (UnimplementedWebhooksServer) RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryDeadLetter not implemented")
+}
+func (UnimplementedWebhooksServer) RetryDeadLetters(context.Context, *RetryDeadLettersRequest) (*RetryDeadLettersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryDeadLetters not implemented")
 }
 func (UnimplementedWebhooksServer) mustEmbedUnimplementedWebhooksServer() {}
 func (UnimplementedWebhooksServer) testEmbeddedByValue()                  {}
@@ -148,6 +168,24 @@ func _Webhooks_RetryDeadLetter_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Webhooks_RetryDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryDeadLettersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(WebhooksServer).RetryDeadLetters(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Webhooks_RetryDeadLetters_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(WebhooksServer).RetryDeadLetters(ctx, req.(*RetryDeadLettersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Webhooks_ServiceDesc is the grpc.ServiceDesc for Webhooks service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +200,10 @@ var Webhooks_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryDeadLetter",
 			Handler:    _Webhooks_RetryDeadLetter_Handler,
+		},
+		{
+			MethodName: "RetryDeadLetters",
+			Handler:    _Webhooks_RetryDeadLetters_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

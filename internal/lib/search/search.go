@@ -1,0 +1,32 @@
+package search
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// MaxQuery is the length of the longest query, in bytes.
+const MaxQuery = 256
+
+// Query is the words of a query, in lower case. The zero value matches every entry.
+type Query []string
+
+// Read returns the Query of a request's field query. The reason is that of a refusal of a longer one.
+func Read(reason, text string) (Query, *call.Refusal) {
+	if len(text) > MaxQuery {
+		return nil, call.InvalidField(reason, "query", "it must have at most 256 bytes")
+	}
+	return strings.Fields(strings.ToLower(text)), nil
+}
+
+// Matches reports whether each word is part of at least one of an entry's texts, in upper or lower case.
+func (q Query) Matches(texts ...string) bool {
+	for _, word := range q {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+			return false
+		}
+	}
+	return true
+}
