@@ -127,7 +127,8 @@ func (c *approvalsCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	})
 	return c.data(all, func(w io.Writer) {
 		t := newTable("ID", "STATE", "USER", "AGENT", "CAPABILITY", "TOOL", "AGE", "EXPIRES", "ANSWERED BY", "TENANT")
-		t.color = colored(c.out)
+		t.on(c.out)
+		t.spare = []string{"ANSWERED BY", "EXPIRES", "AGENT", "TENANT"}
 		for _, a := range all.GetApprovals() {
 			t.row(a.GetId(), stateOf(a), a.GetUser(), a.GetAgent(), a.GetCapability(), a.GetTool(),
 				ageOf(a.GetCreateTime()), ends(a.GetExpireTime()), a.GetAnsweredBy(), a.GetTenant())

@@ -4,19 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/capgate/capgate/gateway/status"
-	"github.com/capgate/capgate/internal/lib/backoff"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
-
-// watchAgain is the pause before watch reconnects.
-const watchAgain = time.Second
 
 // watch prints events until ctx ends. After a disconnection it resumes after the last event.
 func (c *approvalsCommand) watch(cmd *cobra.Command, conn grpc.ClientConnInterface, _ []string) error {
@@ -26,27 +20,7 @@ func (c *approvalsCommand) watch(cmd *cobra.Command, conn grpc.ClientConnInterfa
 	if c.old {
 		req.LastEventId = "0"
 	}
-	began, reported := false, false // reported: the disconnection was printed
-	for {
-		err := c.follow(ctx, req, func() {
-			if reported {
-				fmt.Fprintln(c.err, "capgate approvals watch: reconnected")
-			}
-			began, reported = true, false
-		})
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case !away(err) || !began:
-			return err
-		case !reported:
-			fmt.Fprintf(c.err, "capgate approvals watch: %s; reconnecting\n", lost(err))
-			reported = true
-		}
-		if !backoff.Sleep(ctx, watchAgain) {
-			return nil
-		}
-	}
+	return again(ctx, c.err, "capgate approvals watch", func(began func()) error { return c.follow(ctx, req, began) })
 }
 
 // follow prints the events after an event, until the gateway ends the stream.
@@ -105,12 +79,4 @@ func answered(e *capgatepb.WatchApprovalsResponse) string {
 		text += ": " + untrusted.Word(a.GetComment())
 	}
 	return text
-}
-
-// lost describes the end of a stream, without the words of the transport.
-func lost(err error) string {
-	if status.InfoOf(err) != nil {
-		return describeStatus(err)
-	}
-	return "the connection to the gateway was lost"
 }

@@ -23,7 +23,7 @@ func newAuditCommand(std stdio) *cobra.Command {
 	o.addFlags(verify.Flags())
 	completeOutput(verify)
 	verify.RunE = func(_ *cobra.Command, files []string) error { return verifyFiles(files, o) }
-	return parent("audit", "verify audit logs", "", exits(verify,
+	return parent("audit", "list changes, and verify audit logs", "", newChangesCommand(std), exits(verify,
 		"0 the chain is intact; 1 it is broken; 2 wrong command line, or a file cannot be read."))
 }
 

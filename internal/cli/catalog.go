@@ -45,6 +45,7 @@ func (c *catalogCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface,
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("CAPABILITY", "TOOLS", "DRIFTED", "SOURCE", "DISCOVERED", "NOT CURRENT BECAUSE")
+		t.on(c.out)
 		for _, e := range all.GetCapabilities() {
 			t.row(e.GetCapability(), toolCount(e), e.GetDriftedCount(), e.GetSource(), ageOf(e.GetLastSuccess()),
 				whyNot(e))
@@ -90,7 +91,7 @@ func (c *catalogCommand) printTools(e *capgatepb.CatalogEntry) error {
 				"without a policy of its fleet or a rule, all calls are blocked\n\n")
 		}
 		t := newTable("TOOL", "RECOMMENDED", "STATE", "HASH", "DESCRIPTION")
-		t.color = colored(c.out)
+		t.on(c.out)
 		for _, tool := range e.GetTools() {
 			state := "accepted"
 			if tool.GetDrifted() {

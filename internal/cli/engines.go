@@ -92,6 +92,7 @@ func (c *enginesCommand) sessions(cmd *cobra.Command, conn grpc.ClientConnInterf
 		&openparallaxv1.ListSessionsRequest{Limit: math.MaxInt32})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("SESSION", "MODE", "MESSAGES", "UPDATED", "TITLE")
+		t.on(c.out)
 		for _, s := range all.GetSessions() {
 			mode := openparallaxv1.SessionMode_name[int32(s.GetMode())]
 			if s.GetMode() == openparallaxv1.SessionMode_SESSION_MODE_UNSPECIFIED {

@@ -124,7 +124,8 @@ func (c *policyCommand) list(cmd *cobra.Command, conn grpc.ClientConnInterface, 
 	})
 	return c.result(all, err, func(w io.Writer) {
 		t := newTable("USER", "AGENT", "CAPABILITY", "TOOL", "POLICY", "AGE", "SET BY", "TENANT")
-		t.color = colored(c.out)
+		t.on(c.out)
+		t.spare = []string{"SET BY", "AGE"}
 		for _, r := range all.GetPolicies() {
 			t.row(r.GetUser(), r.GetAgent(), r.GetCapability(), r.GetTool(), verdictOf(r), ageOf(r.GetUpdateTime()),
 				r.GetSetBy(), ruledTenant(r))
@@ -175,7 +176,7 @@ func (c *policyCommand) explain(cmd *cobra.Command, conn grpc.ClientConnInterfac
 		}
 		fmt.Fprintln(w)
 		t := newTable("LEVEL", "USER", "AGENT", "CAPABILITY", "TOOL", "POLICY")
-		t.color = colored(c.out)
+		t.on(c.out)
 		for _, l := range answer.GetLooks() {
 			says := orDash(l.GetPolicy())
 			if l.GetDecided() {

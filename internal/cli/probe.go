@@ -117,7 +117,7 @@ func newProbeCommand(std stdio) *cobra.Command {
 		if found.Problem != nil && a.format == tableFormat {
 			fmt.Fprintf(std.err, "capgate probe: %s\n", found.Problem.Message)
 		}
-		if err := a.data(found, func(w io.Writer) { found.print(w, colored(std.out)) }); err != nil {
+		if err := a.data(found, func(w io.Writer) { found.print(w, std.out) }); err != nil {
 			return err
 		}
 		return quiet(status)
@@ -181,10 +181,10 @@ func (p *probeReport) ask(ctx context.Context, c container.Client, m *manifest.M
 	}
 }
 
-// print shows it to people.
-func (p *probeReport) print(w io.Writer, color bool) {
+// print shows it to people, on the terminal that out is, if it is one.
+func (p *probeReport) print(w io.Writer, out any) {
 	t := newTable("DIALECT", "SERVICE", "HEALTH", "SAYS")
-	t.color = color
+	t.on(out)
 	for _, d := range p.Dialects {
 		health := "no health RPC"
 		if d.HasHealth {
@@ -199,7 +199,7 @@ func (p *probeReport) print(w io.Writer, color bool) {
 		t.print(w)
 	}
 	t = newTable("TOOL", "RECOMMENDED", "DESCRIPTION")
-	t.color = color
+	t.on(out)
 	for _, tool := range p.Tools {
 		t.row(tool.Name, tool.Policy, firstLine(tool.Description))
 	}

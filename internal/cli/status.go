@@ -98,13 +98,13 @@ func (s *statusCommand) show(ctx context.Context, print func(v any, text func(io
 		if err != nil {
 			return err
 		}
-		return print(whole{all}, func(w io.Writer) { printTenants(w, all) })
+		return print(whole{all}, func(w io.Writer) { printTenants(w, all, s.out) })
 	}
 	all, err := s.fleets(ctx)
 	if err != nil {
 		return err
 	}
-	return print(whole{all}, func(w io.Writer) { printFleets(w, all, time.Now(), colored(s.out)) })
+	return print(whole{all}, func(w io.Writer) { printFleets(w, all, time.Now(), s.out) })
 }
 
 // fleets returns all fleets, or the requested one.

@@ -24,12 +24,13 @@ func (s *statusCommand) usages(ctx context.Context) (*capgatepb.ListUsageRespons
 	return all, err
 }
 
-// printTenants shows tenants to people.
-func printTenants(w io.Writer, all *capgatepb.ListUsageResponse) {
+// printTenants shows tenants to people, on the terminal that out is, if it is one.
+func printTenants(w io.Writer, all *capgatepb.ListUsageResponse, out any) {
 	fmt.Fprintf(w, "replica %s, redis %s, %s with limits\n\n", all.GetGateway().GetReplica(),
 		all.GetGateway().GetRedis(),
 		count(len(all.GetTenants()), "tenant"))
 	table := newTable("TENANT", "LIMIT", "APPLIES TO", "USED", "MAX", "HELD HERE")
+	table.on(out)
 	for _, t := range all.GetTenants() {
 		name := untrusted.Beginning(t.GetTenant(), maxWhy)
 		if t.GetShadow() {

@@ -147,7 +147,7 @@ func TestStatusTable(t *testing.T) {
 			{Capability: "old", Usable: 0, Backends: []*capgatepb.Backend{{Addr: "10.0.0.5:1", State: "down",
 				Since: ago(3*time.Hour + time.Minute)}}},
 		},
-	}, now, false)
+	}, now, nil)
 	want := `replica me, redis ok, 3 fleets
 
 CAPABILITY  BACKEND     STATE     AGE  IN FLIGHT  LATENCY  PROBED BY  REASON

@@ -12,12 +12,13 @@ import (
 // maxWhy is how much of a reason the table shows, in characters.
 const maxWhy = 160
 
-// printFleets shows fleets to people.
-func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, color bool) {
+// printFleets shows fleets to people, on the terminal that out is, if it is one.
+func printFleets(w io.Writer, all *capgatepb.ListFleetsResponse, now time.Time, out any) {
 	fmt.Fprintf(w, "replica %s, redis %s, %s\n\n", all.GetGateway().GetReplica(),
 		all.GetGateway().GetRedis(), count(int(all.GetTotalSize()), "fleet"))
 	t := newTable("CAPABILITY", "BACKEND", "STATE", "AGE", "IN FLIGHT", "LATENCY", "PROBED BY", "REASON")
-	t.color = color
+	t.on(out)
+	t.spare = []string{"PROBED BY", "LATENCY", "IN FLIGHT"}
 	for _, f := range all.GetFleets() {
 		for _, x := range f.GetBackends() {
 			probed := x.GetProbedBy()

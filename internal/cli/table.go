@@ -3,16 +3,20 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// table is rows of cells in aligned columns. Cells hold untrusted text, and print on one line.
+// table is rows of cells in aligned columns. Cells hold untrusted text, and print on one line, unless the terminal is too
+// narrow.
 type table struct {
 	rows  [][]string
-	color bool // of states
+	color bool     // of states
+	width int      // columns of the terminal; 0: any number
+	spare []string // names of the columns that a narrow terminal can do without, the least important first
 }
 
 // newTable returns a table with the names of its columns.
@@ -27,26 +31,44 @@ func (t *table) row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
+// on makes the table one for the terminal that out is, if it is one.
+func (t *table) on(out any) {
+	t.color, t.width = colored(out), widthOf(out)
+}
+
 // print writes the table. The last column may be ragged.
 func (t *table) print(w io.Writer) {
-	var widths []int
-	for _, row := range t.rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	left := t.fit()
+	widths, most := t.widths(), t.most()
+	if t.width <= 0 {
+		most = math.MaxInt
 	}
 	for n, row := range t.rows {
-		var line strings.Builder
+		cells, height := make([][]string, len(row)), 1
 		for i, cell := range row {
-			line.WriteString(t.paint(n, cell))
-			if i+1 < len(row) {
-				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			if !unbroken(t.rows[0][i]) {
+				widths[i] = min(widths[i], most)
 			}
+			cells[i] = lines(cell, widths[i])
+			height = max(height, len(cells[i]))
 		}
-		fmt.Fprintln(w, line.String())
+		for at := range height {
+			var line strings.Builder
+			for i := range row {
+				part := ""
+				if at < len(cells[i]) {
+					part = cells[i][at]
+				}
+				line.WriteString(t.paint(n, row[i], part))
+				if i+1 < len(row) {
+					line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(part)+columnGap))
+				}
+			}
+			fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(w, "not shown: %s; a wider terminal or -o json has them\n", strings.Join(left, ", "))
 	}
 }
 
@@ -61,25 +83,26 @@ const (
 
 // stateColors are the colors of words that are states.
 var stateColors = map[string]string{
-	"up": green, "accepted": green, "approved": green, "pass": green, "ready": green,
-	"down": red, "denied": red, "fail": red, "not ready": red, "block": red,
-	"draining": yellow, "ejected": yellow, "drifted": yellow, "pending": yellow, "ask": yellow,
-	"not checked": yellow,
+	"up": green, "accepted": green, "approved": green, "pass": green, "ready": green, "active": green,
+	"allow": green, "OK": green,
+	"down": red, "denied": red, "fail": red, "not ready": red, "block": red, "ejected": red, "revoked": red,
+	"draining": yellow, "drifted": yellow, "pending": yellow, "ask": yellow, "ramping": yellow,
+	"not checked": yellow, "replaced": yellow, "tool error": yellow,
 }
 
-// paint colors a cell, if the table is for a terminal.
-func (t *table) paint(row int, cell string) string {
+// paint colors a part of a cell, if the table is for a terminal.
+func (t *table) paint(row int, cell, part string) string {
 	color := stateColors[cell]
 	switch {
-	case !t.color:
-		return cell
+	case !t.color || part == "":
+		return part
 	case row == 0:
 		color = bold
 	}
 	if color == "" {
-		return cell
+		return part
 	}
-	return color + cell + plain
+	return color + part + plain
 }
 
 // details prints names and values, one pair a line; a pair without a value is left out.

@@ -25,7 +25,8 @@ func commandTree(std stdio) *cobra.Command {
 		{"Operate a gateway", []*cobra.Command{
 			newStatusCommand(std), newDrainCommand(std), newUndrainCommand(std), newApprovalsCommand(std),
 			newPolicyCommand(std), newCatalogCommand(std), newTenantsCommand(std), newKeysCommand(std),
-			newAuditCommand(std), newVerifyCommand(std), newLoginCommand(std), newLogoutCommand(std),
+			newCallsCommand(std), newAuditCommand(std), newSessionsCommand(std), newWebhooksCommand(std),
+			newVerifyCommand(std), newLoginCommand(std), newLogoutCommand(std),
 		}},
 		{"Write a capability", []*cobra.Command{
 			newProbeCommand(std), newConformCommand(std), newRegisterCommand(std), newForwardCommand(std),

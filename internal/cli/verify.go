@@ -303,7 +303,7 @@ func (v *verifyCommand) print(found verify.Report) error {
 	}
 	if err := v.data(all, func(w io.Writer) {
 		t := newTable("RESULT", "GUARANTEE", "WHY")
-		t.color = colored(v.out)
+		t.on(v.out)
 		for _, c := range found.Checks {
 			t.row(c.Result, c.Guarantee, c.Why)
 		}

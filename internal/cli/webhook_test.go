@@ -17,7 +17,6 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/check"
-	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -97,9 +96,14 @@ func TestWebhook(t *testing.T) {
 		page.GetDead()[0].GetDestination() != "webhook" {
 		t.Fatalf("dead: %v", &page)
 	}
-	resp, err := clienttest.HTTP.Post(dead+"/"+page.GetDead()[0].GetId()+":retry", "application/json", nil)
-	check.Must(t, err)
-	resp.Body.Close()
+	for _, step := range [][2]string{{"list --query 410", page.GetDead()[0].GetId() + "  webhook"},
+		{"retry --all --query none", "retried: 0 dead letters\n"}, {"retry --all", "retried: 1 dead letter\n"}} {
+		exit, stdout, stderr := runProgram(t, nil, append([]string{"webhooks"},
+			strings.Fields(step[0]+" --admin "+port)...)...)
+		if exit != 0 || !strings.Contains(stdout, step[1]) {
+			t.Errorf("%s: %d %s%s", step[0], exit, stdout, stderr)
+		}
+	}
 	next(first, "{\n  \"password\": [masked: 1 to 8 characters, by its name]\n}", http.StatusOK)
 	waitPage(t, "http://"+port+"/metrics",
 		"\ncapgate_webhook_events_total{destination=\"webhook\",result=\"delivered\"} 1\n")

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package cli
+
+// widthOf returns the number of columns of a terminal; 0: it is unknown.
+func widthOf(any) int { return 0 }
