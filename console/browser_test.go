@@ -123,6 +123,18 @@ func TestInABrowser(t *testing.T) {
 			}
 		}
 	})
+	t.Run("Widths", func(t *testing.T) {
+		t.Parallel()
+		var found []string
+		b.Run(t, "widths", map[string]any{"origins": []string{startFake(t, nil)}, "paths": paths()}, &found)
+		for _, f := range found {
+			t.Error(f)
+		}
+	})
+	t.Run("Lists", func(t *testing.T) {
+		t.Parallel()
+		lists(t, b)
+	})
 	t.Run("Hostile", func(t *testing.T) {
 		t.Parallel()
 		hostile(t, b)

@@ -18,8 +18,8 @@ export interface Feed {
   onAsleep?(): void;
 }
 
-// The gateway sends something every 15 s.
-const silence = 40_000;
+// The gateway sends something every 5 s.
+const silence = 12_000;
 
 /** follow reads a feed until stop is called. It reconnects, with the id of the last event. */
 export function follow(feed: Feed): () => void {
@@ -106,7 +106,10 @@ export function follow(feed: Feed): () => void {
     window.clearTimeout(timer);
     void run();
   };
+  // A connection may stay silent for long after the machine has lost its network.
+  const lost = () => connection.abort();
   document.addEventListener("visibilitychange", awake);
+  window.addEventListener("offline", lost);
   window.addEventListener("online", awake);
   feed.onState("connecting");
   void run();
@@ -119,5 +122,6 @@ export function follow(feed: Feed): () => void {
     connection.abort();
     document.removeEventListener("visibilitychange", awake);
     window.removeEventListener("online", awake);
+    window.removeEventListener("offline", lost);
   };
 }

@@ -25,16 +25,18 @@ interface Props<T> {
   /** Loads further rows. It is called when the last row comes near. */
   onEnd?: (() => void) | undefined;
   rows?: RefObject<Rows | null>;
+  /** A list of at most so many rows is in the page as a whole. */
+  whole?: number;
 }
 
 /**
  * VirtualList shows rows of different heights, which scroll with the page. j and k move the focus. The space between
  * rows is a padding of theirs.
  */
-export function VirtualList<T>({ label, items, keyOf, row, estimate = 120, total, onEnd, rows }: Props<T>) {
+export function VirtualList<T>({ label, items, keyOf, row, estimate = 120, total, onEnd, rows, whole }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
   const keys = useMemo(() => items.map(keyOf), [items]);
-  const shown = useVirtual(box, keys, estimate, onEnd);
+  const shown = useVirtual(box, keys, estimate, onEnd, whole);
   if (rows) rows.current = shown;
   const move = (by: number) => {
     const at = shown.current();

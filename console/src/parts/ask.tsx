@@ -198,10 +198,20 @@ export const Verdict = ({ of }: { of: string | undefined }) =>
     <span class="dim">–</span>
   );
 
+/** arrows moves the focus between the links or tabs of a row, as the arrow keys say. */
+export function arrows(e: KeyboardEvent) {
+  const all = [...(e.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("a[href], [role=tab]")];
+  const at = all.indexOf(document.activeElement as HTMLElement);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[e.key];
+  if (at < 0 || to === undefined) return;
+  e.preventDefault();
+  all[(to + all.length) % all.length]!.focus();
+}
+
 /** Tabs are the parts of a screen. Each is an address. */
 export function Tabs({ label, here, of }: { label: string; here: string; of: [string, string][] }) {
   return (
-    <nav class="parts" aria-label={label}>
+    <nav class="parts" aria-label={label} onKeyDown={arrows}>
       {of.map(([to, title]) => (
         <a key={to} href={to} aria-current={to === here ? "page" : undefined}>
           {title}

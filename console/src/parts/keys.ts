@@ -4,6 +4,19 @@ import { own } from "./own";
 // Until when a key is the second one after g.
 let second = 0;
 
+const stored = "capgate.keys";
+let off = localStorage.getItem(stored) === "off";
+
+/** keysOff reports whether single keys do nothing. */
+export const keysOff = () => off;
+
+/** switchKeys turns single keys off or on, for this browser. Speech input presses them by accident. */
+export function switchKeys(to: "off" | "on") {
+  off = to === "off";
+  if (off) localStorage.setItem(stored, to);
+  else localStorage.removeItem(stored);
+}
+
 /**
  * useKeys handles keys that are pressed outside of fields and dialogs. With chords, g begins one; no other handler gets
  * its second key.
@@ -16,6 +29,7 @@ export function useKeys(keys: Record<string, () => void>, chords?: Record<string
     const pressed = (e: KeyboardEvent) => {
       const at = e.target as HTMLElement;
       if (
+        (off && e.key.length === 1) ||
         e.ctrlKey ||
         e.metaKey ||
         e.altKey ||

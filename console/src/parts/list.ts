@@ -14,10 +14,41 @@ export interface Listed<T, P> {
   reload(): void;
   /** change replaces the items on the screen, as after an event. */
   change(by: (items: T[]) => T[]): void;
+  /** What was requested, for Export. */
+  of: Request;
+}
+
+/** Request is a list of the API: its path, its name in a page, and its parameters. */
+export interface Request {
+  path: string;
+  field: string;
+  params: Params;
 }
 
 interface PageOf {
   next_page_token?: string;
+}
+
+/** pageOf requests a page of a list. */
+async function pageOf<T, P extends PageOf>(of: Request, token: string, signal?: AbortSignal): Promise<[T[], P]> {
+  const page = await get<P>(of.path, { ...of.params, page_token: token }, signal);
+  return [(page as unknown as Record<string, T[] | undefined>)[of.field] ?? [], page];
+}
+
+/** allOf requests the pages of a list until it has so many items. more: there are others. */
+export async function allOf<T>(
+  of: Request,
+  most: number,
+  signal?: AbortSignal,
+): Promise<{ items: T[]; more: boolean }> {
+  const items: T[] = [];
+  for (let token = ""; ; ) {
+    const [page, { next_page_token: next }] = await pageOf<T, PageOf>(of, token, signal);
+    items.push(...page);
+    if (!next || items.length >= most)
+      return { items: items.slice(0, most), more: Boolean(next) || items.length > most };
+    token = next;
+  }
 }
 
 /** useList requests a list page by page. The field is the list's name in a page. */
@@ -36,29 +67,39 @@ export function useList<T, P extends PageOf = PageOf>(
   const reading = useRef<((items: T[]) => T[])[] | undefined>(undefined);
   const pages = useRef(1),
     stop = useRef(new AbortController()),
+    queue = useRef(Promise.resolve()),
+    adding = useRef(false),
     shown = useRef("");
   const key = JSON.stringify([path, field, params]);
-  const read = async (count: number, signal: AbortSignal) => {
-    setLoading(true);
-    const changes: ((items: T[]) => T[])[] = [];
-    reading.current = changes;
-    try {
-      const all: T[] = [];
-      let last: P | undefined;
-      for (let i = 0; i < count; i++) {
-        last = await get<P>(path, { ...params, page_token: last?.next_page_token ?? "" }, signal);
-        all.push(...((last as unknown as Record<string, T[] | undefined>)[field] ?? []));
-        if (!last.next_page_token) break;
-      }
+  const of: Request = { path, field, params };
+  /** read reads pages, and puts them behind the items before. One read follows the other. */
+  const read = (count: number, signal: AbortSignal, from?: { items: T[]; token: string }) => {
+    const run = async () => {
       if (signal.aborted) return;
-      setItems(changes.reduce((items, by) => by(items), all));
-      setPage(last);
-      setError(undefined);
-    } catch (err) {
-      if (!signal.aborted) setError(asProblem(err));
-    }
-    if (reading.current === changes) reading.current = undefined;
-    if (!signal.aborted) setLoading(false);
+      setLoading(true);
+      const changes: ((items: T[]) => T[])[] = [];
+      reading.current = changes;
+      try {
+        const all: T[] = [...(from?.items ?? [])];
+        let last: P | undefined;
+        for (let i = 0; i < count; i++) {
+          const [items, page] = await pageOf<T, P>(of, last?.next_page_token ?? from?.token ?? "", signal);
+          last = page;
+          for (const item of items) all.push(item);
+          if (!last.next_page_token) break;
+        }
+        if (signal.aborted) return;
+        setItems(changes.reduce((items, by) => by(items), all));
+        setPage(last);
+        setError(undefined);
+      } catch (err) {
+        if (!signal.aborted) setError(asProblem(err));
+      }
+      if (reading.current === changes) reading.current = undefined;
+      if (!signal.aborted) setLoading(false);
+    };
+    queue.current = queue.current.then(run);
+    return queue.current;
   };
   useEffect(() => {
     const mine = new AbortController();
@@ -67,6 +108,7 @@ export function useList<T, P extends PageOf = PageOf>(
       pages.current = 1;
       setItems([]);
       setPage(undefined);
+      setLoading(true);
     }
     shown.current = key;
     let timer: number | undefined;
@@ -81,15 +123,20 @@ export function useList<T, P extends PageOf = PageOf>(
     };
   }, [key, turn, every]);
   const reload = useCallback(() => next((n) => n + 1), []);
-  const more = page?.next_page_token
+  const token = page?.next_page_token;
+  const more = token
     ? () => {
+        if (adding.current) return;
+        adding.current = true;
         pages.current++;
-        reload();
+        void read(1, stop.current.signal, { items, token }).then(() => {
+          adding.current = false;
+        });
       }
     : undefined;
   const change = useCallback((by: (items: T[]) => T[]) => {
     reading.current?.push(by);
     setItems(by);
   }, []);
-  return { items, page, error, loading, more, reload, change };
+  return { items, page, error, loading, more, reload, change, of };
 }

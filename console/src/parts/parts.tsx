@@ -247,13 +247,41 @@ export function Search({ label, value, onInput }: { label: string; value: string
   );
 }
 
-/** More is the button for the next page of a list. */
-export function More({ more, loading }: { more: (() => void) | undefined; loading: boolean }) {
+/** More is the button for the next page of a list. It presses itself when it comes in sight. */
+export function More({
+  more,
+  loading = false,
+  shown = 0,
+  total,
+}: {
+  more: (() => void) | undefined;
+  loading?: boolean;
+  /** How many items are shown, and how many there are, if that is known. */
+  shown?: number;
+  total?: number | undefined;
+}) {
+  const box = useRef<HTMLParagraphElement>(null);
+  const press = useRef(more);
+  press.current = more;
+  const there = more !== undefined;
+  useEffect(() => {
+    if (!there || !box.current) return;
+    const seen = new IntersectionObserver((all) => all.some((e) => e.isIntersecting) && press.current?.(), {
+      rootMargin: "600px",
+    });
+    seen.observe(box.current);
+    return () => seen.disconnect();
+  }, [there, shown]);
   return more ? (
-    <p class="more">
+    <p class="more" ref={box}>
       <button type="button" class="button" disabled={loading} onClick={more}>
         Show more
       </button>
+      {shown > 0 && (
+        <span class="dim small">
+          {shown.toLocaleString("en")} {total ? `of ${total.toLocaleString("en")} shown` : "shown, there are more"}
+        </span>
+      )}
     </p>
   ) : null;
 }
@@ -262,7 +290,19 @@ export function More({ more, loading }: { more: (() => void) | undefined; loadin
  * Dialog asks a question in front of the page. The browser keeps the focus in it; Escape closes it. The focus begins at
  * the title, and Enter in a field submits nothing: a key acts on a button only after the person has moved to it.
  */
-export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
+export function Dialog({
+  title,
+  onClose,
+  keep,
+  children,
+}: {
+  title: string;
+  onClose(): void;
+  /** keep is called instead of onClose for Escape and for a click beside the dialog, which has no button Close then. */
+  keep?: () => void;
+  children: ComponentChildren;
+}) {
+  const leave = keep ?? onClose;
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   const heading = useRef<HTMLHeadingElement>(null);
@@ -283,13 +323,16 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
       aria-labelledby={id}
       onCancel={(e) => {
         e.preventDefault();
-        onClose();
+        leave();
       }}
       onKeyDown={(e) => {
         if (e.key === "Enter" && e.target instanceof HTMLInputElement) e.preventDefault();
+        if (e.key !== "Escape" || !keep) return;
+        e.preventDefault(); // a second Escape would close the dialog whatever onCancel does
+        keep();
       }}
       onClick={(e) => {
-        if (e.target === dialog.current) onClose();
+        if (e.target === dialog.current) leave();
       }}
     >
       <div class="dialog">
@@ -297,9 +340,11 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
           <h2 id={id} ref={heading} tabIndex={-1}>
             {title}
           </h2>
-          <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
-            ✕
-          </button>
+          {!keep && (
+            <button type="button" class="icon-button" aria-label="Close" onClick={onClose}>
+              ✕
+            </button>
+          )}
         </header>
         {children}
       </div>

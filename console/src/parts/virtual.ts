@@ -3,7 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef } from "preact/hooks";
 import { type Piece, piecesOf, rangeOf, topsOf } from "./pieces";
 
-/** Lists of at most so many rows are in the page as a whole. */
+/** Lists of at most so many rows are in the page as a whole, unless a list says otherwise. */
 const few = 40;
 /** Rows that begin or end so many px out of sight are in the page, too. */
 const margin = 500;
@@ -31,15 +31,16 @@ export function useVirtual(
   keys: string[],
   estimate: number,
   onEnd?: () => void,
+  whole = few,
 ): Virtual {
   const [, render] = useReducer((n: number) => n + 1, 0);
   const heights = useRef(new Map<string, number>());
-  const range = useRef<[number, number]>([0, few]);
+  const range = useRef<[number, number]>([0, whole]);
   const held = useRef<string | undefined>(undefined);
   const wanted = useRef<string | undefined>(undefined);
   const places = useMemo(() => new Map(keys.map((key, at) => [key, at])), [keys]);
   const tops = useRef<Float64Array>(new Float64Array(1));
-  const all = keys.length <= few;
+  const all = keys.length <= whole;
   const rows = () => [...(box.current?.children ?? [])].filter((e) => e instanceof HTMLElement && e.dataset["row"]);
   const place = (key: string | undefined) => (key === undefined ? -1 : (places.get(key) ?? -1));
 

@@ -5,12 +5,13 @@ import type { Me } from "../api/types";
 import { useKeys } from "../parts/keys";
 import { Empty, Failure, Loading, Screen } from "../parts/parts";
 import { can } from "../parts/roles";
-import { useHash } from "../parts/route";
+import { queryOf, setParam, useAddress, useHash } from "../parts/route";
 import { SessionContext } from "../parts/session";
 import { Untrusted } from "../parts/Untrusted";
 import { ApprovalsContext, useApprovalsFeed } from "../screens/inbox/feed";
 import { Inbox } from "../screens/inbox/Inbox";
 import { routes } from "../screens/routes";
+import { Find } from "./Find";
 import { Help } from "./Help";
 import { BottomBar, SideBar, TopBar } from "./Nav";
 import { useTheme } from "./theme";
@@ -79,7 +80,20 @@ function Frame({ me }: { me: Me }) {
             },
           ]),
         );
-  useKeys({ "?": () => setHelp(true), t: theme.next }, chords);
+  const [finding, setFinding] = useState(false);
+  const find = mode === "console" ? () => setFinding(true) : undefined;
+  useKeys({ "?": () => setHelp(true), t: theme.next, ...(find ? { "/": find } : {}) }, chords);
+  useEffect(() => {
+    const pressed = (e: KeyboardEvent) => {
+      if (!find || !(e.ctrlKey || e.metaKey) || e.altKey || e.shiftKey || e.key.toLowerCase() !== "k") return;
+      if (document.querySelector("dialog[open]")) return;
+      e.preventDefault();
+      find();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, []);
+  useShared(me, tenant, setTenant);
   return (
     <SessionContext.Provider value={session}>
       <Approvals>
@@ -103,7 +117,7 @@ function Frame({ me }: { me: Me }) {
         <div class={"frame " + mode}>
           {mode === "console" && <SideBar theme={theme} onHelp={() => setHelp(true)} />}
           <div class="column">
-            <TopBar theme={theme} onHelp={() => setHelp(true)} />
+            <TopBar theme={theme} onHelp={() => setHelp(true)} onFind={find} />
             <main id="main" tabIndex={-1}>
               <Routed />
             </main>
@@ -114,9 +128,24 @@ function Frame({ me }: { me: Me }) {
           {said}
         </div>
         {help && <Help onClose={() => setHelp(false)} />}
+        {finding && <Find onClose={() => setFinding(false)} />}
       </Approvals>
     </SessionContext.Provider>
   );
+}
+
+/** useShared keeps the chosen tenant in the address, so that a link shows others the same. */
+function useShared(me: Me, tenant: string, setTenant: (tenant: string) => void) {
+  const hash = useAddress();
+  const before = useRef({ hash: "", tenant });
+  useEffect(() => {
+    const linked = queryOf(hash).get("tenant"),
+      came = before.current.hash !== hash && before.current.tenant === tenant;
+    before.current = { hash: location.hash, tenant };
+    if (me.tenant) return;
+    if (came && linked && linked !== tenant && can(me, "viewer", linked)) setTenant(linked);
+    else setParam("tenant", tenant === "-" ? "" : tenant, false);
+  }, [hash, tenant]);
 }
 
 /** The approvals are followed once for the whole page: a browser has few connections. */

@@ -1,4 +1,7 @@
+import { useState } from "preact/hooks";
 import { mode } from "../api/client";
+import { Check } from "../parts/ask";
+import { keysOff, switchKeys } from "../parts/keys";
 import { Dialog } from "../parts/parts";
 import { allTenants, can } from "../parts/roles";
 import { useSession } from "../parts/session";
@@ -11,6 +14,8 @@ const inbox: [string, string][] = [
   ["d", "Deny, after a question"],
 ];
 const everywhere: [string, string][] = [
+  ["Ctrl K", "Find (⌘ K on a Mac)"],
+  ["/", "Find"],
   ["?", "These keys"],
   ["t", "Light, dark or as the system"],
   ["Esc", "Close a dialog"],
@@ -18,10 +23,11 @@ const everywhere: [string, string][] = [
 
 export function Help({ onClose }: { onClose(): void }) {
   const { me } = useSession();
+  const [on, setOn] = useState(!keysOff());
   return (
     <Dialog title="Keys" onClose={onClose}>
       <div class="keys">
-        <Keys title="Everywhere" keys={everywhere} />
+        <Keys title="Everywhere" keys={mode === "console" ? everywhere : everywhere.slice(2)} />
         {mode === "console" && (
           <Keys
             title="Go to"
@@ -32,6 +38,15 @@ export function Help({ onClose }: { onClose(): void }) {
         )}
         <Keys title="Inbox" keys={inbox} />
       </div>
+      <Check
+        label="Single keys"
+        about="Off, only keys with Ctrl or ⌘, Enter and Escape do something. This browser remembers it."
+        checked={on}
+        onInput={(to) => {
+          switchKeys(to ? "on" : "off");
+          setOn(to);
+        }}
+      />
     </Dialog>
   );
 }
@@ -43,7 +58,7 @@ function Keys({ title, keys }: { title: string; keys: [string, string][] }) {
       <dl>
         {keys.map(([key, what]) => (
           <div>
-            <dt>{key.split(" ").map((k) => (k === "/" ? " / " : <kbd>{k}</kbd>))}</dt>
+            <dt>{key.split(" ").map((k) => (k === "/" && key !== "/" ? " / " : <kbd>{k}</kbd>))}</dt>
             <dd>{what}</dd>
           </div>
         ))}

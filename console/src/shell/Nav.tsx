@@ -76,12 +76,19 @@ export function SideBar({ theme, onHelp }: Bar) {
   );
 }
 
-export function TopBar({ theme, onHelp }: Bar) {
+export function TopBar({ theme, onHelp, onFind }: Bar & { onFind?: (() => void) | undefined }) {
   const state = useFeeds();
   return (
     <header class="top">
       <Brand />
       <span class="grow" />
+      {onFind && (
+        <button type="button" class="button find-button" aria-haspopup="dialog" onClick={onFind}>
+          <Icon name="find" />
+          <span class="find-word">Find</span>
+          <kbd class="wide-only">Ctrl K</kbd>
+        </button>
+      )}
       {mode === "console" ? <Tenants /> : <OwnTenants />}
       <Live state={state} />
       {mode === "inbox" && (

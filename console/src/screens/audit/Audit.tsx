@@ -1,9 +1,10 @@
 // What operators and approvers changed.
-import { useState } from "preact/hooks";
 import type { Change, ChangesPage } from "../../api/types";
 import { Text, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
 import { Card, type Column, Loading, More, Screen, Table } from "../../parts/parts";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -12,12 +13,17 @@ const kinds = ["approval.*", "rule.*", "tenant.*", "key.*", "backend.*", "tool.*
 
 export function Audit(_: { rest: string[] }) {
   const { tenant } = useSession();
-  const [actor, setActor] = useState("");
-  const [what, setWhat] = useState("");
-  const { items, page, error, loading, more, reload } = useList<Change, ChangesPage>(
+  const [{ query, actor, what }, set] = useFilters(["query", "actor", "what"]);
+  const { items, page, error, loading, more, reload, of } = useList<Change, ChangesPage>(
     "/v1/audit",
     "changes",
-    { tenant, actor: useSlow(actor.trim()), what: useSlow(what.trim()), page_size: 100 },
+    {
+      tenant,
+      query: useSlow(query.trim()),
+      actor: useSlow(actor.trim()),
+      what: useSlow(what.trim()),
+      page_size: 100,
+    },
     10_000,
   );
   const columns: Column<Change>[] = [
@@ -29,11 +35,16 @@ export function Audit(_: { rest: string[] }) {
     { title: "Replica", cell: (c) => <Untrusted text={c.replica} mono most={60} /> },
   ];
   return (
-    <Screen title="Audit" about="The last changes at all replicas. The audit log has all of them.">
+    <Screen
+      title="Audit"
+      about="The last changes at all replicas. The audit log has all of them."
+      tools={<Export of={of} name="audit" />}
+    >
       <div class="stack">
         <div class="filters">
-          <Text label="Who" value={actor} onInput={setActor} placeholder="anybody" />
-          <Text label="What" value={what} onInput={setWhat} placeholder="such as rule.*" of={kinds} />
+          <Text label="Find" value={query} onInput={(v) => set("query", v)} placeholder="any part of a text" />
+          <Text label="Who" value={actor} onInput={(v) => set("actor", v)} placeholder="anybody" />
+          <Text label="What" value={what} onInput={(v) => set("what", v)} placeholder="such as rule.*" of={kinds} />
         </div>
         <Trouble problem={error} retry={reload} what="its changes" />
         {page?.partial && <p class="note wait">Redis is away: these are the changes of one replica.</p>}
@@ -43,7 +54,7 @@ export function Audit(_: { rest: string[] }) {
             <Table label="Changes" columns={columns} rows={items} keyOf={(c) => c.id} empty="No change fits." />
           </Card>
         )}
-        <More more={more} loading={loading} />
+        <More more={more} shown={items.length} />
       </div>
     </Screen>
   );

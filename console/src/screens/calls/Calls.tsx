@@ -2,9 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CallsPage, RecentCall } from "../../api/types";
 import { Choice, Text, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useEvents } from "../../parts/feeds";
 import { useList } from "../../parts/list";
 import { Card, type Column, Loading, own, Screen, Table } from "../../parts/parts";
+import { besides, useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { exactTime } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -17,14 +19,15 @@ const most = 500;
 const gathered = 400;
 
 export function Calls({ rest }: { rest: string[] }) {
-  const [when, setWhen] = useState("");
-  const start = useStart(when);
   const { tenant } = useSession();
-  const [of, setOf] = useState({ capability: "", tool: "", user: "", agent: "", reason: "", code: "", slower: "" });
-  const put = (field: keyof typeof of) => (text: string) => setOf((o) => ({ ...o, [field]: text }));
+  const [of, set] = useFilters(fields);
+  const when = of.when;
+  const start = useStart(when);
+  const put = (field: Field) => (text: string) => set(field, text);
   const slow = useSlow(of);
   const filter = {
     tenant,
+    query: slow.query.trim(),
     capability: slow.capability.trim(),
     tool: slow.tool.trim(),
     user: slow.user.trim(),
@@ -34,7 +37,15 @@ export function Calls({ rest }: { rest: string[] }) {
     code: own(reasons, slow.code) || slow.code === "tool" ? "" : slow.code,
     min_duration: slow.slower,
   };
-  const { items, page, error, loading, reload, change } = useList<RecentCall, CallsPage>("/v1/calls", "calls", {
+  const {
+    items,
+    page,
+    error,
+    loading,
+    reload,
+    change,
+    of: request,
+  } = useList<RecentCall, CallsPage>("/v1/calls", "calls", {
     ...filter,
     page_size: most,
     start_time: start,
@@ -87,14 +98,17 @@ export function Calls({ rest }: { rest: string[] }) {
       title="Calls"
       about={`The last ${most} calls of all replicas, as they end`}
       tools={
-        <button type="button" class="button" aria-pressed={paused} onClick={pause}>
-          {paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}
-        </button>
+        <>
+          <Export of={request} name="calls" />
+          <button type="button" class="button" aria-pressed={paused} onClick={pause}>
+            {paused ? `Go on${held ? ` (${held} new)` : ""}` : "Pause"}
+          </button>
+        </>
       }
     >
       <div class="stack">
         <Filters of={of} put={put} seen={items} />
-        <When value={when} onInput={setWhen} incomplete={Boolean(page?.incomplete)} />
+        <When value={when} onInput={put("when")} incomplete={Boolean(page?.incomplete)} />
         <Trouble problem={error} retry={reload} what="its calls" />
         {page?.partial && (
           <p class="note wait">Redis is away: these are the calls of one replica, {inWords(page.replica ?? "", 60)}.</p>
@@ -117,7 +131,7 @@ export function Calls({ rest }: { rest: string[] }) {
           of={items.find((c) => c.id === opened)}
           id={opened}
           onClose={() => {
-            location.hash = "#/calls";
+            location.hash = besides("#/calls");
           }}
         />
       )}
@@ -125,21 +139,16 @@ export function Calls({ rest }: { rest: string[] }) {
   );
 }
 
-type Put = (field: "capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower") => (text: string) => void;
+const fields = ["query", "capability", "tool", "user", "agent", "reason", "code", "slower", "when"] as const;
+type Field = (typeof fields)[number];
+type Put = (field: Field) => (text: string) => void;
 
-function Filters({
-  of,
-  put,
-  seen,
-}: {
-  of: Record<"capability" | "tool" | "user" | "agent" | "reason" | "code" | "slower", string>;
-  put: Put;
-  seen: RecentCall[];
-}) {
+function Filters({ of, put, seen }: { of: Record<Field, string>; put: Put; seen: RecentCall[] }) {
   const those = (field: "capability" | "tool" | "reason") =>
     [...new Set(seen.map((c) => c[field]).filter((v): v is string => Boolean(v)))].slice(0, 50);
   return (
     <div class="filters" role="search" aria-label="Filter calls">
+      <Text label="Find" value={of.query} onInput={put("query")} placeholder="id or any part of a text" />
       <Text
         label="Capability"
         value={of.capability}
@@ -205,7 +214,7 @@ const columns: Column<RecentCall>[] = [
     title: "Tool",
     kind: "wide",
     cell: (c) => (
-      <a class="plain" href={"#/calls/" + encodeURIComponent(c.id)}>
+      <a class="plain" href={besides("#/calls/" + encodeURIComponent(c.id))}>
         <Untrusted text={c.capability} mono none="no capability" most={60} /> <span class="dim">/</span>{" "}
         <Untrusted text={c.tool} mono none={inWords(c.method ?? "", 40) || "no tool"} most={80} />
       </a>

@@ -2,6 +2,8 @@
 import { useMemo, useState } from "preact/hooks";
 
 import type { Backend, Fleet, FleetsPage, HistorySums, LastHour } from "../../api/types";
+import { Choice, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { History } from "../../parts/history/History";
 import { duration } from "../../parts/history/steps";
 import { useList } from "../../parts/list";
@@ -21,41 +23,48 @@ import {
   type Tone,
 } from "../../parts/parts";
 import { allTenants, useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { Ago } from "../../parts/Time";
-import { Untrusted } from "../../parts/Untrusted";
+import { inWords, Untrusted } from "../../parts/Untrusted";
+import { VirtualList } from "../../parts/VirtualList";
 import { DrainDialog, WithdrawDialog } from "./Drain";
 
 const every = 4000;
 
+/** A card of the list shows so many backends; those that fail come first. */
+const few = 5;
+
+const states: [string, string][] = [
+  ["", "any"],
+  ["failing", "failing: down or ejected"],
+  ["down", "down"],
+  ["ejected", "ejected"],
+  ["draining", "draining"],
+  ["unknown", "unknown"],
+  ["ramping", "ramping"],
+  ["off", "off"],
+  ["up", "up"],
+];
+
 export function Fleets({ rest }: { rest: string[] }) {
-  const [search, setSearch] = useState("");
+  const [{ query, state }, set] = useFilters(["query", "state"]);
   const only = rest[0] ?? "",
     backend = rest[1] ?? "";
   const measured = useMeasured(only);
-  const { items, page, error, loading, more, reload } = useList<Fleet, FleetsPage>(
+  const wanted = useSlow(query.trim());
+  const filter = only ? { capability: only } : { query: wanted, state, backends: few };
+  const { items, page, error, loading, more, reload, of } = useList<Fleet, FleetsPage>(
     "/v1/fleets",
     "fleets",
-    { capability: only, page_size: 50 },
+    { ...filter, order_by: "failing", page_size: 50 },
     every,
   );
-  const wanted = search.trim().toLowerCase();
-  const shown = items
-    .map((f) => (backend ? narrowed(f, backend) : f))
-    .filter(
-      (f) =>
-        !wanted ||
-        f.capability.toLowerCase().includes(wanted) ||
-        f.backends.some((b) => b.addr.toLowerCase().includes(wanted) || b.state === wanted),
-    );
-  const total = page?.total_size ?? items.length;
+  const shown = useMemo(() => (backend ? items.map((f) => narrowed(f, backend)) : items), [items, backend]);
+  const filtered = !only && Boolean(query || state);
   return (
     <Screen
       title="Fleets"
-      about={
-        page
-          ? `${total.toLocaleString("en")} ${total === 1 ? "fleet" : "fleets"}, as the replica ${page.gateway.replica} sees them`
-          : undefined
-      }
+      about={page && <About of={page} filtered={filtered} />}
       tools={
         only ? (
           <span class="row">
@@ -69,11 +78,19 @@ export function Fleets({ rest }: { rest: string[] }) {
             </a>
           </span>
         ) : (
-          <Search label="Search by capability, address or state" value={search} onInput={setSearch} />
+          <>
+            <Search label="Search by capability, address or reason" value={query} onInput={(v) => set("query", v)} />
+            <Export of={{ ...of, params: { ...of.params, backends: "" } }} name="fleets" />
+          </>
         )
       }
     >
       <div class="stack">
+        {!only && (
+          <div class="filters bar">
+            <Choice label="With a backend that is" value={state} of={states} onInput={(v) => set("state", v)} />
+          </div>
+        )}
         <Failure problem={error} retry={reload} />
         {loading && items.length === 0 && !error && <Loading />}
         {only && (
@@ -83,20 +100,24 @@ export function Fleets({ rest }: { rest: string[] }) {
             params={backend ? { backend } : {}}
           />
         )}
-        {shown.map((f) => (
-          <FleetCard key={f.name} fleet={f} measured={measured} onChange={reload} />
-        ))}
-        {page && shown.length === 0 && (
+        <VirtualList
+          label="Fleets"
+          items={shown}
+          keyOf={(f) => f.name}
+          total={page?.total_size}
+          estimate={300}
+          whole={5}
+          row={(f) => <FleetCard fleet={f} measured={measured} onChange={reload} />}
+        />
+        {page && items.length === 0 && (
           <Empty>
-            <b>{items.length ? "No fleet matches" : "There are no fleets"}</b>
-            {items.length
-              ? more
-                ? "Only the fleets that are shown are searched. Show more below."
-                : "Search for another word."
+            <b>{filtered ? "No fleet matches" : "There are no fleets"}</b>
+            {filtered
+              ? "All fleets were searched. Try another word or state."
               : "Configure one under fleets, or let a backend register."}
           </Empty>
         )}
-        <More more={more} loading={loading} />
+        <More more={more} shown={items.length} total={page?.total_size} />
       </div>
     </Screen>
   );
@@ -117,6 +138,26 @@ function useMeasured(capability: string): Measured {
   return useMemo(
     () => new Map((value?.rows ?? []).map((r) => [named(r.capability ?? "", r.name ?? ""), r.sums ?? {}])),
     [value],
+  );
+}
+
+/** About says how many fleets there are, and how many of their backends fail. */
+function About({ of, filtered }: { of: FleetsPage; filtered: boolean }) {
+  const many = (n: number, one: string) => `${n.toLocaleString("en")} ${one}${n === 1 ? "" : "s"}`;
+  return (
+    <>
+      {many(of.total_size, "fleet")}
+      {filtered ? (of.total_size === 1 ? " fits" : " fit") : ""}, as the replica {inWords(of.gateway.replica, 60)} sees
+      {of.total_size === 1 ? " it" : " them"}
+      {of.failing_count > 0 && (
+        <>
+          {" · "}
+          <a href="#/fleets?state=failing">
+            {many(of.failing_count, "backend")} {of.failing_count === 1 ? "fails" : "fail"}
+          </a>
+        </>
+      )}
+    </>
   );
 }
 
@@ -184,8 +225,9 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
             </Badge>
           )}
           {fleet.waiting ? <Badge tone="wait">{fleet.waiting} waiting</Badge> : null}
-          <Badge tone={fleet.usable === 0 ? "bad" : fleet.usable < fleet.backends.length ? "wait" : "good"}>
-            {fleet.usable} of {fleet.backends.length} usable
+          {fleet.failing_count > 0 && <Badge tone="bad">{fleet.failing_count} failing</Badge>}
+          <Badge tone={fleet.usable === 0 ? "bad" : fleet.usable < fleet.backend_count ? "wait" : "good"}>
+            {fleet.usable} of {fleet.backend_count} usable
           </Badge>
         </span>
       }
@@ -197,6 +239,14 @@ function FleetCard({ fleet, measured, onChange }: { fleet: Fleet; measured: Meas
         keyOf={(b) => b.name}
         empty="No backends. Calls are refused until one is configured, resolved or registered."
       />
+      {fleet.backends.length < fleet.backend_count && (
+        <p class="small">
+          <a href={"#/fleets/" + encodeURIComponent(fleet.capability)}>
+            {(fleet.backend_count - fleet.backends.length).toLocaleString("en")} more
+            <span class="hidden"> backends of {inWords(fleet.capability, 60)}</span>
+          </a>
+        </p>
+      )}
       {asked && asked.what === "withdraw" && (
         <WithdrawDialog capability={fleet.capability} addr={asked.backend.addr} onClose={close} onDone={onChange} />
       )}

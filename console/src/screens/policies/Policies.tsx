@@ -2,10 +2,12 @@
 import { useState } from "preact/hooks";
 import { raw } from "../../api/client";
 import type { Rule } from "../../api/types";
-import { Ask, Choice, Tabs, Trouble, Verdict } from "../../parts/ask";
+import { Ask, Choice, Tabs, Trouble, useSlow, Verdict } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
 import { Card, type Column, Loading, More, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, can, type May, Needs, useJudge } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -45,26 +47,28 @@ interface Asked {
 
 function Rules({ candidate }: { candidate: boolean }) {
   const { me, tenant } = useSession();
-  const [of, setOf] = useState("tenants");
-  const [search, setSearch] = useState("");
+  const [filters, set] = useFilters(["rules", "query"]);
+  const of = filters.rules || "tenants",
+    search = filters.query;
   const [asked, ask] = useState<Asked>();
   const global = of === "global";
   const judge = useJudge("admin"),
     here = global ? allTenants : tenant === "-" ? undefined : tenant;
   const { may, why } = judge(here);
-  const { items, page, error, loading, more, reload } = useList<Rule>("/v1/policies", "policies", {
+  const {
+    items,
+    page,
+    error,
+    loading,
+    more,
+    reload,
+    of: request,
+  } = useList<Rule>("/v1/policies", "policies", {
     ...(global ? { global: true } : { tenant }),
     candidate: candidate || undefined,
+    query: useSlow(search.trim()),
     page_size: 100,
   });
-  const wanted = search.trim().toLowerCase();
-  const shown = items.filter(
-    (r) =>
-      !wanted ||
-      [r.tenant, r.user, r.agent, r.capability, r.tool, r.policy, r.set_by].some((f) =>
-        f?.toLowerCase().includes(wanted),
-      ),
-  );
   return (
     <div class="stack">
       <Needs role="admin" tenant={here} />
@@ -73,13 +77,14 @@ function Rules({ candidate }: { candidate: boolean }) {
         <Choice
           label="Rules"
           value={of}
-          onInput={setOf}
+          onInput={(v) => set("rules", v === "tenants" ? "" : v)}
           of={[
             ["tenants", tenant === "-" ? "of tenants" : "of the tenant"],
             ...(can(me, "viewer", allTenants) ? [["global", "for all tenants"] as [string, string]] : []),
           ]}
         />
-        <Search label="Search in these rules" value={search} onInput={setSearch} />
+        <Search label="Search in these rules" value={search} onInput={(v) => set("query", v)} />
+        <Export of={request} name={candidate ? "candidates" : "rules"} />
         <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask({ what: "set" })}>
           {candidate ? "Set a candidate" : "Set a rule"}
         </button>
@@ -90,11 +95,11 @@ function Rules({ candidate }: { candidate: boolean }) {
         <Card>
           <Table
             label={candidate ? "Candidates" : "Rules"}
-            rows={shown}
+            rows={items}
             keyOf={keyOf}
             columns={columns(candidate, judge, ask)}
             empty={
-              items.length
+              search
                 ? "No rule fits."
                 : candidate
                   ? "There are no candidates. A candidate decides nothing; it shows what it would change."
@@ -103,7 +108,7 @@ function Rules({ candidate }: { candidate: boolean }) {
           />
         </Card>
       )}
-      <More more={more} loading={loading} />
+      <More more={more} shown={items.length} />
       {asked?.what === "set" && (
         <SetRule
           rule={asked.rule}

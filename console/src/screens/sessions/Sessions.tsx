@@ -2,10 +2,12 @@
 import { useState } from "preact/hooks";
 import { post } from "../../api/client";
 import type { SessionRecord, SessionsPage } from "../../api/types";
-import { Ask, Trouble } from "../../parts/ask";
+import { Ask, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
 import { Badge, Card, type Column, Loading, More, own, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -21,18 +23,14 @@ interface Asked {
 export function Sessions(_: { rest: string[] }) {
   const { me } = useSession();
   const { may, why } = useMay("admin", allTenants);
-  const { items, page, error, loading, more, reload } = useList<SessionRecord, SessionsPage>(
+  const [{ query }, set] = useFilters(["query"]);
+  const { items, page, error, loading, more, reload, of } = useList<SessionRecord, SessionsPage>(
     "/v1/sessions",
     "sessions",
-    { page_size: 100 },
+    { query: useSlow(query.trim()), page_size: 100 },
     10_000,
   );
-  const [search, setSearch] = useState("");
   const [asked, ask] = useState<Asked>();
-  const wanted = search.trim().toLowerCase();
-  const shown = items.filter(
-    (s) => !wanted || [s.name, s.key_name, s.tenant, s.issuer, s.id].some((f) => f?.toLowerCase().includes(wanted)),
-  );
   const several = (s: SessionRecord) => items.filter((o) => o.name === s.name).length > 1;
   const columns: Column<SessionRecord>[] = [
     {
@@ -105,7 +103,12 @@ export function Sessions(_: { rest: string[] }) {
     <Screen
       title="Sessions"
       about="Who is signed in, at the admin API and at the inbox"
-      tools={<Search label="Search by name, key or tenant" value={search} onInput={setSearch} />}
+      tools={
+        <>
+          <Search label="Search by name, key or tenant" value={query} onInput={(v) => set("query", v)} />
+          <Export of={of} name="sessions" />
+        </>
+      }
     >
       <div class="stack">
         <Needs role="admin" tenant={allTenants} what="Sessions" />
@@ -116,13 +119,13 @@ export function Sessions(_: { rest: string[] }) {
             <Table
               label="Sessions"
               columns={columns}
-              rows={shown}
+              rows={items}
               keyOf={(s) => s.id}
-              empty={items.length ? "No session fits." : "No one is signed in. API keys and tokens need no session."}
+              empty={query ? "No session fits." : "No one is signed in. API keys and tokens need no session."}
             />
           </Card>
         )}
-        <More more={more} loading={loading} />
+        <More more={more} shown={items.length} total={page?.total_size} />
       </div>
       {asked && <End {...asked} onClose={() => ask(undefined)} onDone={reload} />}
     </Screen>

@@ -2,13 +2,14 @@
 import { useState } from "preact/hooks";
 import { now, post } from "../../api/client";
 import type { Key, NewKey } from "../../api/types";
-import { Ask, Choice, Copy, Text, Trouble } from "../../parts/ask";
+import { Ask, Choice, Text, Trouble } from "../../parts/ask";
 import { useList } from "../../parts/list";
-import { Badge, Card, type Column, Dialog, Loading, More, own, Table, type Tone } from "../../parts/parts";
+import { Badge, Card, type Column, Loading, More, own, Table, type Tone } from "../../parts/parts";
 import { useMay } from "../../parts/roles";
 import { useSession } from "../../parts/session";
 import { Ago, Exact } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
+import { Made } from "./Made";
 
 const tones: Record<string, Tone> = { active: "good", replaced: "wait", expired: "plain", revoked: "bad" };
 
@@ -106,11 +107,11 @@ export function Keys({ tenant }: { tenant: string }) {
           empty="It has no keys. Tokens of issuers and certificates need none."
         />
       )}
-      <More more={more} loading={loading} />
+      <More more={more} shown={items.length} />
       {asked?.what === "create" && <Create path={path} onClose={close} onDone={done} />}
       {asked?.what === "rotate" && <Rotate path={path} of={asked.key!} onClose={close} onDone={done} />}
       {asked?.what === "revoke" && <Revoke path={path} of={asked.key!} onClose={close} onDone={done} />}
-      {made?.credential && <Made of={made} onClose={() => setMade(undefined)} />}
+      {made?.credential && <Made tenant={tenant} of={made} onClose={() => setMade(undefined)} />}
     </Card>
   );
 }
@@ -146,25 +147,6 @@ function Actions({ of: k, may, why, ask }: { of: Key; may: boolean; why: string 
         Revoke
       </button>
     </span>
-  );
-}
-
-/** Made shows a new key, for the only time. */
-function Made({ of, onClose }: { of: NewKey; onClose(): void }) {
-  return (
-    <Dialog title="Keep this key now" onClose={onClose}>
-      <p>
-        The gateway keeps only its checksum. This is the only time that the key <Untrusted text={of.key?.id} mono /> is
-        shown.
-      </p>
-      <code class="secret">{inWords(of.credential ?? "", 500)}</code>
-      <div class="actions">
-        <Copy text={of.credential ?? ""} label="Copy the key" />
-        <button type="button" class="button primary" onClick={onClose}>
-          I have kept it
-        </button>
-      </div>
-    </Dialog>
   );
 }
 

@@ -45,7 +45,7 @@ export function Limits({ tenant: one }: { tenant?: string }) {
           {t.limits.length === 0 ? <Empty>It has no limits.</Empty> : t.limits.map((l, i) => <Bar key={i} of={l} />)}
         </Card>
       ))}
-      <More more={more} loading={loading} />
+      <More more={more} shown={items.length} />
     </div>
   );
 }

@@ -1,13 +1,15 @@
 // Tenants, their keys, and how much of their limits they use.
 import { useState } from "preact/hooks";
 import { pathOf, post, raw, send } from "../../api/client";
-import type { Tenant } from "../../api/types";
-import { Ask, Check, Tabs, Text, Trouble } from "../../parts/ask";
+import type { Tenant, TenantsPage } from "../../api/types";
+import { Ask, Check, Tabs, Text, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { History } from "../../parts/history/History";
 import { useList } from "../../parts/list";
 import { useGet } from "../../parts/load";
 import { Badge, Card, type Column, Facts, Loading, More, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -36,14 +38,14 @@ export function Tenants({ rest }: { rest: string[] }) {
 const pathTo = (id: string) => "/v1/tenants/" + encodeURIComponent(id);
 
 function All() {
-  const { items, page, error, loading, more, reload } = useList<Tenant>("/v1/tenants", "tenants", { page_size: 100 });
+  const [{ query }, set] = useFilters(["query"]);
+  const { items, page, error, loading, more, reload, of } = useList<Tenant, TenantsPage>("/v1/tenants", "tenants", {
+    query: useSlow(query.trim()),
+    page_size: 100,
+  });
+  const { me } = useSession();
   const { may, why } = useMay("admin", allTenants);
-  const [search, setSearch] = useState("");
   const [asked, ask] = useState(false);
-  const wanted = search.trim().toLowerCase();
-  const shown = items.filter(
-    (t) => !wanted || t.id.toLowerCase().includes(wanted) || t.name?.toLowerCase().includes(wanted),
-  );
   const columns: Column<Tenant>[] = [
     {
       title: "Tenant",
@@ -61,12 +63,20 @@ function All() {
   ];
   return (
     <div class="stack">
-      <Needs role="admin" tenant={allTenants} />
+      {page?.creatable && <Needs role="admin" tenant={allTenants} />}
+      {page && !page.creatable && !me.tenants && (
+        <p class="dim small">
+          Tenants are in the configuration. To create them here, set <span class="mono">identity.store: redis</span>.
+        </p>
+      )}
       <div class="row">
-        <Search label="Search by id or name" value={search} onInput={setSearch} />
-        <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>
-          Create a tenant
-        </button>
+        <Search label="Search by id or name" value={query} onInput={(v) => set("query", v)} />
+        <Export of={of} name="tenants" />
+        {page?.creatable && (
+          <button type="button" class="button primary" disabled={!may} title={why} onClick={() => ask(true)}>
+            Create a tenant
+          </button>
+        )}
       </div>
       <Trouble problem={error} retry={reload} what="tenants" />
       {loading && items.length === 0 && !error && <Loading />}
@@ -75,13 +85,13 @@ function All() {
           <Table
             label="Tenants"
             columns={columns}
-            rows={shown}
+            rows={items}
             keyOf={(t) => t.id}
-            empty={items.length ? "No tenant fits." : "There are no tenants."}
+            empty={query ? "No tenant fits." : "There are no tenants."}
           />
         </Card>
       )}
-      <More more={more} loading={loading} />
+      <More more={more} shown={items.length} />
       {asked && <Create onClose={() => ask(false)} onDone={reload} />}
     </div>
   );

@@ -1,14 +1,17 @@
 // Capabilities and their tools: what they are, whether they changed, and what the policy says of each.
-import { useEffect, useState } from "preact/hooks";
-import { get, post } from "../../api/client";
-import type { CatalogEntry, PlaygroundTool } from "../../api/types";
-import { Ask, Trouble, useOneTenant, Verdict } from "../../parts/ask";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { post } from "../../api/client";
+import type { CatalogEntry, ListedTool, PlaygroundTool } from "../../api/types";
+import { Ask, Check, Trouble, useOneTenant, useSlow, Verdict } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
 import { Badge, Card, type Column, Empty, Loading, More, own, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, can, useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
+import { VirtualList } from "../../parts/VirtualList";
 import { Playground } from "./Playground";
 
 export function Tools({ rest }: { rest: string[] }) {
@@ -30,95 +33,94 @@ interface Group {
   rows: Row[];
 }
 
-/** grouped are the tools of the catalog, and those that the tenant sees. */
-function grouped(entries: CatalogEntry[], seen: PlaygroundTool[]): Group[] {
+/**
+ * grouped are the capabilities with their tools, both in the order of their names. If there are more tools, a capability
+ * behind the last tool may have tools that were not read yet, and is left out.
+ */
+function grouped(entries: CatalogEntry[], tools: Row[], more: boolean): Group[] {
   const groups = new Map<string, Group>();
-  for (const e of entries) {
-    groups.set(e.capability, {
-      capability: e.capability,
-      entry: e,
-      rows: (e.tools ?? []).map((t) => ({
-        capability: e.capability,
-        tool: t.name ?? "",
-        description: t.description ?? "",
-        drifted: Boolean(t.drifted),
-      })),
-    });
-  }
-  for (const t of seen) {
+  for (const entry of entries) groups.set(entry.capability, { capability: entry.capability, entry, rows: [] });
+  for (const t of tools) {
     const g = groups.get(t.capability) ?? { capability: t.capability, rows: [] };
     groups.set(t.capability, g);
-    const row = g.rows.find((r) => r.tool === t.tool);
-    if (row) Object.assign(row, { policy: t.policy, level: t.level });
-    else if (t.tool)
-      g.rows.push({
-        capability: t.capability,
-        tool: t.tool,
-        description: t.description ?? "",
-        drifted: Boolean(t.drifted),
-        policy: t.policy,
-        level: t.level,
-      });
+    if (t.tool) g.rows.push(t); // without one, the tools of the capability are not known
   }
-  return [...groups.values()].sort((a, b) => (a.capability < b.capability ? -1 : 1));
+  const last = more ? (tools.at(-1)?.capability ?? "") : undefined;
+  return [...groups.values()]
+    .filter((g) => last === undefined || g.capability <= last)
+    .sort((a, b) => (a.capability < b.capability ? -1 : 1));
 }
 
-/** Tools are requested of so many capabilities; those of one tenant come in a list. */
-const mostDetails = 50;
+const rowOf = (t: PlaygroundTool | ListedTool): Row => ({
+  capability: t.capability,
+  tool: t.tool ?? "",
+  description: t.description ?? "",
+  drifted: Boolean(t.drifted),
+  policy: "policy" in t ? t.policy : undefined,
+  level: "level" in t ? t.level : undefined,
+});
 
-/** useDetails are the entries with their tools, which lists of the catalog leave out. */
-function useDetails(entries: CatalogEntry[], wanted: boolean): CatalogEntry[] {
-  const [details, setDetails] = useState<Record<string, CatalogEntry>>({});
-  useEffect(() => {
-    if (!wanted) return;
-    const stop = new AbortController();
-    for (const e of entries.filter((e) => e.tool_count && !e.tools?.length).slice(0, mostDetails)) {
-      get<CatalogEntry>("/v1/capabilities/" + encodeURIComponent(e.capability), {}, stop.signal).then(
-        (d) => setDetails((all) => ({ ...all, [e.capability]: d })),
-        () => {},
-      ); // without them, the card has their number
-    }
-    return () => stop.abort();
-  }, [entries, wanted]);
-  return entries.map((e) => ({ ...e, tools: e.tools?.length ? e.tools : (own(details, e.capability)?.tools ?? []) }));
+/** The gateway has tenants, as a list without one has shown. */
+let severalTenants = false;
+
+interface ToolsPage {
+  next_page_token?: string;
+  total_size?: number;
 }
 
 function Catalog({ only }: { only: string }) {
   const { me } = useSession();
   const tenant = useOneTenant();
-  const [search, setSearch] = useState("");
-  const catalog = useList<CatalogEntry>("/v1/capabilities", "capabilities", { page_size: 200 });
-  const seen = useList<PlaygroundTool>("/v1/playground/tools", "tools", { tenant, capability: only, page_size: 500 });
+  const [{ query, drifted }, set] = useFilters(["query", "drifted"]);
+  const wanted = useSlow(query.trim());
   const narrow = !can(me, "viewer", allTenants); // the catalog is for operators of all tenants
-  const wanted = search.trim().toLowerCase();
-  const known = useDetails(catalog.items, !narrow && !tenant);
-  const groups = grouped(narrow ? [] : known, seen.items)
-    .filter((g) => !only || g.capability === only)
-    .map((g) => ({
-      ...g,
-      rows: g.rows.filter(
-        (r) => !wanted || [r.capability, r.tool, r.description].some((f) => f.toLowerCase().includes(wanted)),
+  const catalog = useList<CatalogEntry>("/v1/capabilities", "capabilities", { query: wanted, page_size: 1000 });
+  // In a gateway with tenants, the tools that one sees have a policy. Without a tenant there are those of the catalog.
+  const [several, setSeveral] = useState(severalTenants);
+  const ofTenant = Boolean(tenant) || narrow || !several;
+  const tools = useList<PlaygroundTool | ListedTool, ToolsPage>(
+    ofTenant ? "/v1/playground/tools" : "/v1/tools",
+    "tools",
+    {
+      ...(ofTenant ? { tenant, brief: true } : { drifted: drifted || undefined }),
+      query: wanted,
+      capability: only,
+      page_size: 200,
+    },
+  );
+  const rows = useMemo(() => tools.items.map(rowOf), [tools.items]);
+  const groups = useMemo(
+    () =>
+      grouped(narrow ? [] : catalog.items, rows, Boolean(tools.more)).filter(
+        (g) => (!only || g.capability === only) && (!drifted || ofTenant || g.rows.length > 0),
       ),
-    }))
-    .filter((g) => !wanted || g.rows.length > 0 || g.capability.toLowerCase().includes(wanted));
+    [catalog.items, rows, tools.more === undefined, only, narrow, drifted, ofTenant],
+  );
+  const unchosen = !tenant && tools.error?.reason === "TENANT_REQUIRED";
+  useEffect(() => {
+    if (!unchosen || narrow) return;
+    severalTenants = true;
+    setSeveral(true);
+  }, [unchosen, narrow]);
   const reload = () => {
     catalog.reload();
-    seen.reload();
+    tools.reload();
   };
-  const loading = seen.loading || (!narrow && catalog.loading);
-  const chosen =
-    tenant || !(seen.error && ["TENANT_REQUIRED", "TENANT_UNKNOWN", "PLAYGROUND_INVALID"].includes(seen.error.reason));
+  const loading = tools.loading || (!narrow && catalog.loading);
+  const filtered = Boolean(query || only || drifted);
   return (
     <Screen
       title="Tools"
       about={
-        tenant ? (
-          <>
-            With the policy for the tenant <Untrusted text={tenant} mono most={60} />
-          </>
-        ) : (
-          "Tools, whether they changed, and how to call them"
-        )
+        <>
+          {tools.page && `${(tools.page.total_size ?? 0).toLocaleString("en")} `}
+          {tools.page?.total_size === 1 ? "tool" : "tools"}
+          {tenant && (
+            <>
+              , with the policy for the tenant <Untrusted text={tenant} mono most={60} />
+            </>
+          )}
+        </>
       }
       tools={
         only ? (
@@ -126,27 +128,46 @@ function Catalog({ only }: { only: string }) {
             All capabilities
           </a>
         ) : (
-          <Search label="Search tools" value={search} onInput={setSearch} />
+          <>
+            <Search label="Search tools" value={query} onInput={(v) => set("query", v)} />
+            <Export of={tools.of} name="tools" />
+          </>
         )
       }
     >
       <div class="stack">
-        {!narrow && <Trouble problem={catalog.error} retry={reload} what="its catalog" />}
-        {chosen ? (
-          !(seen.error && catalog.error) && <Trouble problem={seen.error} retry={reload} what="the tools of a tenant" />
-        ) : (
-          <p class="note">Choose a tenant at the top to see the policy of each tool.</p>
+        {!ofTenant && !only && (
+          <Check
+            label="Only changed tools"
+            checked={Boolean(drifted)}
+            onInput={(on) => set("drifted", on ? "true" : "")}
+          />
         )}
+        {!narrow && <Trouble problem={catalog.error} retry={reload} what="its catalog" />}
+        {!unchosen && !(tools.error && catalog.error) && (
+          <Trouble problem={tools.error} retry={reload} what="its tools" />
+        )}
+        {(unchosen || !ofTenant) && <p class="note">Choose a tenant at the top to see the policy of each tool.</p>}
         {loading && groups.length === 0 && <Loading />}
-        {groups.map((g) => (
-          <Capability key={g.capability} of={g} onChange={reload} />
-        ))}
-        {!loading && !seen.error && !catalog.error && groups.length === 0 && (
+        <VirtualList
+          label="Capabilities"
+          items={groups}
+          keyOf={(g) => g.capability}
+          estimate={300}
+          whole={5}
+          row={(g) => <Capability of={g} tenant={tenant} onChange={reload} />}
+        />
+        {!loading && !tools.error && !catalog.error && groups.length === 0 && (
           <Empty>
-            <b>{wanted || only ? "No tool fits" : "There are no tools"}</b>Capabilities come from fleets and manifests.
+            <b>{filtered ? "No tool fits" : "There are no tools"}</b>
+            {filtered ? "All tools were searched." : "Capabilities come from fleets and manifests."}
           </Empty>
         )}
-        <More more={catalog.more && !narrow ? catalog.more : seen.more} loading={loading} />
+        <More
+          more={tools.more ?? (narrow ? undefined : catalog.more)}
+          shown={tools.items.length}
+          total={tools.page?.total_size}
+        />
       </div>
     </Screen>
   );
@@ -198,7 +219,7 @@ const columns: Column<Row>[] = [
 
 const sources: Record<string, string> = { unknown: "no manifest" };
 
-function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
+function Capability({ of: g, tenant, onChange }: { of: Group; tenant: string; onChange(): void }) {
   const { say } = useSession();
   const { may, why } = useMay("operator", allTenants);
   const [asked, ask] = useState(false);
@@ -260,7 +281,9 @@ function Capability({ of: g, onChange }: { of: Group; onChange(): void }) {
         keyOf={(r) => r.tool}
         empty={
           e?.tool_count
-            ? `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. Choose a tenant to see them.`
+            ? tenant
+              ? `The tenant sees none of its ${e.tool_count} tools that fit.`
+              : `It has ${e.tool_count} ${e.tool_count === 1 ? "tool" : "tools"}. None of them fits.`
             : dynamic
               ? "Its tools are not known yet. Run a discovery to list them."
               : "Its tools are unknown. A manifest lists them, or sets tool_source: dynamic for a discovery."

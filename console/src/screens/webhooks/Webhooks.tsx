@@ -1,11 +1,13 @@
 // Notices that could not be delivered.
 import { useState } from "preact/hooks";
 import { post } from "../../api/client";
-import type { Letter, LettersPage } from "../../api/types";
-import { Ask, Trouble } from "../../parts/ask";
+import type { Letter, LettersPage, Retried } from "../../api/types";
+import { Ask, Trouble, useSlow } from "../../parts/ask";
+import { Export } from "../../parts/Export";
 import { useList } from "../../parts/list";
-import { Card, type Column, Loading, More, Screen, Table } from "../../parts/parts";
+import { Card, type Column, Loading, More, Screen, Search, Table } from "../../parts/parts";
 import { allTenants, Needs, useMay } from "../../parts/roles";
+import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
@@ -15,14 +17,16 @@ const docs = "https://github.com/capgate/capgate/blob/main/docs/";
 
 export function Webhooks(_: { rest: string[] }) {
   const { say } = useSession();
-  const { items, page, error, loading, more, reload } = useList<Letter, LettersPage>(
+  const [{ query }, set] = useFilters(["query"]);
+  const wanted = useSlow(query.trim());
+  const { items, page, error, loading, more, reload, of } = useList<Letter, LettersPage>(
     "/v1/webhooks/dead",
     "dead",
-    { page_size: 100 },
+    { query: wanted, page_size: 100 },
     10_000,
   );
   const { may, why } = useMay("operator", allTenants);
-  const [asked, ask] = useState<Letter>();
+  const [asked, ask] = useState<Letter | "all">();
   const columns: Column<Letter>[] = [
     { title: "To", cell: (l) => <Untrusted text={l.destination} mono most={60} /> },
     {
@@ -83,8 +87,37 @@ export function Webhooks(_: { rest: string[] }) {
     say("The event waits for another delivery.");
     reload();
   };
+  const retryAll = async () => {
+    let retried = 0;
+    // A letter that dies again meanwhile is not retried without end.
+    for (let i = 0; i < 100; i++) {
+      const part = await post<Retried>("/v1/webhooks/dead:retry", { query: wanted });
+      retried += part.retried;
+      if (!part.more || !part.retried) break;
+    }
+    say(`${retried.toLocaleString("en")} ${retried === 1 ? "event waits" : "events wait"} for another delivery.`);
+    reload();
+  };
   return (
-    <Screen title="Webhooks" about="Notices of approvals that were given up after all attempts">
+    <Screen
+      title="Webhooks"
+      about="Notices of approvals that were given up after all attempts"
+      tools={
+        <>
+          <Search label="Search by destination, approval or reason" value={query} onInput={(v) => set("query", v)} />
+          <Export of={of} name="dead-letters" />
+          <button
+            type="button"
+            class="button"
+            disabled={!may || items.length === 0}
+            title={why}
+            onClick={() => ask("all")}
+          >
+            {wanted ? "Retry all that fit" : "Retry all"}
+          </button>
+        </>
+      }
+    >
       <div class="stack">
         <Needs role="operator" tenant={allTenants} what="Retries" />
         <Trouble problem={error} retry={reload} what="dead letters" />
@@ -96,13 +129,26 @@ export function Webhooks(_: { rest: string[] }) {
               columns={columns}
               rows={items}
               keyOf={(l) => l.id}
-              empty={<NoLetters to={page.destinations ?? []} />}
+              empty={wanted ? "No dead letter fits." : <NoLetters to={page.destinations ?? []} />}
             />
           </Card>
         )}
-        <More more={more} loading={loading} />
+        <More more={more} shown={items.length} />
       </div>
-      {asked && (
+      {asked === "all" && (
+        <Ask
+          title={wanted ? "Deliver all that fit again?" : "Deliver all of them again?"}
+          verb="Retry all"
+          run={retryAll}
+          onClose={() => ask(undefined)}
+        >
+          <p class="dim">
+            They are sent with their old webhook-ids, so that a receiver that has one already can tell. Those that fail
+            again come back here.
+          </p>
+        </Ask>
+      )}
+      {asked && asked !== "all" && (
         <Ask title="Deliver this event again?" verb="Retry" run={() => retry(asked)} onClose={() => ask(undefined)}>
           <p>
             <Untrusted text={asked.type} mono /> to{" "}
