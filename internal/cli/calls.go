@@ -16,9 +16,9 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const callsHelp = `The newest calls are printed last. A call has no arguments and no result. The gateway keeps as many as its
-configuration says (calls.keep), and the access log has all of them. With --follow the command goes on with every
-call that ends, until Ctrl-C. It reconnects if the connection is lost.`
+const callsHelp = `The newest calls are printed last. A call has no arguments and no result. The gateway keeps
+as many as its configuration says (calls.keep), and the access log has all of them. With --follow
+the command goes on with every call that ends, until Ctrl-C. It reconnects if the connection is lost.`
 
 // callsCommand is capgate calls.
 type callsCommand struct {
@@ -78,9 +78,11 @@ func (c *callsCommand) list(ctx context.Context, client capgatepb.CallsClient) (
 		return all, nil
 	}
 	err := pages(func(token string) (string, error) {
-		c.filter.PageToken, c.filter.PageSize = token, int32(min(c.most-len(all.GetCalls()), 500)) //nolint:gosec // small
+		c.filter.PageToken = token
+		c.filter.PageSize = int32(min(c.most-len(all.GetCalls()), 500)) //nolint:gosec // small
 		page, err := client.ListCalls(ctx, c.filter)
-		all.Calls, all.Partial, all.Replica = append(all.Calls, page.GetCalls()...), page.GetPartial(), page.GetReplica()
+		all.Calls, all.Partial = append(all.Calls, page.GetCalls()...), page.GetPartial()
+		all.Replica = page.GetReplica()
 		if len(all.GetCalls()) >= c.most {
 			return "", err
 		}
@@ -119,7 +121,8 @@ func (c *callsCommand) stream(ctx context.Context, client capgatepb.CallsClient)
 				}
 				first = false
 			case call == nil: // missed
-				fmt.Fprintln(c.err, "capgate calls: calls are missing here; there were too many, or the connection was lost")
+				fmt.Fprintln(c.err, "capgate calls: calls are missing here; there were too many, or the "+
+					"connection was lost")
 			case !earlier[call.GetId()]:
 				err = c.record(call, func(w io.Writer) { c.line(w, call) })
 			}

@@ -37,7 +37,8 @@ func TestCallsCommand(t *testing.T) {
 		text := run()
 		return strings.Count(text, "\n") == 2, text
 	})
-	if text := run(); !strings.Contains(text, "ann") || !strings.Contains(text, "  caps."+gatewaytest.Echo) || !strings.Contains(text, "  OK  ") ||
+	if text := run(); !strings.Contains(text, "ann") || !strings.Contains(text, "  caps."+gatewaytest.Echo) ||
+		!strings.Contains(text, "  OK  ") ||
 		strings.Index(text, "ann") > strings.Index(text, "bob") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
@@ -62,7 +63,8 @@ func TestListsOfOperators(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
 	run := func(role string, args ...string) (int, string) {
-		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + g.admin, "CAPGATE_KEY=" + g.keys[role]}, args...)
+		exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + g.admin, "CAPGATE_KEY=" + g.keys[role]},
+			args...)
 		return exit, stdout + stderr
 	}
 	want := func(role string, exit int, part string, args ...string) {

@@ -11,8 +11,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-const sessionsHelp = `A session begins when a person, or the holder of an API key, signs in at the console, at the inbox or with
-capgate login. API keys and tokens that are sent with every request need none.`
+const sessionsHelp = `A session begins when a person, or the holder of an API key, signs in at the console, at the inbox
+or with capgate login. API keys and tokens that are sent with every request need none.`
 
 // sessionsCommand is capgate sessions.
 type sessionsCommand struct {
@@ -23,12 +23,13 @@ type sessionsCommand struct {
 // newSessionsCommand returns the command capgate sessions.
 func newSessionsCommand(std stdio) *cobra.Command {
 	c := &sessionsCommand{output: output{stdio: std}}
-	revoke := overAdmin("revoke [ID]", "end a session, or all sessions of a person", requestTimeout, c.revoke, c.nameFlag,
-		c.addFlags)
-	revoke.Long = "It ends at all replicas within two seconds. Roles and keys stay valid, so the person can sign in again."
+	revoke := overAdmin("revoke [ID]", "end a session, or all sessions of a person", requestTimeout, c.revoke,
+		c.nameFlag, c.addFlags)
+	revoke.Long = "It ends at all replicas within two seconds. Roles and keys stay valid, so the person can sign in\n" +
+		"again."
 	return parent("sessions", "list and end the sessions of people", sessionsHelp,
-		overAdmin("list", "list the sessions that have not ended, the newest first", requestTimeout, c.list, c.queryFlag,
-			c.addFlags), revoke)
+		overAdmin("list", "list the sessions that have not ended, the newest first", requestTimeout, c.list,
+			c.queryFlag, c.addFlags), revoke)
 }
 
 func (c *sessionsCommand) queryFlag(fs *pflag.FlagSet) {

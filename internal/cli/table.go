@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// table is rows of cells in aligned columns. Cells hold untrusted text, and print on one line, unless the terminal is too
-// narrow.
+// table is rows of cells in aligned columns. Cells hold untrusted text, and print on one line, unless the terminal is
+// too narrow.
 type table struct {
 	rows  [][]string
 	color bool     // of states

@@ -40,7 +40,8 @@ func someFleets() *capgatepb.ListFleetsResponse {
 	for i, state := range []string{"up", "down", "draining", "ejected"} {
 		all.Fleets = append(all.Fleets, &capgatepb.Fleet{Capability: fmt.Sprint("a-capability-with-a-long-name-", i),
 			Backends: []*capgatepb.Backend{{Addr: "backend.of.the.namespace.svc.cluster.local:50051", State: state,
-				LatencyMs: 1.5, ProbedBy: "a-replica-with-a-long-name", Why: "the health check says: the database is away, for 20 minutes"}}})
+				LatencyMs: 1.5, ProbedBy: "a-replica-with-a-long-name",
+				Why: "the health check says: the database is away, for 20 minutes"}}})
 	}
 	return all
 }

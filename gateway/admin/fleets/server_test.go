@@ -140,7 +140,10 @@ func TestFleets(t *testing.T) {
 	}
 	want := `{"name":"fleets/weather","capability":"weather","usable":1,"backends":[` +
 		`{"name":"fleets/weather/backends/10.0.0.1:50051","addr":"10.0.0.1:50051","state":"up","why":"it answers","since":"2026-01-02T03:04:05Z","usable":true,"probed_by":"other","dialect":"live","zone":"a","weight":100,"max_concurrent":8,"in_flight":0,"latency_ms":0,"source":"config"},` +
-		`{"name":"fleets/weather/backends/%5B2001:db8::1%5D:50051","addr":"[2001:db8::1]:50051","state":"down","why":"timeout","since":"2026-01-02T03:04:05Z","usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}],"update_time":"2026-01-02T03:04:05Z","backend_count":2,"failing_count":1}`
+		`{"name":"fleets/weather/backends/%5B2001:db8::1%5D:50051","addr":"[2001:db8::1]:50051",` +
+		`"state":"down","why":"timeout","since":"2026-01-02T03:04:05Z",` +
+		`"usable":false,"probed_by":"me","dialect":"auto","weight":7,"in_flight":0,"latency_ms":0}` +
+		`],"update_time":"2026-01-02T03:04:05Z","backend_count":2,"failing_count":1}`
 	if got, err := restjson.Marshal(all.GetFleets()[1]); err != nil || string(got) != want {
 		t.Errorf("%s\nwant\n%s; err %+v", got, want, err)
 	}

@@ -44,8 +44,8 @@ func (s *server) ListPolicies(ctx context.Context,
 	}
 	if len(query) > 0 {
 		list = paging.Matching(list, func(p *capgatepb.Policy) bool {
-			return query.Matches(p.GetTenant(), p.GetUser(), p.GetAgent(), p.GetCapability(), p.GetTool(), p.GetPolicy(),
-				p.GetSetBy())
+			return query.Matches(p.GetTenant(), p.GetUser(), p.GetAgent(), p.GetCapability(), p.GetTool(),
+				p.GetPolicy(), p.GetSetBy())
 		})
 	}
 	policies, next, err := list(ctx, asked.After, asked.Size)

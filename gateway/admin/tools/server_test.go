@@ -118,8 +118,9 @@ func TestCatalogByJSON(t *testing.T) {
 		{"GET", "/v1/capabilities?query=WEA", "", 200, `{"capabilities":[{"capability":"weather"`},
 		{"GET", "/v1/capabilities?query=same", "", 200, `{"capabilities":[{"capability":"weather"`},
 		{"GET", "/v1/capabilities?query=none", "", 200, `{"capabilities":[]}`},
-		{"GET", "/v1/tools", "", 200, `{"tools":[{"capability":"weather","tool":"get.it-now_1","description":"another",` +
-			`"recommended_policy":"ask","drifted":true},{"capability":"weather","tool":"other",`},
+		{"GET", "/v1/tools", "", 200,
+			`{"tools":[{"capability":"weather","tool":"get.it-now_1","description":"another",` +
+				`"recommended_policy":"ask","drifted":true},{"capability":"weather","tool":"other",`},
 		{"GET", "/v1/tools?drifted=true", "", 200, `"total_size":1`},
 		{"GET", "/v1/tools?query=weather+SAME", "", 200, `{"tools":[{"capability":"weather","tool":"other",`},
 		{"GET", "/v1/tools?query=other&capability=bare", "", 200, `{"tools":[]}`},

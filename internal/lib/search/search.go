@@ -24,7 +24,8 @@ func Read(reason, text string) (Query, *call.Refusal) {
 // Matches reports whether each word is part of at least one of an entry's texts, in upper or lower case.
 func (q Query) Matches(texts ...string) bool {
 	for _, word := range q {
-		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+		has := func(text string) bool { return strings.Contains(strings.ToLower(text), word) }
+		if !slices.ContainsFunc(texts, has) {
 			return false
 		}
 	}
