@@ -70,8 +70,8 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 
 // operatorsOnly are the services that no caller reaches. The answers of all others are compared.
 var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry",
-	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.Operators", "capgate.v1.Playground",
-	"capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
+	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.History", "capgate.v1.Operators",
+	"capgate.v1.Playground", "capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
 // operation is a request. In its texts, ⟦kind:N⟧ is replaced by the Nth id of a kind in a deployment.
 type operation struct {
@@ -295,6 +295,7 @@ var words = map[string][]string{
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
 	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "«place»", "x"},
 	"state":         {"", "pending", "used", "x"},
+	"order":         {"", "", "x"},
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},
