@@ -55,8 +55,8 @@ export function Connect({ target, tools, title = "Your tools", partial = false, 
         )}
         {shown.length === 0 && <Empty>No tool fits.</Empty>}
         <ul class="usable">
-          {shown.map((t) => (
-            <li key={nameOf(t)}>
+          {shown.map((t, i) => (
+            <li key={`${i} ${nameOf(t)}`}>
               <button type="button" aria-pressed={t === of} onClick={() => choose(nameOf(t))}>
                 <span class="row">
                   <b>
