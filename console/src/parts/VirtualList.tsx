@@ -2,6 +2,7 @@
 import type { ComponentChildren, RefObject } from "preact";
 import { useMemo, useRef } from "preact/hooks";
 import { useKeys } from "./keys";
+import { keysOf } from "./pieces";
 import { useVirtual } from "./virtual";
 
 /** Rows is a list on the screen, for keys that act on a row. */
@@ -35,7 +36,7 @@ interface Props<T> {
  */
 export function VirtualList<T>({ label, items, keyOf, row, estimate = 120, total, onEnd, rows, whole }: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
-  const keys = useMemo(() => items.map(keyOf), [items]);
+  const keys = useMemo(() => keysOf(items, keyOf), [items]);
   const shown = useVirtual(box, keys, estimate, onEnd, whole);
   if (rows) rows.current = shown;
   const move = (by: number) => {

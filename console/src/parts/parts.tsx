@@ -4,6 +4,7 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks
 import type { Problem } from "../api/client";
 import type { FeedState } from "../api/events";
 import { own } from "./own";
+import { keysOf } from "./pieces";
 import { setTitle } from "./title";
 import { inWords } from "./Untrusted";
 import { useVirtual } from "./virtual";
@@ -110,7 +111,7 @@ export function Table<T>({
   empty?: ComponentChildren;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const keys = useMemo(() => rows.map(keyOf), [rows]);
+  const keys = useMemo(() => keysOf(rows, keyOf), [rows]);
   const { pieces, all } = useVirtual(body, keys, 48);
   if (rows.length === 0) return <Empty>{empty ?? "There are none."}</Empty>;
   return (

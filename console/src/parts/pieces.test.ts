@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { piecesOf, rangeOf, topsOf } from "./pieces";
+import { keysOf, piecesOf, rangeOf, topsOf } from "./pieces";
 
 const keys = ["a", "b", "c", "d", "e"];
 
@@ -30,4 +30,11 @@ test("rows and gaps are as high as the list", () => {
   assert.deepEqual(piecesOf(tops, [1, 3], []), [{ gap: 10, before: 1 }, { at: 1 }, { at: 2 }, { gap: 40, before: 5 }]);
   assert.deepEqual(piecesOf(tops, [0, 1], [4, 0, 9, -1]), [{ at: 0 }, { gap: 70, before: 4 }, { at: 4 }]);
   assert.deepEqual(piecesOf(Float64Array.of(0), [0, 0], [0]), []);
+});
+
+test("items with the same key get different ones", () => {
+  assert.deepEqual(
+    keysOf(["x", "y", "x", "x"], (s) => s),
+    ["x", "y", "x 1", "x 2"],
+  );
 });

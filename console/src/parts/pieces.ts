@@ -3,6 +3,17 @@
 /** Piece is a row, by its place in the list, or a gap in place of rows that are out of sight. */
 export type Piece = { at: number } | { gap: number; before: number };
 
+/** keysOf returns a key for each item. Items with the same key, such as names that callers chose, get a number, too. */
+export function keysOf<T>(items: readonly T[], keyOf: (item: T) => string): string[] {
+  const seen = new Map<string, number>();
+  return items.map((item) => {
+    const key = keyOf(item),
+      n = seen.get(key) ?? 0;
+    seen.set(key, n + 1);
+    return n ? `${key} ${n}` : key;
+  });
+}
+
 /** topsOf returns where each row begins, in px, and behind the last row the height of the list. */
 export function topsOf(keys: readonly string[], heights: ReadonlyMap<string, number>, estimate: number): Float64Array {
   let sum = 0,
