@@ -105,11 +105,15 @@ func newReviewSession(t *testing.T, admin string) *reviewSession {
 	return s
 }
 
-// wait waits for the end of the program, and of what it wrote.
+// wait waits for the end of the program, and then of what it wrote.
 func (s *reviewSession) wait(t *testing.T) int {
 	t.Helper()
-	s.stdout.wait(t, s.program, "skipped\r\n")
-	return s.program.wait(t)
+	exit := s.program.wait(t)
+	check.UntilEvent(t, "the last line", func() (bool, string, <-chan struct{}) {
+		text, grew := s.stdout.read()
+		return strings.Contains(text, "skipped\r\n"), text, grew
+	})
+	return exit
 }
 
 // answer types a line at the next question.
@@ -132,8 +136,8 @@ func TestManyAnswers(t *testing.T) {
 		"policy: allow", "policy: ask", 1))
 	_, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
-	one, two := asked(t, client, "ann", `{"n":1}`), asked(t, client, "bob", `{"n":2}`)
-	if _, list, _ := capgateApprovals(t, admin, "list", "--search", "BO"); !strings.Contains(list, two) ||
+	one, two := asked(t, client, "ann", `{"n":1}`), asked(t, client, "bob-2", `{"n":2}`)
+	if _, list, _ := capgateApprovals(t, admin, "list", "--search", "BOB-"); !strings.Contains(list, two) ||
 		strings.Contains(list, one) {
 		t.Errorf("found %s", list)
 	}
