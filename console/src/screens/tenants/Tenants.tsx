@@ -13,6 +13,7 @@ import { useFilters } from "../../parts/route";
 import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
+import { Configured } from "./Configured";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
 
@@ -207,6 +208,19 @@ function One({ id }: { id: string }) {
         )}
         <History path={"/v1/history/tenants/" + encodeURIComponent(id)} />
         <Keys tenant={id} />
+        {t && (
+          <Configured
+            tenant={t}
+            why={may ? undefined : why}
+            save={async (limits) => {
+              await send("PATCH", pathOf(pathTo(id), { update_mask: "limits" }), {
+                etag: t.etag,
+                ...(limits && { limits }),
+              });
+              reload();
+            }}
+          />
+        )}
         <Limits tenant={id} />
       </div>
       {t && asked === "change" && <ChangeTenant tenant={t} onClose={() => ask(undefined)} onDone={reload} />}
