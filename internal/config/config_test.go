@@ -103,7 +103,8 @@ max_connection_age_grace: 1h
 		Zone:       "eu-west-1a",
 		TLS:        config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
 		Audit:      config.Audit{To: "/audit.log", Required: true},
-		Calls:      config.Calls{Keep: 500},
+		Calls:      config.Calls{Keep: 500, Past: 2000, PastDays: 7},
+		History:    config.History{Series: 200},
 		MCP:        config.MCP{ApprovalWait: 45 * time.Second},
 		Proxies: config.Proxies{
 			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
@@ -113,7 +114,7 @@ max_connection_age_grace: 1h
 		ConnectionAge: accept.Age{Max: 5 * time.Minute, Grace: time.Hour},
 		Drain:         config.Drain{Timeout: time.Minute},
 		Log:           config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:       config.Metrics{Tenants: 7},
+		Metrics:       config.Metrics{Tenants: 7, Tools: 500, Backends: 500},
 		REST:          config.REST{HTTPErrors: true},
 		CORS: cors.Config{Origins: []string{"https://app.test", "https://*.x.test:1"},
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, Credentials: true},

@@ -48,11 +48,11 @@ func testPoints(t *testing.T, open func() history.Store) {
 		entry(at[2], point(7, 0, nil)),
 	}, 10))
 	check.Must(t, b.Add(t.Context(), []history.Entry{
-		entry(at[0], point(1<<40, 4, map[string]int64{"RATE_LIMITED": 1, "POLICY_BLOCKED": 2})),
+		entry(at[0], point(1<<40, 4, map[string]int64{"RATE_LIMITED": 1, "TENANT_DISABLED": 2})),
 	}, 10))
 	texts, err := a.Points(t.Context(), weather.Field(), at)
 	check.Must(t, err)
-	sum := point(1<<40+1, 5, map[string]int64{"RATE_LIMITED": 4, "POLICY_BLOCKED": 2})
+	sum := point(1<<40+1, 5, map[string]int64{"RATE_LIMITED": 4, "TENANT_DISABLED": 2})
 	sum.Seen, sum.Usable = 4, 2
 	for i, want := range []*history.Point{sum, {}, point(7, 0, nil)} {
 		if got, _ := history.ParsePoint(texts[i]); texts[i] != "" && !reflect.DeepEqual(&got, want) {
