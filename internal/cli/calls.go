@@ -11,14 +11,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
 const callsHelp = `The newest calls are printed last. A call has no arguments and no result. The gateway keeps
-as many as its configuration says (calls.keep), and the access log has all of them. With --follow
-the command goes on with every call that ends, until Ctrl-C. It reconnects if the connection is lost.`
+as many as its configuration says (calls.keep), and the access log has all of them. With --since
+the calls of past days are searched (calls.past). With --follow the command goes on with every call
+that ends, until Ctrl-C. It reconnects if the connection is lost.`
 
 // callsCommand is capgate calls.
 type callsCommand struct {
@@ -26,6 +28,7 @@ type callsCommand struct {
 	filter *capgatepb.ListCallsRequest
 	most   int
 	follow bool
+	since  time.Duration
 }
 
 // newCallsCommand returns the command capgate calls.
@@ -40,6 +43,7 @@ func (c *callsCommand) flags(fs *pflag.FlagSet) {
 	f := c.filter
 	fs.BoolVarP(&c.follow, "follow", "f", false, "go on with the calls that end from now on")
 	fs.IntVarP(&c.most, "lines", "n", 20, "at most so many earlier `calls`")
+	fs.DurationVar(&c.since, "since", 0, "search the calls of this `time`, such as 24h or 168h")
 	fs.StringVar(&f.Query, "query", "", "only calls with these `words` in a text, such as a request id")
 	fs.StringVar(&f.Tenant, "tenant", "", "`name` of the tenant; default all")
 	fs.StringVar(&f.User, "user", "", "only calls of the user with this `name`")
@@ -56,6 +60,14 @@ func (c *callsCommand) run(cmd *cobra.Command, conn grpc.ClientConnInterface, _ 
 	if c.most < 0 {
 		return usageError("--lines: want 0 or more")
 	}
+	switch {
+	case c.since < 0:
+		return usageError("--since: want a time such as 24h")
+	case c.since > 0 && c.follow:
+		return usageError("--since: it does not go with --follow")
+	case c.since > 0:
+		c.filter.StartTime = timestamppb.New(time.Now().Add(-c.since))
+	}
 	client := capgatepb.NewCallsClient(conn)
 	if !c.follow {
 		all, err := c.list(cmd.Context(), client)
@@ -64,6 +76,10 @@ func (c *callsCommand) run(cmd *cobra.Command, conn grpc.ClientConnInterface, _ 
 				c.line(w, call)
 			}
 			warnPartial(c.err, all.GetPartial())
+			if all.GetIncomplete() {
+				fmt.Fprintln(c.err, "capgate calls: not all calls of that time were searched; name a tenant, or a "+
+					"shorter time")
+			}
 		})
 	}
 	return again(cmd.Context(), c.err, "capgate calls", c.stream(cmd.Context(), client))
@@ -82,7 +98,7 @@ func (c *callsCommand) list(ctx context.Context, client capgatepb.CallsClient) (
 		c.filter.PageSize = int32(min(c.most-len(all.GetCalls()), 500)) //nolint:gosec // small
 		page, err := client.ListCalls(ctx, c.filter)
 		all.Calls, all.Partial = append(all.Calls, page.GetCalls()...), page.GetPartial()
-		all.Replica = page.GetReplica()
+		all.Replica, all.Incomplete = page.GetReplica(), all.GetIncomplete() || page.GetIncomplete()
 		if len(all.GetCalls()) >= c.most {
 			return "", err
 		}

@@ -48,6 +48,13 @@ func TestCallsCommand(t *testing.T) {
 	if text := run("-n", "1", "-o", "json"); !strings.Contains(text, `"user": "bob"`) || strings.Contains(text, "ann") {
 		t.Errorf("%q", text)
 	}
+	check.Until(t, "both calls among those of past days", func() (bool, string) {
+		text := run("--since", "1h", "--query", "req-of")
+		return strings.Count(text, "\n") == 2 && strings.Index(text, "ann") < strings.Index(text, "bob"), text
+	})
+	if exit, _, _ := runProgram(t, nil, "calls", "--admin", admin, "--since", "1h", "--follow"); exit != 2 {
+		t.Errorf("--since with --follow: exit status %d", exit)
+	}
 	follower := start(t, nil, "calls", "--follow", "--admin", admin, "--query", "req-of")
 	follower.stdout.wait(t, follower, "req-of-bob")
 	invoke("cid")
