@@ -30,10 +30,7 @@ func tenants() dashboard {
 				chart("Beyond their limits", "reqps",
 					"Calls that a limit rejected; shadow: would have rejected.",
 					per("tenant, limit, mode", "capgate_tenant_limited_total"+ofTenant)),
-				chart("Use of quotas", "percentunit", "Of calls a day and a month: the most used one of a tenant. At "+
-					"100%, calls are rejected.",
-					query{"max by (tenant, limit) (capgate_limit_used_ratio" + ofTenant + ")",
-						legends("tenant, limit")}),
+				useOfQuotas(),
 				engineMessages(),
 				chart("Leases", "cps", "Renewals of replicas' permits in Redis. Own share: Redis did not "+
 					"answer, and the replica applies its local share.", per("result", "capgate_limit_leases_total")),
@@ -66,4 +63,11 @@ func tenants() dashboard {
 			}},
 		},
 	}
+}
+
+// useOfQuotas returns the panel of the used part of the calls a day and a month.
+func useOfQuotas() panel {
+	return chart("Use of quotas", "percentunit", "Of calls a day and a month: the most used one of a tenant. At 100%, "+
+		"calls are rejected.", query{"max by (tenant, limit) (capgate_limit_used_ratio" + ofTenant + ")",
+		legends("tenant, limit")})
 }

@@ -48,8 +48,8 @@ func (m *Memory) Add(_ context.Context, entries []history.Entry, series int) err
 		if _, known := at[field]; !known && len(at) >= series {
 			field = e.Other
 		}
-		sum, more := at[field], history.Point{}
-		more, _ = history.ParsePoint(e.Text)
+		sum := at[field]
+		more, _ := history.ParsePoint(e.Text)
 		sum.Reasons = maps.Clone(sum.Reasons)
 		sum.Add(&more)
 		at[field] = sum
