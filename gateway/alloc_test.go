@@ -152,7 +152,7 @@ func allocatesNothing(t *testing.T, keyed bool) {
 	keys.Replace([]tenant.Key{{ID: id, Tenant: "acme", Hash: tenant.HashOf(secret, nil), Scopes: tenant.Invoke,
 		Asserts: tenant.User}}, map[string]*tenant.Settings{"acme": settings}, nil)
 	// The timer must not fire meanwhile. No call is sampled.
-	tracer, err := tracing.New(tracing.Config{Endpoint: oteltest.Start(t).Addr, Delay: time.Minute})
+	tracer, err := tracing.New(tracing.Config{Endpoint: oteltest.Start(t).Addr, Follow: true, Delay: time.Minute})
 	check.Must(t, err)
 	check.Cleanup(t, func() { tracer.Close(context.WithoutCancel(t.Context())) })
 	g := gatewaytest.Start(t, gatewaytest.Options{

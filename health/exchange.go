@@ -12,11 +12,16 @@ import (
 
 // Shared configures how a Prober shares its work with other replicas.
 type Shared struct {
-	ID         string     // of this replica: unique, without spaces
+	// This replica's name, unique, without spaces. auto: the host's name and a random suffix.
+	ID string `yaml:"id" kind:"replica" default:"auto"`
+	// Interval of heartbeats. A replica without one for a quarter longer is dead, and others take over its probes.
+	// Every five intervals each compares its state with Redis, in case it missed a change. After 15 intervals without a
+	// probe, 5s at least, the state of a backend is unknown, and calls may go there.
+	Heartbeat time.Duration `yaml:"heartbeat" min:"200ms" max:"1m" default:"2s"`
+
 	Membership Membership // nil: there are no other replicas
 	Store      Store      // required with Membership
 
-	Heartbeat time.Duration                      // see ReplicaOptions
 	Stale     time.Duration                      // see ReplicaOptions
 	Reconcile time.Duration                      // see ReplicaOptions
 	Used      func(capability, addr string) bool // see ReplicaOptions; must not block; one call at a time

@@ -39,8 +39,9 @@ func approvalsFeature() feature {
 
 func buildApprovals(p *App) (err error) {
 	s, cfg := p.started, p.started.Config.Approvals
-	o := approvals.Options{Current: p.current, Secrets: p.secretsOf, Keys: sharedkey.Derive(s.Secrets, "arguments"),
-		SettingsKeys: p.secret.Keys("configurations"), TTL: cfg.TTL, SessionTTL: cfg.SessionTTL}
+	o := cfg.Options
+	o.Current, o.Secrets, o.Keys = p.current, p.secretsOf, sharedkey.Derive(s.Secrets, "arguments")
+	o.SettingsKeys = p.secret.Keys("configurations")
 	o.Answered = func(a *approvals.Approval) { p.metrics.ObserveAnswer(a.Tenant, a.Answered.Sub(a.Created)) }
 	if p.rules.store != nil {
 		o.Rules = notifyingRules{p.rules.store, p.rules.decider}

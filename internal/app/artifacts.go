@@ -6,7 +6,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway/builtin/signing"
-	"github.com/capgate/capgate/gateway/frontdoor/files"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -20,10 +19,10 @@ func artifactsFeature() feature {
 				tenants = p.auth.directory
 			}
 			signatures := tenant.NewSignatures(tenants, p.auth.all, p.secret.Keys("urls"), nil)
-			cfg := p.started.Config.Artifacts
-			signer = signing.New(signing.Config{Signer: signatures, Finder: func() signing.Finder { return p.gateway },
-				MaxTTL: cfg.MaxURLTTL})
-			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, files.Config{MaxSize: cfg.MaxSize}
+			c := p.started.Config.Artifacts.URLs
+			c.Signer, c.Finder = signatures, func() signing.Finder { return p.gateway }
+			signer = signing.New(c)
+			p.parts.Callers.Signed, p.parts.Doors.REST.Files = signatures, p.started.Config.Artifacts.Files
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterArtifactsServer(g, signer)
 			})

@@ -20,13 +20,9 @@ func auditFeature() feature {
 }
 
 func openAudit(p *App) (err error) {
-	a := p.started.Config.Audit
-	c := audit.Config{Changed: p.recordChange}
-	if a.To != "" {
-		c = audit.Config{Path: a.To, Required: a.Required,
-			Replica: p.replica, Version: p.options.Version, Log: p.log, Changed: p.recordChange}
-	}
-	if a.To == "stdout" {
+	c := p.started.Config.Audit
+	c.Replica, c.Version, c.Log, c.Changed = p.replica, p.options.Version, p.log, p.recordChange
+	if c.Path == "stdout" {
 		c.Path, c.Out = "", os.Stdout
 	}
 	if p.audit, err = audit.Open(c); err != nil || !p.audit.Written() {

@@ -9,16 +9,16 @@ import (
 func clientAddrFeature() feature {
 	return feature{
 		build: func(p *App) error {
-			p.parts.Clients.Addr = clientaddr.New(clientAddrConfig(p.started.Config))
+			p.parts.Clients.Addr = clientaddr.New(proxiesOf(p.started.Config))
 			return p.metrics.Add(p.parts.Clients.Addr)
 		},
-		apply: func(p *App, c *change) { p.parts.Clients.Addr.Replace(clientAddrConfig(c.Config)) },
+		apply: func(p *App, c *change) { p.parts.Clients.Addr.Replace(proxiesOf(c.Config)) },
 	}
 }
 
-// clientAddrConfig returns the trusted proxies of the file.
-func clientAddrConfig(cfg *config.Config) clientaddr.Config {
-	protocols := map[string]clientaddr.Protocol{"v1": clientaddr.V1, "v2": clientaddr.V2}
-	c := &cfg.Proxies
-	return clientaddr.Config{Trusted: c.From, Hops: c.Hops, Header: c.Header, Protocol: protocols[cfg.ProxyProtocol]}
+// proxiesOf returns the trusted proxies of the file, and their protocol.
+func proxiesOf(cfg *config.Config) clientaddr.Config {
+	c := cfg.Proxies
+	c.Protocol = cfg.ProxyProtocol
+	return c
 }

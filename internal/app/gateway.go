@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/capgate/capgate/gateway"
+	"github.com/capgate/capgate/gateway/filter/open"
 	mcptools "github.com/capgate/capgate/gateway/frontdoor/mcp/tools"
-	"github.com/capgate/capgate/gateway/frontdoor/rest"
 )
 
 // gatewayFeature puts the gateway together of the parts that all other features have added.
@@ -27,12 +27,10 @@ func gatewayFeature() feature {
 // buildGateway completes the parts.
 func buildGateway(p *App) (err error) {
 	cfg, of := p.started.Config, &p.parts
-	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), cfg.ClientLimits.OpenCalls()
+	of.Clients.Hosts, of.Clients.OpenCalls = hostsOf(cfg), open.For(cfg.ClientLimits.Connections)
 	of.Clients.Exempt = append([]netip.Prefix{}, cfg.ClientLimits.Exempt...) // empty: none
 	of.Doors.CORS, of.Drain = cfg.CORS, gateway.Drain(cfg.Drain)
-	if cfg.REST.HTTPErrors {
-		of.Doors.REST.ToolErrors = rest.HTTPErrors
-	}
+	of.Doors.REST.ToolErrors = cfg.REST.ToolErrors
 	of.Doors.Services = of.register
 	of.Leaving = of.leave
 	of.Ready.Loads = func() gateway.ConfigState { return p.fleets.reloader.loads.Load().detail() }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/health"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/router"
 )
 
@@ -47,15 +46,15 @@ func (p *App) check(capability, addr string) {
 }
 
 // shared returns the settings for sharing probes among replicas; nil with an embedded Redis.
-func (p *App) shared(c config.Replicas) *health.Shared {
-	s := &health.Shared{ID: p.replica, Heartbeat: c.Heartbeat, Stale: max(15*c.Heartbeat, 5*time.Second),
-		Reconcile: 5 * c.Heartbeat, Used: used(p.fleets.routing)}
+func (p *App) shared(s health.Shared) *health.Shared {
+	s.ID, s.Stale, s.Reconcile = p.replica, max(15*s.Heartbeat, 5*time.Second), 5*s.Heartbeat
+	s.Used = used(p.fleets.routing)
 	if !p.store.Stats().Embedded {
 		board := p.store.Health()
 		s.Membership, s.Store = board, board
 		p.log.Info("sharing health checks with all replicas of this redis", "replica", s.ID)
 	}
-	return s
+	return &s
 }
 
 // used reports whether a backend got calls recently. Only one goroutine at a time may call it.

@@ -15,12 +15,13 @@ import (
 func historyFeature() feature {
 	return feature{
 		build: func(p *App) error {
-			p.history = history.New(history.Config{Series: p.started.Config.History.Series, Replica: p.replica,
-				Version: p.options.Version, Store: p.store.History(), States: p.backendStates,
-				Knows: func(capability, tool string) bool {
-					_, known := p.tools.catalog.Describe(capability, tool)
-					return known
-				}})
+			c := p.started.Config.History
+			c.Replica, c.Version, c.Store, c.States = p.replica, p.options.Version, p.store.History(), p.backendStates
+			c.Knows = func(capability, tool string) bool {
+				_, known := p.tools.catalog.Describe(capability, tool)
+				return known
+			}
+			p.history = history.New(c)
 			p.parts.Observe.History = p.history
 			p.parts.services = append(p.parts.services, historyadmin.New(historyadmin.Config{
 				History: p.history, Tenant: p.tenantSeries, Drains: p.drainMarks}))

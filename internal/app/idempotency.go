@@ -12,8 +12,8 @@ func idempotencyFeature() feature {
 	var answers *idempotency.Service
 	return feature{
 		build: func(p *App) (err error) {
-			cfg := p.started.Config.Idempotency
-			o := idempotency.Options{Keys: sharedkey.Derive(p.started.Secrets, "responses"), TTL: cfg.TTL}
+			o := p.started.Config.Idempotency
+			o.Keys = sharedkey.Derive(p.started.Secrets, "responses")
 			if len(o.Keys) == 0 && p.store.Stats().Embedded { // stored responses end with this process
 				key := make([]byte, sharedkey.Bytes)
 				_, _ = rand.Read(key) // never fails

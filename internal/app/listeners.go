@@ -10,7 +10,6 @@ import (
 	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/lib/unixsocket"
 	"github.com/capgate/capgate/internal/settings"
-	"github.com/capgate/capgate/internal/tenant"
 )
 
 // openListeners opens the addresses of listeners. Those that are open after an error are p's, too.
@@ -21,7 +20,7 @@ func (p *ports) openListeners(s *settings.Settings) error {
 		if err != nil {
 			return fmt.Errorf("listeners[%d]: address: %w", i, withAdvice(l.Address, err))
 		}
-		p.listeners = append(p.listeners, gateway.Listener{Of: callersAt(l), Socket: ln, TLS: s.ListenerTLS[i]})
+		p.listeners = append(p.listeners, gateway.Listener{Of: &l.Of, Socket: ln, TLS: s.ListenerTLS[i]})
 	}
 	return nil
 }
@@ -48,20 +47,4 @@ func openListener(l *config.Listener) (net.Listener, error) {
 		return nil, err
 	}
 	return net.Listen("tcp", at)
-}
-
-// callersAt returns what a listener says of its callers and their calls.
-func callersAt(l *config.Listener) *tenant.Listener {
-	of := &tenant.Listener{
-		Name: l.Address, Capability: l.Capability, Dialect: l.Dialect, Session: l.Session,
-		Tenant: l.Tenant, User: l.User, Agent: l.Agent,
-		Scopes: l.Scopes, Limited: l.Scopes != 0, Asserts: l.Asserts,
-	}
-	if l.Waits {
-		of.ApprovalWait = &l.ApprovalWait
-	}
-	if l.Scopes == 0 {
-		of.Scopes = tenant.ListenerScopes
-	}
-	return of
 }

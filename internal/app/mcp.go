@@ -43,8 +43,8 @@ func (p *App) mcp(cfg *config.Config, first *fleetplan.Plan) mcptools.Config {
 
 // mcpOf returns the settings of MCP.
 func mcpOf(cfg *config.Config, of *fleetplan.Plan) mcp.Settings {
-	s := mcp.Settings{Names: mcp.NewNames(of.Names), ApprovalWait: cfg.MCP.ApprovalWait, PublicURL: cfg.PublicURL,
-		Search: cfg.MCP.Search}
+	s := cfg.MCP
+	s.Names, s.PublicURL = mcp.NewNames(of.Names), cfg.PublicURL
 	if cfg.Multi {
 		for i := range cfg.Issuers {
 			s.Issuers = append(s.Issuers, cfg.Issuers[i].URL)

@@ -11,11 +11,9 @@ import (
 // metricsFeature has the metrics, and records what ends a call.
 func metricsFeature() feature {
 	return feature{build: func(p *App) (err error) {
-		p.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), telemetry.MetricsConfig{
-			Version: p.options.Version, Revision: p.options.Revision, Log: p.accessLog,
-			Tenants: p.started.Config.Metrics.Tenants, Tools: p.started.Config.Metrics.Tools,
-			Backends: p.started.Config.Metrics.Backends})
-		if err != nil {
+		c := p.started.Config.Metrics
+		c.Version, c.Revision, c.Log = p.options.Version, p.options.Revision, p.accessLog
+		if p.metrics, err = telemetry.NewMetrics(prometheus.NewRegistry(), c); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 		p.parts.Observe.Metrics, p.parts.Observe.Recorder = p.metrics, telemetry.NewRecorder(p.metrics, p.accessLog)

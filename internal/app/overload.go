@@ -71,16 +71,15 @@ func overloadFeature() feature {
 
 // newShedder sets up load shedding; nil: it is off. live is the bytes of the live heap; 0: unknown.
 func newShedder(whole *config.Config, log *slog.Logger) (shedder *overload.Shedder, live int64) {
-	cfg := whole.Overload
+	limits := whole.Overload
 	have := memlimit.Bytes(os.DirFS("/"), debug.SetMemoryLimit(-1))
-	if live = cfg.MaxMemory; live == 0 {
+	if live = limits.MaxMemory; live == 0 {
 		live = int64(float64(have) * liveFraction)
 	}
-	if cfg.Off {
+	if limits.Off {
 		return shedder, live
 	}
-	limits := overload.Config{MaxMemory: live, MaxDelay: cfg.MaxDelay,
-		Log: log}
+	limits.MaxMemory, limits.Log = live, log
 	if limits.MaxDelay == 0 {
 		if limits.MaxDelay = singleDelay; whole.Multi {
 			limits.MaxDelay = sharedDelay

@@ -7,21 +7,7 @@ import (
 
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/config"
-	"github.com/capgate/capgate/internal/tenant"
 )
-
-// TestCallersAtAListener: a listener without scopes gives those of listeners, and one with scopes no others.
-func TestCallersAtAListener(t *testing.T) {
-	t.Parallel()
-	open := callersAt(&config.Listener{Address: "127.0.0.1:1"})
-	if open.Scopes != tenant.ListenerScopes || open.Limited || open.ApprovalWait != nil {
-		t.Errorf("%+v", open)
-	}
-	limited := callersAt(&config.Listener{Address: "127.0.0.1:1", Scopes: tenant.Read, Waits: true})
-	if limited.Scopes != tenant.Read || !limited.Limited || limited.ApprovalWait == nil {
-		t.Errorf("%+v", limited)
-	}
-}
 
 // TestHostsOfPorts: the ports accept the hosts of the file and those that its addresses imply, and no others.
 func TestHostsOfPorts(t *testing.T) {

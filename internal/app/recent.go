@@ -19,10 +19,9 @@ import (
 func recentFeature() feature {
 	return feature{
 		build: func(p *App) error {
-			p.recent = recent.New(recent.Config{Keep: p.started.Config.Calls.Keep, Replica: p.replica,
-				Store: p.store.Recent(), Self: p.self(time.Now().UTC()), Archive: p.store.Recent(),
-				Bounds: recent.Bounds{Calls: p.started.Config.Calls.Past,
-					Age: time.Duration(p.started.Config.Calls.PastDays) * 24 * time.Hour}})
+			c, store := p.started.Config.Calls, p.store.Recent()
+			c.Replica, c.Store, c.Archive, c.Self = p.replica, store, store, p.self(time.Now().UTC())
+			p.recent = recent.New(c)
 			last := calls.New(calls.Config{Recent: p.recent,
 				Link: traceLink(p.started.Config.Traces.Link)})
 			p.parts.Observe.Recent = p.recent

@@ -1,8 +1,9 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/capgate/capgate/gateway/engine/shield"
-	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/settings"
 	"github.com/capgate/capgate/policy/extauthz"
 )
@@ -29,21 +30,14 @@ func shieldsFeature() feature {
 	}
 }
 
-// shieldConfigs returns the shields of a configuration.
-func shieldConfigs(s *settings.Settings) []extauthz.Config {
-	all := make([]extauthz.Config, len(s.Config.Shields))
-	for i := range s.Config.Shields {
-		all[i] = shieldConfig(&s.Config.Shields[i], s)
-	}
-	return all
-}
-
 // shieldCache is the number of cached verdicts of a shield.
 const shieldCache = 10_000
 
-func shieldConfig(c *config.Shield, s *settings.Settings) extauthz.Config {
-	return extauthz.Config{
-		Name: c.Name, Address: c.Address, URL: c.URL, TLS: s.Backends[c.TLS],
-		Qualified: c.Qualified, Timeout: c.Timeout, OnFailure: c.OnFailure, Cache: shieldCache,
+// shieldConfigs returns the shields of a configuration.
+func shieldConfigs(s *settings.Settings) []extauthz.Config {
+	all := slices.Clone(s.Config.Shields)
+	for i := range all {
+		all[i].TLS, all[i].Cache = s.Backends[all[i].Files], shieldCache
 	}
+	return all
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"reflect"
+
 	"github.com/capgate/capgate/internal/lib/sharedkey"
 	"github.com/capgate/capgate/internal/redisstore"
 )
@@ -21,7 +23,7 @@ func storeFeature() feature {
 			return p.metrics.Add(p.store)
 		},
 		apply: func(p *App, c *change) {
-			if c.reloaded && c.Config.Redis == p.started.Config.Redis {
+			if c.reloaded && reflect.DeepEqual(c.Config.Redis, p.started.Config.Redis) {
 				p.store.Reload(c.Store)
 			}
 			if c.reloaded {

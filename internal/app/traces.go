@@ -15,16 +15,13 @@ func tracesFeature() feature {
 	var tracer *tracing.Tracer
 	return feature{
 		build: func(p *App) (err error) {
-			c := &p.started.Config.Traces
+			c := p.started.Config.Traces
 			if c.Endpoint == "" {
 				return nil
 			}
-			tracer, err = tracing.New(tracing.Config{
-				Endpoint: c.Endpoint, TLS: p.started.Backends[c.TLS], Headers: p.started.TraceHeaders, Sample: c.Sample,
-				IgnoreParent: !c.Follow, Version: p.options.Version, Instance: p.replica,
-				Log: p.log,
-			})
-			if err != nil {
+			c.TLS, c.Headers = p.started.Backends[c.Files], p.started.TraceHeaders
+			c.Version, c.Instance, c.Log = p.options.Version, p.replica, p.log
+			if tracer, err = tracing.New(c); err != nil {
 				return err
 			}
 			p.parts.Observe.Tracer = tracer

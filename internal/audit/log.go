@@ -14,9 +14,12 @@ import (
 
 // Config configures a Log. Without Path and Out nothing is written, and Changed is all that changes are for.
 type Config struct {
-	Path     string    // file of the log, created with mode 0600
-	Out      io.Writer // destination without a Path
-	Required bool      // Reserve fails while records cannot be written
+	// A file, as in /var/log/capgate/audit.log, or stdout.
+	Path string `yaml:"to" kind:"file" required:""` // created with mode 0600
+	// true: calls are rejected while they cannot be recorded.
+	Required bool `yaml:"required" default:"false"` // Reserve fails
+
+	Out io.Writer // destination without a Path
 	// bound of pending records, and with Required of running calls; a record takes up to 2 KiB, usually much less;
 	// default 8192
 	Queue    int

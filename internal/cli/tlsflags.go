@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/settings"
 )
 
@@ -32,14 +33,14 @@ func (f *tlsFlags) given() bool { return f.on || f.caFile+f.certFile+f.keyFile !
 func (f *tlsFlags) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.caFile != "" {
-		pool, err := settings.CertPool(f.caFile, settings.Files{})
+		pool, err := tlsfiles.CertPool(f.caFile, settings.Files{})
 		if err != nil {
 			return nil, usageError("--%stls-ca: %w", f.prefix, err)
 		}
 		c.RootCAs = pool
 	}
 	if f.certFile+f.keyFile != "" {
-		pair, err := settings.KeyPair(f.certFile, f.keyFile, settings.Files{})
+		pair, err := tlsfiles.KeyPair(f.certFile, f.keyFile, settings.Files{})
 		if err != nil {
 			return nil, usageError("--%stls-cert, --%[1]stls-key: %w", f.prefix, err)
 		}

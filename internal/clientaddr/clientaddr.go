@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Protocol is the PROXY protocol of trusted proxies.
@@ -20,14 +22,15 @@ const (
 
 // Config lists the trusted proxies. The zero value trusts none.
 type Config struct {
-	Trusted []netip.Prefix // addresses of the proxies
-	// maximum number of proxies of a call, those of Header and the one that connects; default 16
-	Hops     int
-	Header   string   // header with client addresses, XForwardedFor or Forwarded; default the former
+	// Addresses of the proxies, as in [10.0.0.0/8].
+	Trusted []netip.Prefix `yaml:"from" required:"" min:"1"`
+	// Maximum number of proxies that a call has passed.
+	Hops int `yaml:"hops" min:"1" max:"16" default:"16"`
+	// Header of the proxies with the client address.
+	Header string `yaml:"header" enum:"x-forwarded-for,forwarded" default:"x-forwarded-for"`
+
 	Protocol Protocol // required at the beginning of each connection of a trusted proxy
 }
-
-const defaultHops = 16
 
 // Resolver determines client addresses. It is safe for concurrent use.
 type Resolver struct {
@@ -42,14 +45,9 @@ func New(cfg Config) *Resolver {
 	return r
 }
 
-// Replace replaces the configuration. The addresses of existing connections do not change.
+// Replace replaces the configuration, after its defaults. The addresses of existing connections do not change.
 func (r *Resolver) Replace(cfg Config) {
-	if cfg.Hops == 0 {
-		cfg.Hops = defaultHops
-	}
-	if cfg.Header == "" {
-		cfg.Header = XForwardedFor
-	}
+	strictyaml.Fill(&cfg)
 	r.cfg.Store(&cfg)
 }
 

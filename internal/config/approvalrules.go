@@ -12,9 +12,9 @@ func (c *Config) checkApprovalRules(at strictyaml.At) {
 		case r.Escalate.After == 0:
 		case len(r.Groups) == 0:
 			at.Fail("escalate", "needs groups: without them, all approvers may answer from the start")
-		case r.Escalate.After >= c.Approvals.TTL:
+		case r.Escalate.After >= c.Approvals.Options.TTL:
 			at.Fail("escalate", "after %v is too late: approvals expire after %v (approvals.ttl)", r.Escalate.After,
-				c.Approvals.TTL)
+				c.Approvals.Options.TTL)
 		}
 	}
 }

@@ -1,17 +1,30 @@
 package config
 
 import (
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay/accept"
+	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/audit"
+	"github.com/capgate/capgate/internal/clientaddr"
+	"github.com/capgate/capgate/internal/history"
+	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/recent"
+	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/tenant/token"
+	"github.com/capgate/capgate/policy/extauthz"
 	"github.com/capgate/capgate/router"
 )
 
@@ -25,7 +38,7 @@ type Config struct {
 	// Further addresses for clients, each with the capability, tenant and other names of its calls; at most 64.
 	Listeners []Listener `yaml:"listeners" restart:"yes"`
 	// The store that replicas share: its URL, or a mapping. Calls never wait for it.
-	Redis Redis `yaml:"redis" restart:"yes"`
+	Redis redisstore.Config `yaml:"redis" restart:"yes"`
 	// Secrets of all replicas, one a line of 32 bytes in base64 or hex, as openssl rand -base64 32 prints. Keys are
 	// derived from them: the first secret signs and encrypts, all verify and decrypt. With it records in Redis are
 	// signed; arguments of approvals and stored responses are encrypted there. Default none: replicas share a secret in
@@ -34,7 +47,7 @@ type Config struct {
 	SecretFile string `yaml:"secret_file" kind:"file" restart:"yes"`
 	// Sharing of the probing of backends between replicas with one Redis. All replicas should have the same values,
 	// except for the id.
-	Replicas Replicas `yaml:"replicas" restart:"yes"`
+	Replicas health.Shared `yaml:"replicas" restart:"yes"`
 	// Domains of capabilities: weather.<domain> as :authority names the capability weather.
 	Domains []string `yaml:"domains" kind:"domain" unique:"true"`
 	// Names at which the public port answers callers without credentials, besides localhost, addresses and domains.
@@ -52,36 +65,36 @@ type Config struct {
 	// preference.
 	Zone string `yaml:"zone" kind:"zone"`
 	// TLS on the public port. Default cleartext.
-	TLS ServerTLS `yaml:"tls" restart:"switch"`
+	TLS tlsfiles.Server `yaml:"tls" restart:"switch"`
 	// Load balancers and proxies in front of the public port, which report client addresses. Reports of other clients
 	// are ignored.
-	Proxies Proxies `yaml:"trusted_proxies"`
+	Proxies clientaddr.Config `yaml:"trusted_proxies"`
 	// Version of the PROXY protocol at the beginning of connections from trusted_proxies.
-	ProxyProtocol string `yaml:"proxy_protocol" enum:"off,v1,v2" default:"off"`
+	ProxyProtocol clientaddr.Protocol `yaml:"proxy_protocol" enum:"off,v1,v2" default:"off"`
 	// ConnectionAge has max_connection_age.
 	ConnectionAge accept.Age `yaml:",inline"`
 	// Shutdown of the gateway.
 	Drain Drain `yaml:"drain"`
 	// The log on standard error.
-	Log Log `yaml:"log"`
+	Log telemetry.LogConfig `yaml:"log"`
 	// Labels of metrics.
-	Metrics Metrics `yaml:"metrics" restart:"yes"`
+	Metrics telemetry.MetricsConfig `yaml:"metrics" restart:"yes"`
 	// The JSON API.
-	REST REST `yaml:"rest" restart:"yes"`
+	REST rest.Config `yaml:"rest" restart:"yes"`
 	// The tools of callers over MCP.
-	MCP MCP `yaml:"mcp"`
+	MCP mcp.Settings `yaml:"mcp"`
 	// Origins of pages that may call from browsers. Default none.
 	CORS cors.Config `yaml:"cors" restart:"yes"`
 	// Files over HTTP. All fields but max_size should be the same for all replicas.
 	Artifacts Artifacts `yaml:"artifacts" restart:"yes"`
 	// Resources of this replica that clients may use by their network: an IPv4 address, or an IPv6 /64. Trusted proxies
 	// are exempt.
-	ClientLimits ClientLimits `yaml:"client_limits" restart:"yes"`
+	ClientLimits accept.ClientLimits `yaml:"client_limits" restart:"yes"`
 	// Limits of this process, beyond which it rejects calls, first those of tenants above their fair share; off: no
 	// limits.
-	Overload Overload `yaml:"overload" restart:"yes"`
+	Overload overload.Config `yaml:"overload" restart:"yes"`
 	// Spans of calls for an OpenTelemetry collector. Default no tracing.
-	Traces Traces `yaml:"traces" restart:"yes"`
+	Traces tracing.Config `yaml:"traces" restart:"yes"`
 	// Capabilities and the backends that serve them; at least one, unless registration.capabilities permits others.
 	Fleets []Fleet `yaml:"fleets"`
 	// Files, and directories of capabilities, with the manifests of fleets that name none, by their ids.
@@ -97,10 +110,10 @@ type Config struct {
 	// Calls that need a person's approval, in Redis. All replicas should have the same values.
 	Approvals Approvals `yaml:"approvals" restart:"yes"`
 	// Stored responses of calls with idempotency keys, in Redis. All replicas should have the same values.
-	Idempotency Idempotency `yaml:"idempotency" restart:"yes"`
+	Idempotency idempotency.Options `yaml:"idempotency" restart:"yes"`
 	// OpenParallax Shields, which judge the calls of their fleets that policy allows or asks about. The stricter of the
 	// two verdicts counts.
-	Shields []Shield `yaml:"shields"`
+	Shields []extauthz.Config `yaml:"shields"`
 	// Name of the shield of all fleets that name none; none: no shield.
 	Shield string `yaml:"shield"`
 	// Tenants with their API keys. With this block, even an empty one, callers need credentials; without it every
@@ -121,11 +134,11 @@ type Config struct {
 	// that matches counts.
 	Certificates []tenant.Certificate `yaml:"certificates"`
 	// The last calls, which the admin API shows.
-	Calls Calls `yaml:"calls" restart:"yes"`
+	Calls recent.Config `yaml:"calls" restart:"yes"`
 	// The numbers of the calls of the last seven days, which the console draws.
-	History History `yaml:"history" restart:"yes"`
+	History history.Config `yaml:"history" restart:"yes"`
 	// The audit log, a hash chain of records in which changes are detectable. Default none.
-	Audit Audit `yaml:"audit" restart:"yes"`
+	Audit audit.Config `yaml:"audit" restart:"yes"`
 	// Limits of each tenant without limits of its own, on all replicas together. Default none.
 	Limits tenant.Limits `yaml:"limits"`
 
@@ -203,7 +216,7 @@ func (c *Config) Check(at strictyaml.At) {
 	if c.Listen == c.Admin && !strings.HasSuffix(c.Listen, ":0") {
 		at.Fail("admin", "%s is also the public address; the admin API needs one of its own", c.Admin)
 	}
-	if c.ProxyProtocol != "off" && len(c.Proxies.From) == 0 {
+	if c.ProxyProtocol != clientaddr.Off && len(c.Proxies.Trusted) == 0 {
 		at.Fail("proxy_protocol", "needs trusted_proxies.from, the addresses whose connections begin with it")
 	}
 	if c.ConnectionAge.Max > 0 && c.ConnectionAge.Max < time.Second {
@@ -212,7 +225,7 @@ func (c *Config) Check(at strictyaml.At) {
 	if c.ConnectionAge.Grace > 0 && c.ConnectionAge.Max == 0 {
 		at.Fail("max_connection_age_grace", "it has no effect without max_connection_age")
 	}
-	if c.Redis.Unsigned && c.SecretFile == "" {
+	if c.Redis.AcceptUnsigned && c.SecretFile == "" {
 		at.Field("redis").Fail("accept_unsigned", "has no effect without secret_file; leave it out")
 	}
 	if len(c.Fleets) == 0 && len(c.Registration.Capabilities) == 0 {
@@ -226,24 +239,4 @@ type Drain struct {
 	Delay time.Duration `yaml:"delay" default:"5s"`
 	// Time for calls to finish after that. The defaults of both fit into Kubernetes' 30 s.
 	Timeout time.Duration `yaml:"timeout" default:"20s"`
-}
-
-// Log is what the gateway logs.
-type Log struct {
-	// Least level of the lines.
-	Level slog.Level `yaml:"level" default:"info"`
-	// Format of the lines.
-	Format string `yaml:"format" enum:"text,json" default:"json" restart:"yes"`
-}
-
-// Metrics are settings of metrics.
-type Metrics struct {
-	// Number of tenants with series of their own: those of the file with limits, and then the first that call. All
-	// others share tenant="other".
-	Tenants int `yaml:"tenants" min:"0" max:"10000" default:"100"`
-	// Number of tools with series of their own, of all capabilities: the first that capabilities declare or list. The
-	// others of a capability share tool="other".
-	Tools int `yaml:"tools" min:"0" max:"10000" default:"500"`
-	// The same for backends.
-	Backends int `yaml:"backends" min:"0" max:"10000" default:"500"`
 }

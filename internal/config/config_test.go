@@ -8,14 +8,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capgate/capgate/gateway/builtin/signing"
 	"github.com/capgate/capgate/gateway/filter/open"
 	"github.com/capgate/capgate/gateway/frontdoor/cors"
+	"github.com/capgate/capgate/gateway/frontdoor/files"
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
+	"github.com/capgate/capgate/gateway/frontdoor/rest"
 	"github.com/capgate/capgate/gateway/relay/accept"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/idempotency"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
+	"github.com/capgate/capgate/internal/overload"
+	"github.com/capgate/capgate/internal/recent"
+	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/session"
+	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/catalog"
@@ -92,37 +104,38 @@ max_connection_age_grace: 1h
 	plain.TLS.Enabled = true
 	want := &config.Config{
 		Listen: "0.0.0.0:80", Admin: "[::1]:81",
-		Redis: config.Redis{
+		Redis: redisstore.Config{
 			URL: "rediss+sentinel://u@s1,s2:1/m", PasswordFile: "/p",
 			CAFile: "/r.pem", CertFile: "/rc.pem", KeyFile: "/rk.pem", ServerName: "r.example", Timeout: time.Second,
-			WaitReplicas: 2, Unsigned: true,
+			WaitReplicas: 2, AcceptUnsigned: true,
 		},
 		SecretFile: "/s.key",
-		Replicas:   config.Replicas{ID: "gw-1", Heartbeat: time.Second},
+		Replicas:   health.Shared{ID: "gw-1", Heartbeat: time.Second},
 		Domains:    []string{"caps.example.com", "internal"},
 		Zone:       "eu-west-1a",
-		TLS:        config.ServerTLS{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
-		Audit:      config.Audit{To: "/audit.log", Required: true},
-		Calls:      config.Calls{Keep: 500, Past: 2000, PastDays: 7},
-		History:    config.History{Series: 200},
-		MCP:        config.MCP{ApprovalWait: 45 * time.Second},
-		Proxies: config.Proxies{
-			From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
-			Hops: 2, Header: "forwarded",
+		TLS:        tlsfiles.Server{CertFile: "/c.pem", KeyFile: "/k.pem", ClientCAFile: "/ca.pem"},
+		Audit:      audit.Config{Path: "/audit.log", Required: true},
+		Calls:      recent.Config{Keep: 500, Bounds: recent.Bounds{Calls: 2000, Days: 7}},
+		History:    history.Config{Series: 200},
+		MCP:        mcp.Settings{ApprovalWait: 45 * time.Second},
+		Proxies: clientaddr.Config{
+			Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
+			Hops:    2, Header: "forwarded",
 		},
-		ProxyProtocol: "v2",
+		ProxyProtocol: clientaddr.V2,
 		ConnectionAge: accept.Age{Max: 5 * time.Minute, Grace: time.Hour},
 		Drain:         config.Drain{Timeout: time.Minute},
-		Log:           config.Log{Level: slog.LevelDebug, Format: "text"},
-		Metrics:       config.Metrics{Tenants: 7, Tools: 500, Backends: 500},
-		REST:          config.REST{HTTPErrors: true},
+		Log:           telemetry.LogConfig{Level: slog.LevelDebug, Format: "text"},
+		Metrics:       telemetry.MetricsConfig{Tenants: 7, Tools: 500, Backends: 500},
+		REST:          rest.Config{ToolErrors: rest.HTTPErrors},
 		CORS: cors.Config{Origins: []string{"https://app.test", "https://*.x.test:1"},
 			Headers: []string{"X-More"}, Expose: []string{"X-Seen"}, Credentials: true},
-		ClientLimits: config.ClientLimits{Connections: 100},
-		Overload:     config.Overload{MaxMemory: 2048, MaxDelay: time.Millisecond},
+		ClientLimits: accept.ClientLimits{Connections: 100},
+		Overload:     overload.Config{MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
 		DNS:          registry.Resolution{Server: "10.0.0.10:53", Resolve: time.Second},
-		Artifacts:    config.Artifacts{MaxSize: 5 << 20, MaxURLTTL: 2 * time.Hour},
+		Artifacts: config.Artifacts{Files: files.Config{MaxSize: 5 << 20},
+			URLs: signing.Config{MaxTTL: 2 * time.Hour}},
 		Registration: registry.Permissions{
 			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 			Capabilities: []string{"gen-*"}, Policy: call.Ask, Manifests: true, Max: 7,
@@ -130,8 +143,8 @@ max_connection_age_grace: 1h
 		Policies:    config.Policies{Enabled: true, Shadow: true},
 		Cache:       config.Cache{Entries: 1000, TTL: 10 * time.Second, MaxStale: 2 * time.Minute},
 		Operators:   config.Operators{Session: session.Lifetime{TTL: 12 * time.Hour}},
-		Approvals:   config.Approvals{TTL: time.Minute, SessionTTL: 2 * time.Hour},
-		Idempotency: config.Idempotency{TTL: 3 * time.Hour},
+		Approvals:   config.Approvals{Options: approvals.Options{TTL: time.Minute, SessionTTL: 2 * time.Hour}},
+		Idempotency: idempotency.Options{TTL: 3 * time.Hour},
 		Fleets: []config.Fleet{{
 			FleetConfig: router.FleetConfig{
 				Capability: "weather",
@@ -163,7 +176,7 @@ max_connection_age_grace: 1h
 			ManifestFile: "/m.yaml",
 			Enforce:      true,
 			Own:          config.Own{MaxConcurrent: true, Discovery: true, Policy: true},
-			TLS: config.BackendTLS{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem",
+			TLS: tlsfiles.Client{Enabled: true, CAFile: "/b.pem", CertFile: "/bc.pem", KeyFile: "/bk.pem",
 				ServerName: "b.example"},
 		}, plain},
 	}
@@ -193,8 +206,9 @@ func TestClientLimits(t *testing.T) {
 		16: {accept.Limits{MaxConns: 16, MaxNetworkConns: 4, ReservedConns: 2, MaxHandshakes: 8},
 			open.Limits{All: 4, Network: 1, Connection: 1}},
 	} {
-		c := config.ClientLimits{Connections: connections}
-		if conns, calls := c.Accept(), c.OpenCalls(); !reflect.DeepEqual(conns, want.conns) || calls != want.calls {
+		c := accept.ClientLimits{Connections: connections}
+		conns, calls := c.Limits(), open.For(connections)
+		if !reflect.DeepEqual(conns, want.conns) || calls != want.calls {
 			t.Errorf("%d connections: %+v, %+v", connections, conns, calls)
 		}
 	}

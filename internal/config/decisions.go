@@ -1,10 +1,8 @@
 package config
 
 import (
-	"strings"
 	"time"
 
-	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/policy/approvals/webhook"
@@ -29,10 +27,8 @@ type Cache struct {
 
 // Approvals are calls that need a person's approval.
 type Approvals struct {
-	// Time to answer, and then to make the call.
-	TTL time.Duration `yaml:"ttl" min:"1s" max:"24h" default:"10m"`
-	// Validity of an answer for a session.
-	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
+	// Options have the times of approvals.
+	Options approvals.Options `yaml:",inline"`
 	// Who may answer, and how. The first rule that matches a call applies; without one, any approver but its user.
 	Rules []approvals.AnswerRule `yaml:"rules" restart:"no"`
 	// Destinations of events: channels of Slack and Teams, mailboxes, webhooks; at most 16. Each gets its own
@@ -40,48 +36,8 @@ type Approvals struct {
 	Notices []webhook.Config `yaml:"notices" restart:"no"`
 }
 
-// Idempotency is about stored responses of calls with idempotency keys.
-type Idempotency struct {
-	// Lifetime of a stored response, until its key can be reused. A response of more than 64 KiB is not stored, and a
-	// repeated call gets an error. A tenant may have 10,000 keys. Without secret_file calls with idempotency keys are
-	// rejected, unless Redis is embedded.
-	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
-}
-
 // NoShield is the name in a fleet that uses no shield although the file has a default.
 const NoShield = "none"
-
-// Shield is an OpenParallax Shield. It has either an address or a url.
-type Shield struct {
-	// The shield's name in fleets; not none.
-	Name string `yaml:"name" kind:"shield" required:"" unique:"true"`
-	// host:port of its gRPC server; or url.
-	Address string `yaml:"address" kind:"shield_address"`
-	// URL of its HTTP form, the path included, as in http://shield:9090/evaluate.
-	URL string `yaml:"url" kind:"shield_url"`
-	// TLS to it. Default cleartext for an address, the system's authorities for https.
-	TLS BackendTLS `yaml:"tls"`
-	// Type of the action that it judges: tool is the tool's name alone; capability.tool tells tools of the same name
-	// apart. Rules of the published HTTP server see the type only.
-	Qualified bool `yaml:"action" enum:"tool,capability.tool" default:"tool"`
-	// Timeout of a request.
-	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"30s" default:"500ms"`
-	// Verdict about calls while it does not respond. An invalid response never allows.
-	OnFailure call.Verdict `yaml:"on_failure" default:"block"`
-}
-
-// Check checks that there is one address.
-func (s *Shield) Check(at strictyaml.At) {
-	switch {
-	case at.Has("address") && at.Has("url"):
-		at.Fail("url", "address is there, too; give one of the two")
-	case !at.Has("address") && !at.Has("url"):
-		at.Missing("address", "required: host:port of its gRPC server; or the url of its HTTP form")
-	}
-	if s.TLS.Enabled && strings.HasPrefix(s.URL, "http:") {
-		at.Fail("tls", "the url is not https")
-	}
-}
 
 // checkShields rejects unknown names, and sets the file's default for fleets that name none.
 func (c *Config) checkShields(at strictyaml.At) {

@@ -6,6 +6,7 @@ import (
 	"github.com/capgate/capgate/health"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/registry"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/policy/catalog"
@@ -27,7 +28,7 @@ type Fleet struct {
 	// config_json is not read.
 	Enforce bool `yaml:"enforce_credentials" default:"false"`
 	// TLS to the backends. Default cleartext.
-	TLS BackendTLS `yaml:"tls"`
+	TLS tlsfiles.Client `yaml:"tls"`
 	// Its tools over MCP.
 	MCP FleetMCP `yaml:"mcp"`
 	// Name of the shield that judges its calls; none: no shield. Default the file's shield.
@@ -130,31 +131,6 @@ func (f *Fleet) takeNames() {
 		}
 	}
 	f.Backends = addresses
-}
-
-// BackendTLS is TLS to the backends of a fleet, to a shield, or to a collector.
-type BackendTLS struct {
-	Enabled bool `yaml:",present"` // the file has the block, even an empty one
-	// Authorities of the servers, PEM. Default the system's.
-	CAFile string `yaml:"ca_file" kind:"file"`
-	// Client certificate, PEM, with key_file.
-	CertFile string `yaml:"cert_file" kind:"file"`
-	// Private key of the client certificate, PEM.
-	KeyFile string `yaml:"key_file" kind:"file"`
-	// Name in their certificates. Default the host of the address.
-	ServerName string `yaml:"server_name" kind:"server_name"`
-	// true accepts any certificate; for tests only, and excludes ca_file.
-	Insecure bool `yaml:"insecure" default:"false"`
-}
-
-// Check checks that fields belong together.
-func (t *BackendTLS) Check(at strictyaml.At) {
-	if (t.CertFile == "") != (t.KeyFile == "") {
-		at.Fail("", "cert_file and key_file belong together; give both or neither")
-	}
-	if t.Insecure && t.CAFile != "" {
-		at.Fail("insecure", "true accepts any certificate, so ca_file has no effect; give one of the two")
-	}
 }
 
 // Addrs returns the addresses of the fleet's backends.

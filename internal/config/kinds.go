@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capgate/capgate/gateway/frontdoor/mcp"
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/operator"
@@ -95,7 +96,7 @@ func types() map[reflect.Type]*strictyaml.Kind {
 		reflect.TypeFor[operator.Roles](): setOf(operator.Roles(1<<4-1).Names(), operator.ParseRole),
 		reflect.TypeFor[tenant.Grants](): {Name: "a list: pattern", Read: readGrants, Schema: map[string]any{
 			"type": "array", "items": texted(""), "maxItems": 256}},
-		reflect.TypeFor[Tenants](): {Name: "true, false or a list: name or *", Read: readTenants,
+		reflect.TypeFor[mcp.Tenants](): {Name: "true, false or a list: name or *", Read: readTenants,
 			Schema: map[string]any{"anyOf": []map[string]any{{"type": "boolean"},
 				{"type": "array", "items": texted(tenantOrAll), "uniqueItems": true}}}},
 		reflect.TypeFor[tenant.Hash](): {Name: "a hash", Parse: parseHash,
@@ -212,7 +213,7 @@ func readTenants(d *strictyaml.Decoder, at strictyaml.Place, v reflect.Value) {
 	}
 	d.List(func(at strictyaml.Place) {
 		var name string
-		if d.Text(&name, checkTenantOrAll)(at); slices.Contains(v.Interface().(Tenants), name) {
+		if d.Text(&name, checkTenantOrAll)(at); slices.Contains(v.Interface().(mcp.Tenants), name) {
 			d.Fail(at, "%s is already in the list", name)
 		}
 		add(name)

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
@@ -22,34 +22,15 @@ import (
 type Listener struct {
 	// host:port as listen; or unix: and the absolute path of a socket, as in unix:/run/capgate/weather.sock.
 	Address string `yaml:"address" kind:"listener" required:"" unique:"true"`
-	// Capability of all its calls, which need no routing key. Default none.
-	Capability string `yaml:"capability" kind:"capability"`
-	// Tenant of its callers, which need no credential. Default none, and callers need a credential if there are
-	// tenants.
-	Tenant string `yaml:"tenant" kind:"tenant"`
-	// User on whose behalf all its calls are made. Default none.
-	User string `yaml:"user" kind:"identifier"`
-	// Agent that makes all its calls. Default none.
-	Agent string `yaml:"agent" kind:"identifier"`
-	// Session of all its calls. Default none.
-	Session string `yaml:"session" kind:"identifier"`
-	// The only dialect of its calls. auto: any.
-	Dialect call.Dialect `yaml:"dialect" default:"auto"`
-	// Scopes of callers without a credential. If they are given, a credential has no others here.
-	Scopes tenant.Scopes `yaml:"scopes"`
-	// Names that callers without a credential may assert with x-user-id and x-agent-id. Default none.
-	Asserts tenant.Asserts `yaml:"asserts"`
-	// approval_wait of its calls. Default that of their fleet.
-	ApprovalWait time.Duration `yaml:"approval_wait" min:"0" max:"10m"`
+	// Of is what is fixed for its calls.
+	Of tenant.Listener `yaml:",inline"`
 	// TLS at this address. Default cleartext.
-	TLS ServerTLS `yaml:"tls" restart:"switch"`
+	TLS tlsfiles.Server `yaml:"tls" restart:"switch"`
 	// true: callers without a credential may come from other machines. Every program that reaches the address is then
 	// its tenant.
 	Open bool `yaml:"open" default:"false"`
 	// Permissions of a unix socket, four octal digits. Default 0600: the gateway's own user.
 	Mode fs.FileMode `yaml:"mode" kind:"mode"`
-
-	Waits bool `yaml:"-"` // ApprovalWait is there
 }
 
 // defaultMode is the mode of sockets.
@@ -72,29 +53,18 @@ func (l *Listener) Socket() string {
 
 // Check checks fields that depend on each other, and sets their defaults.
 func (l *Listener) Check(at strictyaml.At) {
-	l.Waits = at.Has("approval_wait")
+	l.Of.Name = l.Address
 	if at.Has("mode") && l.Address != "" && l.Socket() == "" {
 		at.Fail("mode", "is only for the socket of an address that begins with unix:")
 	}
 	if l.Mode == 0 {
 		l.Mode = defaultMode
 	}
-	for _, one := range []struct {
-		name string
-		is   string
-		bit  tenant.Asserts
-	}{{"user", l.User, tenant.User}, {"agent", l.Agent, tenant.Agent}} {
-		if one.is != "" && l.Asserts&one.bit != 0 {
-			at.Fail("asserts", "%s is there, too, and is that of all calls; give one of the two", one.name)
-		}
-	}
-	if at.Has("scopes") && l.Scopes == 0 {
-		at.Fail("scopes", "is empty; leave it out for the default, or name scopes: %s", tenant.AllScopes)
-	}
+	l.Of.Check(at)
 }
 
 // Anonymous reports whether callers need no credential at a listener.
-func (c *Config) Anonymous(l *Listener) bool { return !c.Multi || l.Tenant != "" }
+func (c *Config) Anonymous(l *Listener) bool { return !c.Multi || l.Of.Tenant != "" }
 
 // IsLocal reports whether only programs of this machine reach a listener.
 func (l *Listener) IsLocal() bool { return l.Socket() != "" || isLoopback(l.Address) }
@@ -118,23 +88,23 @@ func (c *Config) checkListeners(at strictyaml.At) {
 				"it would be %s; use 127.0.0.1 or a unix socket, or say open: true", l.Address, c.Everybody(l))
 		case !anonymous && l.Open:
 			here.Fail("open", "means nothing here: callers need a credential, as no tenant is named")
-		case !anonymous && l.Asserts != 0, !c.Multi && l.Asserts != 0:
+		case !anonymous && l.Of.Asserts != 0, !c.Multi && l.Of.Asserts != 0:
 			here.Fail("asserts", "is only for callers of a tenant without a credential, and needs tenant")
-		case anonymous && l.Scopes.Any(needCredential):
+		case anonymous && l.Of.Scopes.Any(needCredential):
 			here.Fail("scopes", "%s: callers without a credential cannot have that; use the public port for it",
-				l.Scopes&needCredential)
+				l.Of.Scopes&needCredential)
 		}
 	}
 }
 
 // Everybody names the identity of callers without a credential at a listener.
 func (c *Config) Everybody(l *Listener) string {
-	who := "the tenant " + cmp.Or(l.Tenant, tenant.Default)
-	if l.User != "" {
-		who += ", on behalf of the user " + l.User
+	who := "the tenant " + cmp.Or(l.Of.Tenant, tenant.Default)
+	if l.Of.User != "" {
+		who += ", on behalf of the user " + l.Of.User
 	}
-	if l.Agent != "" {
-		who += ", with the agent " + l.Agent
+	if l.Of.Agent != "" {
+		who += ", with the agent " + l.Of.Agent
 	}
 	if l.TLS.ClientCAFile != "" && !l.TLS.Optional {
 		who += ", if it has a certificate of " + l.TLS.ClientCAFile
@@ -161,34 +131,35 @@ func (c *Config) checkAddress(i int, at strictyaml.At) {
 }
 
 func (c *Config) checkListenerTenant(l *Listener, at strictyaml.At) {
-	switch known := c.tenantOf(l.Tenant) != nil; {
-	case l.Tenant == "":
+	switch known := c.tenantOf(l.Of.Tenant) != nil; {
+	case l.Of.Tenant == "":
 	case !c.Multi:
 		at.Fail("tenant", noTenants)
 	case !known && !c.Identity.Stored:
-		at.Fail("tenant", "there is no tenant %s", l.Tenant)
+		at.Fail("tenant", "there is no tenant %s", l.Of.Tenant)
 	}
 }
 
 // checkListenerCapability checks that the capability of a listener has a fleet, or may get one, and that its calls
 // could be answered.
 func (c *Config) checkListenerCapability(l *Listener, at strictyaml.At) {
-	if l.Capability == "" {
+	if l.Of.Capability == "" {
 		return
 	}
-	fleet := slices.IndexFunc(c.Fleets, func(f Fleet) bool { return f.Capability == l.Capability })
+	fleet := slices.IndexFunc(c.Fleets, func(f Fleet) bool { return f.Capability == l.Of.Capability })
 	registered := slices.ContainsFunc(c.Registration.Capabilities, func(pattern string) bool {
-		ok, err := path.Match(pattern, l.Capability)
+		ok, err := path.Match(pattern, l.Of.Capability)
 		return ok && err == nil
 	})
-	switch of := c.tenantOf(l.Tenant); {
+	switch of := c.tenantOf(l.Of.Tenant); {
 	case fleet < 0 && !registered:
-		at.Fail("capability", "there is no fleet %s, and registration.capabilities does not permit one", l.Capability)
-	case fleet >= 0 && l.Dialect != call.Auto && !c.listsTools(c.Fleets[fleet].ProtocolName):
-		at.Fail("dialect", "fleet %s has protocol: %s, whose calls are of no dialect", l.Capability,
+		at.Fail("capability", "there is no fleet %s, and registration.capabilities does not permit one",
+			l.Of.Capability)
+	case fleet >= 0 && l.Of.Dialect != call.Auto && !c.listsTools(c.Fleets[fleet].ProtocolName):
+		at.Fail("dialect", "fleet %s has protocol: %s, whose calls are of no dialect", l.Of.Capability,
 			c.Fleets[fleet].ProtocolName)
-	case of != nil && !of.Capabilities.Include(l.Capability):
-		at.Fail("capability", "tenant %s is not granted %s by its capabilities", l.Tenant, l.Capability)
+	case of != nil && !of.Capabilities.Include(l.Of.Capability):
+		at.Fail("capability", "tenant %s is not granted %s by its capabilities", l.Of.Tenant, l.Of.Capability)
 	}
 }
 

@@ -28,10 +28,11 @@ listeners:
   - {address: "[::1/128]:7", tenant: acme}
 `))
 	check.Must(t, err)
-	one := config.Listener{Address: "127.0.0.1:1", Tenant: "acme", Capability: "weather", User: "ann", Agent: "a b",
-		Session: "s", Dialect: call.Live, Mode: 0o600}
-	two := config.Listener{Address: "unix:/run/x.sock", Tenant: "acme", Capability: "gen-1", Mode: 0o660,
-		Scopes: tenant.Read, Asserts: tenant.User}
+	one := config.Listener{Address: "127.0.0.1:1", Mode: 0o600, Of: tenant.Listener{Name: "127.0.0.1:1",
+		Tenant: "acme", Capability: "weather", User: "ann", Agent: "a b", Session: "s", Dialect: call.Live,
+		Scopes: tenant.ListenerScopes}}
+	two := config.Listener{Address: "unix:/run/x.sock", Mode: 0o660, Of: tenant.Listener{Name: "unix:/run/x.sock",
+		Tenant: "acme", Capability: "gen-1", Scopes: tenant.Read, Limited: true, Asserts: tenant.User}}
 	if l := got.Listeners; l[0] != one || l[1] != two || l[1].Socket() != "/run/x.sock" || l[0].Socket() != "" {
 		t.Errorf("%+v", l)
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/capgate/capgate/gateway/admin/guard"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/operator"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/tenant"
@@ -17,7 +18,7 @@ type Operators struct {
 	// sign_in: /metrics needs the role viewer; open: it needs no credential.
 	OpenMetrics bool `yaml:"metrics" enum:"sign_in,open" default:"sign_in"`
 	// TLS of the admin API. Default cleartext.
-	TLS ServerTLS `yaml:"tls" restart:"switch"`
+	TLS tlsfiles.Server `yaml:"tls" restart:"switch"`
 	// API keys of operators. capgate keys new creates them as those of tenants.
 	Keys []guard.Key `yaml:"keys"`
 	// Client certificates of operators; they need tls.client_ca_file. The first entry that matches counts.

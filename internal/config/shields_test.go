@@ -8,7 +8,9 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/policy/extauthz"
 )
 
 func TestParseShields(t *testing.T) {
@@ -25,11 +27,11 @@ shields:
      timeout: 2s, on_failure: ask, action: capability.tool}
 `))
 	check.Must(t, err)
-	want := []config.Shield{
+	want := []extauthz.Config{
 		{Name: "main", Address: "shield:9091", Timeout: 500 * time.Millisecond},
 		{
 			Name: "other", URL: "https://shield.example/evaluate?x=1",
-			TLS:     config.BackendTLS{Enabled: true, CAFile: "/ca.pem"},
+			Files:   tlsfiles.Client{Enabled: true, CAFile: "/ca.pem"},
 			Timeout: 2 * time.Second, OnFailure: call.Ask, Qualified: true,
 		},
 	}

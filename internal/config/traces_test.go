@@ -1,27 +1,30 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
+	"github.com/capgate/capgate/internal/telemetry/tracing"
 )
 
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	const fleet = "\nfleets: [{capability: a, backends: ['b:1']}]\n"
-	for text, want := range map[string]config.Traces{
+	for text, want := range map[string]tracing.Config{
 		"":                             {Sample: 0.01, Follow: true},
 		`traces: {endpoint: "otel:1"}`: {Endpoint: "otel:1", Sample: 0.01, Follow: true},
 		`traces: {endpoint: "https://otel.example/x", tls: {ca_file: /t.pem}, headers_file: /h, sample: 0,
  follow: false}`: {
-			Endpoint: "https://otel.example/x", TLS: config.BackendTLS{Enabled: true, CAFile: "/t.pem"},
+			Endpoint: "https://otel.example/x", Files: tlsfiles.Client{Enabled: true, CAFile: "/t.pem"},
 			HeadersFile: "/h"},
 		`traces: {endpoint: "otel:1", link: "https://v/?a#/t/{trace_id}#b"}`: {Endpoint: "otel:1", Sample: 0.01,
 			Follow: true, Link: "https://v/?a#/t/{trace_id}#b"},
 	} {
 		c, err := config.Parse("f", []byte(text+fleet))
-		if err != nil || c.Traces != want {
+		if err != nil || !reflect.DeepEqual(c.Traces, want) {
 			t.Errorf("%s: %+v, %v", text, c, err)
 		}
 	}

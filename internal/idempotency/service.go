@@ -10,14 +10,14 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/lib/aead"
 	"github.com/capgate/capgate/internal/lib/fairshare"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Options of a Keeper. With the zero value every call is refused.
 type Options struct {
-	Keys      [][]byte      // of aead.KeyBytes; the first one encrypts, all decrypt; none: every call is refused
-	TTL       time.Duration // lifetime of stored responses; default 24 h
-	MaxAnswer int           // bytes of the longest stored response; default 64 KiB
-	MaxKeys   int           // of one tenant; default 10,000
+	Keys      [][]byte // of aead.KeyBytes; the first one encrypts, all decrypt; none: every call is refused
+	MaxAnswer int      // bytes of the longest stored response; default 64 KiB
+	MaxKeys   int      // of one tenant; default 10,000
 	// Calls bounds the calls with keys in flight; default 10,000. No tenant has more than four times the
 	// number that is free.
 	Calls int
@@ -25,10 +25,16 @@ type Options struct {
 	// Poll is the interval of queries for a call at another replica, in case the notification is lost;
 	// default 1 s.
 	Poll time.Duration
+
+	// Lifetime of a stored response, until its key can be reused. A response of more than 64 KiB is not stored, and a
+	// repeated call gets an error. A tenant may have 10,000 keys. Without secret_file calls with idempotency keys are
+	// rejected, unless Redis is embedded.
+	TTL time.Duration `yaml:"ttl" min:"1s" max:"720h" default:"24h"`
 }
 
 func (o *Options) setDefaults() {
-	o.TTL, o.Lease, o.Poll = cmp.Or(o.TTL, 24*time.Hour), cmp.Or(o.Lease, 15*time.Second), cmp.Or(o.Poll, time.Second)
+	strictyaml.Fill(o)
+	o.Lease, o.Poll = cmp.Or(o.Lease, 15*time.Second), cmp.Or(o.Poll, time.Second)
 	o.MaxAnswer, o.MaxKeys, o.Calls = cmp.Or(o.MaxAnswer, 64<<10), cmp.Or(o.MaxKeys, 10_000), cmp.Or(o.Calls, 10_000)
 }
 

@@ -9,10 +9,17 @@ import (
 
 // Config sets the limits; 0 is no limit.
 type Config struct {
-	MaxInFlight int64         // concurrent calls in this process
-	MaxMemory   int64         // live bytes of the heap and of stacks
-	MaxDelay    time.Duration // delay of bytes by the process's own work, standing for a tenth of a second
-	Log         *slog.Logger  // logs what is shed; nil: discarded
+	MaxInFlight int64 // concurrent calls in this process
+	// Off is true for overload: off.
+	Off bool `yaml:"-" enum:"off" scalar:""`
+	// Live bytes. Default three quarters of the process's memory limit. There may be a call for each 16 KiB of memory
+	// of the process.
+	MaxMemory int64 `yaml:"max_memory" kind:"size"` // of the heap and of stacks
+	// Maximum wait of the input of a connection, throughout a tenth of a second. Default 10ms, and 100ms without
+	// tenants, which need no protection from each other.
+	MaxDelay time.Duration `yaml:"max_delay" min:"100µs" max:"10s"` // by the process's own work
+
+	Log *slog.Logger // logs what is shed; nil: discarded
 }
 
 // Verdict is the decision on a call.

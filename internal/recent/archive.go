@@ -10,9 +10,14 @@ import (
 
 // Bounds of what an Archive keeps.
 type Bounds struct {
-	Calls int           // of each tenant
-	Age   time.Duration // of each call
+	// How many calls of each tenant can be searched, in Redis; 0: none but those above. One needs up to 600 bytes.
+	Calls int `yaml:"past" min:"0" max:"100000" default:"2000"`
+	// Days after which such a call is deleted.
+	Days int `yaml:"past_days" min:"1" max:"30" default:"7"`
 }
+
+// Age returns the age at which a call is deleted.
+func (b Bounds) Age() time.Duration { return time.Duration(b.Days) * 24 * time.Hour }
 
 // Archive keeps calls for longer than a Store does. Each tenant displaces only its own. Its errors mean that it does
 // not respond.
@@ -60,7 +65,7 @@ func (c *Call) Position() string { return fmt.Sprintf("%020d %s", c.Ended.UnixNa
 func (l *Log) Archived() bool { return l.ring != nil && l.cfg.Archive != nil && l.cfg.Bounds.Calls > 0 }
 
 // Age returns how long archived calls are kept.
-func (l *Log) Age() time.Duration { return l.cfg.Bounds.Age }
+func (l *Log) Age() time.Duration { return l.cfg.Bounds.Age() }
 
 // Search returns archived calls. It reads at most maxScan.
 func (l *Log) Search(ctx context.Context, s *Search) (found Found, err error) {

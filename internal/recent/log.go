@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// DefaultKeep is the default number of calls that are kept.
-	DefaultKeep = 500
 	// maxBatch bounds the calls that a replica publishes at once; together with callPause it bounds the load on Redis.
 	// With the embedded store, more would cost as much as the calls themselves.
 	maxBatch  = 100
@@ -30,13 +28,17 @@ const (
 
 // Config has the settings of a Log.
 type Config struct {
-	Keep    int            // calls of all replicas; 0: none, and nothing is recorded
+	// How many calls of all replicas are kept, in Redis and in the memory of each replica; 0: none, and none are
+	// counted. All replicas should have the same value.
+	Keep int `yaml:"keep" min:"0" max:"5000" default:"500"`
+	// Bounds are those of the Archive.
+	Bounds Bounds `yaml:",inline"`
+
 	Replica string         // name of this replica
 	Store   Store          // nil: this replica is alone
 	Self    func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
 	Now     func() time.Time
 	Archive Archive // nil: calls are kept in the Store alone
-	Bounds  Bounds  // of the Archive
 }
 
 // Log has the last calls, changes and counts. All its methods may be called from any goroutine.

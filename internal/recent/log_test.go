@@ -267,7 +267,7 @@ func TestRecordAllocatesNothing(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	for _, tenants := range []int{1, 10, 1000} {
 		b.Run(fmt.Sprint(tenants), func(b *testing.B) {
-			l := recent.New(recent.Config{Keep: recent.DefaultKeep, Replica: "a"})
+			l := recent.New(recent.Config{Keep: 500, Replica: "a"})
 			all := make([]*telemetry.Record, tenants)
 			for i := range all {
 				all[i] = record(fmt.Sprint("tenant", i), "get_current_weather", 0)

@@ -33,7 +33,7 @@ func (r *Recent) pastKey(tenant string) string {
 // Keep implements recent.Archive.
 func (r *Recent) Keep(ctx context.Context, calls []recent.Call, b recent.Bounds) error {
 	now := time.Now()
-	oldest := now.Add(-b.Age).UnixMilli()
+	oldest := now.Add(-b.Age()).UnixMilli()
 	var tenants []string
 	err := r.do(ctx, func(ctx context.Context, c redis.Cmdable) error {
 		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -51,7 +51,7 @@ func (r *Recent) Keep(ctx context.Context, calls []recent.Call, b recent.Bounds)
 			for _, tenant := range tenants {
 				key := r.pastKey(tenant)
 				p.XTrimMinID(ctx, key, strconv.FormatInt(oldest, 10))
-				p.PExpire(ctx, key, b.Age)
+				p.PExpire(ctx, key, b.Age())
 				p.ZAdd(ctx, r.key("{past}:tenants"), redis.Z{Score: float64(now.UnixMilli()), Member: tenant})
 			}
 			p.ZRemRangeByScore(ctx, r.key("{past}:tenants"), "-inf", strconv.FormatInt(oldest, 10))

@@ -26,7 +26,7 @@ func TestArchivedCalls(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, now := t.Context(), time.Now()
 		writes, s := open().Recent(), open()
-		bounds := recent.Bounds{Calls: 200, Age: time.Hour}
+		bounds := recent.Bounds{Calls: 200, Days: 1}
 		l := recent.New(recent.Config{Keep: 1, Archive: s.Recent(), Bounds: bounds})
 		var batch []recent.Call
 		for i := range 100 {
@@ -108,7 +108,7 @@ func TestCostOfArchivedCalls(t *testing.T) {
 			c.Verdict, c.Level, c.Outcome, c.Trace = "allow", "fleet", "success", "4bf92f3577b34da6a3ce929d0e0e4736"
 			batch = append(batch, c)
 		}
-		check.Must(t, s.Recent().Keep(t.Context(), batch, recent.Bounds{Calls: calls, Age: time.Hour}))
+		check.Must(t, s.Recent().Keep(t.Context(), batch, recent.Bounds{Calls: calls, Days: 1}))
 	}
 	if got := (usedMemory(t, raw) - before) / calls; got > most || got < most/3 {
 		t.Errorf("a call has %d bytes, and the page says up to %d", got, most)

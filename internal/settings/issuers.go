@@ -1,13 +1,17 @@
 package settings
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
+)
 
 // readIssuers reads the certificate authorities of the issuers of tokens.
 func (s *Settings) readIssuers() (problems []error) {
 	for _, i := range s.Config.Issuers {
 		if i.CAFile != "" {
 			var err error
-			if i.Source.Roots, err = CertPool(i.CAFile, s.Files); err != nil {
+			if i.Source.Roots, err = tlsfiles.CertPool(i.CAFile, s.Files); err != nil {
 				problems = append(problems, fmt.Errorf("issuer %s: ca_file: %w", i.Name, err))
 			}
 		}

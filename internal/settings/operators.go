@@ -21,11 +21,11 @@ func (s *Settings) readSignIn() (problems []error) {
 func (s *Settings) readOperators(before *Settings) (problems []error) {
 	o := &s.Config.Operators
 	var err error
-	if s.AdminTLS, err = serverTLS(o.TLS, s.Files); err != nil {
+	if s.AdminTLS, err = o.TLS.Read(s.Files); err != nil {
 		problems = append(problems, fmt.Errorf("operators: %w", err))
 	}
 	if before != nil && before.Config.Operators.TLS == o.TLS &&
-		s.Files.agree(before.Files, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ClientCAFile) {
+		s.Files.agree(before.Files, o.TLS.Files()...) {
 		s.AdminTLS = before.AdminTLS
 	}
 	for _, k := range o.Keys {

@@ -50,6 +50,9 @@ type fileError struct {
 
 func (e fileError) Unwrap() error { return e.error }
 
+// Wrong returns an error about a file, whose name the text contains. Problems have its place in the configuration.
+func (p Files) Wrong(name, format string, args ...any) error { return wrongFile(name, format, args...) }
+
 func wrongFile(name, format string, args ...any) error {
 	return fileError{name, fmt.Errorf(format, args...)}
 }

@@ -18,7 +18,7 @@ func (s *Settings) NeedsRestart(next *Settings) []string {
 	}{
 		{"secret_file", "secret_file", slices.EqualFunc(s.Secrets, next.Secrets, bytes.Equal)},
 		{"traces", "traces.headers_file", maps.Equal(s.TraceHeaders, next.TraceHeaders)},
-		{"traces", "traces.tls", s.Backends[s.Config.Traces.TLS] == next.Backends[next.Config.Traces.TLS]},
+		{"traces", "traces.tls", s.Backends[s.Config.Traces.Files] == next.Backends[next.Config.Traces.Files]},
 	} {
 		if !f.same && !slices.Contains(fields, f.section) {
 			fields = append(fields, f.name)

@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/gateway/upstream/protocols"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
@@ -22,11 +23,11 @@ import (
 type Settings struct {
 	Config      *config.Config
 	Store       redisstore.Config
-	ServerTLS   *tls.Config                       // of the public port; nil: cleartext
-	AdminTLS    *tls.Config                       // of the admin API; nil: cleartext
-	ListenerTLS []*tls.Config                     // of the listeners; nil: cleartext
-	Backends    map[config.BackendTLS]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
-	Files       Files                             // of all these files
+	ServerTLS   *tls.Config                     // of the public port; nil: cleartext
+	AdminTLS    *tls.Config                     // of the admin API; nil: cleartext
+	ListenerTLS []*tls.Config                   // of the listeners; nil: cleartext
+	Backends    map[tlsfiles.Client]*tls.Config // of the fleets and shields that are reached by TLS, and of traces
+	Files       Files                           // of all these files
 
 	Secrets  [][]byte         // of secret_file
 	SignIn   []token.Client   // of operators.sign_in, with their secrets
@@ -79,9 +80,9 @@ func ParseFile(file string, over Overrides, files Files) (*config.Config, error)
 // WithFiles reads the files that a configuration names, and stores their hashes in files. Values that did not
 // change since before, which may be nil, are reused. The error has every problem.
 func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, error) {
-	s := &Settings{Config: cfg, Backends: map[config.BackendTLS]*tls.Config{}, Files: files}
+	s := &Settings{Config: cfg, Backends: map[tlsfiles.Client]*tls.Config{}, Files: files}
 	var problems []error
-	server, err := serverTLS(cfg.TLS, files)
+	server, err := cfg.TLS.Read(files)
 	if err != nil {
 		problems = append(problems, err)
 	}
@@ -103,7 +104,7 @@ func WithFiles(cfg *config.Config, files Files, before *Settings) (*Settings, er
 		}
 	}
 	if t := cfg.TLS; before != nil && before.Config.TLS == t &&
-		files.agree(before.Files, t.CertFile, t.KeyFile, t.ClientCAFile) {
+		files.agree(before.Files, t.Files()...) {
 		s.ServerTLS = before.ServerTLS
 	}
 	if err = s.readListenerTLS(before); err != nil {

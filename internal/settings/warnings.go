@@ -40,7 +40,7 @@ func Check(file string, data []byte) (s *Settings, warnings []string, err error)
 	}
 	s, err = WithFiles(c, Files{}, nil)
 	if err == nil {
-		err = errors.Join(placed(c, []error{checkAudit(c.Audit.To)})...)
+		err = errors.Join(placed(c, []error{checkAudit(c.Audit.Path)})...)
 	}
 	if text := c.Unguarded(); text != "" {
 		err = errors.Join(err, errors.New(text))
@@ -142,9 +142,10 @@ func ListenerWarnings(c *config.Config) (all []string) {
 			all = append(all, fmt.Sprintf("listeners[%d]: %s is open: every program that reaches it is %s", i,
 				l.Address, c.Everybody(l)))
 		}
-		if l.Tenant != "" && !slices.ContainsFunc(c.Tenants, func(t tenant.Declared) bool { return t.ID == l.Tenant }) {
+		id := l.Of.Tenant
+		if id != "" && !slices.ContainsFunc(c.Tenants, func(t tenant.Declared) bool { return t.ID == id }) {
 			all = append(all, fmt.Sprintf("listeners[%d]: tenant %s is not in the file: calls are rejected unless "+
-				"Redis has it", i, l.Tenant))
+				"Redis has it", i, id))
 		}
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
@@ -56,7 +57,7 @@ func readURL(field string, w *webhook.Config, files Files) error {
 func readMail(field string, m *webhook.Mail, files Files) (err error) {
 	if m.CAFile != "" {
 		m.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if m.TLS.RootCAs, err = CertPool(m.CAFile, files); err != nil {
+		if m.TLS.RootCAs, err = tlsfiles.CertPool(m.CAFile, files); err != nil {
 			return fmt.Errorf("%s.ca_file: %w", field, err)
 		}
 	}

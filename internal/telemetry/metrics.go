@@ -23,12 +23,18 @@ const maxCells = 8
 
 // MetricsConfig describes the process.
 type MetricsConfig struct {
+	// Number of tenants with series of their own: those of the file with limits, and then the first that call. All
+	// others share tenant="other".
+	Tenants int `yaml:"tenants" min:"0" max:"10000" default:"100"`
+	// Number of tools with series of their own, of all capabilities: the first that capabilities declare or list. The
+	// others of a capability share tool="other".
+	Tools int `yaml:"tools" min:"0" max:"10000" default:"500"`
+	// The same for backends.
+	Backends int `yaml:"backends" min:"0" max:"10000" default:"500"`
+
 	Version  string     // label of capgate_build_info
 	Revision string     // label of capgate_build_info: the commit
 	Log      *AccessLog // for the count of its dropped lines; may be nil
-	Tenants  int        // number of tenants with a label of their own; all others share one
-	Tools    int        // number of tools with a label of their own; the others of a capability share one
-	Backends int        // the same of backends
 }
 
 // Metrics are the gateway's counters.

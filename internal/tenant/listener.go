@@ -5,27 +5,50 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 )
 
 // Listener holds what is fixed for all calls at one address. Empty fields fix nothing. It is immutable.
 type Listener struct {
-	Name       string       // its address, for records
-	Capability string       // of all calls
-	Dialect    call.Dialect // of calls of capabilities; Auto: any
-	Session    string       // of all calls
+	Name string `yaml:"-"` // its address, for records
+	// Capability of all its calls, which need no routing key. Default none.
+	Capability string `yaml:"capability" kind:"capability"`
+	// Tenant of its callers, which need no credential. Default none, and callers need a credential if there are
+	// tenants.
+	Tenant string `yaml:"tenant" kind:"tenant"`
+	// User on whose behalf all its calls are made. Default none.
+	User string `yaml:"user" kind:"identifier"`
+	// Agent that makes all its calls. Default none.
+	Agent string `yaml:"agent" kind:"identifier"`
+	// Session of all its calls. Default none.
+	Session string `yaml:"session" kind:"identifier"`
+	// The only dialect of its calls. auto: any.
+	Dialect call.Dialect `yaml:"dialect" default:"auto"`
+	// Scopes of callers without a credential. If they are given, a credential has no others here.
+	Scopes  Scopes `yaml:"scopes"`
+	Limited bool   `yaml:"-"` // Scopes are given
+	// Names that callers without a credential may assert with x-user-id and x-agent-id. Default none.
+	Asserts Asserts `yaml:"asserts"`
+	// approval_wait of its calls. Default that of their fleet.
+	ApprovalWait *time.Duration `yaml:"approval_wait" min:"0" max:"10m"`
+}
 
-	// Tenant is the tenant of callers, which then need no credential. "" in a gateway with tenants: callers need a
-	// credential.
-	Tenant string
-	User   string // on whose behalf all calls are made
-	Agent  string // that makes all calls
-
-	// ApprovalWait is how long calls wait for a person's answer by default; nil: as their fleet says.
-	ApprovalWait *time.Duration
-
-	Scopes  Scopes  // of callers without a credential
-	Limited bool    // callers with a credential keep only Scopes, too
-	Asserts Asserts // which of User and Agent callers without a credential may name
+// Check checks fields that depend on each other, and sets the default of Scopes.
+func (l *Listener) Check(at strictyaml.At) {
+	for _, one := range []struct {
+		name string
+		is   string
+		bit  Asserts
+	}{{"user", l.User, User}, {"agent", l.Agent, Agent}} {
+		if one.is != "" && l.Asserts&one.bit != 0 {
+			at.Fail("asserts", "%s is there, too, and is that of all calls; give one of the two", one.name)
+		}
+	}
+	if l.Limited = at.Has("scopes"); !l.Limited {
+		l.Scopes = ListenerScopes
+	} else if l.Scopes == 0 {
+		at.Fail("scopes", "is empty; leave it out for the default, or name scopes: %s", AllScopes)
+	}
 }
 
 // ListenerScopes are the scopes of callers without a credential, unless a Listener has others.

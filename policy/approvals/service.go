@@ -1,6 +1,7 @@
 package approvals
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/broadcast"
 	"github.com/capgate/capgate/internal/lib/cache"
 	"github.com/capgate/capgate/internal/lib/sharedkey"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -31,9 +33,12 @@ type Options struct {
 	// SettingsKeys hash configurations, which contain secrets, some of few bits: a hash without a key would reveal
 	// these to readers of the store. Default: of this process alone.
 	SettingsKeys *sharedkey.Keys
-	TTL          time.Duration // time to answer, then to redeem, and lifetime of a denial; default 10 min
-	SessionTTL   time.Duration // lifetime of an answer for a session; default 1 h
-	MaxOpen      int           // open approvals of a tenant; default 10,000
+	// Time to answer, and then to make the call.
+	TTL time.Duration `yaml:"ttl" min:"1s" max:"24h" default:"10m"`
+	// Validity of an answer for a session.
+	SessionTTL time.Duration `yaml:"session_ttl" min:"1s" max:"720h" default:"1h"`
+
+	MaxOpen int // open approvals of a tenant; default 10,000
 	// bytes of arguments that are stored whole; a call with longer ones cannot be approved; default 1 MiB
 	MaxArgs         int
 	Sessions        int           // cached answers for sessions; default 10,000
@@ -53,13 +58,8 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	for d, standard := range map[*time.Duration]time.Duration{
-		&o.TTL: 10 * time.Minute, &o.SessionTTL: time.Hour, &o.SessionCacheTTL: 30 * time.Second,
-	} {
-		if *d == 0 {
-			*d = standard
-		}
-	}
+	strictyaml.Fill(o)
+	o.SessionCacheTTL = cmp.Or(o.SessionCacheTTL, 30*time.Second)
 	for n, standard := range map[*int]int{
 		&o.MaxOpen: 10_000, &o.MaxArgs: 1 << 20, &o.Sessions: 10_000, &o.MaxWaiting: 10_000,
 	} {

@@ -8,24 +8,49 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+	"github.com/capgate/capgate/internal/lib/tlsfiles"
 )
 
 // Config is one Shield, with either an address or a URL. Equal Configs are the same Shield.
 type Config struct {
-	Name    string // unique; also a metric label
-	Address string // host:port of its gRPC server
-	// of its HTTP form, the path included: http:// of its HTTP API, with the path: http://shield:9090/evaluate
-	URL       string
-	TLS       *tls.Config   // nil: cleartext for an address, the system's CAs for https
-	Qualified bool          // the action's type is capability.tool rather than the tool's name alone
-	Timeout   time.Duration // of one request, including the wait for a permit; 0: 500 ms
-	OnFailure call.Verdict  // the decision without a verdict; see the package
-	Cache     int           // maximum number of cached verdicts; 0: none
+	// The shield's name in fleets; not none.
+	Name string `yaml:"name" kind:"shield" required:"" unique:"true"`
+	// host:port of its gRPC server; or url.
+	Address string `yaml:"address" kind:"shield_address"`
+	// URL of its HTTP form, the path included, as in http://shield:9090/evaluate.
+	URL string `yaml:"url" kind:"shield_url"`
+	// TLS to it. Default cleartext for an address, the system's authorities for https.
+	Files tlsfiles.Client `yaml:"tls"`
+	// Type of the action that it judges: tool is the tool's name alone; capability.tool tells tools of the same name
+	// apart. Rules of the published HTTP server see the type only.
+	Qualified bool `yaml:"action" enum:"tool,capability.tool" default:"tool"`
+	// Timeout of a request.
+	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"30s" default:"500ms"`
+	// Verdict about calls while it does not respond. An invalid response never allows.
+	OnFailure call.Verdict `yaml:"on_failure" default:"block"`
+
+	TLS   *tls.Config // of Files; nil: cleartext for an address, the system's CAs for https
+	Cache int         // maximum number of cached verdicts; 0: none
+}
+
+// Check checks that there is one address.
+func (c *Config) Check(at strictyaml.At) {
+	switch {
+	case at.Has("address") && at.Has("url"):
+		at.Fail("url", "address is there, too; give one of the two")
+	case !at.Has("address") && !at.Has("url"):
+		at.Missing("address", "required: host:port of its gRPC server; or the url of its HTTP form")
+	}
+	if c.Files.Enabled && strings.HasPrefix(c.URL, "http:") {
+		at.Fail("tls", "the url is not https")
+	}
 }
 
 // Options of Shields.

@@ -54,7 +54,7 @@ func TestCallsOfPastDays(t *testing.T) {
 	at := func(ago time.Duration) string { return now.Add(-ago).UTC().Format(time.RFC3339) }
 	serve := func(a archive, past int, tenants ...string) *gatewaytest.Services {
 		log := recent.New(recent.Config{Keep: 10, Archive: a,
-			Bounds: recent.Bounds{Calls: past, Age: 7 * 24 * time.Hour}})
+			Bounds: recent.Bounds{Calls: past, Days: 7}})
 		return gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.View, Tenants: tenants},
 			calls.New(calls.Config{Recent: log}).Operators())
 	}

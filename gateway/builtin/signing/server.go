@@ -37,7 +37,8 @@ type Finder interface {
 type Config struct {
 	Signer Signer
 	Finder func() Finder // called for each request
-	MaxTTL time.Duration
+	// Maximum validity of a signed URL.
+	MaxTTL time.Duration    `yaml:"max_url_ttl" min:"1s" max:"168h" default:"1h"`
 	Now    func() time.Time // nil means the system clock
 }
 

@@ -24,6 +24,12 @@ type Limits struct {
 	Connection int
 }
 
+// For returns the limits of a process with some connections of clients: a quarter may be calls that need no credential.
+func For(connections int) Limits {
+	network := max(connections/32, 1)
+	return Limits{All: max(connections/4, 1), Network: network, Connection: min(100, network)}
+}
+
 func (c Limits) withDefaults() Limits {
 	return Limits{cmp.Or(c.All, 4096), cmp.Or(c.Network, 512), cmp.Or(c.Connection, 100)}
 }

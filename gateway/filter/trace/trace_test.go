@@ -15,7 +15,7 @@ const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-"
 
 func tracer(t *testing.T, sample float64) *tracing.Tracer {
 	t.Helper()
-	tr, err := tracing.New(tracing.Config{Endpoint: "127.0.0.1:1", Sample: sample})
+	tr, err := tracing.New(tracing.Config{Endpoint: "127.0.0.1:1", Sample: sample, Follow: true})
 	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -11,8 +11,10 @@ import (
 
 // Config configures uploads and downloads. The zero value is valid.
 type Config struct {
-	MaxSize int64         // maximum bytes of a request's body; default 1 GiB
-	Stall   time.Duration // maximum time for which a client may send or read nothing; default 1 min
+	// Maximum size of one file, or one form of files, in one request.
+	MaxSize int64 `yaml:"max_size" kind:"size" default:"1GiB"`
+
+	Stall time.Duration // maximum time for which a client may send or read nothing; default 1 min
 }
 
 // DefaultMaxSize is the default maximum size of a request's body.

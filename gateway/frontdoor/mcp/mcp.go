@@ -62,17 +62,21 @@ const (
 
 // Settings of a Handler may change while it serves. The zero value is valid.
 type Settings struct {
+	// How long a call that needs a person's approval waits for the answer, if its client cannot show the page of the
+	// approval. It has to be less than the clients' own limit of a call, which is often 60 s.
+	ApprovalWait time.Duration `yaml:"approval_wait" above:"0" max:"10m" default:"45s"`
+	// Tenants with callers that get search_tools and call_tool in place of all their tools; true or "*": all tenants.
+	// Default none.
+	Search Tenants `yaml:"search"`
+
 	Names *Names // nil means the prefix of each tool is the capability's id
-	// ApprovalWait is the wait for an approval if the client cannot show its page; default 45 s, because clients have
-	// timeouts of 60 s.
-	ApprovalWait time.Duration
 	// PublicURL is the URL of the gateway for clients, without a final slash; empty means the host of each request.
 	PublicURL string
-	// Search lists the tenants whose callers get tools to search and call others instead of all tools; "*" means all
-	// tenants.
-	Search  []string
-	Issuers []string // URLs of the issuers whose tokens are accepted, which clients are sent
+	Issuers   []string // URLs of the issuers whose tokens are accepted, which clients are sent
 }
+
+// Tenants are names of tenants; "*" means all.
+type Tenants []string
 
 // Catalog provides the tools of callers.
 type Catalog interface {

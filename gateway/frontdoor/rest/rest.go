@@ -25,8 +25,9 @@ import (
 type Config struct {
 	// MaxBody is the maximum size of a request's body in bytes; default 16 MiB. Larger ones are rejected with 413.
 	MaxBody int64
-	// ToolErrors is the default for tools' errors in requests without Prefer: errors=….
-	ToolErrors ToolErrors
+	// http makes a tool's own error a 422 with a problem document; result leaves it in the response, with 200. A
+	// request may choose with Prefer: errors=http or errors=result.
+	ToolErrors ToolErrors `yaml:"tool_errors" enum:"result,http" default:"result"`
 	// EventSource reports whether a tool may be called with GET. It must not block. If nil, no tool may.
 	EventSource func(capability, tool string) bool
 	Beat        time.Duration // interval of heartbeats on idle streams; default 15 s

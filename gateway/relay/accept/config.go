@@ -53,6 +53,23 @@ type Limits struct {
 	Evict bool
 }
 
+// ClientLimits bounds the resources of one replica that clients use by their network. It counts those that need no
+// credential.
+type ClientLimits struct {
+	// Concurrent connections. Further ones wait in the backlog. A network may have a quarter of them, and an eighth is
+	// reserved for networks that authenticated in the last hour. A quarter may be calls that need no credential, such
+	// as Health/Watch and reflection.
+	Connections int `yaml:"connections" min:"16" max:"1000000" default:"16384"`
+	// Addresses without these limits, besides trusted_proxies; []: none.
+	Exempt []netip.Prefix `yaml:"exempt" default:"[127.0.0.0/8, '::1/128']"`
+}
+
+// Limits returns the limits of connections.
+func (c *ClientLimits) Limits() Limits {
+	return Limits{MaxConns: c.Connections, MaxNetworkConns: c.Connections / 4, ReservedConns: c.Connections / 8,
+		MaxHandshakes: max(c.Connections/32, 8)}
+}
+
 // Age replaces old connections, so that their clients connect again, at another replica. Its fields with tags are a
 // part of the configuration file.
 type Age struct {

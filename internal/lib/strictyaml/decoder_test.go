@@ -2,6 +2,7 @@ package strictyaml_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/capgate/capgate/internal/lib/strictyaml"
@@ -49,4 +50,22 @@ func Example() {
 	// f.yaml:4: names[2]: a is already at names[0], in line 4
 	// f.yaml:5: retry.floor: given twice; the first is in line 5
 	// f.yaml:5: retry.floor: has no effect with share: 0
+}
+
+// TestFill: a struct without a file gets the defaults of its empty fields, and keeps the others.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	type config struct {
+		Wait  time.Duration `yaml:"wait" default:"5s"`
+		Count int           `yaml:"count" default:"3"`
+		Word  string        `yaml:"word" enum:"a,b" default:"b"`
+		On    bool          `yaml:"on" default:"true"`
+		Size  int64         `yaml:"size" kind:"size" default:"1GiB"`
+		Other func()
+	}
+	got := config{Count: 4}
+	strictyaml.Fill(&got)
+	if got.Wait != 5*time.Second || got.Count != 4 || got.Word != "b" || got.On || got.Size != 0 {
+		t.Errorf("%+v", got)
+	}
 }

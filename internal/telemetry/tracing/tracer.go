@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,28 +17,13 @@ import (
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
 
-// Config configures the collector and the sampling. Endpoint is required.
-type Config struct {
-	Endpoint     string            // of a collector: host:port, for OTLP over gRPC, or a URL, for OTLP over HTTP
-	TLS          *tls.Config       // nil: cleartext for host:port and http, the system's authorities for https
-	Headers      map[string]string // sent with every request; may be secrets
-	Sample       float64           // traced fraction of the calls that begin a trace here, 0 to 1
-	IgnoreParent bool              // Sample alone decides, not the caller
-	Version      string            // service.version
-	Instance     string            // service.instance.id
-	Queue        int               // bound of waiting spans; further ones are dropped. Default 4096
-	Timeout      time.Duration     // of one request; default 10s
-	Delay        time.Duration     // greatest wait for a full batch; default 1s
-	Log          *slog.Logger      // logs the loss and the return of the collector; nil: discarded
-}
-
 // Tracer creates spans. It is safe for concurrent use. A nil Tracer samples nothing.
 type Tracer struct {
-	tracer       trace.Tracer
-	provider     *sdk.TracerProvider
-	queue        *exportQueue
-	sample       float64
-	ignoreParent bool
+	tracer   trace.Tracer
+	provider *sdk.TracerProvider
+	queue    *exportQueue
+	sample   float64
+	follow   bool
 }
 
 // maxText bounds strings in spans, in bytes. Callers choose some of them.
@@ -63,7 +47,7 @@ func New(cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	t := &Tracer{queue: newExportQueue(exporter, &cfg), sample: cfg.Sample, ignoreParent: cfg.IgnoreParent}
+	t := &Tracer{queue: newExportQueue(exporter, &cfg), sample: cfg.Sample, follow: cfg.Follow}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.AlwaysSample()), // Samples has decided
 		sdk.WithIDGenerator(ids{}),
@@ -96,7 +80,7 @@ func (t *Tracer) Samples(p Parent) bool {
 	switch {
 	case p.sampled:
 		return p.trace.IsValid()
-	case p.exists() && !t.ignoreParent:
+	case p.exists() && t.follow:
 		return p.flags.IsSampled()
 	}
 	return rand.Float64() < t.sample

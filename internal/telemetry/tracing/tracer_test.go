@@ -286,7 +286,7 @@ func TestChance(t *testing.T) {
 		{1, false, tracing.Sampled(telemetry.TraceID{}), 0, 0},
 		{0, true, yes, 0, 0}, {1, true, no, 10_000, 10_000}, {0.1, true, yes, 800, 1200},
 	} {
-		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, IgnoreParent: test.stubborn})
+		tracer, _ := open(t, tracing.Config{Endpoint: "127.0.0.1:1", Sample: test.sample, Follow: !test.stubborn})
 		n := 0
 		for range 10_000 {
 			if tracer.Samples(test.parent) {
