@@ -27,7 +27,7 @@ func TestEachLostStateIsTested(t *testing.T) {
 		"drains": {"internal/redisstore/TestDrainsAreGivenBack",
 			"internal/drains/TestLostStore"},
 		"rates and quotas": {"internal/redisstore/TestLimitsOfAnEmptiedRedis",
-			"internal/redisstore/TestAnEmptyRedisIsTold"},
+			"internal/redisstore/TestLimits"},
 		"concurrent calls":             {"internal/testkit/sim/TestLimits"},
 		"denied and pending approvals": {"internal/redisstore/TestALostAnswerAllowsNothing"},
 	}

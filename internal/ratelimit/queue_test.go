@@ -29,7 +29,7 @@ func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimi
 	}
 	m.mu.Unlock()
 	pass(delay)
-	return replica{one, "a"}.Exchange(ctx, of, asks)
+	return replica{model: one, name: "a"}.Exchange(ctx, of, asks)
 }
 
 // TestNobodyWaitsInTheQueue: with more tenants than concurrent exchanges, and a store that hangs, no call waits
@@ -74,7 +74,7 @@ func TestNobodyWaitsInTheQueue(t *testing.T) {
 		for id, n := range made {
 			var told int64
 			for b, use := range store.of[ratelimit.Owner{ID: id}].budgets {
-				if b.of == call.PerDay {
+				if b.limit == call.PerDay {
 					told += use.Calls
 				}
 			}

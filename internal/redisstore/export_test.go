@@ -164,7 +164,7 @@ func (a *ApprovalStore) Keys(ctx context.Context, pattern string) (keys []string
 }
 
 // SetAhead sets the offset of the clock of limits.
-func SetAhead(l *TenantLimits, d time.Duration) { l.ahead = d }
+func (l *TenantLimits) SetAhead(d time.Duration) { l.ahead = d }
 
 // SetRoom sets the number of values with budgets of their own.
 func SetRoom(l *TenantLimits, n int) { l.room = n }

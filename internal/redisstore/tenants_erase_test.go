@@ -14,6 +14,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/ratelimit"
+	limitstest "github.com/capgate/capgate/internal/ratelimit/storetest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -45,7 +46,7 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 func spender(t *testing.T, s *redisstore.Store, id, uid string) func() int64 {
 	t.Helper()
 	l := s.Limits("a")
-	redisstore.SetAhead(l, noon(2031, 5, 5))
+	l.SetAhead(limitstest.Noon(2031, 5, 5))
 	seq := int64(0)
 	return func() int64 {
 		t.Helper()
