@@ -132,6 +132,9 @@ func (a *ApprovalStore) dropForged(ctx context.Context, tenant, id string, f map
 	})
 }
 
+// tokenEscaper makes a token one word: a person's answer begins with it, and with a space after it.
+var tokenEscaper = strings.NewReplacer("%", "%25", " ", "%20")
+
 // answerArgs are the arguments of answerScript.
 func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *answerSignatures) []any {
 	var lasting, given any = "", ""
@@ -148,7 +151,7 @@ func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *a
 	if r.Checked {
 		before = len(r.Before)
 	}
-	args := []any{id, r.Token, r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected,
+	args := []any{id, tokenEscaper.Replace(r.Token), r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected,
 		with.expires, final, r.Given.Person, given, before}
 	for _, person := range r.Before {
 		args = append(args, person)

@@ -79,6 +79,21 @@ func TestAPreviewShowsWhatIsBesideAnID(t *testing.T) {
 	}
 }
 
+// TestAPreviewCutsNoSecret: of a long text only the beginning is searched, and a secret at the end of that part is not
+// shown without its rest. Masks shorten the text before it.
+func TestAPreviewCutsNoSecret(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, &memory{}, approvals.Options{MaxArgs: 1000}) // longer arguments have an excerpt
+	const name, sentence, hidden = "password=", " my password is ", "hunter2hunter2"
+	for shown := range len(hidden) {
+		before := name + strings.Repeat("a1", 4096)[:8*512-len(name+sentence)-shown] // bytes are searched
+		got := ask(t, k, request(`"`+before+sentence+hidden+`"`)).Preview
+		if !strings.HasPrefix(got, `"password=[masked: over 1024 characters, by what it looks like] my password is" …`) {
+			t.Errorf("%d bytes of the secret are searched:\n%s", shown, got)
+		}
+	}
+}
+
 func TestAPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 20_000)

@@ -18,6 +18,7 @@ import (
 type memory struct {
 	mu          sync.Mutex
 	records     map[string]approvals.Record
+	tokens      map[string]map[string]string // of answers, by approval and person
 	events      []approvals.RecordEvent
 	unavailable bool
 	questions   int // for states
@@ -62,7 +63,7 @@ func (m *memory) Create(_ context.Context, d *approvals.Draft) (approvals.Create
 		return approvals.CreateResult{}, err
 	}
 	if m.records == nil {
-		m.records = map[string]approvals.Record{}
+		m.records, m.tokens = map[string]approvals.Record{}, map[string]map[string]string{}
 	}
 	d.State = approvals.Pending
 	m.records[d.ID] = d.Record
@@ -126,11 +127,22 @@ func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Stored
 	leave, err := m.enter()
 	defer leave()
 	r, err := m.find(id, err)
-	if err != nil || r.State != approvals.Pending {
+	by := reply.Given.Person
+	again := err == nil && m.tokens[id][by] == reply.Token
+	switch {
+	case err != nil || r.State != approvals.Pending && !again:
 		return r, approvals.AnswerLate, err
+	case r.State != approvals.Pending:
+		return r, approvals.AnswerGiven, nil
+	case again:
+		return r, approvals.AnswerRecorded, nil
 	}
 	if reply.Given.State != 0 {
 		r.Answers = append(slices.Clone(r.Answers), reply.Given)
+		if m.tokens[id] == nil {
+			m.tokens[id] = map[string]string{}
+		}
+		m.tokens[id][by] = reply.Token
 	}
 	if reply.More {
 		m.records[id] = r

@@ -19,6 +19,7 @@ func Suite() contract.Suite[approvals.Store] {
 	return contract.Suite[approvals.Store]{
 		"approvals are found":          testFound,
 		"several people answer":        testAnswers,
+		"a token identifies an answer": testTokens,
 		"an approval can be withdrawn": testWithdraw,
 		"answers are notified":         testWatch,
 	}
@@ -38,9 +39,15 @@ func create(t *testing.T, s approvals.Store, n byte) (id string) {
 func answer(t *testing.T, s approvals.Store, id, by string, more bool, want approvals.AnswerResult,
 	state approvals.State, people int) {
 	t.Helper()
+	answerAs(t, s, "token-"+by, id, by, more, want, state, people)
+}
+
+func answerAs(t *testing.T, s approvals.Store, token, id, by string, more bool, want approvals.AnswerResult,
+	state approvals.State, people int) {
+	t.Helper()
 	given := approvals.GivenAnswer{Person: by, By: by, State: approvals.Approved, Remember: approvals.ThisCall}
 	got, result, err := s.Answer(t.Context(), "acme", id, &approvals.StoredAnswer{State: given.State, Given: given,
-		Token: "token-" + by, TTL: time.Minute, By: by, Remember: approvals.ThisCall, More: more})
+		Token: token, TTL: time.Minute, By: by, Remember: approvals.ThisCall, More: more})
 	if err != nil || result != want || got.State != state || len(got.Answers) != people {
 		t.Errorf("%s answers: %v, %v, %v by %d people, want %v", by, result, err, got.State, len(got.Answers), want)
 	}
@@ -86,6 +93,24 @@ func testAnswers(t *testing.T, open func() approvals.Store) {
 	answer(t, a, id, "eve", false, approvals.AnswerLate, approvals.Approved, 2)
 	if got, err := b.Get(t.Context(), "acme", id); err != nil || got.By != "bob" || got.Answered.IsZero() {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// testTokens: an answer is repeated with its token, whatever that contains. Another token is another answer.
+func testTokens(t *testing.T, open func() approvals.Store) {
+	s := open()
+	id := create(t, s, 1)
+	const token = "a 1 {b}%20"
+	for range 2 {
+		answerAs(t, s, token, id, "ann", true, approvals.AnswerRecorded, approvals.Pending, 1)
+	}
+	if got, err := s.Get(t.Context(), "acme", id); err != nil || len(got.Answers) != 1 || got.Answers[0].By != "ann" {
+		t.Errorf("%+v, %v", got.Answers, err)
+	}
+	answer(t, s, id, "bob", false, approvals.AnswerGiven, approvals.Approved, 2)
+	for other, want := range map[string]approvals.AnswerResult{token: approvals.AnswerGiven,
+		"a": approvals.AnswerLate, "a 1": approvals.AnswerLate, "a 1 {b} ": approvals.AnswerLate} {
+		answerAs(t, s, other, id, "ann", true, want, approvals.Approved, 2)
 	}
 }
 
