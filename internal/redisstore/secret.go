@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,6 +25,11 @@ func (s *Secret) SharedSecret(ctx context.Context, proposal []byte) (secret []by
 		secret, err = r.Get(ctx, name).Bytes()
 		return err
 	})
+	if redis.HasErrorPrefix(err, "WRONGTYPE") || err == nil && len(secret) != sharedkey.Bytes {
+		return nil, fmt.Errorf("the key %s in Redis should be a string of %d bytes, the secret that replicas share, "+
+			"and has another type or length; delete the key, and a replica creates a new secret, or configure a "+
+			"secret_file", name, sharedkey.Bytes)
+	}
 	return secret, err
 }
 
