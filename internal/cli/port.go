@@ -117,7 +117,7 @@ func (p *gatewayPort) read() error {
 			p.wrong = p.readCredential()
 		}
 		p.client = httpclient.New(httpclient.Config{TLS: p.secure.Clone(), Timeout: requestTimeout,
-			Proxy: http.ProxyFromEnvironment, Compression: true})
+			Handshake: connectTimeout, Proxy: http.ProxyFromEnvironment, Compression: true})
 	})
 	return p.wrong
 }
@@ -281,12 +281,12 @@ func (p *gatewayPort) dial(replica string) (*grpc.ClientConn, error) {
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds), grpc.WithPerRPCCredentials(perRPC{p}),
 		grpc.WithUserAgent("capgate-" + strings.Fields(p.command.CommandPath())[1]),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: connectTimeout, Backoff: backoff.Config{
+			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32))} // the gateway limits the size of responses
 	if p.operators {
 		options = append(options,
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)),
-			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
-				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second,
 				PermitWithoutStream: true}))
 	}

@@ -25,6 +25,7 @@ import (
 
 const (
 	requestTimeout = 10 * time.Second // timeout of one request
+	connectTimeout = 5 * time.Second  // timeout of a connection to one address
 	maxResponse    = 64 << 20         // bytes of the admin API
 )
 

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	TLS         *tls.Config   // nil means the system's CAs, and TLS 1.2 or later
 	Timeout     time.Duration // of a request and its response; 0 means that the context alone bounds them
-	Handshake   time.Duration // of TLS; default 10 s
+	Handshake   time.Duration // of TCP, and then of TLS; default 10 s
 	MaxHeader   int64         // bytes of the headers of a response; default 64 KiB
 	MaxConns    int           // to one host; 0 means no limit
 	MaxIdle     int           // unused connections; default 2 to one host
@@ -24,7 +24,7 @@ type Config struct {
 
 	Protocols *http.Protocols                                                 // default HTTP/1.1, and HTTP/2 over TLS
 	Proxy     func(*http.Request) (*url.URL, error)                           // nil means no proxy
-	Dial      func(ctx context.Context, network, at string) (net.Conn, error) // optional
+	Dial      func(ctx context.Context, network, at string) (net.Conn, error) // optional; it bounds its time itself
 }
 
 // New returns a client. The caller closes its idle connections, which close by themselves after a minute.
@@ -32,13 +32,17 @@ func New(c Config) *http.Client {
 	if c.TLS == nil {
 		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	handshake := cmp.Or(c.Handshake, 10*time.Second)
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: handshake}).DialContext
+	}
 	return &http.Client{
 		Timeout:       c.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy: c.Proxy, DialContext: c.Dial, TLSClientConfig: c.TLS,
 			ForceAttemptHTTP2: true, Protocols: c.Protocols,
-			TLSHandshakeTimeout: cmp.Or(c.Handshake, 10*time.Second), IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: handshake, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: cmp.Or(c.MaxHeader, 64<<10), MaxConnsPerHost: c.MaxConns,
 			MaxIdleConns: c.MaxIdle, MaxIdleConnsPerHost: c.MaxIdle, DisableCompression: !c.Compression,
 		},

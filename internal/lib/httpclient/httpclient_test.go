@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -174,5 +176,25 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	if c := httpclient.New(httpclient.Config{}); c.Transport.(*http.Transport).Proxy != nil || c.Jar != nil {
 		t.Error("a client has a proxy or cookies that it was not given")
+	}
+}
+
+// TestDeadAddress: an address that takes no connection does not hold a request, also one without a timeout.
+func TestDeadAddress(t *testing.T) {
+	t.Parallel()
+	ln := check.Listen(t)
+	raw, err := ln.(*net.TCPListener).SyscallConn()
+	check.Must(t, err)
+	check.Must(t, raw.Control(func(fd uintptr) { _ = syscall.Listen(int(fd), 0) })) // no backlog
+	for range 10 {                                                                  // until no further connection is taken
+		conn, err := net.DialTimeout("tcp", ln.Addr().String(), 200*time.Millisecond)
+		if err != nil {
+			break
+		}
+		defer conn.Close()
+	}
+	_, err = get(t, httpclient.New(httpclient.Config{Handshake: 300 * time.Millisecond}), "http://"+ln.Addr().String())
+	if !strings.Contains(fmt.Sprint(err), "i/o timeout") {
+		t.Errorf("%v, want a timeout of the connection", err)
 	}
 }
