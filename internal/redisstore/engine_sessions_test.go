@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/capgate/capgate/internal/redisstore"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -139,11 +140,11 @@ func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		e := s.EngineSessions()
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, storetest.Record("acme", "u1")))
 		claims(t, e, "s1", "acme")
 		claims(t, e, "s2", "globex")
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, storetest.Record("acme", "u2")))
 		if got := claims(t, e, "s1", "acme") + claims(t, e, "s1", "globex") +
 			claims(t, e, "s2", "acme"); got != "globex" {
 			t.Errorf("sessions of the deleted tenant, for its successor and for another, and another tenant's: %q", got)

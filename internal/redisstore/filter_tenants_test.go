@@ -12,6 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/lib/paging"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -27,7 +28,7 @@ func TestAcrossTenants(t *testing.T) {
 		want := map[string]string{} // tenants by the ids of approvals
 		for i := range 9 {
 			id := fmt.Sprintf("t%d", i)
-			check.Must(t, s.Tenants().CreateTenant(ctx, aTenant(id, "u")))
+			check.Must(t, s.Tenants().CreateTenant(ctx, storetest.Record(id, "u")))
 			for n := range i % 3 { // 0, 1 or 2
 				d := &approvals.Draft{TTL: time.Minute, MaxOpen: 10}
 				d.ID, d.Tenant, d.CallSum[0], d.CallSum[1] = "apr_"+id+strconv.Itoa(n), id, byte(i), byte(n)

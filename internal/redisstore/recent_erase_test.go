@@ -6,6 +6,7 @@ import (
 
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -14,7 +15,7 @@ func TestADeletedTenantLeavesNoRecentCalls(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		a, b := newRecent(t, s, "a", 50), newRecent(t, open(), "b", 50)
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("gone", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, storetest.Record("gone", "u1")))
 		a.Record(ended("gone", "one", 0))
 		b.Record(ended("gone", "two", 8))
 		failed := ended("gone", "three", 0)

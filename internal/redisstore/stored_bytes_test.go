@@ -18,6 +18,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/toolschema"
 	"github.com/capgate/capgate/policy"
@@ -79,11 +80,11 @@ func storeRecords(t *testing.T, s *redisstore.Store) {
 	check.Must(t, err)
 
 	tenants := s.Tenants()
-	r := aTenant("acme", "u1")
+	r := storetest.Record("acme", "u1")
 	r.UpdatedBy = "operator"
 	check.Must(t, tenants.CreateTenant(ctx, r))
 	check.Must(t, tenants.CreateTenant(ctx, &tenant.Record{ID: "bare", UID: "u2"}))
-	off := aTenant("off", "u3")
+	off := storetest.Record("off", "u3")
 	check.Must(t, tenants.CreateTenant(ctx, off))
 	off.Version, off.Disabled, off.Limits, off.UpdatedBy = 1, true, nil, "operator"
 	check.Must(t, tenants.UpdateTenant(ctx, off))
@@ -129,7 +130,7 @@ func checkRecords(t *testing.T, s *redisstore.Store) {
 		t.Error("an approved call does not run")
 	}
 	tenants := s.Tenants()
-	record := aTenant("acme", "u1")
+	record := storetest.Record("acme", "u1")
 	record.UpdatedBy, record.Version, record.Created, record.Updated = "operator", 1, writtenAt, writtenAt
 	if got, err := tenants.FindTenant(ctx, "acme"); err != nil || !reflect.DeepEqual(got, record) {
 		t.Errorf("a tenant: %+v, %v", got, err)

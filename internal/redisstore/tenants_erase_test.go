@@ -17,6 +17,7 @@ import (
 	limitstest "github.com/capgate/capgate/internal/ratelimit/storetest"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/tenant"
+	tenanttest "github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
@@ -75,15 +76,15 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		tenants := s.Tenants()
 		const gone = "slots"
 		others := []string{"acme", "slots2", "slot?", "s*", "pin"}
-		check.Must(t, tenants.CreateTenant(ctx, aTenant(gone, "u1")))
-		key := aKey(gone, "u1")
+		check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record(gone, "u1")))
+		key := tenanttest.Key(gone, "u1")
 		check.Must(t, tenants.CreateKey(ctx, key))
 		furnish(t, s, gone)
 		late := spender(t, s, gone, "u1")
 		late()
 		keptSpent := map[string]func() int64{}
 		for _, id := range others {
-			check.Must(t, tenants.CreateTenant(ctx, aTenant(id, "of "+id)))
+			check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record(id, "of "+id)))
 			furnish(t, s, id)
 			keptSpent[id] = spender(t, s, id, "of "+id)
 			keptSpent[id]()
@@ -122,7 +123,7 @@ func TestADeletedTenantLeavesNothing(t *testing.T) {
 		}
 		// A late report of the deleted tenant's use does not count for the next one.
 		late()
-		check.Must(t, tenants.CreateTenant(ctx, aTenant(gone, "u2")))
+		check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record(gone, "u2")))
 		if n := spender(t, s, gone, "u2")(); n != 1 {
 			t.Errorf("the next one has used %d calls, want its own one", n)
 		}
@@ -136,7 +137,7 @@ func TestADeletedTenantLeavesTheNoticesOfOthers(t *testing.T) {
 		notices, spent := s.Notices("limits"), spender(t, s, "webhooks", "u1")
 		_, err := notices.Put(ctx, "acme", "", "1-0", nil, 10)
 		check.Must(t, err)
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("webhooks", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("webhooks", "u1")))
 		spent()
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "webhooks", 0, false))
 		if all, err := notices.Cursors(ctx, []string{"acme"}); all["acme"] != "1-0" || err != nil {
@@ -161,14 +162,14 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 			check.Must(t, err)
 			return kept[0]
 		}
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("acme", "u1")))
 		for i, its := range [][2]string{{"acme", "f1"}, {"globex", "f2"}, {"acme", "f1"}} {
 			if !told(its[0], its[1]) {
 				t.Fatalf("claim %d: %s does not own %s", i, its[0], its[1])
 			}
 		}
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("acme", "u2")))
 		for _, of := range []string{"acme", "globex"} {
 			if told(of, "f1") {
 				t.Errorf("%s has what the deleted tenant had", of)
@@ -195,7 +196,7 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 func TestManyKeysAreErased(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
-		check.Must(t, s.Tenants().CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("acme", "u1")))
 		for range 8 {
 			var some []affinity.Location
 			for range 250 {
@@ -217,7 +218,7 @@ func TestADeletionThatFailed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
 		tenants := s.Tenants()
-		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record("acme", "u1")))
 		furnish(t, s, "acme")
 		// A key of the wrong type makes the deletion fail.
 		probe := s.Probe()
@@ -230,12 +231,12 @@ func TestADeletionThatFailed(t *testing.T) {
 		if r, err := tenants.FindTenant(ctx, "acme"); err != nil || r == nil || !r.Disabled {
 			t.Fatalf("it is not switched off: %+v, %v", r, err)
 		}
-		if err := tenants.CreateTenant(ctx, aTenant("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
+		if err := tenants.CreateTenant(ctx, tenanttest.Record("acme", "u2")); !errors.Is(err, tenant.ErrTenantExists) {
 			t.Errorf("its name is free: %v", err)
 		}
 		check.Must(t, probe.Do(ctx, func(ctx context.Context, r redis.Cmdable) error { return r.Del(ctx, key).Err() }))
 		check.Must(t, tenants.DeleteTenant(ctx, "acme", 1, true))
-		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u2")))
+		check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record("acme", "u2")))
 		if rules, _, err := s.Policies().List(ctx, "acme", "", 10); err != nil || len(rules) != 0 {
 			t.Errorf("inherited: %v, %v", rules, err)
 		}
@@ -247,9 +248,9 @@ func TestKeysOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, stop := context.WithCancel(t.Context())
 		tenants := open().Tenants()
-		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, tenanttest.Record("acme", "u1")))
 		id, secret := tenant.NewCredential()
-		k := aKey("acme", "u1")
+		k := tenanttest.Key("acme", "u1")
 		k.ID, k.Hash = id, tenant.HashOf(secret, nil)
 		check.Must(t, tenants.CreateKey(ctx, k))
 		stored := tenant.NewStored(open().Tenants(), tenant.Options{TTL: time.Hour})

@@ -3,12 +3,14 @@ package tenant_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/capgate/capgate/internal/tenant"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
@@ -65,16 +67,63 @@ func (s *store) FindTenant(_ context.Context, id string) (*tenant.Record, error)
 	s.mu.Lock()
 	r := s.tenants[id]
 	s.mu.Unlock()
-	if err := s.ask(); err != nil {
+	if err := s.ask(); err != nil || r == nil {
 		return nil, err
 	}
-	return r, nil
+	found := *r
+	return &found, nil
+}
+
+// TestTheFakeKeepsTheContract: the fake is a store of tenants like any other.
+func TestTheFakeKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	storetest.Suite().Run(t, func() storetest.Store { return newStore() })
+}
+
+// CreateTenant and the following methods implement storetest.Store.
+func (s *store) CreateTenant(_ context.Context, r *tenant.Record) error {
+	stored := *r
+	stored.Version, stored.Created = 1, time.Now()
+	stored.Updated = stored.Created
+	s.change(true, tenant.Change{Tenant: r.ID}, func() { s.tenants[r.ID] = &stored })
+	return nil
+}
+
+func (s *store) UpdateTenant(_ context.Context, r *tenant.Record) error {
+	stored := *r
+	stored.Version++
+	s.change(true, tenant.Change{Tenant: r.ID}, func() { s.tenants[r.ID] = &stored })
+	return nil
+}
+
+func (s *store) DeleteTenant(_ context.Context, id string, _ int64, _ bool) error {
+	s.change(true, tenant.Change{Tenant: id}, func() {
+		delete(s.tenants, id)
+		maps.DeleteFunc(s.keys, func(_ string, k tenant.Key) bool { return k.Tenant == id })
+	})
+	return nil
+}
+
+func (s *store) CreateKey(_ context.Context, k *tenant.Key) error {
+	k.Created = time.Now()
+	s.change(true, tenant.Change{Key: k.ID}, func() { s.keys[k.ID] = *k })
+	return nil
+}
+
+func (s *store) RevokeKey(_ context.Context, _, id string) error {
+	s.change(true, tenant.Change{Key: id}, func() {
+		k := s.keys[id]
+		k.Revoked = time.Now()
+		s.keys[id] = k
+	})
+	return nil
 }
 
 func (s *store) Watch(ctx context.Context, changed func(uint64, tenant.Change), connected func()) {
 	s.mu.Lock()
 	s.changed, s.connected = changed, connected
 	s.mu.Unlock()
+	connected()
 	<-ctx.Done()
 }
 
@@ -94,7 +143,7 @@ func (s *store) change(tell bool, c tenant.Change, how func()) {
 	s.version++
 	version, changed := s.version, s.changed
 	s.mu.Unlock()
-	if tell {
+	if tell && changed != nil {
 		changed(version, c)
 	}
 }
