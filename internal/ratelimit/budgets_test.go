@@ -33,7 +33,7 @@ func TestMonths(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		toMonth(-25 * time.Hour) // a limiter has many timers in a month
-		l := ratelimit.New(ratelimit.Config{Store: replica{model: newModel(), name: "a"}})
+		l := ratelimit.New(ratelimit.Config{Store: newModel().replica("a")})
 		defer run(l)()
 		s := settings(tenant.Bounds{PerMonth: 6400})
 		if ok, _ := made(l, s, call.Call{}, 3000); ok != 3000 {
@@ -60,7 +60,7 @@ func TestMidnight(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				toMonth(-50 * time.Millisecond)
-				l := ratelimit.New(ratelimit.Config{Store: replica{model: newModel(), name: "a"}})
+				l := ratelimit.New(ratelimit.Config{Store: newModel().replica("a")})
 				defer run(l)()
 				s := settings(bounds)
 				if ok, _ := made(l, s, call.Call{}, 10); ok != 10 {
@@ -125,7 +125,7 @@ func TestBudgetsWithoutTheStore(t *testing.T) {
 				m, s := newModel(), settings(bounds)
 				var all []*ratelimit.Limiter
 				for _, name := range []string{"a", "b", "c"} {
-					l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: name}, Replicas: func() int { return 3 }})
+					l := ratelimit.New(ratelimit.Config{Store: m.replica(name), Replicas: func() int { return 3 }})
 					defer run(l)()
 					all = append(all, l)
 				}

@@ -30,7 +30,7 @@ func TestABurstAtAllReplicas(t *testing.T) {
 				got := make([]int, 3)
 				var callers sync.WaitGroup
 				for i, n := range test.calls {
-					l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: string(rune('a' + i))}, Replicas: func() int {
+					l := ratelimit.New(ratelimit.Config{Store: m.replica(string(rune('a' + i))), Replicas: func() int {
 						return 3
 					}})
 					defer run(l)()

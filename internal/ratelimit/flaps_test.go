@@ -68,7 +68,7 @@ func TestNeverMoreThanTheBoundWhileTheStoreFlaps(t *testing.T) {
 							return tt.delay + time.Duration(rng.Int64N(int64(max(tt.vary, 1))))
 						}
 						for i := range replicas {
-							view := flapping{replica{model: w.model, name: string(rune('a' + i))}, tt.away, time.Now()}
+							view := flapping{w.model.replica(string(rune('a' + i))), tt.away, time.Now()}
 							if tt.one > 0 && i > 0 {
 								view.away = never
 							}

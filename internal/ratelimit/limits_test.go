@@ -74,7 +74,7 @@ func alone(t *testing.T, test func(t *testing.T, l *ratelimit.Limiter, m *model)
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		m := newModel()
-		l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "a"}})
+		l := ratelimit.New(ratelimit.Config{Store: m.replica("a")})
 		defer run(l)()
 		test(t, l, m)
 	})
@@ -160,8 +160,8 @@ func TestLeasesAreGivenBack(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		m := newModel()
-		a, b := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "a"}}),
-			ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "b"}})
+		a, b := ratelimit.New(ratelimit.Config{Store: m.replica("a")}),
+			ratelimit.New(ratelimit.Config{Store: m.replica("b")})
 		defer run(a)()
 		defer run(b)()
 		s := settings(tenant.Bounds{PerDay: 1000})

@@ -76,6 +76,8 @@ type replica struct {
 	ahead time.Duration // offset of its clock
 }
 
+func (m *model) replica(name string) replica { return replica{model: m, name: name} }
+
 // TestTheModelKeepsTheContract: the fake is a store of limits like any other.
 func TestTheModelKeepsTheContract(t *testing.T) {
 	t.Parallel()

@@ -68,8 +68,8 @@ func TestAReplicaThatEnds(t *testing.T) {
 			t.Parallel()
 			check.Bubble(t, func(t *testing.T) {
 				m, s := newModel(), settings(test.bounds)
-				a := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "a"}})
-				b := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "b"}})
+				a := ratelimit.New(ratelimit.Config{Store: m.replica("a")})
+				b := ratelimit.New(ratelimit.Config{Store: m.replica("b")})
 				stop := run(a)
 				defer run(b)()
 				running := begin(a, s, test.used)
@@ -90,7 +90,7 @@ func TestAReplicaThatEndsReportsItsCalls(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{PerDay: 640, Concurrent: 1000})
-		a := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "a"}})
+		a := ratelimit.New(ratelimit.Config{Store: m.replica("a")})
 		stop := run(a)
 		m.unavailable = true
 		own := len(begin(a, s, 1000))
@@ -107,7 +107,7 @@ func TestAReplicaThatEndsReportsItsCalls(t *testing.T) {
 		m.mu.Unlock()
 		<-sent
 		stop()
-		b := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "b"}})
+		b := ratelimit.New(ratelimit.Config{Store: m.replica("b")})
 		defer run(b)()
 		if n, _ := made(b, s, call.Call{}, 1000); own == 0 || own+n != 640 {
 			t.Errorf("%d calls without the store, and %d at another replica, want 640 together", own, n)
@@ -149,7 +149,7 @@ func TestABusyReplicaGivesWay(t *testing.T) {
 		var mu sync.Mutex
 		var running, most [2]int
 		for i, name := range []string{"busy", "other"} {
-			l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: name}, Replicas: func() int { return 2 }})
+			l := ratelimit.New(ratelimit.Config{Store: m.replica(name), Replicas: func() int { return 2 }})
 			defer run(l)()
 			keepCalling(l, 40, &running[i], &most[i], &mu)
 			pass(2 * time.Second)

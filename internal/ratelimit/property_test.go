@@ -94,7 +94,7 @@ func newCluster(t *testing.T, rng *rand.Rand, replicas int, b tenant.Bounds) (w 
 	}
 	var stops []func()
 	for i := range replicas {
-		l := ratelimit.New(ratelimit.Config{Store: replica{model: w.model, name: string(rune('a' + i))}, Replicas: func() int {
+		l := ratelimit.New(ratelimit.Config{Store: w.model.replica(string(rune('a' + i))), Replicas: func() int {
 			return replicas
 		}})
 		w.replicas = append(w.replicas, l)

@@ -29,7 +29,7 @@ func (m *many) Exchange(ctx context.Context, of ratelimit.Owner, asks []ratelimi
 	}
 	m.mu.Unlock()
 	pass(delay)
-	return replica{model: one, name: "a"}.Exchange(ctx, of, asks)
+	return one.replica("a").Exchange(ctx, of, asks)
 }
 
 // TestNobodyWaitsInTheQueue: with more tenants than concurrent exchanges, and a store that hangs, no call waits

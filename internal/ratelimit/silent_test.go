@@ -32,7 +32,7 @@ func TestPlacesWhileTheStoreIsSilent(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 10})
 		var all []*ratelimit.Limiter
 		for _, name := range []string{"a", "b", "c"} {
-			l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: name}, Replicas: func() int { return 3 }})
+			l := ratelimit.New(ratelimit.Config{Store: m.replica(name), Replicas: func() int { return 3 }})
 			defer run(l)()
 			all = append(all, l)
 		}
@@ -68,7 +68,7 @@ func TestTheStoreIsSilentAgain(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		m, s := newModel(), settings(tenant.Bounds{Concurrent: 30})
-		l := ratelimit.New(ratelimit.Config{Store: replica{model: m, name: "a"}, Replicas: func() int { return 3 }})
+		l := ratelimit.New(ratelimit.Config{Store: m.replica("a"), Replicas: func() int { return 3 }})
 		defer run(l)()
 		synctest.Wait()
 		for _, silent := range []bool{true, false, true} {

@@ -151,8 +151,8 @@ func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *a
 	if r.Checked {
 		before = len(r.Before)
 	}
-	args := []any{id, tokenEscaper.Replace(r.Token), r.State.String(), r.TTL.Milliseconds(), lasting, with.session, with.expected,
-		with.expires, final, r.Given.Person, given, before}
+	args := []any{id, tokenEscaper.Replace(r.Token), r.State.String(), r.TTL.Milliseconds(), lasting, with.session,
+		with.expected, with.expires, final, r.Given.Person, given, before}
 	for _, person := range r.Before {
 		args = append(args, person)
 	}

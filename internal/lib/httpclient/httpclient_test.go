@@ -186,7 +186,8 @@ func TestDeadAddress(t *testing.T) {
 	raw, err := ln.(*net.TCPListener).SyscallConn()
 	check.Must(t, err)
 	check.Must(t, raw.Control(func(fd uintptr) { _ = syscall.Listen(int(fd), 0) })) // no backlog
-	for range 10 {                                                                  // until no further connection is taken
+	// No further connection is taken after a few.
+	for range 10 {
 		conn, err := net.DialTimeout("tcp", ln.Addr().String(), 200*time.Millisecond)
 		if err != nil {
 			break
