@@ -14,6 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/router/affinity"
+	"github.com/capgate/capgate/router/affinity/storetest"
 )
 
 // users are the users of a server.
@@ -138,7 +139,8 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	if !runs(u.T, st, approved(u.T, st, approval), approval, "a") {
 		u.Error("an approval does not run")
 	}
-	bind(u.T, s.Sessions(), binding(affinity.Session{Tenant: "acme", Capability: "caps", ID: "s"}, "a:1", 0))
+	session := affinity.Session{Tenant: "acme", Capability: "caps", ID: "s"}
+	storetest.Bind(u.T, s.Sessions(), storetest.Binding(session, "a:1", 0))
 	if s.Replicas() != 1 {
 		u.Error("it does not see replicas")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/capgate/capgate/policy"
 	"github.com/capgate/capgate/policy/approvals"
 	"github.com/capgate/capgate/router/affinity"
+	sessionstest "github.com/capgate/capgate/router/affinity/storetest"
 )
 
 // furnish writes data of every kind under a tenant's name, except the use of its limits.
@@ -36,7 +37,8 @@ func furnish(t *testing.T, s *redisstore.Store, id string) {
 	r.Tenant = id
 	approve(t, k, ask(t, k, r), approvals.Answer{By: "bob", Remember: approvals.ThisSession})
 	check.Must(t, s.EngineQuestions().Bind(t.Context(), id, "engine-1 a:1", "q1", "approval", time.Hour))
-	bind(t, s.Sessions(), binding(affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}, "a:1", 0))
+	session := affinity.Session{Tenant: id, Capability: "mail", ID: "s1"}
+	sessionstest.Bind(t, s.Sessions(), sessionstest.Binding(session, "a:1", 0))
 	_, err := s.Sessions().StoreLocations(t.Context(),
 		[]affinity.Location{{Artifact: affinity.Artifact{Tenant: id, Capability: "mail", ID: "f1"}, Addr: "a:1",
 			TTL: time.Hour}})

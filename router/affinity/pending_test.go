@@ -16,16 +16,14 @@ import (
 	"github.com/capgate/capgate/router/affinity"
 )
 
-// noteStore records the artifacts that it stores.
+// noteStore is a store that also sends the artifacts that it stores.
 type noteStore struct {
-	affinity.Store
+	memoryStore
 	told chan []affinity.Location
 }
 
-func (noteStore) Unavailable() bool { return false }
-
-func (noteStore) Watch(ctx context.Context, _ func(affinity.Session, affinity.Pin), _ func()) {
-	<-ctx.Done()
+func newNoteStore(room int) noteStore {
+	return noteStore{memoryStore{newMemory(), "1"}, make(chan []affinity.Location, room)}
 }
 
 func (s noteStore) StoreLocations(ctx context.Context, all []affinity.Location) ([]bool, error) {
@@ -33,7 +31,7 @@ func (s noteStore) StoreLocations(ctx context.Context, all []affinity.Location) 
 	case s.told <- all:
 	case <-ctx.Done():
 	}
-	return make([]bool, len(all)), nil
+	return s.memoryStore.StoreLocations(ctx, all)
 }
 
 // TestOneTenantDoesNotFillTheClaims: a tenant with ever more artifacts while the store is slow loses only its own
@@ -46,7 +44,7 @@ func TestOneTenantDoesNotFillTheClaims(t *testing.T) {
 	}}}, nil)
 	check.Must(t, err)
 	fleet := table.Fleet("mail")
-	store := noteStore{told: make(chan []affinity.Location)}
+	store := newNoteStore(0)
 	r := affinity.New(affinity.Config{}, store)
 	learn := func(tenant string, n int) {
 		for i := range n {
@@ -84,7 +82,7 @@ func TestLastArtifactsAreStored(t *testing.T) {
 	}}}, nil)
 	check.Must(t, err)
 	fleet := table.Fleet("mail")
-	store := noteStore{told: make(chan []affinity.Location, 10)}
+	store := newNoteStore(10)
 	r := affinity.New(affinity.Config{}, store)
 	r.Learn(affinity.Mention{Fleet: fleet, Tenant: "acme", ID: "f-1", Backend: fleet.Backend("a:1"),
 		Authoritative: true})
@@ -175,7 +173,7 @@ func settleClaim(t *testing.T, owned bool, want string) {
 func TestRoomOfStoredArtifacts(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
-		fleet, store := mail(t), noteStore{told: make(chan []affinity.Location, 1000)}
+		fleet, store := mail(t), newNoteStore(1000)
 		r := affinity.New(affinity.Config{}, store)
 		var running sync.WaitGroup
 		defer check.Ended(t, &running, "the background work to end")
@@ -211,16 +209,14 @@ func (s *refusing) StoreLocations(ctx context.Context, all []affinity.Location) 
 	return s.noteStore.StoreLocations(ctx, all)
 }
 
-func (s *refusing) Bind(_ context.Context, all []affinity.Binding) ([]affinity.BindResult, error) {
+func (s *refusing) Bind(ctx context.Context, all []affinity.Binding) ([]affinity.BindResult, error) {
 	if s.failures.Add(-1) >= 0 {
 		return nil, errRefused
 	}
-	results := make([]affinity.BindResult, len(all))
-	for i, b := range all {
-		results[i].Pin = b.Pin
+	for _, b := range all {
 		s.bound <- b
 	}
-	return results, nil
+	return s.memoryStore.Bind(ctx, all)
 }
 
 // TestStoreThatFails: what a store did not take is given to it again: the backends of artifacts and of sessions.
@@ -228,7 +224,7 @@ func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
 	check.Bubble(t, func(t *testing.T) {
 		fleet := mail(t)
-		store := &refusing{noteStore: noteStore{told: make(chan []affinity.Location, 10)},
+		store := &refusing{noteStore: newNoteStore(10),
 			bound: make(chan affinity.Binding, 10)}
 		r := affinity.New(affinity.Config{Every: time.Second}, store)
 		var running sync.WaitGroup
