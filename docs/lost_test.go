@@ -17,8 +17,8 @@ func TestEachLostStateIsTested(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{ // as folder/TestName
 		"rules, and denials for always": {"internal/cli/TestLostRulesBlock", "policy/TestLostRules"},
-		"disabled and deleted tenants":  {"internal/cli/TestALossAllowsNoCredential"},
-		"revoked API keys":              {"internal/cli/TestALossAllowsNoCredential"},
+		"disabled and deleted tenants":  {"internal/cli/TestALossOfRedisRestoresNoCredential"},
+		"revoked API keys":              {"internal/cli/TestALossOfRedisRestoresNoCredential"},
 		"other API keys": {"internal/tenant/TestTheStoreIsUnavailable",
 			"internal/cli/TestKeysWhileRedisIsAway"},
 		"revoked sessions of people": {"internal/session/TestLostRevocations",

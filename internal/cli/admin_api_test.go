@@ -26,7 +26,7 @@ import (
 	"github.com/capgate/capgate/openapi"
 )
 
-// routesOf returns the JSON routes of a row of the guard: a pattern, or the path of a method.
+// routesOf returns the JSON routes of a row of the guard, which is a pattern or the path of a method.
 func routesOf(t *testing.T, row string) []string {
 	t.Helper()
 	if method, path, ok := strings.Cut(row, " "); ok {
@@ -55,7 +55,7 @@ func routesOf(t *testing.T, row string) []string {
 	return routes
 }
 
-// TestAdminDocument: the OpenAPI document of the admin API has the routes that the port serves, and no others.
+// TestAdminDocument: the OpenAPI document of the admin API has exactly the routes that the port serves.
 func TestAdminDocument(t *testing.T) {
 	t.Parallel()
 	cfg := config.Default()
@@ -68,7 +68,7 @@ func TestAdminDocument(t *testing.T) {
 	mux := guard.NewMux()
 	mount(mux)
 	unnamed := regexp.MustCompile(`\{[^}]*\}`)
-	served := []string{"GET /livez", "GET /readyz", "GET /metrics"} // of package gateway
+	served := []string{"GET /livez", "GET /readyz", "GET /metrics"} // the routes of package gateway
 	for _, row := range mux.Routes() {
 		if _, ok := guard.AccessOf(row); !ok {
 			t.Errorf("%s has no least role", row)
@@ -104,7 +104,8 @@ func postAs(t *testing.T, url, accept, body string) (status int, text string) {
 	return resp.StatusCode, got
 }
 
-// TestPlayground: an operator calls as a user, whole and as a stream, and the calls are among the last ones, live.
+// TestPlayground: an operator calls as a user, unary and streaming, and the calls appear among the recent
+// calls, also live.
 func TestPlayground(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -113,25 +114,25 @@ func TestPlayground(t *testing.T) {
 	check.Must(t, err)
 	defer events.Body.Close()
 	lines := bufio.NewScanner(events.Body)
-	for lines.Scan() && lines.Text() != "" { // the beginning
+	for lines.Scan() && lines.Text() != "" { // the prelude
 	}
 	const call = `{"user":"ann","capability":"weather","tool":"get_current_weather","arguments":{"location":"Rome"}}`
 	url := "http://" + admin + "/v1/playground:invoke"
 	if status, text := postAs(t, url, "*/*", call); status != 200 || !strings.Contains(text, `"location":"Rome"`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("got %d %s", status, text)
 	}
 	if status, text := postAs(t, url, "text/event-stream", call); status != 200 ||
 		!strings.Contains(text, "event: chunk\n") || !strings.Contains(text, "event: done\n") {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("got %d %s", status, text)
 	}
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "data: ") {
 	}
 	if text := lines.Text(); !strings.Contains(text, `"user":"ann"`) || !strings.Contains(text, `"key":"operator `) {
-		t.Errorf("the watch tells %s", text)
+		t.Errorf("the watch sent %s", text)
 	}
 	if status, text := page(t, "http://"+admin+"/v1/calls?user=nobody"); status != 200 ||
 		!strings.Contains(text, `"calls":[]`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("got %d %s", status, text)
 	}
 	for body, reason := range map[string]string{
 		`{`:                    "INVALID_BODY",
@@ -149,13 +150,13 @@ func TestPlayground(t *testing.T) {
 	}
 	if status, text := page(t, "http://"+admin+"/v1/summary"); status != 200 ||
 		!strings.Contains(text, `"attention":[`) {
-		t.Errorf("%d %s", status, text)
+		t.Errorf("got %d %s", status, text)
 	}
 }
 
-// TestSummaryTellsWhatHappened: a tool's error is not an answered call, a fleet with a backend that is down needs
-// attention, and its text names it.
-func TestSummaryTellsWhatHappened(t *testing.T) {
+// TestSummaryOfCallsAndFleets: the summary does not count a tool error as success, a fleet with a backend that
+// is down needs attention, and the text names it.
+func TestSummaryOfCallsAndFleets(t *testing.T) {
 	t.Parallel()
 	up := gatewaytest.NewCapability("up").Serve(t, call.Doc).Addr
 	_, public, admin := serve(t, nil, "--config", writeConfig(t, configOf("", up, "127.0.0.1:1")))

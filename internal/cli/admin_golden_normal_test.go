@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// Values that differ from run to run, by the names of their fields.
+// variable names the fields whose values differ from run to run.
 var (
 	varyingNumbers = regexp.MustCompile(`^(port|latency_ms|used|held|duration_ms|bytes_in|bytes_out|retry_after)$`)
 	varyingTexts   = regexp.MustCompile(`^(duration|replica|version|csrf_token|lease|credential|etag|page_token|` +
@@ -34,16 +34,17 @@ var (
 	}
 )
 
-// plain replaces in a text what differs from run to run.
+// plain replaces what differs from run to run in text.
 func (g *goldenGateway) plain(text string) string {
-	text = strings.ReplaceAll(g.names.Replace(text), "\u00a0", " ") // protojson writes either blank
+	text = strings.ReplaceAll(g.names.Replace(text), "\u00a0", " ") // protojson writes either form of whitespace
 	for _, v := range varyingForms {
 		text = v.form.ReplaceAllString(text, v.name)
 	}
 	return text
 }
 
-// normal returns JSON with sorted fields, and without what differs from run to run. Numbers stay as they are written.
+// normal returns JSON with sorted fields, and with constants in place of what differs from run to run. Numbers
+// stay as written.
 func (g *goldenGateway) normal(t *testing.T, body []byte) string {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -60,7 +61,7 @@ func (g *goldenGateway) normal(t *testing.T, body []byte) string {
 	return b.String()
 }
 
-// constant returns the value of a field without what differs from run to run.
+// constant returns the value of a field, or a constant if it differs from run to run.
 func (g *goldenGateway) constant(field string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -68,7 +69,7 @@ func (g *goldenGateway) constant(field string, v any) any {
 			v[name] = g.constant(name, value)
 		}
 	case []any:
-		if field == "minutes" { // how many there are differs, and which of them has calls
+		if field == "minutes" { // their number differs, and which of them have calls
 			all := map[string]any{}
 			for _, m := range v {
 				for name, value := range m.(map[string]any) { //nolint:forcetypeassert // a list of messages

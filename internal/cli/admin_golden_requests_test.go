@@ -1,6 +1,6 @@
 package cli
 
-// goldenRequests are made in this order.
+// goldenRequests are sent in this order.
 var goldenRequests = []goldenRequest{
 	{route: "GET /livez", as: "anonymous", open: true},
 	{route: "GET /readyz", as: "anonymous", open: true},
@@ -149,7 +149,7 @@ var goldenRequests = []goldenRequest{
 	{route: "POST /v1/capabilities/weather/tools/echo:accept", body: `{"hash":"{hash}"}`},
 	{route: "POST /v1/capabilities/weather/tools/none:accept", body: `{}`},
 
-	// The playground, and recent calls.
+	// The playground and recent calls.
 	{route: "GET /v1/playground/tools?tenant=acme&user=ann"},
 	{route: "GET /v1/playground/tools?tenant=nobody"},
 	{route: "POST /v1/playground:invoke",
@@ -173,7 +173,7 @@ var goldenRequests = []goldenRequest{
 	{route: "GET /v1/calls/events?min_duration=x"},
 	{route: "gRPC /capgate.v1.Calls/WatchCalls", body: `{"user":"ann"}`, messages: 2, call: "weather/echo"},
 
-	// Approvals, and events that no webhook took.
+	// Approvals, and notices that no webhook received.
 	{route: "GET /v1/approvals/events?tenant=acme", messages: 1, call: "asks/echo"},
 	{route: "gRPC /capgate.v1.Approvals/WatchApprovals", body: `{"tenant":"acme"}`, messages: 2, call: "asks/mute"},
 	{route: "GET /v1/approvals?tenant=acme&tool=mute", save: []string{"mute approvals.0.id"}},
@@ -195,7 +195,7 @@ var goldenRequests = []goldenRequest{
 	{route: "POST /v1/webhooks/dead:retry", body: `{"query":"none"}`},
 	{route: "GET /v1/webhooks/dead?page_token=1000"},
 
-	// Limits, and the whole.
+	// Limits, histories and the gateway itself.
 	{route: "GET /v1/history?of=users"},
 	{route: "GET /v1/history/fleets/caps?span=1y"},
 	{route: "GET /v1/history/tenants/acme?span=1y"},

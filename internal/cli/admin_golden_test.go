@@ -46,7 +46,7 @@ type goldenRequest struct {
 	// messages bounds the messages of a stream, and call is a tool that is called after the first of them.
 	messages int
 	call     string
-	open     bool // the route needs no credential, so that refusals are not tried
+	open     bool // the route needs no credential, so that rejections are not tested
 }
 
 // TestAdminResponses compares the responses of all routes of the admin API with the golden file: status, content type
@@ -96,13 +96,13 @@ func compareGolden(t *testing.T, want, got string) {
 	}
 }
 
-// goldenGateway is a running gateway, and what its responses were.
+// goldenGateway is a running gateway, with its responses.
 type goldenGateway struct {
 	*guardedGateway
 	public   string
 	patterns []string          // of all routes, and paths of gRPC methods without a JSON route
 	vars     map[string]string // saved values
-	names    *strings.Replacer // names of what differs from run to run
+	names    *strings.Replacer // names for what differs from run to run
 	out      bytes.Buffer
 }
 
@@ -143,8 +143,8 @@ var (
 	savedVariable   = regexp.MustCompile(`\{(\w+)\}`)
 )
 
-// routeOf returns the pattern of a request: of those that match, the one with the fewest variables, and of those the
-// longest.
+// routeOf returns the pattern of a request: the matching one with the fewest variables, and the longest of
+// those.
 func (g *goldenGateway) routeOf(verb, path string) (best string) {
 	fewest := 0
 	for _, pattern := range g.patterns {
@@ -175,13 +175,13 @@ func (g *goldenGateway) fill(text string) string {
 	})
 }
 
-// refusals records how the admin API answers operators without the role.
+// refusals records the admin API's responses to operators without the role.
 func (g *goldenGateway) refusals(t *testing.T, q *goldenRequest) {
 	t.Helper()
 	var all []string
 	for _, who := range []string{"anonymous", "no role", "acme's viewer"} {
 		if who == "acme's viewer" && q.messages > 0 {
-			continue // a stream that does not end
+			continue // a stream without an end
 		}
 		refused := *q
 		refused.as = who
@@ -196,7 +196,7 @@ func (g *goldenGateway) refusals(t *testing.T, q *goldenRequest) {
 	fmt.Fprintf(&g.out, "\n=== %s\nrefusals: %s\n", q.route, strings.Join(all, "; "))
 }
 
-// record makes a request, and writes its response.
+// record makes a request and writes its response.
 func (g *goldenGateway) record(t *testing.T, q *goldenRequest) {
 	t.Helper()
 	code, form, body := g.send(t, q)
@@ -228,7 +228,7 @@ func (g *goldenGateway) record(t *testing.T, q *goldenRequest) {
 	}
 }
 
-// valueAt returns a text of JSON by its path, such as approvals.0.id.
+// valueAt returns a string in JSON by its path, such as approvals.0.id.
 func valueAt(t *testing.T, route string, body []byte, path string) string {
 	t.Helper()
 	var v any
@@ -297,7 +297,7 @@ func (g *goldenGateway) events(t *testing.T, q *goldenRequest, from io.Reader) [
 			t.Fatalf("%s: %v after %s", q.route, err, b.Bytes())
 		}
 		b.Write(one)
-		_, begun, _ := bytes.Cut(b.Bytes(), []byte("\n\n")) // after the prelude, the stream says where it begins
+		_, begun, _ := bytes.Cut(b.Bytes(), []byte("\n\n")) // after the prelude, the stream reports its start
 		if !called && q.call != "" && bytes.HasSuffix(begun, []byte("\n")) {
 			called = true
 			g.invoke(t, q.call)
@@ -357,7 +357,7 @@ func (g *goldenGateway) credential(who string) string {
 	return g.keys[who]
 }
 
-// invoke calls a tool at the public port, as ann of acme; its capability and name are separated by a slash.
+// invoke calls a tool at the public port as ann of acme; a slash separates its capability and name.
 func (g *goldenGateway) invoke(t *testing.T, tool string) {
 	t.Helper()
 	capability, name, _ := strings.Cut(tool, "/")

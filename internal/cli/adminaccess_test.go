@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// guarded returns a stand-in for an admin API that wants one credential, over HTTP.
+// guarded returns a stand-in for an admin API that accepts one credential over HTTP.
 func guarded(key string) http.Handler {
 	return problem.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -38,7 +38,7 @@ func guarded(key string) http.Handler {
 	}))
 }
 
-// newKey returns an operator's key, and a file with it.
+// newKey returns an operator's key, and a file that contains it.
 func newKey(t *testing.T) (key, file string) {
 	t.Helper()
 	id, secret := tenant.NewCredential()
@@ -47,8 +47,8 @@ func newKey(t *testing.T) (key, file string) {
 	return key, file
 }
 
-// TestCredentialOfAdmin: a command sends the credential of the flag, the environment or capgate login, in this order,
-// and says what to do about a refusal.
+// TestCredentialOfAdmin: a command sends the credential of the flag, the environment or capgate login, in this
+// order, and its error says what to do about a rejection.
 func TestCredentialOfAdmin(t *testing.T) {
 	t.Parallel()
 	key, file := newKey(t)
@@ -82,8 +82,8 @@ func TestCredentialOfAdmin(t *testing.T) {
 	}
 }
 
-// TestLogin: capgate login stores a key that the admin API accepts, for that address alone, where no other user can
-// read it; capgate logout deletes it.
+// TestLogin: capgate login stores a key that the admin API accepts, only for that address, in a file that no
+// other user can read; capgate logout deletes it.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	key, file := newKey(t)
@@ -103,7 +103,7 @@ func TestLogin(t *testing.T) {
 	}
 	capgate(exitRefused, "login", "--admin", server.URL, "--key-file", otherFile)
 	if _, err := os.Stat(stored); err == nil {
-		t.Error("a key that is not accepted is stored")
+		t.Error("a rejected key is stored")
 	}
 	said := capgate(0, "login", "--admin", server.URL, "--key-file", file)
 	if !strings.HasSuffix(said, "as ann: viewer\n") {
@@ -126,7 +126,7 @@ func TestLogin(t *testing.T) {
 	capgate(0, "logout", "--admin", server.URL)
 	capgate(exitRefused, "status", "--admin", server.URL)
 	if text, err := os.ReadFile(stored); err != nil || strings.Contains(string(text), key) {
-		t.Errorf("%s %v", text, err)
+		t.Errorf("got %s %v", text, err)
 	}
 }
 
@@ -142,13 +142,13 @@ func TestLoginReadsStandardInput(t *testing.T) {
 		cmd.Stdin = strings.NewReader(text)
 		p := launch(t, cmd)
 		if exit := p.wait(t); exit != want {
-			t.Errorf("%d %s", exit, p.stderr)
+			t.Errorf("got %d %s", exit, p.stderr)
 		}
 	}
 }
 
-// TestCredentialStaysPrivate: no credential goes over cleartext to another machine, or after a redirect, and a key
-// that other users can read is told.
+// TestCredentialStaysPrivate: no credential is sent in cleartext to another machine or after a redirect, and a
+// file that other users can read is reported.
 func TestCredentialStaysPrivate(t *testing.T) {
 	t.Parallel()
 	key, file := newKey(t)

@@ -20,7 +20,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// twoTenants is a gateway with acme in its file and globex in Redis, whose tool echo needs approval.
+// twoTenants is a gateway with acme in its file and globex in Redis, whose tool echo requires approval.
 type twoTenants struct {
 	program       *program
 	public, admin string
@@ -45,7 +45,7 @@ func startTenants(t *testing.T) *twoTenants {
 	return w
 }
 
-// run has capgate do something at the admin API, and answers with all that it prints.
+// run runs capgate at the admin API and returns all its output.
 func (w *twoTenants) run(t *testing.T, want int, words ...string) string {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + w.admin}, words...)
@@ -55,24 +55,24 @@ func (w *twoTenants) run(t *testing.T, want int, words ...string) string {
 	return stdout + stderr[:len(stderr)*min(want, 1)]
 }
 
-// ask makes a call that needs approval, and returns the approval.
+// ask makes a call that requires approval, and returns the approval.
 func (w *twoTenants) ask(t *testing.T, of, args string) string {
 	t.Helper()
 	_, err := invokeAs(t, w.client, "ann", args, "authorization", "Bearer "+w.keys[of])
 	id := clienttest.Metadata(err, "approval")
 	if id == "" {
-		t.Fatalf("not asked about: %v", err)
+		t.Fatalf("no approval was created: %v", err)
 	}
 	return id
 }
 
-// TestOperatorsOfTenants: without --tenant the command line reads the data of all tenants, finds an approval of
-// any tenant, and changes nothing without the tenant's name.
+// TestOperatorsOfTenants: without --tenant, the command line reads the data of all tenants and finds an
+// approval of any tenant, but changes nothing.
 func TestOperatorsOfTenants(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
 	watching := start(t, []string{"CAPGATE_ADMIN=" + w.admin}, "approvals", "watch")
-	// Repeated until the watch has an event: its beginning is not synchronized.
+	// Repeated until the watch reports an event: its start is not synchronized.
 	first := w.ask(t, "acme", `{"n":0}`)
 	for n := 1; !strings.Contains(watching.stdout.String(), "asked"); n++ {
 		w.ask(t, "acme", fmt.Sprintf(`{"n":%d.5}`, n))
@@ -83,18 +83,18 @@ func TestOperatorsOfTenants(t *testing.T) {
 
 	list := w.run(t, 0, "approvals", "list")
 	if !strings.Contains(list, first) || !strings.Contains(list, second) || !strings.Contains(list, "globex") {
-		t.Errorf("%s", list)
+		t.Errorf("got %s", list)
 	}
 	if rows := strings.Split(list, "\n"); !strings.HasPrefix(rows[1], second) {
 		t.Errorf("the newest is not first: %s", list)
 	}
 	if one := w.run(t, 0, "approvals", "list", "--tenant", "globex"); strings.Contains(one, first) ||
 		!strings.Contains(one, second) {
-		t.Errorf("%s", one)
+		t.Errorf("got %s", one)
 	}
 	if all := w.run(t, 0, "approvals", "list", "--tenant", "-"); !strings.Contains(all, first) ||
 		!strings.Contains(all, second) {
-		t.Errorf("%s", all)
+		t.Errorf("got %s", all)
 	}
 	if text := w.run(t, 1, "approvals", "list", "--tenant", "globx"); !strings.Contains(text,
 		`did you mean "globex"?`) || !strings.Contains(text, "TENANT_UNKNOWN") {
@@ -116,12 +116,12 @@ func TestOperatorsOfTenants(t *testing.T) {
 	w.run(t, 0, "approvals", "deny", first, "--by", "Zoe")
 	if list = w.run(t, 0, "approvals", "list", "--state", "denied"); !strings.Contains(list, "ANSWERED BY") ||
 		!strings.Contains(list, "  Zoe  ") {
-		t.Errorf("%s", list)
+		t.Errorf("got %s", list)
 	}
 
 	if keys := w.run(t, 0, "keys", "list", "-"); !strings.Contains(keys, w.keys["acme"][3:19]) ||
 		!strings.Contains(keys, w.keys["globex"][3:19]) {
-		t.Errorf("%s", keys)
+		t.Errorf("got %s", keys)
 	}
 	if text := w.run(t, 0, "keys", "revoke", "-", w.keys["globex"][3:19]); !strings.Contains(text, "of globex") {
 		t.Error(text)
@@ -132,7 +132,7 @@ func TestOperatorsOfTenants(t *testing.T) {
 	watching.signal(t, syscall.SIGINT)
 }
 
-// TestRulesOfTenants: a rule needs a tenant, and one that would hold for nothing is refused.
+// TestRulesOfTenants: a rule needs a tenant, and one that applies to nothing is rejected.
 func TestRulesOfTenants(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)

@@ -33,7 +33,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// stranger is a tenant at one gateway, with the answers that it got.
+// stranger is a tenant at one gateway, with the responses that it got.
 type stranger struct {
 	t         *testing.T
 	name, key string
@@ -41,11 +41,11 @@ type stranger struct {
 	conn      *grpc.ClientConn
 	http      *http.Client
 	pools     *pools
-	alone     bool    // no other calls for the tenant
+	alone     bool    // no other calls of the tenant
 	admin     string  // of the gateway
-	lateness  float64 // commands to Redis that failed at the gateway, or were too late
-	secret    string  // what other tenants send
-	told      int     // answers with secret
+	lateness  float64 // commands to Redis that failed at the gateway or were late
+	secret    string  // values that other tenants send
+	disclosed int     // responses that contained a secret
 }
 
 func newStranger(t *testing.T, name, key, addr string) *stranger {
@@ -61,8 +61,8 @@ func newStranger(t *testing.T, name, key, addr string) *stranger {
 		pools: &pools{ids: map[string][]string{}}}
 }
 
-// perform executes an operation, and returns the whole answer in a form that is independent of time and random
-// ids.
+// perform executes an operation, and returns the whole response in a form that does not depend on time and
+// random ids.
 func (s *stranger) perform(op *operation) string {
 	s.t.Helper()
 	request := s.fill(op.request)
@@ -77,47 +77,47 @@ func (s *stranger) perform(op *operation) string {
 	header = append(header, "authorization", "Bearer "+key)
 	ctx, cancel := context.WithTimeout(s.t.Context(), check.Patience)
 	defer cancel()
-	// What else there is to watch tells nothing more after its first answer.
+	// Other watches send nothing after their first response.
 	once := op.method.IsStreamingServer() && strings.HasPrefix(string(op.method.FullName()), "grpc.health.")
-	ask := func(request string) (told string) {
+	ask := func(request string) (response string) {
 		for try := 0; ; try++ {
 			if op.json {
-				told = s.overHTTP(ctx, op, request, header)
+				response = s.overHTTP(ctx, op, request, header)
 			} else {
-				told = s.overGRPC(ctx, op, request, header, once)
+				response = s.overGRPC(ctx, op, request, header, once)
 			}
-			if has(told, s.secret) {
-				s.told++
+			if has(response, s.secret) {
+				s.disclosed++
 			}
-			if !aSilence.MatchString(told) || !s.again(try, told) {
-				return told
+			if !aSilence.MatchString(response) || !s.again(try, response) {
+				return response
 			}
 		}
 	}
-	told := ask(request)
+	response := ask(request)
 	if op.method.FullName() == listKeys {
-		told = s.listed(request, told, ask)
+		response = s.listed(request, response, ask)
 	}
 	if s.alone {
 		<-time.After(time.Millisecond) // approvals of one millisecond have no order
 	}
-	return s.normal(told)
+	return s.normal(response)
 }
 
-// mostTries is how often an operation is tried while Redis answers late.
+// mostTries is the maximum number of attempts of an operation while Redis is late.
 const mostTries = 3
 
-// again reports whether an operation is to be tried once more.
-func (s *stranger) again(try int, told string) bool {
+// again reports whether an operation should be attempted again.
+func (s *stranger) again(try int, response string) bool {
 	s.t.Helper()
 	if try+1 == mostTries || !s.late() {
 		return false
 	}
-	s.t.Logf("%s: Redis is late: %s", s.name, told)
+	s.t.Logf("%s: Redis is late: %s", s.name, response)
 	return true
 }
 
-// late reports whether Redis has answered the gateway late, or not at all, since the last time.
+// late reports whether Redis was late or failed since the last call.
 func (s *stranger) late() bool {
 	s.t.Helper()
 	_, text := page(s.t, "http://"+s.admin+"/metrics")
@@ -127,14 +127,14 @@ func (s *stranger) late() bool {
 	return s.lateness > before
 }
 
-// has reports whether an answer has a text, be it in bytes that JSON has as base64.
-func has(told, text string) bool {
-	if text == "" || strings.Contains(told, text) {
+// has reports whether a response contains text, also in bytes that JSON encodes as base64.
+func has(response, text string) bool {
+	if text == "" || strings.Contains(response, text) {
 		return text != ""
 	}
 	for before := range 3 { // bytes share a digit with their neighbors
 		digits := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + text))
-		if strings.Contains(told, digits[(8*before+5)/6:(before+len(text))*8/6]) {
+		if strings.Contains(response, digits[(8*before+5)/6:(before+len(text))*8/6]) {
 			return true
 		}
 	}
@@ -155,8 +155,8 @@ func (s *stranger) fill(text string) string {
 	})
 }
 
-// overGRPC reads until the stream ends; that of something to watch until it tells of what was
-// made to happen for that, or at once.
+// overGRPC reads until the stream ends. It reads a watch until the event that the test causes, or returns at
+// once.
 func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, header []string, once bool) string {
 	s.t.Helper()
 	req := dynamicpb.NewMessage(op.method.Input())
@@ -169,7 +169,7 @@ func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, 
 	if err := stream.SendMsg(req); err == nil {
 		_ = stream.CloseSend()
 	}
-	var told strings.Builder
+	var response strings.Builder
 	fence := ""
 	watches := op.method.FullName() == watch
 	if watches && strings.Contains(request, `"last_event_id":"`) && !strings.Contains(request, `"last_event_id":""`) {
@@ -180,9 +180,9 @@ func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, 
 		if err = stream.RecvMsg(resp); err != nil {
 			break
 		}
-		told.WriteString(compact(resp) + "\n")
-		if once || fence != "" && strings.Contains(told.String(), fence) {
-			return told.String()
+		response.WriteString(compact(resp) + "\n")
+		if once || fence != "" && strings.Contains(response.String(), fence) {
+			return response.String()
 		}
 		if watches && fence == "" {
 			fence = s.fence(header)
@@ -193,13 +193,13 @@ func (s *stranger) overGRPC(ctx context.Context, op *operation, request string, 
 		err = nil
 	}
 	last := stream.Trailer()
-	delete(last, "grpc-status-details-bin") // they are in the status, too
-	fmt.Fprintf(&told, "%v %v %s", map[string][]string(first), map[string][]string(last),
+	delete(last, "grpc-status-details-bin") // they are in the status too
+	fmt.Fprintf(&response, "%v %v %s", map[string][]string(first), map[string][]string(last),
 		compact(status.Convert(err).Proto()))
 	if status.Code(err) == codes.DeadlineExceeded {
-		s.t.Errorf("%s: no end: %s", op.text(), told.String())
+		s.t.Errorf("%s: no end: %s", op.text(), response.String())
 	}
-	return told.String()
+	return response.String()
 }
 
 func compact(m proto.Message) string {
@@ -217,7 +217,7 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 	method, target, body := overHTTP(s.t, op.method, request)
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.addr+target, strings.NewReader(body))
 	check.Must(s.t, err)
-	req.Header.Set("X-Request-Id", "r") // or each answer has another
+	req.Header.Set("X-Request-Id", "r") // otherwise each response has another one
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -225,34 +225,34 @@ func (s *stranger) overHTTP(ctx context.Context, op *operation, request string, 
 	check.Must(s.t, err)
 	defer resp.Body.Close()
 	resp.Header.Del("Date")
-	told := fmt.Sprintf("%s %v ", resp.Status, resp.Header)
+	response := fmt.Sprintf("%s %v ", resp.Status, resp.Header)
 	if resp.StatusCode == http.StatusOK && op.method.FullName() == watch {
-		return told + s.events(resp.Body, header)
+		return response + s.events(resp.Body, header)
 	}
 	text, err := io.ReadAll(resp.Body)
 	check.Must(s.t, err)
 	var b bytes.Buffer
 	if json.Compact(&b, text) != nil {
-		return told + string(text)
+		return response + string(text)
 	}
-	return told + b.String()
+	return response + b.String()
 }
 
 // events reads server-sent events until the event that the test causes.
 func (s *stranger) events(body io.Reader, header []string) string {
-	fence, told := s.fence(header), ""
+	fence, response := s.fence(header), ""
 	for lines := bufio.NewScanner(body); lines.Scan(); {
 		if !strings.HasPrefix(lines.Text(), ":") { // a comment keeps the connection alive
-			told += lines.Text() + "\n"
+			response += lines.Text() + "\n"
 		}
 		if strings.HasPrefix(lines.Text(), "data:") && strings.Contains(lines.Text(), fence) {
 			break
 		}
 	}
-	return told
+	return response
 }
 
-// fence asks for an approval that nobody else asks for, and whoever made a request sees.
+// fence requests an approval with a unique tool, which the caller of the request can see.
 func (s *stranger) fence(header []string) string {
 	s.t.Helper()
 	ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.key)
@@ -260,15 +260,16 @@ func (s *stranger) fence(header []string) string {
 		ctx = metadata.AppendToOutgoingContext(ctx, header[at:at+2]...)
 	}
 	for try := 0; ; try++ {
-		// No answer to another approval is remembered for this tool.
+		// No stored answer of another approval applies to this tool.
 		_, err := docpb.NewCapabilityClient(s.conn).Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "people",
 			ToolName: fmt.Sprint("fence-", time.Now().UnixNano()), ArgsJson: []byte("{}")})
-		told := compact(status.Convert(err).Proto())
-		if s.learn(told); clienttest.Reason(err) == "APPROVAL_REQUIRED" && clienttest.Metadata(err, "approval") != "" {
+		response := compact(status.Convert(err).Proto())
+		if s.learn(response); clienttest.Reason(err) == "APPROVAL_REQUIRED" &&
+			clienttest.Metadata(err, "approval") != "" {
 			return clienttest.Metadata(err, "approval")
 		}
-		if !s.again(try, told) {
-			s.t.Fatalf("the approval that ends a watch is not asked for: %s", told)
+		if !s.again(try, response) {
+			s.t.Fatalf("the approval that ends a watch was not created: %s", response)
 		}
 	}
 }
@@ -291,9 +292,9 @@ var drawn = []struct {
 
 var drawnKey = regexp.MustCompile(`"id":"([a-z2-7]{16})"`)
 
-func (s *stranger) learn(told string) {
+func (s *stranger) learn(response string) {
 	for _, d := range drawn {
-		for _, id := range d.in.FindAllStringSubmatch(told, -1) {
+		for _, id := range d.in.FindAllStringSubmatch(response, -1) {
 			if d.kind != "key" || !slices.Contains(s.pools.all("own"), id[1]) {
 				s.pools.add(d.kind, id[1])
 			}
@@ -305,9 +306,9 @@ var (
 	aTime      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*Z`)
 	aSignature = regexp.MustCompile(`signature=[\w.%-]+`)
 	aTag       = regexp.MustCompile(`Etag:\[[^\]]*\]`)
-	// aSilence matches a response because Redis has answered late, as it may on a busy machine, here after 10 s. The
-	// operation is repeated if the gateway has counted that, mostTries at most. What tenants do to each other in time
-	// is not seen here; tests of shares and limits prove that.
+	// aSilence matches a response to Redis having been late, as on a busy machine, here after 10 s. The
+	// operation is repeated if the gateway has counted that, at most mostTries times. Effects of tenants on
+	// each other's timing are not visible here; tests of shares and limits cover them.
 	aSilence = regexp.MustCompile(
 		`"reason":"(POLICY_UNKNOWN|(ARTIFACTS|IDENTITY|TENANTS|APPROVALS|POLICIES|CATALOG|ENGINE_STATE|SIGNATURES)_UNAVAILABLE)"`)
 
@@ -315,33 +316,33 @@ var (
 	aFence  = regexp.MustCompile(`\d{19}`)
 )
 
-// normal replaces what was drawn at random, and of what has any of that in it the tag and the length.
-func (s *stranger) normal(told string) string {
-	s.learn(told)
-	before := told
+// normal replaces random values, and the tags and lengths of what contains them.
+func (s *stranger) normal(response string) string {
+	s.learn(response)
+	before := response
 	for _, d := range drawn {
 		for i, id := range s.pools.all(d.kind) {
-			if strings.Contains(told, id) {
-				told = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(told,
+			if strings.Contains(response, id) {
+				response = regexp.MustCompile(`\b`+regexp.QuoteMeta(id)+`\b`).ReplaceAllString(response,
 					fmt.Sprintf("<%s %d>", d.kind, i))
 			}
 		}
 	}
-	told = aSignature.ReplaceAllString(told, "signature=<signature>")
-	told = aFence.ReplaceAllString(aTime.ReplaceAllString(told, "<time>"), "<now>")
-	if told == before {
-		return told
+	response = aSignature.ReplaceAllString(response, "signature=<signature>")
+	response = aFence.ReplaceAllString(aTime.ReplaceAllString(response, "<time>"), "<now>")
+	if response == before {
+		return response
 	}
-	shorter := len(before) - len(told)
-	told = aLength.ReplaceAllStringFunc(told, func(in string) string {
+	shorter := len(before) - len(response)
+	response = aLength.ReplaceAllStringFunc(response, func(in string) string {
 		length, err := strconv.Atoi(aLength.FindStringSubmatch(in)[1])
 		check.Must(s.t, err)
 		return fmt.Sprintf("Content-Length:[%d]", length-shorter)
 	})
-	return aTag.ReplaceAllString(told, "Etag:[<tag>]")
+	return aTag.ReplaceAllString(response, "Etag:[<tag>]")
 }
 
-// overHTTP returns an operation as HTTP has it, its ids filled in.
+// overHTTP returns an operation as an HTTP request, with its ids filled in.
 func overHTTP(t *testing.T, m protoreflect.MethodDescriptor, request string) (method, target, body string) {
 	t.Helper()
 	fields := map[string]any{}

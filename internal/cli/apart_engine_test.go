@@ -23,7 +23,7 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// memory is an engine that repeats messages, and answers deterministically.
+// memory is an engine that repeats messages, with deterministic responses.
 type memory struct {
 	openparallaxv1.UnimplementedClientServiceServer
 
@@ -32,7 +32,7 @@ type memory struct {
 	messages map[string][]*openparallaxv1.ChatMessage
 }
 
-// serveMemory serves one, with an agent, sub-agents and a Shield that know nothing. It answers with its address.
+// serveMemory serves one, with an agent, sub-agents and a Shield without knowledge. It returns its address.
 func serveMemory(t *testing.T) string {
 	t.Helper()
 	return gatewaytest.Serve(t, func(g *grpc.Server) {
@@ -74,7 +74,7 @@ func (m *memory) SendMessage(req *openparallaxv1.ClientMessageRequest,
 
 func (m *memory) ResolveApproval(context.Context, *openparallaxv1.ApprovalResponse) (*openparallaxv1.ApprovalAck,
 	error) {
-	return nil, status.Error(codes.Unknown, "nothing was asked")
+	return nil, status.Error(codes.Unknown, "no request was sent")
 }
 
 func (m *memory) GetStatus(context.Context, *openparallaxv1.StatusRequest) (*openparallaxv1.StatusResponse, error) {
@@ -95,7 +95,7 @@ func (m *memory) GetHistory(_ context.Context,
 	return &openparallaxv1.GetHistoryResponse{Messages: slices.Clone(m.messages[req.GetSessionId()])}, nil
 }
 
-// ofEngine is one call of an engine's method; the last answer is compared.
+// ofEngine calls an engine's method once; the last response is compared.
 func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) error {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), check.Patience)
@@ -115,9 +115,9 @@ func (s *stranger) ofEngine(engine, method string, req, resp proto.Message) erro
 	}
 }
 
-// TestEnginesOfOthers: engines of other tenants do not exist for any method; tenants that share an engine have
+// TestEnginesOfOtherTenants: engines of other tenants do not exist for any method; tenants that share an engine have
 // separate sessions and questions; a method needs its scope.
-func TestEnginesOfOthers(t *testing.T) {
+func TestEnginesOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	lines := ""
 	tenant := func(id, grants, scopes string) (key string) {
@@ -152,7 +152,7 @@ func TestEnginesOfOthers(t *testing.T) {
 				}
 				hidden, absent := try(globex, "hidden"), try(globex, "absent")
 				if hidden != absent || !strings.HasSuffix(hidden, " (CAPABILITY_UNKNOWN)") {
-					t.Errorf("%s of another's engine: %s; of none: %s", path, hidden, absent)
+					t.Errorf("%s of another tenant's engine: %s; of none: %s", path, hidden, absent)
 				}
 				for _, engine := range []string{"shared", "hidden", "absent"} {
 					if got := try(other, engine); !strings.HasSuffix(got, " (SCOPE_MISSING)") {

@@ -18,12 +18,12 @@ import (
 type party struct {
 	id       string
 	settings string // JSON
-	grants   string // permissions of its first key, JSON
-	key      string // of the configuration; "": the tenant and its first key are made in Redis
+	grants   string // permissions of its first key, in JSON
+	key      string // in the configuration; if empty, the tenant and its first key are created in Redis
 	entry    string // of that key in the configuration
 }
 
-// newParty makes up a tenant with a limit of echo at caps. filed has it be in the configuration.
+// newParty creates a tenant with a limit of echo at caps. If filed is set, it is in the configuration.
 func newParty(t *testing.T, id string, filed bool, capabilities, grants string, calls int) *party {
 	t.Helper()
 	p := &party{id: id, grants: grants, settings: fmt.Sprintf(`{"id": %q, "capabilities": [%s], "limits": {"each": [`+
@@ -34,7 +34,7 @@ func newParty(t *testing.T, id string, filed bool, capabilities, grants string, 
 	return p
 }
 
-// line returns the tenant in the configuration, which has it or not.
+// line returns the tenant's entry in the configuration, if any.
 func (p *party) line() string {
 	if p.key == "" {
 		return ""
@@ -43,7 +43,7 @@ func (p *party) line() string {
 		strings.TrimPrefix(p.grants, "{") + "]}\n"
 }
 
-// join makes the tenant where the configuration has it not, and answers with its first key.
+// join creates the tenant if the configuration lacks it, and returns its first key.
 func (p *party) join(t *testing.T, admin string) (key string) {
 	t.Helper()
 	if p.key != "" {
@@ -59,7 +59,7 @@ func (p *party) join(t *testing.T, admin string) (key string) {
 	return key
 }
 
-// at returns the tenant at a port of a gateway. No operation ends its first key.
+// at returns the tenant at a port of a gateway. No operation revokes its first key.
 func (p *party) at(t *testing.T, key string, w gatewayPorts, addr string) *stranger {
 	t.Helper()
 	s := newStranger(t, p.id, key, addr)
@@ -80,32 +80,32 @@ var (
 
 const listKeys = "capgate.v1.Tenants.ListKeys"
 
-// keyList is a page of keys. They are by their ids, which each deployment draws at random.
+// keyList is a page of keys, sorted by their ids, which each deployment draws at random.
 type keyList struct {
 	Keys []json.RawMessage `json:"keys"`
 	Next string            `json:"next_page_token"`
 }
 
-// readKeyList reads the page in an answer, and returns its position; an answer without a page is an error.
-func readKeyList(t *testing.T, told string) (list keyList, from, to int) {
+// readKeyList reads the page in a response and returns its position; a response without a page is an error.
+func readKeyList(t *testing.T, response string) (list keyList, from, to int) {
 	t.Helper()
-	from = strings.Index(told, "{")
-	if !strings.HasPrefix(told, "200 ") && from != 0 {
+	from = strings.Index(response, "{")
+	if !strings.HasPrefix(response, "200 ") && from != 0 {
 		return list, 0, 0
 	}
-	answer := json.NewDecoder(strings.NewReader(told[from:]))
+	answer := json.NewDecoder(strings.NewReader(response[from:]))
 	check.Must(t, answer.Decode(&list))
 	return list, from, from + int(answer.InputOffset())
 }
 
-// listed returns an answer to ListKeys as all deployments have it: with all keys, as ask says, in place of a page of
-// them. The page has to be the one that there is of these.
-func (s *stranger) listed(request, told string, ask func(request string) string) string {
+// listed returns a response to ListKeys in a form that is equal for all deployments: with all keys, as ask
+// returns them, in place of a page. The page must be the right one of these keys.
+func (s *stranger) listed(request, response string, ask func(request string) string) string {
 	s.t.Helper()
-	page, from, to := readKeyList(s.t, told)
+	page, from, to := readKeyList(s.t, response)
 	s.pools.add("place", page.Next)
 	if to == 0 || !s.alone {
-		return told
+		return response
 	}
 	fields := map[string]any{}
 	check.Must(s.t, json.Unmarshal([]byte(request), &fields))
@@ -118,7 +118,7 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 	check.Must(s.t, err)
 	all, _, end := readKeyList(s.t, ask(string(text)))
 	if end == 0 || all.Next != "" || len(all.Keys) == 0 {
-		s.t.Fatalf("not all keys are told: %d keys, and then %q; a page: %t", len(all.Keys), all.Next, end != 0)
+		s.t.Fatalf("not all keys are listed: %d keys, and then %q; a page: %t", len(all.Keys), all.Next, end != 0)
 	}
 	if want := all.page(int(cmp.Or(size, 100)), string(after)); !slices.EqualFunc(page.Keys, want.Keys,
 		slices.Equal) || page.Next != want.Next {
@@ -130,10 +130,10 @@ func (s *stranger) listed(request, told string, ask func(request string) string)
 		keys[i] = s.normal(string(k))
 	}
 	slices.Sort(keys)
-	return ofLength.ReplaceAllString(told[:from], "") + strings.Join(keys, "\n") + told[to:]
+	return ofLength.ReplaceAllString(response[:from], "") + strings.Join(keys, "\n") + response[to:]
 }
 
-// page returns the entries after an id, of a list of all.
+// page returns the entries after an id, in a list of all.
 func (l *keyList) page(size int, after string) (page keyList) {
 	last := ""
 	for _, k := range l.Keys {

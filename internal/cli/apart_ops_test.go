@@ -23,8 +23,8 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// publicMethods are all that a caller can reach: those that reflection lists, those of
-// capabilities, and those that there are over JSON only.
+// publicMethods returns all methods that a caller can reach: those that reflection lists, those of
+// capabilities, and those that exist only over JSON.
 func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescriptor) {
 	t.Helper()
 	listed, err := askReflection(t.Context(), s.conn,
@@ -68,18 +68,18 @@ func publicMethods(t *testing.T, s *stranger) (all []protoreflect.MethodDescript
 	return all
 }
 
-// operatorsOnly are the services that no caller reaches. The answers of all others are compared.
+// operatorsOnly lists the services that no caller can reach. The responses of all others are compared.
 var operatorsOnly = []protoreflect.FullName{"capgate.v1.CatalogAdmin", "capgate.v1.Policies", "capgate.v1.Registry",
 	"capgate.v1.AuditLog", "capgate.v1.Calls", "capgate.v1.Fleets", "capgate.v1.History", "capgate.v1.Operators",
 	"capgate.v1.Playground", "capgate.v1.Summary", "capgate.v1.Usage", "capgate.v1.Webhooks"}
 
-// operation is a request. In its texts, ⟦kind:N⟧ is replaced by the Nth id of a kind in a deployment.
+// operation is a request. In its text, ⟦kind:N⟧ is replaced by the Nth id of a kind in a deployment.
 type operation struct {
 	method     protoreflect.MethodDescriptor
 	request    string // JSON
 	header     []string
 	json       bool   // as JSON over HTTP
-	credential string // "": the tenant's first
+	credential string // empty means the tenant's first
 }
 
 func (o *operation) text() string {
@@ -90,7 +90,7 @@ func (o *operation) text() string {
 	return fmt.Sprintf("%s %s %s %q %s", way, o.method.FullName(), o.request, o.header, o.credential)
 }
 
-// pools are the ids that a tenant was given, by their kind.
+// pools holds the ids that a tenant has received, by their kind.
 type pools struct {
 	mu  sync.Mutex
 	ids map[string][]string
@@ -110,19 +110,19 @@ func (p *pools) all(kind string) []string {
 	return slices.Clone(p.ids[kind])
 }
 
-// generator makes up operations of one tenant.
+// generator generates operations of one tenant.
 type generator struct {
 	t          *testing.T
 	random     *rand.Rand
 	methods    []protoreflect.MethodDescriptor
 	of, theirs *pools
-	canary     string // in what it sends
-	always     bool   // its answers may hold always
+	canary     string // in its requests
+	always     bool   // its answers may apply permanently
 }
 
 func (g *generator) next() operation {
 	m := g.methods[g.random.IntN(len(g.methods))]
-	switch g.random.IntN(16) { // what others depend on
+	switch g.random.IntN(16) { // values that others depend on
 	case 0, 1, 2, 3:
 		m = docpb.File_selu_capability_capability_proto.Services().ByName("Capability").Methods().ByName("Invoke")
 	case 4:
@@ -135,7 +135,7 @@ func (g *generator) next() operation {
 	return g.make(m)
 }
 
-// another makes a key that may what grants, which are JSON, say.
+// another creates a key with the permissions grants, in JSON.
 func (g *generator) another(grants string) operation {
 	op := g.make(g.ofKeys("CreateKey"))
 	op.request, op.header, op.credential = `{"tenant_id": "-", "key": `+grants+`}`, nil, ""
@@ -146,7 +146,7 @@ func (g *generator) ofKeys(method protoreflect.Name) protoreflect.MethodDescript
 	return capgatepb.File_capgate_v1_tenants_proto.Services().ByName("Tenants").Methods().ByName(method)
 }
 
-// make makes up an operation of a method.
+// make generates an operation of a method.
 func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	request, err := json.Marshal(g.message(m.Input()))
 	check.Must(g.t, err)
@@ -165,7 +165,7 @@ func (g *generator) make(m protoreflect.MethodDescriptor) operation {
 	}{{"x-capability-id", 2}, {"x-session-id", 6}, {"x-approval-id", 6}, {"x-user-id", 4}, {"x-agent-id", 6},
 		{"x-tenant-id", 8}} {
 		if h.name == "x-capability-id" && strings.Contains(op.request, `"capability_id"`) {
-			h.chance = 12 // they would seldom agree
+			h.chance = 12 // they would rarely agree
 		}
 		if g.random.IntN(h.chance) == 0 {
 			kind := strings.ReplaceAll(strings.TrimPrefix(h.name, "x-"), "-", "_")
@@ -190,7 +190,7 @@ func onlyJSON(m protoreflect.MethodDescriptor) bool {
 	return m.Parent().FullName() == "capgate.v1.Gateway" || m.Parent().FullName() == "capgate.v1.Engines"
 }
 
-// message makes one up, as JSON.
+// message generates a message in JSON.
 func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	made := map[string]any{}
 	for i := range d.Fields().Len() {
@@ -204,8 +204,8 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	return made
 }
 
-// arguments name an artifact, now and then. In bytes it is not the sender's own, whose id is
-// another in another deployment.
+// Arguments sometimes name an artifact. In bytes it is another tenant's, since the sender's own has another id
+// in each deployment.
 func (g *generator) arguments() map[string]any {
 	args := map[string]any{"n": g.random.IntN(3), "said": g.canary}
 	if theirs := g.theirs.all("artifact"); g.random.IntN(4) == 0 && len(theirs) > 0 {
@@ -214,7 +214,7 @@ func (g *generator) arguments() map[string]any {
 	return args
 }
 
-// wellKnown are values of messages that JSON has words for.
+// wellKnown has values of messages with a special form in JSON.
 var wellKnown = map[protoreflect.FullName]any{
 	"google.protobuf.Timestamp": "2099-01-01T00:00:00Z", "google.protobuf.Duration": "3600s",
 	"google.protobuf.FieldMask": "name,limits",
@@ -256,7 +256,7 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 		check.Must(g.t, err)
 		return base64.StdEncoding.EncodeToString(args)
 	case f.Kind() == protoreflect.Int32Kind, f.Kind() == protoreflect.Int64Kind:
-		return g.random.IntN(4) - g.random.IntN(8)/7 // seldom less than 0
+		return g.random.IntN(4) - g.random.IntN(8)/7 // rarely less than 0
 	case f.Kind() == protoreflect.EnumKind:
 		return g.random.IntN(4)
 	case f.Kind() == protoreflect.BoolKind:
@@ -268,7 +268,7 @@ func (g *generator) value(f protoreflect.FieldDescriptor) any {
 	return nil
 }
 
-// nameOf is what words have for a field.
+// nameOf returns the name of a field in words.
 func nameOf(f protoreflect.FieldDescriptor) string {
 	if _, ok := words[string(f.FullName())]; ok {
 		return string(f.FullName())
@@ -276,8 +276,8 @@ func nameOf(f protoreflect.FieldDescriptor) string {
 	return string(f.Name())
 }
 
-// words are what to put into fields and metadata of a name; ⟦kind⟧ is an id of that kind, the
-// tenant's own or, if it is one of «kind», another's.
+// words has values for fields and metadata by name; ⟦kind⟧ is an id of that kind: the tenant's own, or
+// another's if the kind is in «kind».
 var words = map[string][]string{
 	"capability_id": {"caps", "people", "people", "hidden", "mine", "absent", ""},
 	"capability":    {"caps", "people", "hidden", ""},
@@ -299,7 +299,7 @@ var words = map[string][]string{
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},
-	"last_event_id": {"", "0", "⟦event⟧"}, // another's is a time, which is another in another deployment
+	"last_event_id": {"", "0", "⟦event⟧"}, // another tenant's is a time, which differs between deployments
 	"artifact_id":   {"⟦artifact⟧", "«artifact»", "«artifact»", "x"},
 
 	"capability_artifact_id": {"⟦artifact⟧", "«artifact»", "x"},
@@ -322,7 +322,7 @@ var words = map[string][]string{
 	"replaces":     {""},
 	"replaced_by":  {""},
 
-	"capgate.v1.Key.id":                     {"", "", "", "", "x"}, // another is made with it
+	"capgate.v1.Key.id":                     {"", "", "", "", "x"}, // another is created with it
 	"capgate.v1.CreateKeyRequest.tenant_id": ofOwn,
 	"capgate.v1.RotateKeyRequest.tenant_id": ofOwn,
 	"capgate.v1.RevokeKeyRequest.tenant_id": ofOwn,
@@ -382,7 +382,7 @@ func (g *generator) word(field string) string {
 	if kind, ok := strings.CutPrefix(word, "«"); ok {
 		kind = strings.TrimSuffix(kind, "»")
 		own := g.of.all(kind)
-		// that they had heard of
+		// that they had received
 		theirs := slices.DeleteFunc(g.theirs.all(kind),
 			func(id string) bool { return slices.Contains(own, id) || tellsTime(id) })
 		if len(theirs) > 0 {

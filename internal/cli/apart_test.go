@@ -22,12 +22,12 @@ import (
 // canaryOfAcme is in all arguments of the tenant acme.
 const canaryOfAcme = "canary-of-acme"
 
-// apartOps is how many requests of the tenant globex are compared.
+// apartOps is the number of compared requests of the tenant globex.
 const apartOps = 350
 
-// TestTenantsAreApart: whatever the tenant acme does, all answers to globex, at every method of the public port,
-// equal those of a deployment without acme and without the capability that only acme is granted. globex knows every
-// name and id that acme has.
+// TestTenantsAreApart: whatever the tenant acme does, all responses to globex, at every method of the public
+// port, equal those of a deployment without acme and without the capability that only acme is granted. globex
+// knows every name and id of acme.
 //
 // CAPGATE_TEST_SEED repeats a run.
 func TestTenantsAreApart(t *testing.T) {
@@ -76,10 +76,10 @@ func TestTenantsAreApart(t *testing.T) {
 	var ops []operation
 	var got []string
 	perform := func(op operation) {
-		before := globex.told
+		before := globex.disclosed
 		ops, got = append(ops, op), append(got, globex.perform(&op))
-		if globex.told != before {
-			t.Errorf("%d: %s tells what acme sent: %s", len(ops)-1, op.text(), got[len(got)-1])
+		if globex.disclosed != before {
+			t.Errorf("%d: %s contains what acme sent: %s", len(ops)-1, op.text(), got[len(got)-1])
 		}
 	}
 	for i, op := range []operation{gen.another(grants), gen.another("{}")} {
@@ -96,7 +96,7 @@ func TestTenantsAreApart(t *testing.T) {
 			op := others.next()
 			meanwhile.Go(func() { acme[i].perform(&op) })
 		}
-		if i < len(methods) { // each one once at least
+		if i < len(methods) { // each one at least once
 			perform(gen.make(methods[i]))
 		} else {
 			perform(gen.next())
@@ -114,11 +114,11 @@ func TestTenantsAreApart(t *testing.T) {
 		want := again.perform(&ops[i])
 		if got[i] != want {
 			t.Errorf("%d: %s\nbeside acme: %s\nalone:       %s", i, ops[i].text(), got[i], want)
-			break // later answers may differ because of this one
+			break // later responses may differ because of this one
 		}
 	}
-	if acme[0].told+acme[1].told == 0 {
-		t.Error("no answer to acme has what it sent")
+	if acme[0].disclosed+acme[1].disclosed == 0 {
+		t.Error("no response to acme contains what it sent")
 	}
 	for _, kind := range []string{"approval", "event", "token", "artifact", "key", "credential", "place"} {
 		if len(globex.pools.all(kind)) == 0 {
@@ -127,7 +127,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// eachKind are operations whose answers have ids of each kind, after two keys were made.
+// eachKind are operations whose responses have ids of each kind, after two keys were created.
 func (g *generator) eachKind() []operation {
 	capability := docpb.File_selu_capability_capability_proto.Services().ByName("Capability")
 	approvals := capgatepb.File_capgate_v1_approvals_proto.Services().ByName("Approvals")
@@ -145,7 +145,8 @@ func (g *generator) eachKind() []operation {
 	}
 }
 
-// gatewayPorts has the ports of a gateway: the public one, the listener of the tenant globex, and the operators'.
+// gatewayPorts has the ports of a gateway: the public one, the listener of the tenant globex, and the admin
+// API.
 type gatewayPorts struct{ public, listener, admin string }
 
 // startGateways runs gateways with one Redis, and returns their ports and the first key of each tenant.

@@ -20,8 +20,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// startAsking runs a cluster of three gateways whose fleet asks about each call; more is
-// what else it has, and top are further lines of the configuration.
+// startAsking runs a cluster of three gateways whose fleet requires approval for each call. more is added to
+// the fleet, and top to the configuration.
 func startAsking(t *testing.T, more string, top ...string) (c *cluster, callers []docpb.CapabilityClient,
 	desks []capgatepb.ApprovalsClient) {
 	t.Helper()
@@ -41,7 +41,7 @@ func startAsking(t *testing.T, more string, top ...string) (c *cluster, callers 
 	return c, clients(t, c.gateways), desks
 }
 
-// desk is where people answer, at one gateway.
+// desk answers approvals at one gateway.
 func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	t.Helper()
 	conn, err := dialAdmin(admin)
@@ -50,8 +50,8 @@ func desk(t *testing.T, admin string) capgatepb.ApprovalsClient {
 	return capgatepb.NewApprovalsClient(conn)
 }
 
-// came stops the backends, so that all that they print is here, and says how often calls
-// came to them, by their arguments.
+// came stops the backends, so that all their output is available, and returns the number of calls by their
+// arguments.
 func (c *cluster) came(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -62,7 +62,7 @@ func (c *cluster) came(t *testing.T) map[string]int {
 	return all
 }
 
-// TestApprovedOnceByAll: of 100 calls at three gateways that use an approval at once, one runs.
+// TestApprovedOnceByAll: of 100 concurrent calls at three gateways with the same approval, one runs.
 func TestApprovedOnceByAll(t *testing.T) {
 	t.Parallel()
 	c, callers, desks := startAsking(t, "")
@@ -94,12 +94,12 @@ func TestApprovedOnceByAll(t *testing.T) {
 	came := c.came(t)
 	for round := range 5 {
 		if n := came[fmt.Sprintf("round %d", round)]; n != 1 {
-			t.Errorf("round %d: the call came to the backends %d times", round, n)
+			t.Errorf("round %d: the backends got the call %d times", round, n)
 		}
 	}
 }
 
-// TestWaitingCallIsResumedByAnotherReplica, as soon as somebody answers there.
+// TestWaitingCallIsResumedByAnotherReplica: a held call continues as soon as it is approved at another replica.
 func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	c, callers, desks := startAsking(t, "")
@@ -107,7 +107,7 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 		args := `"waiting to ` + answer + `"`
 		stream, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
 		check.Must(t, err)
-		_, err = stream.Recv() // where it begins
+		_, err = stream.Recv() // its first attempt
 		check.Must(t, err)
 		ended := make(chan error, 1)
 		go func() {
@@ -123,7 +123,7 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 		case "deny":
 			_, err = desks[2].Deny(t.Context(), &capgatepb.DenyRequest{ApprovalId: id})
 			want, reason = codes.PermissionDenied, "APPROVAL_DENIED"
-		case "block": // and approve: what is blocked while the call waits stays blocked
+		case "block": // and approve: a tool that is blocked while the call waits stays blocked
 			if exit, _, errs := capgatePolicy(t, c.gateways[2].admin, "set", "caps", "echo", "block"); exit != 0 {
 				t.Fatal(errs)
 			}
@@ -138,12 +138,12 @@ func TestWaitingCallIsResumedByAnotherReplica(t *testing.T) {
 		}
 	}
 	if came := c.came(t); len(came) != 1 || came["waiting to approve"] != 1 {
-		t.Errorf("to the backends came %v", came)
+		t.Errorf("the backends got %v", came)
 	}
 }
 
-// TestBlockedMeanwhileStaysBlocked: an approved call whose tool is blocked before it comes
-// again does not run, and leaves its approval.
+// TestBlockedMeanwhileStaysBlocked: an approved call whose tool is blocked before it is repeated does not run
+// and keeps its approval.
 func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	t.Parallel()
 	c, callers, desks := startAsking(t, "")
@@ -158,12 +158,12 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 	for _, caller := range callers {
 		until(t, caller, "ann", "echo", codes.PermissionDenied)
 		if _, err := invokeAs(t, caller, "ann", args, "x-approval-id", id); clienttest.Reason(err) != "TOOL_BLOCKED" {
-			t.Errorf("%v", err)
+			t.Errorf("got %v", err)
 		}
 	}
 	if a, err := desks[0].GetApproval(t.Context(), &capgatepb.GetApprovalRequest{ApprovalId: id}); err != nil ||
 		a.GetApproval().GetState() != "approved" {
-		t.Errorf("%v, %v", a, err)
+		t.Errorf("got %v, %v", a, err)
 	}
 	if exit, _, errs := capgatePolicy(t, c.gateways[0].admin, "rm", "caps", "echo", "--user", "ann"); exit != 0 {
 		t.Fatal(errs)
@@ -173,11 +173,12 @@ func TestBlockedMeanwhileStaysBlocked(t *testing.T) {
 		t.Error(err)
 	}
 	if came := c.came(t); len(came) != 1 || came["blocked"] != 1 {
-		t.Errorf("to the backends came %v", came)
+		t.Errorf("the backends got %v", came)
 	}
 }
 
-// TestGatewayDiesBetweenUseAndForward: an approved call is lost only with its gateway, and never runs twice.
+// TestGatewayDiesBetweenUseAndForward: an approved call can be lost only with its gateway, and never runs
+// twice.
 func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	t.Parallel()
 	const some = killedCalls / 3
@@ -217,10 +218,10 @@ func TestGatewayDiesBetweenUseAndForward(t *testing.T) {
 	}
 }
 
-// killedCalls is how many approved calls come to a dyingGateway.
+// killedCalls is the number of approved calls that a dyingGateway receives.
 const killedCalls = 120
 
-// dyingGateway is a cluster at each gateway of which the same approved calls come. The first one is to be killed.
+// dyingGateway is a cluster whose gateways receive the same approved calls. The first gateway is to be killed.
 type dyingGateway struct {
 	*cluster
 	callers []docpb.CapabilityClient
@@ -243,12 +244,12 @@ func startDying(t *testing.T) *dyingGateway {
 	var err error
 	d.events, err = d.desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
 	check.Must(t, err)
-	_, err = d.events.Recv() // where it begins
+	_, err = d.events.Recv() // its first attempt
 	check.Must(t, err)
 	return d
 }
 
-// begin makes some of the calls at each of some gateways, all at once.
+// begin makes some of the calls at each of some gateways, all concurrently.
 func (d *dyingGateway) begin(t *testing.T, from, to int, gateways ...int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -260,7 +261,7 @@ func (d *dyingGateway) begin(t *testing.T, from, to int, gateways ...int) {
 	}
 }
 
-// waitUsed waits until some more approvals are used.
+// waitUsed waits until n more approvals are used.
 func (d *dyingGateway) waitUsed(t *testing.T, n int) {
 	t.Helper()
 	for n > 0 {
@@ -272,14 +273,14 @@ func (d *dyingGateway) waitUsed(t *testing.T, n int) {
 	}
 }
 
-// waiting returns the number of calls that wait for a place at the backends, at one gateway.
+// waiting returns the number of calls that wait for a permit at one gateway.
 func (d *dyingGateway) waiting(t *testing.T, g *member) float64 {
 	t.Helper()
 	_, text := page(t, "http://"+g.admin+"/metrics")
 	return metric(t, text, `capgate_fleet_waiting{capability="caps"}`)
 }
 
-// hold takes each place at the backends, and the first places in the queues of all gateways, until leave.
+// hold takes every permit of the backends, and the first places in the queues of all gateways, until leave.
 func (d *dyingGateway) hold(t *testing.T) (leave func()) {
 	t.Helper()
 	if exit, _, errs := capgatePolicy(t, d.gateways[0].admin, "set", "caps", holdTool, "allow"); exit != 0 {
@@ -290,7 +291,7 @@ func (d *dyingGateway) hold(t *testing.T) (leave func()) {
 	for _, caller := range d.callers {
 		for range d.backends {
 			held.Go(func() {
-				for status.Code(holdPlace(ctx, caller)) == codes.FailedPrecondition { // it has not heard of the rule
+				for status.Code(holdPlace(ctx, caller)) == codes.FailedPrecondition { // it has not received the rule
 				}
 			})
 		}
@@ -318,8 +319,8 @@ func holdPlace(ctx context.Context, client docpb.CapabilityClient) error {
 	return err
 }
 
-// verify returns how many calls were lost after the use of their approvals. Only the gateway that was killed may have
-// had them.
+// verify returns how many calls were lost after their approvals were used. Only the killed gateway may have had
+// them.
 func (d *dyingGateway) verify(t *testing.T, name string) (lost int) {
 	t.Helper()
 	var states [killedCalls]string
@@ -346,13 +347,13 @@ func (d *dyingGateway) verify(t *testing.T, name string) (lost int) {
 			lost++
 		}
 		if n > 1 || ok > n || ok < 1 && status.Code(ends[0]) != codes.Unavailable || states[i] != "used" {
-			t.Errorf("%s: call %d came to the backends %d times, its approval is %s, its ends are %v", name, i, n,
+			t.Errorf("%s: the backends got call %d %d times, its approval is %s, its ends are %v", name, i, n,
 				states[i], ends)
 		}
 	}
-	t.Logf("%s: of %d approved calls %d came to backends", name, killedCalls, came)
+	t.Logf("%s: the backends got %[3]d of %[2]d approved calls", name, killedCalls, came)
 	if came == 0 {
-		t.Errorf("%s: no call came to the backends", name)
+		t.Errorf("%s: the backends got no call", name)
 	}
 	return lost
 }

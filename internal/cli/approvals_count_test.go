@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// countRig is a gateway at which two people have to approve each call.
+// countRig is a gateway at which each call requires the approval of two people.
 type countRig struct {
 	*testing.T
 	public, admin string
@@ -39,7 +39,7 @@ func (r countRig) post(address, credential, user, body string) string {
 	return string(text)
 }
 
-// minted makes an API key with a credential.
+// minted creates an API key with a credential.
 func (r countRig) minted(by, path string) string {
 	r.Helper()
 	body := `{"scopes":["read","approve","admin"],"asserts":["user"]}`
@@ -54,8 +54,9 @@ func (r countRig) minted(by, path string) string {
 	return made.Credential
 }
 
-// TestACredentialCountsOnce: of several people who have to approve, none is the same credential with another user, a
-// key that it made, one that made it, one that replaced it, or one that was made after the call.
+// TestACredentialCountsOnce: if several people must approve, these do not count as another person: the same
+// credential with another user, a key that it created, the key that created it, one that replaced it, and one
+// that was created after the call.
 func TestACredentialCountsOnce(t *testing.T) {
 	t.Parallel()
 	issuer := issuertest.Start(t)

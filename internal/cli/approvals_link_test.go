@@ -15,8 +15,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestApprovalLink: with public_url, callers get the address of the page that answers their approval, over gRPC, over
-// HTTP and from capgate invoke. A changed URL takes effect without a restart; without one there is no link.
+// TestApprovalLink: with public_url, callers get the URL of the page that answers their approval, over gRPC,
+// HTTP and from capgate invoke. A changed URL applies without a restart; without one there is no link.
 func TestApprovalLink(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc)
@@ -32,7 +32,7 @@ func TestApprovalLink(t *testing.T) {
 	id := approvalID(t, errs)
 	link := "https://gate.example/tools/inbox#/default/" + id
 	if exit != exitRefused || !strings.Contains(errs, "\n  page:         "+link+"\n") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	invoke := func(pairs ...string) error {
 		_, err := dial(t, public).Invoke(metadata.AppendToOutgoingContext(t.Context(), pairs...),

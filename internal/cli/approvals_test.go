@@ -26,12 +26,12 @@ func capgateApprovals(t *testing.T, admin string, args ...string) (exit int, std
 	return runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, append([]string{"approvals"}, args...)...)
 }
 
-// asked calls a tool that needs approval, and returns the approval's id.
+// asked calls a tool that requires approval, and returns the approval's id.
 func asked(t *testing.T, client docpb.CapabilityClient, user, args string) string {
 	t.Helper()
 	_, err := invokeAs(t, client, user, args)
 	if status.Code(err) != codes.FailedPrecondition {
-		t.Fatalf("asked: %v", err)
+		t.Fatalf("the call returned %v", err)
 	}
 	id := clienttest.Metadata(err, "approval")
 	if id == "" {
@@ -40,7 +40,7 @@ func asked(t *testing.T, client docpb.CapabilityClient, user, args string) strin
 	return id
 }
 
-// invokeAs calls on behalf of a user; more are names and values of metadata.
+// invokeAs calls on behalf of a user; more holds names and values of metadata.
 func invokeAs(t *testing.T, client docpb.CapabilityClient, user, args string, more ...string) (*docpb.InvokeResponse,
 	error) {
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
@@ -95,12 +95,12 @@ func TestApprovalsCommand(t *testing.T) {
 	}
 	if resp, err := invokeAs(t, client, "ann", `{"password":"hunter2","to":"bob\u001b[2J"}`, "x-approval-id",
 		id); err != nil {
-		t.Errorf("%v, %v", resp, err)
+		t.Errorf("got %v, %v", resp, err)
 	}
 	watching.stdout.wait(t, watching, "used      "+id)
 	if exit, _, errs = capgateApprovals(t, adminA, "deny", id); exit != exitRefused ||
 		!strings.Contains(errs, "APPROVAL_NOT_PENDING") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	other := asked(t, client, "ann", `{"n":1}`)
 	if exit, out, errs = capgateApprovals(t, adminA, "deny", other, "--remember", "always"); exit != 0 ||
@@ -119,7 +119,7 @@ func TestApprovalsCommand(t *testing.T) {
 	if strings.Contains(a.stderr.String()+b.stderr.String(), "hunter2") {
 		t.Error("a log has an argument")
 	}
-	b.stop(t) // although somebody watches
+	b.stop(t) // although a watch is open
 	watching.stderr.wait(t, watching, "reconnecting\n")
 	watching.signal(t, syscall.SIGINT)
 	if exit := watching.wait(t); exit != 0 || strings.Contains(watching.stdout.String(), "bob") {
@@ -175,8 +175,8 @@ func TestApprovalsCommandLine(t *testing.T) {
 	}
 }
 
-// TestSecretOfApprovals: arguments are encrypted in Redis; another secret needs a restart, which is reported; an
-// invalid file is an error with its line.
+// TestSecretOfApprovals: arguments are encrypted in Redis; another secret needs a restart, which is reported;
+// the error of an invalid file has its line.
 func TestSecretOfApprovals(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -202,7 +202,7 @@ func TestSecretOfApprovals(t *testing.T) {
 	exit, _, stderr := runProgram(t, nil, "check", "--config", file)
 	if exit == 0 || !strings.Contains(stderr, "secret_file: "+keys+":1: not a secret") ||
 		strings.Contains(stderr, "hunter2") {
-		t.Errorf("%d %s", exit, stderr)
+		t.Errorf("got %d %s", exit, stderr)
 	}
 	check.Must(t, os.WriteFile(keys, []byte(strings.Repeat("cd", 32)+"\n"+strings.Repeat("ab", 32)+"\n"), 0o600))
 	p, _, admin = serve(t, nil, "--config", file)

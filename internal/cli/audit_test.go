@@ -19,7 +19,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestChangesAreAudited: changes of rules, tenants and keys and answers to approvals are recorded with their
+// TestChangesAreAudited: changes of rules, tenants and keys, and answers to approvals, are recorded with their
 // actor.
 func TestChangesAreAudited(t *testing.T) {
 	t.Parallel()
@@ -67,8 +67,8 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 }
 
-// TestAuditOfTheFile: a process continues in a new file when its audit log was rotated, and audit verify follows
-// both.
+// TestAuditOfTheFile: after its audit log was rotated, a process continues in a new file, and audit verify
+// reads both.
 func TestAuditOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -103,7 +103,7 @@ func TestAuditOfTheFile(t *testing.T) {
 		return found
 	}
 	if of := files(); len(of) != 2 || !of[0].Intact || !of[1].Intact || of[1].Last != 5 || len(of[1].SHA256) != 64 {
-		t.Errorf("%+v", of)
+		t.Errorf("got %+v", of)
 	}
 	text, err := os.ReadFile(old)
 	check.Must(t, err)
@@ -114,7 +114,7 @@ func TestAuditOfTheFile(t *testing.T) {
 		t.Error(exit, stdout, stderr)
 	}
 	if of := files(); len(of) != 2 || of[1].Intact || of[1].Line != 1 || of[1].Why == "" || of[1].SHA256 != "" {
-		t.Errorf("%+v", of)
+		t.Errorf("got %+v", of)
 	}
 	for _, line := range [][]string{{"audit"}, {"audit", "check", old}, {"audit", "verify", "/nowhere"}} {
 		if exit, _, stderr := runProgram(t, nil, line...); exit != exitUsage || stderr == "" {

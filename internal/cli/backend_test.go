@@ -21,18 +21,18 @@ import (
 
 // Output of a backend process.
 const (
-	deliveredLine  = "call "         // with the arguments, before a call is answered
-	askedLine      = "asked\n"       // a health check came before the backend was ready
-	readyLine      = "ready\n"       // it is
-	startsSlowly   = "STARTS_SLOWLY" // in the environment: not ready before SIGUSR1
+	deliveredLine  = "call "         // with the arguments, before the response
+	askedLine      = "asked\n"       // a health check before the backend was ready
+	readyLine      = "ready\n"       // a health check once it is ready
+	startsSlowly   = "STARTS_SLOWLY" // environment variable: not ready before SIGUSR1
 	listeningLine  = "listening\n"
 	notReadyReason = "still starting"
 )
 
-// holdTool runs until its caller cancels it. The other tools answer with their arguments.
+// holdTool runs until its caller cancels it. The other tools return their arguments.
 const holdTool = "hold"
 
-// backend runs a capability until SIGTERM, and lets calls finish then.
+// backend runs a capability until SIGTERM, and then lets calls finish.
 func backend(addr string) int {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (b *backendService) Healthcheck(context.Context, *docpb.HealthRequest) (*do
 }
 
 func (b *backendService) Invoke(ctx context.Context, req *docpb.InvokeRequest) (*docpb.InvokeResponse, error) {
-	fmt.Print(deliveredLine + string(req.GetArgsJson()) + "\n") // one write, which nothing tears
+	fmt.Print(deliveredLine + string(req.GetArgsJson()) + "\n") // one write, which is not split
 	if !b.ready.Load() {
 		return nil, status.Error(codes.Unavailable, notReadyReason)
 	}
@@ -89,7 +89,7 @@ func (b *backendService) Invoke(ctx context.Context, req *docpb.InvokeRequest) (
 	return &docpb.InvokeResponse{ResultJson: req.GetArgsJson()}, nil
 }
 
-// startBackend runs a backend in a process of its own. It returns when it listens.
+// startBackend runs a backend in a process of its own. It returns when the backend listens.
 func startBackend(t *testing.T, addr string, env ...string) *program {
 	t.Helper()
 	p := launch(t, selfCommand(t, "backend", env, addr))

@@ -15,27 +15,27 @@ import (
 	"github.com/capgate/capgate/internal/tenant"
 )
 
-// canaries are secrets that are sent into every input of a gateway, and searched for in all its output. A door is
-// one line where it is planted, and a sink is one line where it is searched, both in secrets_test.go.
+// canaries are secrets that are planted in every input of a gateway, and searched for in all its output. A door
+// is one line that plants a secret, and a sink is one line that searches for them, both in secrets_test.go.
 type canaries struct {
 	t       *testing.T
 	mu      sync.Mutex
 	planted map[string]string // by door
 	heard   map[string][]string
-	spared  map[string][]string // doors whose secrets may come out, by sink
+	spared  map[string][]string // doors whose secrets may appear, by sink
 }
 
 func newCanaries(t *testing.T) *canaries {
 	return &canaries{t: t, planted: map[string]string{}, heard: map[string][]string{}, spared: map[string][]string{}}
 }
 
-// plant makes a secret for a door. It is built like the secret of an API key.
+// plant creates a secret for a door. It has the form of an API key's secret.
 func (c *canaries) plant(door string) string {
 	_, secret := tenant.NewCredential()
 	return c.plantAs(door, secret)
 }
 
-// plantAs takes something that is a secret already.
+// plantAs plants an existing secret.
 func (c *canaries) plantAs(door, secret string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,8 +46,8 @@ func (c *canaries) plantAs(door, secret string) string {
 	return secret
 }
 
-// told searches the output of a sink.
-func (c *canaries) told(sink, text string) {
+// scan searches the output of a sink.
+func (c *canaries) scan(sink, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heard[sink] = append(c.heard[sink], text)
@@ -62,7 +62,7 @@ func (c *canaries) spare(sink string, doors ...string) {
 	c.spared[sink] = append(c.spared[sink], doors...)
 }
 
-// search fails the test for each secret that came out.
+// search fails the test for each secret that was found.
 func (c *canaries) search() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -73,7 +73,7 @@ func (c *canaries) search() {
 			size += len(text)
 		}
 		if size == 0 {
-			c.t.Errorf("nothing came out of %s, so that nothing was searched", sink)
+			c.t.Errorf("there is no output of %s to search", sink)
 		}
 		for door, secret := range c.planted {
 			if slices.Contains(c.spared[sink], door) {
@@ -87,7 +87,7 @@ func (c *canaries) search() {
 					return strings.Contains(text, coded)
 				}); at >= 0 {
 					where := strings.Index(texts[at], coded)
-					c.t.Errorf("%s tells the secret of %s, %s: …%q…", sink, door, form,
+					c.t.Errorf("%s contains the secret of %s, %s: …%q…", sink, door, form,
 						texts[at][max(0, where-100):min(len(texts[at]), where+len(coded)+20)])
 				}
 			}
@@ -96,8 +96,8 @@ func (c *canaries) search() {
 	c.t.Logf("%d secrets, %d sinks", len(c.planted), len(c.heard))
 }
 
-// formsOf are ways in which a secret may be written. Of base64, where it may begin anywhere in
-// three bytes, it is the part that does not depend on its neighbours.
+// formsOf returns the ways in which a secret may be encoded. In base64, where it may start anywhere in three
+// bytes, it is the part that does not depend on its neighbors.
 func formsOf(secret string) map[string]string {
 	forms := map[string]string{"as it is": secret, "in hex": hex.EncodeToString([]byte(secret)),
 		"escaped": url.QueryEscape(secret)}

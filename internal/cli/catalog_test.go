@@ -28,14 +28,14 @@ func capgateCatalog(t *testing.T, admin string, args ...string) (exit int, stdou
 const changeConfig = "approvals: {notices: [{name: webhook, url: '%s/signed', secret_file: %s}, " +
 	"{name: slack, format: slack, url_file: %s}]}\n"
 
-// TestAToolIsAccepted: a manifest changes a tool, which needs approval until an operator accepts it.
+// TestAToolIsAccepted: a manifest changes a tool, which requires approval until an operator accepts it.
 func TestAToolIsAccepted(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
 	manifest := writeConfig(t, manifestOf("allow"))
 	url, posts := channels(t)
-	told := fmt.Sprintf(changeConfig, url, writeConfig(t, strings.Repeat("secret", 5)), writeConfig(t, url+"/slack"))
-	file := writeConfig(t, strings.Replace(configOf(told, capability.Serve(t, call.Doc).Addr), "policy: allow",
+	change := fmt.Sprintf(changeConfig, url, writeConfig(t, strings.Repeat("secret", 5)), writeConfig(t, url+"/slack"))
+	file := writeConfig(t, strings.Replace(configOf(change, capability.Serve(t, call.Doc).Addr), "policy: allow",
 		"manifest: "+manifest, 1))
 	p, public, admin := serve(t, nil, "--config", file)
 	client := dial(t, public)
@@ -84,7 +84,7 @@ func TestAToolIsAccepted(t *testing.T) {
 // changeOfEcho is the change of the tool that approvers see.
 const changeOfEcho = "it has changed since its version was accepted:\ndescription:\n+ Changed. d\n- d"
 
-// noticesTellTheChange reads the posts of a webhook and of Slack until one of each says what has changed.
+// noticesTellTheChange reads the posts of a webhook and of Slack until one of each contains the change.
 func noticesTellTheChange(t *testing.T, posts <-chan channelPost) {
 	t.Helper()
 	inJSON, err := json.Marshal(changeOfEcho)
@@ -101,8 +101,8 @@ func noticesTellTheChange(t *testing.T, posts <-chan channelPost) {
 	}
 }
 
-// approverSeesTheChange makes calls of a changed tool until the approval of one, in the API and on the command line,
-// says what has changed.
+// approverSeesTheChange calls a changed tool until its approval contains the change, in the API and on the
+// command line.
 func approverSeesTheChange(t *testing.T, public, admin string) {
 	t.Helper()
 	var found capgatepb.Approval
@@ -126,7 +126,7 @@ func approverSeesTheChange(t *testing.T, public, admin string) {
 	}
 }
 
-// TestToolsOfAProcessAreDiscovered when its backend is found healthy.
+// TestToolsOfAProcessAreDiscovered: a backend's tools are discovered when it is first healthy.
 func TestToolsOfAProcessAreDiscovered(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")

@@ -18,8 +18,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestCertificatesOfTheFile: the owners of certificates, and whether callers need one, change with the file, also
-// for existing connections.
+// TestCertificatesOfTheFile: the identities of certificates, and whether callers need one, follow the file,
+// also for existing connections.
 func TestCertificatesOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -11,9 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Three gateways behave as one while backends die, freeze, start slowly and are replaced:
-// no call fails that another backend could have answered, and none comes to two backends
-// that must not.
+// TestClusterOfThree: three gateways act as one while backends die, freeze, start slowly and are replaced: no
+// call fails that another backend could have served, and no call that may run only once reaches two.
 func TestClusterOfThree(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 5)
@@ -31,8 +30,8 @@ func TestClusterOfThree(t *testing.T) {
 	}
 }
 
-// killBackend kills a backend that has calls. A write that it had may have been carried
-// out, so its caller must hear of it; a read goes elsewhere, unless its answer had begun.
+// killBackend kills a backend that has calls. A write there may have run, so its caller must get an error; a
+// read is retried elsewhere, unless its response had begun.
 func (c *cluster) killBackend(t *testing.T, b *member, gateways []*member) {
 	t.Helper()
 	var mu sync.Mutex
@@ -47,8 +46,8 @@ func (c *cluster) killBackend(t *testing.T, b *member, gateways []*member) {
 		b.kill()
 		c.wait(t, "a backend that was killed to be down", gateways, only(b.addr, "down"))
 	})
-	// Each caller has one call at a time, which the backend had when it died. The next one may still be written to the
-	// connection.
+	// Each caller has one call at a time, which the backend had when it died. The next one may still be written
+	// to the connection.
 	if most := 2 * underCallers * len(gateways); len(lost) > most {
 		t.Errorf("%d calls were lost with the backend that was killed, at most %d may be", len(lost), most)
 	}
@@ -60,12 +59,12 @@ func (c *cluster) killBackend(t *testing.T, b *member, gateways []*member) {
 	}
 	for _, f := range lost {
 		if others[f.id] > 0 {
-			t.Errorf("call %s failed, and came to another backend", f.id)
+			t.Errorf("call %s failed, and reached another backend", f.id)
 		}
 	}
 }
 
-// onlyFailuresOf fails the test if a gateway had calls that failed with other backends.
+// onlyFailuresOf fails the test if calls of a gateway failed at other backends.
 func (c *cluster) onlyFailuresOf(t *testing.T, g *member, backend string) {
 	t.Helper()
 	for line := range strings.Lines(g.stderr.String()) {
@@ -76,7 +75,7 @@ func (c *cluster) onlyFailuresOf(t *testing.T, g *member, backend string) {
 	}
 }
 
-// startSlowly starts a backend again that listens long before it is ready.
+// startSlowly restarts a backend that listens long before it is ready.
 func (c *cluster) startSlowly(t *testing.T, b *member) {
 	t.Helper()
 	c.under(t, "a backend starts slowly", c.gateways, nil, func() {
@@ -87,12 +86,11 @@ func (c *cluster) startSlowly(t *testing.T, b *member) {
 	})
 	before, _, _ := strings.Cut(b.stdout.String(), readyLine)
 	if strings.Contains(before, deliveredLine) {
-		t.Error("a call came to a backend that was not ready")
+		t.Error("a call reached a backend that was not ready")
 	}
 }
 
-// freezeBackend stops a backend that has calls, which wait for it and are answered when it
-// goes on.
+// freezeBackend freezes a backend that has calls. They wait for it and succeed when it continues.
 func (c *cluster) freezeBackend(t *testing.T) {
 	t.Helper()
 	b := c.backends[1]
@@ -104,7 +102,7 @@ func (c *cluster) freezeBackend(t *testing.T) {
 	})
 }
 
-// restartBackends replaces one after the other.
+// restartBackends replaces them one after another.
 func (c *cluster) restartBackends(t *testing.T) {
 	t.Helper()
 	c.under(t, "backends are restarted", c.gateways, nil, func() {

@@ -25,14 +25,14 @@ type ruled struct {
 	began, ended time.Time
 }
 
-// ruleChange is a change of her rule: no call that ended before it was asked for may know of it.
+// ruleChange is a change of her rule. No call that ended before its request may know of it.
 type ruleChange struct {
 	allowed     bool
 	asked, done time.Time
-	known       []time.Time // when each gateway had said that it knows all changes until then
+	known       []time.Time // when every gateway had reported that it knows all changes until then
 }
 
-// learn waits until each gateway says that it knows all changes made before now.
+// learn waits until each gateway reports that it knows all changes made before now.
 func (c *ruleChange) learn(t *testing.T, admins []string) {
 	t.Helper()
 	for _, admin := range admins {
@@ -41,7 +41,8 @@ func (c *ruleChange) learn(t *testing.T, admins []string) {
 	}
 }
 
-// waitKnown waits until a gateway says, by a metric of its staleness, that it knows all changes made until done.
+// waitKnown waits until a gateway reports, by a metric of its staleness, that it knows all changes made until
+// done.
 func waitKnown(t *testing.T, admin, staleness string, done time.Time) {
 	t.Helper()
 	check.Until(t, "a gateway to know of the change", func() (bool, string) {
@@ -52,18 +53,17 @@ func waitKnown(t *testing.T, admin, staleness string, done time.Time) {
 	})
 }
 
-// ruledLoad are calls of two users by several gateways: of ann, whose rules change, and of
-// bob, whose do not.
+// ruledLoad calls as two users through several gateways: ann, whose rules change, and bob, whose do not.
 type ruledLoad struct {
 	mu    sync.Mutex
 	calls []ruled
-	more  chan struct{} // closed, and replaced, whenever there are more
+	more  chan struct{} // closed and replaced whenever there are more
 	bob   int
 
-	end func() // ends the calls, and waits for them
+	end func() // ends the calls and waits for them
 }
 
-// startRuledLoad calls until end, or until the test ends, however it does.
+// startRuledLoad calls until end, or until the test ends.
 func startRuledLoad(t *testing.T, callers int, clients []docpb.CapabilityClient) *ruledLoad {
 	t.Helper()
 	l := &ruledLoad{more: make(chan struct{})}
@@ -104,8 +104,7 @@ func (l *ruledLoad) call(t *testing.T, client docpb.CapabilityClient, gateway in
 	l.more = make(chan struct{})
 }
 
-// follow waits until every gateway has decided on a call that began after a change as the
-// change says.
+// follow waits until every gateway has decided a call that started after a change according to it.
 func (l *ruledLoad) follow(t *testing.T, gateways int, c ruleChange) {
 	t.Helper()
 	seen, at := map[int]bool{}, 0
@@ -123,8 +122,8 @@ func (l *ruledLoad) follow(t *testing.T, gateways int, c ruleChange) {
 	})
 }
 
-// check says whether every call was decided as rules said at some time while it was under
-// way, or as its gateway could believe that they say; and no gateway goes back to what was.
+// check reports whether every decision matches rules that were in effect at some time during the call, or that
+// its gateway could believe to be, and whether no gateway went back to older rules.
 func (l *ruledLoad) check(t *testing.T, changes []ruleChange) {
 	t.Helper()
 	for _, r := range l.calls {
@@ -147,7 +146,7 @@ func (l *ruledLoad) check(t *testing.T, changes []ruleChange) {
 			case !follows && r.allowed == c.allowed && r.began.After(c.asked):
 				followed[r.gateway] = r.ended
 			case follows && r.began.After(since) && r.allowed != c.allowed:
-				t.Errorf("gateway %d has gone back to what was", r.gateway)
+				t.Errorf("gateway %d went back to earlier rules", r.gateway)
 			}
 		}
 	}

@@ -32,8 +32,7 @@ func TestClusterLosesReplicas(t *testing.T) {
 	c.twice(t)
 }
 
-// killReplica kills the gateway that probes a backend. Others take its place: they notice
-// when the backend dies, too.
+// killReplica kills the gateway that probes a backend. Others take over: they notice when the backend dies too.
 func (c *cluster) killReplica(t *testing.T) {
 	t.Helper()
 	b := c.backends[0]
@@ -62,11 +61,11 @@ func (c *cluster) prober(t *testing.T, addr string) (prober *member, others []*m
 		}
 		return c.gateways[i], slices.Delete(slices.Clone(c.gateways), i, i+1)
 	}
-	t.Fatalf("nobody probes %s", addr)
+	t.Fatalf("no gateway probes %s", addr)
 	return nil, nil
 }
 
-// restartGateways replaces one after the other behind a client that knows them all.
+// restartGateways replaces them one after another, behind a client that knows them all.
 func (c *cluster) restartGateways(t *testing.T) {
 	t.Helper()
 	l := &load{tools: []string{writeTool}}
@@ -81,7 +80,7 @@ func (c *cluster) restartGateways(t *testing.T) {
 	l.end()
 }
 
-// dialAll returns a client that takes turns between gateways, and asks each for its health.
+// dialAll returns a client that alternates between gateways and requests the health of each.
 func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	t.Helper()
 	var state resolver.State
@@ -99,8 +98,8 @@ func dialAll(t *testing.T, gateways []*member) docpb.CapabilityClient {
 	return docpb.NewCapabilityClient(conn)
 }
 
-// A gateway whose way to the backends leads into a black hole finds all of them dead, and
-// takes none from the others.
+// A gateway whose packets to the backends are dropped sees all of them as dead, and does not eject any for the
+// others.
 func TestClusterWithABlackHole(t *testing.T) {
 	t.Parallel()
 	c := startBackends(t, 3)
@@ -141,8 +140,7 @@ func (c *cluster) waitVote(t *testing.T, addr string, slot int, what string, so 
 	})
 }
 
-// connectionsOf says whether a process is at the other end of a connection that was
-// accepted here.
+// connectionsOf reports whether a process has the other end of a connection that was accepted here.
 func connectionsOf(t *testing.T, pid int) func(accepted net.Conn) bool {
 	var known sync.Map
 	return func(accepted net.Conn) bool {

@@ -18,24 +18,23 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// The tools that a cluster's callers call.
+// The tools that callers of a cluster call.
 const (
-	readTool  = "read"  // may be carried out twice
+	readTool  = "read"  // may run twice
 	writeTool = "write" // must not
 )
 
-// cluster is gateways with one Redis, and the backends of "caps", each a process of its
-// own with an address that it keeps.
+// cluster is a set of gateways with one Redis, and the backends of "caps", each a process with a fixed address.
 type cluster struct {
 	redis    *redistest.Server
 	host     string // of all addresses
 	file     string
 	gateways []*member
 	backends []*member
-	ran      []*program // every backend there ever was
+	ran      []*program // every backend ever started
 }
 
-// member is a process of a cluster. Another takes its place when it has ended.
+// member is a process of a cluster. Another replaces it when it has ended.
 type member struct {
 	*program
 	addr  string
@@ -43,7 +42,7 @@ type member struct {
 	id    string // of a gateway, as a replica
 }
 
-// startCluster runs backends and three gateways, and returns when all gateways report that all backends are up.
+// startCluster runs backends and three gateways, and returns when all gateways report all backends as up.
 func startCluster(t *testing.T, backends int) *cluster {
 	t.Helper()
 	c := startBackends(t, backends)
@@ -58,8 +57,8 @@ func startCluster(t *testing.T, backends int) *cluster {
 // startBackends runs a cluster without gateways.
 func startBackends(t *testing.T, n int) *cluster {
 	t.Helper()
-	// Nobody else is at this address, and its ports are not among those that the kernel
-	// gives to who asks for any. So who starts again finds its port free.
+	// No other program uses this address, and its ports are not ephemeral ones of the kernel, so that a
+	// restarted process finds its port free.
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	c := &cluster{redis: redistest.Start(t), host: host}
 	for i := range n {
@@ -70,7 +69,7 @@ func startBackends(t *testing.T, n int) *cluster {
 	return c
 }
 
-// startGateways runs three that know backends by these addresses, and probe them so often.
+// startGateways runs three gateways with backends at these addresses and this probe interval.
 func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends []string) {
 	t.Helper()
 	c.file = writeConfig(t, clusterConfig(c.redis.URL(), interval, backends))
@@ -82,8 +81,8 @@ func (c *cluster) startGateways(t *testing.T, interval time.Duration, backends [
 	c.wait(t, "all to be up", c.gateways, allUp)
 }
 
-// clusterConfig returns a configuration of gateways that find out soon. The readers' tool may be
-// called twice.
+// clusterConfig returns a configuration of gateways that notice failures soon. The readers' tool may be called
+// twice.
 func clusterConfig(redis string, interval time.Duration, backends []string) string {
 	more := fmt.Sprintf("redis: {url: '%s', timeout: 1s}\nreplicas: {heartbeat: 500ms}", redis)
 	fleet := fmt.Sprintf("idempotent: [%s], health: {interval: %v, timeout: %[2]v}, ejection: {base: 500ms}, "+
@@ -120,7 +119,7 @@ func (m *member) fleet(t *testing.T) *capgatepb.Fleet {
 	return all.GetFleets()[0]
 }
 
-// wait waits until a condition holds at all of some gateways.
+// wait waits until a condition holds at all the given gateways.
 func (c *cluster) wait(t *testing.T, what string, gateways []*member, so func(*capgatepb.Fleet) bool) {
 	t.Helper()
 	check.Until(t, what, func() (bool, string) {
@@ -177,7 +176,7 @@ func (c *cluster) agree(t *testing.T, gateways []*member) {
 	})
 }
 
-// clients are one for each gateway.
+// clients returns one client for each gateway.
 func clients(t *testing.T, gateways []*member) []docpb.CapabilityClient {
 	t.Helper()
 	all := make([]docpb.CapabilityClient, len(gateways))
@@ -190,8 +189,8 @@ func clients(t *testing.T, gateways []*member) []docpb.CapabilityClient {
 // underCallers is the number of callers of a gateway.
 const underCallers = 4
 
-// under lets calls run, reads and writes, by every one of some gateways, before, while
-// and after something happens. None may fail that is not excused.
+// under runs reads and writes through each of the given gateways before, while and after during runs. Only
+// excused failures are permitted.
 func (c *cluster) under(t *testing.T, what string, gateways []*member, excuse func(failure) bool, happens func()) {
 	t.Helper()
 	l := &load{tools: []string{readTool, writeTool}, excuse: excuse}
@@ -200,7 +199,7 @@ func (c *cluster) under(t *testing.T, what string, gateways []*member, excuse fu
 	l.end()
 }
 
-// twice fails the test if a write came to backends more than once.
+// twice fails the test if a write reached backends more than once.
 func (c *cluster) twice(t *testing.T) {
 	t.Helper()
 	all := map[string]int{}
@@ -209,8 +208,8 @@ func (c *cluster) twice(t *testing.T) {
 	}
 	for id, n := range all {
 		if strings.HasSuffix(id, writeTool) && n > 1 {
-			t.Errorf("call %s came to backends %d times", id, n)
+			t.Errorf("the backends got call %s %d times", id, n)
 		}
 	}
-	t.Logf("%d calls came to backends", len(all))
+	t.Logf("the backends got %d calls", len(all))
 }

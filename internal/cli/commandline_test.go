@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestFlagsAnywhere: flags may stand before, between and after the names of commands and the positional arguments.
+// TestFlagsAnywhere: flags may stand before, between and after the names of commands and positional arguments.
 func TestFlagsAnywhere(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -38,7 +38,8 @@ func TestFlagsAnywhere(t *testing.T) {
 	}
 }
 
-// TestWrongLines: the error of a command line names what was meant, and the exit status is that of usage.
+// TestWrongLines: the error of a wrong command line suggests what was meant, and the exit status is that of
+// usage.
 func TestWrongLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -73,7 +74,7 @@ func TestWrongLines(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHasHelp: help and -h describe every command in the same words, with flags of two dashes and exit
+// TestEveryCommandHasHelp: help and -h describe every command equally, with flags of two dashes and exit
 // statuses.
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
@@ -98,7 +99,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	walk(commandTree(stdio{}))
 }
 
-// TestExitStatusInDocuments: the documents say of status 3 what help says of it.
+// TestExitStatusInDocuments: the documents describe status 3 as help does.
 func TestExitStatusInDocuments(t *testing.T) {
 	t.Parallel()
 	if _, help, _ := inProcess(t, "invoke", "-h"); !strings.Contains(help, "; 3 "+callAway+".") {
@@ -150,7 +151,7 @@ func inProcess(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	return exit, out.String(), errs.String()
 }
 
-// TestFlagsThatGoTogether: what a flag depends on is needed, in commands without verbs.
+// TestFlagsThatGoTogether: a flag that another depends on is required, in commands without verbs.
 func TestFlagsThatGoTogether(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -168,8 +169,8 @@ func TestFlagsThatGoTogether(t *testing.T) {
 	}
 }
 
-// TestKeysNewSaysWhatItIsTold: what the flags say of a key is in the line for the configuration, which is taken.
-func TestKeysNewSaysWhatItIsTold(t *testing.T) {
+// TestKeysNewPrintsItsSettings: the line for the configuration has all settings of the flags, and is valid.
+func TestKeysNewPrintsItsSettings(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "key")
 	exit, stdout, errs := inProcess(t, "keys", "new", "--name", `Ann's "bot": #1`, "--scopes", "invoke,approve",
@@ -186,7 +187,7 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	}
 	file := writeConfig(t, configOf("tenants: [{id: acme, capabilities: ['*'], keys: ["+entry+"]}]", "127.0.0.1:1"))
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	exit, _, errs = inProcess(t, "keys", "new", "--roles", "operator,approver", "--name", "deploy")
 	comment, entry, _ := strings.Cut(errs, "\n- ")
@@ -196,7 +197,7 @@ func TestKeysNewSaysWhatItIsTold(t *testing.T) {
 	}
 	file = writeConfig(t, configOf("operators: {keys: ["+entry+"]}", "127.0.0.1:1"))
 	if exit, _, errs := inProcess(t, "check", "--config", file); exit != 0 {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	var made configuredKey // for programs
 	if exit, stdout, errs = inProcess(t, "keys", "new", "--scopes", "read", "-o", "json"); exit != 0 || errs != "" ||

@@ -19,8 +19,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestMaxConnectionAge: the age of the configuration holds for clients over HTTP/2 and HTTP/1.1, its grace for calls
-// that are left, and a change of it needs a restart.
+// TestMaxConnectionAge: the configured age applies to clients over HTTP/2 and HTTP/1.1, its grace to remaining
+// calls, and a change of it needs a restart.
 func TestMaxConnectionAge(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b")
@@ -51,7 +51,7 @@ func TestMaxConnectionAge(t *testing.T) {
 		resp, err := client.Post("http://"+public+"/v1/capabilities/caps/invoke", "application/json",
 			strings.NewReader(`{"tool_name":"echo"}`))
 		check.Must(t, err)
-		_, err = io.Copy(io.Discard, resp.Body) // else the connection is not used again
+		_, err = io.Copy(io.Discard, resp.Body) // otherwise the connection is not reused
 		check.Must(t, err)
 		check.Must(t, resp.Body.Close())
 		return resp.Close, resp.Status

@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// consolePeople: people with sessions at two gateways. They come one after the other, as an issuer signs in one person
-// at a time.
+// consolePeople: people with sessions at two gateways. They run one after another, since an issuer signs in one
+// person at a time.
 func consolePeople(t *testing.T, b *browsertest.Browser) {
 	hook, posts := channels(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -39,8 +39,8 @@ func consoleRoles(t *testing.T, b *browsertest.Browser) {
 	t.Run("Roles", func(t *testing.T) { seesItsRoles(t, b, r) })
 }
 
-// approvesOnAPhone: a call waits, its notice has a link, which leads a person by the sign-in to this approval, and the
-// call gets its result.
+// approvesOnAPhone: a call waits; the link in its notice leads a person through the sign-in to this approval,
+// and the call gets its result.
 func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts <-chan channelPost) {
 	r.more += "\npublic_url: http://" + r.public[0]
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}", r.keys)
@@ -65,7 +65,7 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		}
 		answer <- err.Error()
 	}()
-	var notice told
+	var notice webhookRequest
 	check.Must(t, json.Unmarshal([]byte(check.Received(t, posts, "the notice").body), &notice.body))
 	link, id := notice.body.Data.Link, notice.body.Data.ID
 	if link != r.inbox[0]+"#/acme/"+id {
@@ -82,7 +82,7 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 		url.QueryEscape("/inbox#/acme/"+id)) || !strings.Contains(saw.Card, "carol") ||
 		!strings.Contains(saw.Card, "a@example.com") || strings.Contains(saw.Card, "hunter2") ||
 		!strings.Contains(saw.Outcome, "Approved and used by bob") || saw.Others != 0 || len(saw.Found) > 0 {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	if got := check.Received(t, answer, "the result"); !strings.HasPrefix(got, "200 ") ||
 		!strings.Contains(got, "hunter2hunter2") {
@@ -90,7 +90,8 @@ func approvesOnAPhone(t *testing.T, b *browsertest.Browser, r *peopleRig, posts 
 	}
 }
 
-// losesItsSession: sessions end while their pages are open. These say so, and lead to the sign-in and back.
+// losesItsSession: when sessions end while their pages are open, the pages say so and lead to the sign-in and
+// back.
 func losesItsSession(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	var saw []struct {
 		Page, Signin, Said, Back, Old string
@@ -98,23 +99,23 @@ func losesItsSession(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 	b.Run(t, "revoked", seen{"origins": []string{r.admin[0], "http://" + r.public[0], r.issuer.URL}}, &saw)
 	if len(saw) != 2 {
-		t.Fatalf("%+v", saw)
+		t.Fatalf("got %+v", saw)
 	}
 	for _, s := range saw {
 		mount := strings.TrimSuffix(strings.TrimSuffix(s.Page[:strings.IndexByte(s.Page, '#')], "/"), "/")
 		if s.Signin != mount+"/signin?next="+strings.ReplaceAll(url.QueryEscape(s.Page), "+", "%20")+"&ended=1" ||
 			!strings.HasPrefix(s.Said, "Your session has ended.") || s.Back != s.Page ||
 			!strings.HasPrefix(s.Old, mount+"/signin?") {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v", s)
 		}
 		if slices.ContainsFunc(s.Status, func(status int) bool { return status != http.StatusUnauthorized }) {
-			t.Errorf("%s: what needs the session answers %v", s.Page, s.Status)
+			t.Errorf("%s: routes that need the session returned %v", s.Page, s.Status)
 		}
 	}
 }
 
-// letsAProgramIn: capgate login prints an address. A person signs in there, compares the words and lets it in, on this
-// machine and on another; then the command works, until capgate logout.
+// letsAProgramIn: capgate login prints a URL. A person signs in there, compares the words and permits it, on
+// this machine and on another; then the command works until capgate logout.
 func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	r.issuer.Person(t, map[string]any{"groups": []string{"ops"}})
 	env := func() []string {
@@ -139,7 +140,7 @@ func letsAProgramIn(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		"remote": far}, &saw)
 	if !strings.Contains(saw.Asked, "ann, issuer corp") || !strings.Contains(saw.Asked, at.Query().Get("state")) ||
 		!strings.Contains(saw.Answer, "Return to the terminal") || len(saw.Found) > 0 {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	check.Must(t, err)
 	_, err = io.WriteString(typed, saw.Code+"\n")
@@ -169,15 +170,16 @@ func worksUntilLogout(t *testing.T, r *peopleRig, env []string) {
 		t.Error(exit, stdout, stderr)
 	}
 	if status, text := request(t.Context(), t, "GET", r.admin[0]+"/v1/me", stored); status != http.StatusUnauthorized {
-		t.Errorf("the session goes on: %d %s", status, text)
+		t.Errorf("the session is still valid: %d %s", status, text)
 	}
 	if exit, stdout, _ := runProgram(t, env, "status", "--admin", r.admin[0]); exit != exitRefused {
-		t.Error("the command goes on:", stdout)
+		t.Error("the command still works:", stdout)
 	}
 }
 
-// withstandsOtherSites: a person with sessions at both ports visits a page of an attacker, which frames pages, sends
-// requests and forms, reads answers, and has a name for the gateway's own address. A sign-in leads to no other host.
+// withstandsOtherSites: a person with sessions at both ports visits a page of an attacker, which frames pages,
+// sends requests and forms, reads responses, and has a name for the gateway's own address. A sign-in leads to
+// no other host.
 func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	id := r.asked(t, r.key)
 	attacker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -198,7 +200,7 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	b.Run(t, "attacks", seen{"origins": []string{r.admin[0], "http://" + r.public[0], r.issuer.URL, named(attacker.URL),
 		named(r.admin[0]), named(r.public[0])}, "id": id,
 		"expected": []string{"CORS policy", "frame-ancestors", "Refused to display", "Framing"}}, &saw)
-	if len(saw.Framed) != 1 || saw.Framed[0] != named(attacker.URL)+"/" || len(saw.Loaded) < 8 { // its own alone
+	if len(saw.Framed) != 1 || saw.Framed[0] != named(attacker.URL)+"/" || len(saw.Loaded) < 8 { // only its own
 		t.Errorf("of %q, these are framed: %q", saw.Loaded, saw.Framed)
 	}
 	for request, status := range saw.Sent {
@@ -207,7 +209,7 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 		}
 	}
 	if len(saw.Sent) < 6 || len(saw.Read) > 0 || saw.State != "pending" {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	status, text := request(t.Context(), t, "POST", "http://"+r.public[0]+"/v1/approvals/"+id+"/deny", r.approver)
 	if status != http.StatusOK {
@@ -223,7 +225,7 @@ func withstandsOtherSites(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 }
 
-// consolePages: the pages that are no screens of the console, with all their states, and with people of hostile names.
+// consolePages: pages outside the console's screens, in all their states, and with people of hostile names.
 func consolePages(t *testing.T, b *browsertest.Browser) {
 	r := startPeople(t, "")
 	text := read(t, "console/testdata/hostile.json")
@@ -237,7 +239,7 @@ func consolePages(t *testing.T, b *browsertest.Browser) {
 		}
 	}
 	if len(names) != 5 {
-		t.Fatalf("%q", names)
+		t.Fatalf("got %q", names)
 	}
 	var found []string
 	b.Run(t, "pages", seen{"origins": []string{r.admin[1], "http://" + r.public[1], r.issuer.URL}, "names": names},

@@ -16,8 +16,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestConsoleStreamsPassProxies: behind nginx and haproxy, as they are by default, the console gets each event of calls
-// and of approvals before the next one, and each piece of a tool's answer.
+// TestConsoleStreamsPassProxies: behind nginx and haproxy with default settings, the console receives each
+// event of calls and approvals, and each piece of a tool's response, before the next one.
 func TestConsoleStreamsPassProxies(t *testing.T) {
 	t.Parallel()
 	g, address := gatewaytest.ServeGated(t)
@@ -25,7 +25,7 @@ func TestConsoleStreamsPassProxies(t *testing.T) {
 		"{capability: asks, policy: ask, slow_start: 0s, backends: ['"+address+"']}, ", 1)
 	_, public, admin := serve(t, nil, "--config", writeConfig(t, text))
 	client := dial(t, public)
-	ask := func(t *testing.T, tool string) { // a call that needs an approval
+	ask := func(t *testing.T, tool string) { // a call that requires approval
 		t.Helper()
 		_, err := client.Invoke(t.Context(), &docpb.InvokeRequest{CapabilityId: "asks", ToolName: tool,
 			ArgsJson: fmt.Appendf(nil, `{"test":%q}`, t.Name())})

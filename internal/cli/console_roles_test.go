@@ -8,8 +8,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/browsertest"
 )
 
-// seesItsRoles: a person who is admin of one tenant, approver of another and viewer of a third has the buttons of each
-// for the rows of that tenant alone. Sessions are for an admin of all tenants, who ends that of the person.
+// seesItsRoles: a person who is admin of one tenant, approver of another and viewer of a third sees the buttons
+// of each role for the rows of that tenant only. Sessions are for an admin of all tenants, who ends the
+// person's session.
 func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	r.reload(t, "{issuer: corp, user: una, roles: [admin], tenant: acme}, {issuer: corp, user: una, roles: "+
 		"[approver], "+"tenant: globex}, {issuer: corp, user: una, roles: [viewer], tenant: initech}")
@@ -51,11 +52,11 @@ func seesItsRoles(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	if saw.Said != "admin of acme; approver of globex; viewer of initech" || saw.Rules != "of tenants" ||
 		slices.ContainsFunc([]string{"Fleets", "Webhooks", "Sessions"},
 			func(screen string) bool { return strings.Contains(saw.Nav, screen) }) {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	if !strings.Contains(saw.Changed, "block") || !strings.Contains(saw.Session, "una, issuer corp") ||
 		!strings.Contains(saw.Refused, "for the tenant acme alone") ||
 		!strings.HasPrefix(saw.Ended, "Your session has ended.") || len(saw.Found) > 0 {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 }

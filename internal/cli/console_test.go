@@ -33,10 +33,10 @@ func TestConsoleInABrowser(t *testing.T) {
 	}
 }
 
-// seen are the arguments of a scenario.
+// seen holds the arguments of a scenario.
 type seen map[string]any
 
-// consoleGateway returns a gateway whose fleet caps asks about each call.
+// consoleGateway returns a gateway whose fleet caps requires approval for each call.
 func consoleGateway(t *testing.T, more string) (public, admin string) {
 	t.Helper()
 	file := writeConfig(t, strings.Replace(configOf("policies: {}\n"+more,
@@ -63,16 +63,16 @@ func consoleApproves(t *testing.T, b *browsertest.Browser) {
 	}
 	if !strings.Contains(saw.Home, "one call waits for approval") || !strings.Contains(saw.Deny, "third") ||
 		!strings.Contains(saw.Deny, "true") {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	if saw.Status != 200 || !strings.Contains(saw.Result, `"1.50"`) || !strings.Contains(saw.Other, "Approved") {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	if saw.Denied == 200 || !strings.Contains(saw.Conflict, "denied by Zoe") {
-		t.Errorf("%d %s", saw.Denied, saw.Conflict)
+		t.Errorf("got %d %s", saw.Denied, saw.Conflict)
 	}
 	if !strings.HasPrefix(saw.Address, "#/inbox/apr_") || !strings.Contains(saw.Reason, "not today") {
-		t.Errorf("%s %s", saw.Address, saw.Reason)
+		t.Errorf("got %s %s", saw.Address, saw.Reason)
 	}
 }
 
@@ -92,7 +92,7 @@ func consoleShowsTheWholeCall(t *testing.T, b *browsertest.Browser) {
 	b.Run(t, "whole", seen{"origins": []string{admin}, "public": public, "body": body,
 		"long": strings.Repeat("word ", 2500) + "the very end"}, &saw)
 	if len(saw.Screens) != 2 {
-		t.Fatalf("%+v", saw)
+		t.Fatalf("got %+v", saw)
 	}
 	for _, s := range saw.Screens {
 		if !strings.Contains(s.Excerpt, "excerpt") || !strings.Contains(s.Whole, last) ||
@@ -114,7 +114,7 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 	}
 	b.Run(t, "rules", seen{"origins": []string{admin}, "public": public}, &saw)
 	if !strings.Contains(saw.Winner, "rule of the tenant") || !strings.Contains(saw.Winner, "block") {
-		t.Errorf("what decides: %s", saw.Winner)
+		t.Errorf("the deciding policy: %s", saw.Winner)
 	}
 	answer := strings.Join(strings.Fields(strings.Join(saw.Answer, "")), "")
 	if !strings.Contains(saw.Blocked, "TOOL_BLOCKED") || !strings.Contains(answer, "hellofromtheplayground") ||
@@ -135,7 +135,7 @@ func consoleExpires(t *testing.T, b *browsertest.Browser) {
 	}
 	b.Run(t, "expire", seen{"origins": []string{admin}, "public": public}, &saw)
 	if !strings.Contains(saw.Text, "There was no answer in time") || saw.Buttons != 0 {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 }
 
@@ -153,12 +153,12 @@ func consoleDrains(t *testing.T, b *browsertest.Browser) {
 	b.Run(t, "drain", seen{"origins": []string{"http://" + admin}, "public": "http://" + public,
 		"backend": one, "other": other}, &saw)
 	if saw.Calls == 0 || len(saw.Failed) > 0 || saw.Last == "" {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 }
 
-// consoleOutlives: two replicas share a Redis. The page reaches one of them through a port that leads to the other
-// when the first has died.
+// consoleOutlives: two replicas share a Redis. The page reaches one of them through a port that leads to the
+// other after the first has died.
 func consoleOutlives(t *testing.T, b *browsertest.Browser) {
 	redis := redistest.Start(t)
 	config := strings.Replace(configOf("policies: {}\n"+patientRedis(redis.URL()),
@@ -171,11 +171,11 @@ func consoleOutlives(t *testing.T, b *browsertest.Browser) {
 		"control": control(t, map[string]func(){"stop": func() { _ = first.cmd.Process.Kill(); <-first.exited },
 			"switch": func() { port.lead(secondAdmin) }})}, &saw)
 	if len(saw) != 2 || saw[0] != 200 || saw[1] != 200 {
-		t.Errorf("%v", saw)
+		t.Errorf("got %v", saw)
 	}
 }
 
-// control returns a server by which a scenario does things outside of the browser: POST /name.
+// control returns a server by which a scenario acts outside of the browser: POST /name.
 func control(t *testing.T, do map[string]func()) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -219,7 +219,7 @@ func (p *port) lead(to string) {
 	p.to = to
 }
 
-// forward copies until either side ends, or the test does.
+// forward copies until either side or the test ends.
 func (p *port) forward(client net.Conn, ended <-chan struct{}) {
 	p.mu.Lock()
 	to := p.to

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
-// consoleKeys: a tenant and its keys come, change and end in the console. Each key is shown once, and calls as long as
-// it is valid.
+// consoleKeys: a tenant and its keys are created, changed and removed in the console. Each key is shown once,
+// and permits calls as long as it is valid.
 func consoleKeys(t *testing.T, b *browsertest.Browser) {
 	file := writeConfig(t, configOf("policies: {}\nidentity: {store: redis}\n"+patientRedis(""),
 		gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr))
@@ -38,7 +38,7 @@ func consoleKeys(t *testing.T, b *browsertest.Browser) {
 	}
 	slices.Sort(saw.States)
 	if fmt.Sprint(saw.States) != "[expired revoked]" {
-		t.Errorf("%q", saw.States)
+		t.Errorf("got %q", saw.States)
 	}
 	for _, what := range []string{"tenant.made", "key.made", "key.rotated", "key.revoked"} {
 		if !strings.Contains(saw.Audit, what) {
@@ -47,7 +47,7 @@ func consoleKeys(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// consoleCalls: a call leads to its trace, at the configured address, and to the policy that decided.
+// consoleCalls: a call links to its trace, at the configured URL, and to the policy that decided it.
 func consoleCalls(t *testing.T, b *browsertest.Browser) {
 	collector := oteltest.Start(t)
 	file := writeConfig(t, configOf("policies: {}\n"+patientRedis("")+"\ntraces: {endpoint: '"+collector.Addr+
@@ -71,7 +71,7 @@ func consoleCalls(t *testing.T, b *browsertest.Browser) {
 	}
 }
 
-// consoleStreams: the first part of a stream is shown while its tool still holds the second, in the playground and in
+// consoleStreams: the first part of a stream is shown while its tool holds the second, in the playground and in
 // the page of the API.
 func consoleStreams(t *testing.T, b *browsertest.Browser) {
 	var fleets []string
@@ -97,6 +97,6 @@ func consoleStreams(t *testing.T, b *browsertest.Browser) {
 		saw["played"].Whole != `{"word": "the first half, the second half"}` ||
 		!strings.Contains(saw["lines"].State, "as it comes") || !strings.Contains(saw["lines"].End, "has ended") ||
 		strings.Contains(saw["lines"].First, "data:") || !strings.Contains(saw["events"].First, "data:") {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 }

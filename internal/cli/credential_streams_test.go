@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestStreamsEndWithTheirCredential: a stream ends, at either port, when the key is removed, the token expires or loses
-// its roles, the rule of the certificate is removed, or the tenant is removed. Others last.
+// TestStreamsEndWithTheirCredential: at either port, a stream ends when its key is removed, its token expires
+// or loses its roles, the rule of its certificate is removed, or its tenant is removed. Others continue.
 func TestStreamsEndWithTheirCredential(t *testing.T) {
 	t.Parallel()
 	issuer, authority := issuertest.Start(t), certtest.New(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// The demo's commands for the engine work as soon as its agent is connected, and the agent shuts down with the
-// demo.
+// The demo's commands for the engine work as soon as its agent is connected, and the agent ends with the demo.
 func TestDemoOfAnEngine(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "demo", "--openparallax", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")

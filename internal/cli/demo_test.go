@@ -27,7 +27,7 @@ func startDemo(t *testing.T) (p *program, greeting string) {
 	return p, p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
 }
 
-// addresses are where a demo listens, as it says.
+// addresses are those at which a demo listens, by its output.
 func addresses(greeting string) (public, admin string) {
 	after := func(label string) string {
 		_, rest, _ := strings.Cut(greeting, "\n  "+label)
@@ -47,7 +47,7 @@ func commandsIn(greeting string) (all []string) {
 	return all
 }
 
-// The demo says where it is, prints a command that works, and then a line for each call and no log.
+// The demo prints its addresses and a command that works, and then a line for each call and no log.
 func TestDemoPrintsLinesThatWork(t *testing.T) {
 	t.Parallel()
 	p, greeting := startDemo(t)
@@ -93,13 +93,13 @@ func TestDemoLogs(t *testing.T) {
 	runProgram(t, nil, "invoke", "--addr", public, "weather", "get_forecast", `{"location":"Lima"}`)
 	p.stderr.wait(t, p, "msg=call")
 	if text := p.stdout.String(); !strings.HasSuffix(text, "Stop with Ctrl-C.\n\n") {
-		t.Errorf("%s", text)
+		t.Errorf("got %s", text)
 	}
 	p.stop(t)
 }
 
-// TestFirstAnswer is a newcomer's walk: the program is built, and runs the demo; the command that it prints gets an
-// answer.
+// TestFirstAnswer: as a newcomer does, the program is built and runs the demo; the command that it prints
+// succeeds.
 func TestFirstAnswer(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "capgate")
@@ -120,7 +120,7 @@ func TestFirstAnswer(t *testing.T) {
 	p.stop(t)
 }
 
-// A file that went up through the gateway can be used, whichever replica has the call.
+// A file that was uploaded through the gateway can be used, whichever replica has the call.
 func TestDemoReplicasShareFiles(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -137,7 +137,7 @@ func TestDemoReplicasShareFiles(t *testing.T) {
 			t.Fatalf("exit status %d, %v, %s, %s; result %+v", exit, err, stdout, stderr, result)
 		}
 		if file, err := download(t, public, result.Artifact.ID); err != nil || !strings.Contains(file, "Oslo") {
-			t.Errorf("%q, %v", file, err)
+			t.Errorf("got %q, %v", file, err)
 		}
 	}
 }
@@ -161,11 +161,11 @@ func TestInvokeThroughTheDemo(t *testing.T) {
 	t.Parallel()
 	p, greeting := startDemo(t)
 	public, _ := addresses(greeting)
-	nobody := taken(t) // listens, but does not answer; the call's timeout ends it
+	nobody := taken(t) // listens without responding; the call's timeout ends it
 	for name, test := range map[string]struct {
 		args []string
 		exit int
-		want string // in stdout for 0, in stderr otherwise
+		want string // in stdout for 0, otherwise in stderr
 	}{
 		"result": {[]string{"--addr", public, "weather", "get_current_weather", `{"location":"Berlin"}`},
 			0, `"location": "Berlin"`},
@@ -182,11 +182,11 @@ func TestInvokeThroughTheDemo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			exit, stdout, stderr := runProgram(t, nil, append([]string{"invoke"}, test.args...)...)
-			told, silent := stderr, stdout
+			output, silent := stderr, stdout
 			if test.exit == 0 {
-				told, silent = stdout, stderr
+				output, silent = stdout, stderr
 			}
-			if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
+			if exit != test.exit || !strings.Contains(output, test.want) || silent != "" {
 				t.Errorf("exit status %d, stdout %q, stderr %q; silent %+v", exit, stdout, stderr, silent)
 			}
 		})
@@ -218,7 +218,7 @@ func download(t *testing.T, addr, id string) (string, error) {
 	}
 }
 
-// Clients of either dialect that give a file or ask for health name no capability.
+// Clients of either dialect that name no capability can send a file and read the health.
 func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -257,7 +257,7 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 	reply, err := live.Invoke(t.Context(),
 		&livepb.InvokeRequest{ToolName: "export_report", ArgsJson: []byte(args), CapabilityId: "weather"})
 	if err != nil || reply.GetError() != "" {
-		t.Fatalf("%v, %v", reply, err)
+		t.Fatalf("got %v, %v", reply, err)
 	}
 	var result struct {
 		Artifact struct {
@@ -269,6 +269,6 @@ func TestDemoServesClientsThatNameNothing(t *testing.T) {
 		&livepb.DownloadOutputArtifactRequest{CapabilityArtifactId: result.Artifact.ID})
 	check.Must(t, err)
 	if chunk, err := file.Recv(); err != nil || !strings.Contains(string(chunk.GetData()), "Oslo") {
-		t.Errorf("%v, %v", chunk, err)
+		t.Errorf("got %v, %v", chunk, err)
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// listing returns a capability's address whose discovery tool answers so, and the configuration of its fleet.
+// listing returns a capability's address with this response of its discovery tool, and the configuration of its
+// fleet.
 func listing(t *testing.T, lists func() ([]byte, string, error)) string {
 	t.Helper()
 	capability := gatewaytest.NewCapability("b1")
@@ -74,13 +75,13 @@ func reflecting(t *testing.T, methods string) string {
 		"protocol: grpc, grpc_service: {methods: ["+methods+"]}, backends:", 1)
 }
 
-// TestWhyADiscoveryFails: log, catalog and command line have the cause, and no credential.
-func TestWhyADiscoveryFails(t *testing.T) {
+// TestCauseOfAFailedDiscoveryIsReported: log, catalog and command line have the cause, and no credential.
+func TestCauseOfAFailedDiscoveryIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config string
 		want   []string
-		hidden string // in none of them; "": nothing
+		hidden string // in none of them; empty means nothing
 	}{
 		"an error of a tool": {listing(t, func() ([]byte, string, error) {
 			return nil, "the registry is locked", nil
@@ -127,8 +128,9 @@ func TestWhyADiscoveryFails(t *testing.T) {
 	}
 }
 
-// TestWhatADiscoveryLeavesOut: log, catalog and command line have the file and the cause, and the rest is served.
-func TestWhatADiscoveryLeavesOut(t *testing.T) {
+// TestToolsOmittedByADiscoveryAreReported: log, catalog and command line have the file and the cause, and all other
+// tools are served.
+func TestToolsOmittedByADiscoveryAreReported(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", writeConfig(t, reflecting(t, "b.v1.Broken/*, demo.v1.Demo/Echo")))
 	untilPosted(t, public, "Echo", `{"cityName":"Ulm"}`, http.StatusOK, `"cityName":"Ulm"`)
@@ -147,8 +149,8 @@ func TestWhatADiscoveryLeavesOut(t *testing.T) {
 	p.stop(t)
 }
 
-// TestMethodsThatAreNoTools: of all methods of a service in a descriptor file, those that cannot be a tool are left
-// out, and named; one that is listed by its name is a mistake.
+// TestMethodsThatAreNoTools: methods of a service in a descriptor file that cannot be tools are left out and
+// named; one that is listed by name is a mistake.
 func TestMethodsThatAreNoTools(t *testing.T) {
 	t.Parallel()
 	set := &descriptorpb.FileDescriptorSet{}
@@ -173,7 +175,7 @@ func TestMethodsThatAreNoTools(t *testing.T) {
 	const cause = "demo.v1.Demo/Bare cannot be a tool: its schema is not an object"
 	if code, _, stderr := inProcess(t, "check", config("demo.v1.Demo/*")); code != 0 ||
 		!strings.Contains(stderr, "warning: fleet caps: grpc_service: "+cause) {
-		t.Errorf("%d %s", code, stderr)
+		t.Errorf("got %d %s", code, stderr)
 	}
 	for _, methods := range []string{"demo.v1.Demo/Bare", "demo.v1.Demo/*, demo.v1.Demo/Bare"} {
 		if code, _, stderr := inProcess(t, "check", config(methods)); code != 1 || !strings.Contains(stderr, cause) ||

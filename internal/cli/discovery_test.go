@@ -34,7 +34,7 @@ func countLists(next http.Handler, lists *atomic.Int32) http.Handler {
 	})
 }
 
-// listedBy returns the names of the tools in the answer of a discovery tool, by each door.
+// listedBy returns the names of the tools in the response of a discovery tool, by door.
 func listedBy(t *testing.T, public, capability string) map[string]string {
 	t.Helper()
 	names := func(text string) string {
@@ -93,9 +93,8 @@ func listedBy(t *testing.T, public, capability string) map[string]string {
 	return answers
 }
 
-// TestCallersReadTheCatalog: the tool that lists the tools of an MCP server, or of a gRPC service, is answered with
-// what its caller may use, whatever the door, and nothing is discovered for it. Policy decides about it as about any
-// other.
+// TestCallersReadTheCatalog: at every door, the discovery tool of an MCP server or a gRPC service returns what
+// its caller may use, and starts no discovery. Policy decides about it as about any other tool.
 func TestCallersReadTheCatalog(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
@@ -129,7 +128,7 @@ func TestCallersReadTheCatalog(t *testing.T) {
 		}
 	}
 	if n := lists.Load() - before; n != 0 {
-		t.Errorf("callers have had the server asked for its tools %d times", n)
+		t.Errorf("requests of callers listed the server's tools %d times", n)
 	}
 	w.run(t, 0, "policy", "set", "web", "tools/list", "block", "--force")
 	check.Until(t, "the rule", func() (bool, string) {
@@ -137,7 +136,7 @@ func TestCallersReadTheCatalog(t *testing.T) {
 		for door, got := range all {
 			want := "TOOL_BLOCKED"
 			if door == "MCP" {
-				want = "TOOL_UNKNOWN" // as for a tool that is not there
+				want = "TOOL_UNKNOWN" // as for a tool that does not exist
 			}
 			if got != want {
 				return false, door + " " + got

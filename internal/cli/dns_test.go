@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// portOf is where a backend of the test listens.
+// portOf returns the port where a backend of the test listens.
 func portOf(t *testing.T, b *gatewaytest.Backend) uint16 {
 	t.Helper()
 	_, port, err := net.SplitHostPort(b.Addr)
@@ -22,8 +22,7 @@ func portOf(t *testing.T, b *gatewaytest.Backend) uint16 {
 	return uint16(n)
 }
 
-// The backends are those that DNS names, under load: they come and go, and stay while it
-// fails.
+// The backends are those in DNS, under load: they come and go, and stay while DNS fails.
 func TestBackendsFromDNS(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -63,14 +62,13 @@ func TestBackendsFromDNS(t *testing.T) {
 	calls.more(t, 100)
 	calls.end()
 	if n := len(first.Seen()) - before; n > 3 {
-		t.Errorf("%d calls came to a backend that has left DNS", n)
+		t.Errorf("a backend that left DNS got %d calls", n)
 	}
 	one.WaitIdle(t)
 	p.stop(t)
 }
 
-// A host's addresses are backends, and another entry of the file takes the place of
-// the one before while calls run.
+// A host's addresses are backends, and another entry in the file replaces the previous one while calls run.
 func TestHostFromDNS(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b")

@@ -15,8 +15,8 @@ var (
 	flagName    = regexp.MustCompile(`(?:^|\s)--([a-z][a-z-]*)`)
 )
 
-// TestDocumentsNameCommandsThatExist: every command line of capgate in a code block or span has a command, and flags
-// that the command knows, also where the line cannot run in a test.
+// TestDocumentsNameCommandsThatExist: every command line of capgate in a code block or span has an existing
+// command and flags, also where the line cannot run in a test.
 func TestDocumentsNameCommandsThatExist(t *testing.T) {
 	t.Parallel()
 	root := commandTree(stdio{out: io.Discard, err: io.Discard})

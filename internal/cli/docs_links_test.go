@@ -51,7 +51,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchorsOf returns the fragments of a page: its headings as GitHub names them, and anchors of its own.
+// anchorsOf returns the fragments of a page: its headings as GitHub names them, and its own anchors.
 func anchorsOf(text string) map[string]bool {
 	found := map[string]bool{}
 	text = fenced.ReplaceAllString(text, "")
@@ -85,7 +85,7 @@ func TestSiteHasEveryPage(t *testing.T) {
 
 var file = regexp.MustCompile("`([a-z0-9_.]+(/[a-z0-9_.]+)+|[a-z0-9_.]+\\.(go|yaml|yml))`")
 
-// TestArchitectureNamesFilesThatExist: ARCHITECTURE.md names files of the repository in code spans.
+// TestArchitectureNamesFilesThatExist: files that ARCHITECTURE.md names in code spans exist.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	t.Parallel()
 	found := file.FindAllStringSubmatch(read(t, "ARCHITECTURE.md"), -1)

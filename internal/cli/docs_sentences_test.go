@@ -12,11 +12,11 @@ var (
 	markupOnly   = regexp.MustCompile(`<[^>]+>`)
 )
 
-// mostWords is the greatest length of a sentence; CONTRIBUTING.md asks for 25.
+// mostWords is the maximum length of a sentence; CONTRIBUTING.md asks for 25.
 const mostWords = 28
 
-// TestSentencesAreShort reads README.md, SECURITY.md and docs as a reader does whose language is another one. Tables
-// and code are not read.
+// TestSentencesAreShort: sentences of README.md, SECURITY.md and docs are short enough for readers whose
+// language is another one. Tables and code are not checked.
 func TestSentencesAreShort(t *testing.T) {
 	t.Parallel()
 	count := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// root is the repository's, seen from this package.
+// root is the repository's root, relative to this package.
 const root = "../.."
 
 // block is a fenced block of a document.
@@ -76,9 +76,9 @@ func documents(t *testing.T) []string {
 	return all
 }
 
-// TestSnippets runs the tested blocks of each document against a demo of its own: a document works without the others.
-// A block "sh test" has to succeed and print the block "output" after it, where … stands for anything. A block
-// "yaml test" is a valid configuration. Curl's commands about files work over HTTP/1.1 and over HTTP/2.
+// TestSnippets runs the tested blocks of each document against a demo of its own: a document works without the
+// others. A block "sh test" must succeed and print the block "output" after it, where … stands for anything. A
+// block "yaml test" is a valid configuration. Curl's commands about files work over HTTP/1.1 and over HTTP/2.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	tested := regexp.MustCompile("(?m)^```(sh|yaml) test$")
@@ -112,8 +112,8 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// tryBlocks executes the tested blocks of a document, at the ports of a demo in place of the default ones, and with
-// other words replaced.
+// tryBlocks executes the tested blocks of a document, with the ports of a demo in place of the default ones,
+// and with other words replaced.
 func tryBlocks(t *testing.T, document, public, admin string, replace ...string) {
 	t.Helper()
 	ports := strings.NewReplacer(append(replace, "localhost:8080", public, "localhost:8081", admin,
@@ -124,7 +124,7 @@ func tryBlocks(t *testing.T, document, public, admin string, replace ...string) 
 		switch b.info {
 		case "sh test":
 			env := []string{"CAPGATE_ADMIN=" + admin}
-			if strings.Contains(b.text, "$CAPGATE_KEY") { // the demo's admin API accepts any, as it needs none
+			if strings.Contains(b.text, "$CAPGATE_KEY") { // the demo's admin API accepts any credential
 				key, _ := makeKey(t)
 				env = append(env, "CAPGATE_KEY="+key)
 			}
@@ -157,8 +157,8 @@ var (
 	reasonWord = regexp.MustCompile("`([A-Z][A-Z_]+)`")
 )
 
-// docs/errors.md explains the reasons that the gateway gives, and no others. Every word of that form in
-// the code is taken for a reason but for those of other protocols.
+// docs/errors.md explains exactly the reasons that the gateway returns. Every word of that form in the code
+// counts as a reason, except those of other protocols.
 func TestEveryReasonIsExplained(t *testing.T) {
 	t.Parallel()
 	given := map[string]string{}
@@ -189,7 +189,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		}
 	}
 	for name := range code.Code_value {
-		if name != "DEADLINE_EXCEEDED" && name != "INTERNAL" { // which are reasons, too
+		if name != "DEADLINE_EXCEEDED" && name != "INTERNAL" { // which are reasons too
 			delete(given, name)
 		}
 	}
@@ -200,7 +200,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 			cells := strings.Split(row, "|")
 			for _, m := range reasonWord.FindAllStringSubmatch(cells[1], -1) {
 				if given[m[1]] == "" {
-					t.Errorf("docs/errors.md explains %s, which nobody gives", m[1])
+					t.Errorf("docs/errors.md explains %s, which the gateway never returns", m[1])
 				}
 				if shown[m[1]] {
 					t.Errorf("docs/errors.md explains %s twice", m[1])

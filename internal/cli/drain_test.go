@@ -30,8 +30,7 @@ func newReplicas(t *testing.T) *replicas {
 	return r
 }
 
-// config writes a configuration file. No busy machine makes Redis look away, or a
-// backend down.
+// config writes a configuration file. On a busy machine, neither Redis nor a backend seems to be down.
 func (r *replicas) config(t *testing.T, more string) string {
 	t.Helper()
 	text := configOf(fmt.Sprintf("redis: {url: %q, timeout: 10s}\n%s", r.redis.URL(), more), r.one, r.two)
@@ -39,19 +38,19 @@ func (r *replicas) config(t *testing.T, more string) string {
 		"max_concurrent: 100, health: {interval: 20s, timeout: 20s}, backends:", 1))
 }
 
-// drain runs capgate drain to its end, which must be good.
+// drain runs capgate drain to its end, which must succeed.
 func drain(t *testing.T, admin string, args ...string) (stdout string) {
 	t.Helper()
 	return runGood(t, admin, append([]string{"drain"}, args...)...)
 }
 
-// undrain runs capgate undrain to its end, which must be good.
+// undrain runs capgate undrain to its end, which must succeed.
 func undrain(t *testing.T, admin string, args ...string) (stdout string) {
 	t.Helper()
 	return runGood(t, admin, append([]string{"undrain"}, args...)...)
 }
 
-// runGood runs a command at an admin API to its end, which must be good.
+// runGood runs a command at an admin API to its end, which must succeed.
 func runGood(t *testing.T, admin string, args ...string) (stdout string) {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_ADMIN=" + admin}, args...)
@@ -61,7 +60,7 @@ func runGood(t *testing.T, admin string, args ...string) (stdout string) {
 	return stdout
 }
 
-// invoke calls a tool of caps and answers when it has.
+// invoke calls a tool of caps and returns when the response arrived.
 func invoke(client docpb.CapabilityClient, tool string) <-chan error {
 	answered := make(chan error, 1)
 	go func() {
@@ -83,7 +82,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 
 	if out := drain(t, adminA, r.two); !strings.HasSuffix(out,
 		"no call is in flight there, at 2 replicas\n") {
-		t.Errorf("%q", out)
+		t.Errorf("got %q", out)
 	}
 	blocked := invoke(clientB, gatewaytest.Block)
 	check.Received(t, r.first.Blocked(), "the call at the only backend that is not drained")
@@ -97,7 +96,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	loadA.more(t, 50)
 	loadB.more(t, 50)
 	if n := len(r.first.Seen()) - before; n > 0 {
-		t.Errorf("%d calls came to a drained backend", n)
+		t.Errorf("a drained backend got %d calls", n)
 	}
 	r.first.Release()
 	if exit := draining.wait(t); exit != 0 ||
@@ -115,7 +114,7 @@ func TestDrainForAllReplicas(t *testing.T) {
 	loadB = startLoad(t, 2, dial(t, publicB))
 	loadB.more(t, 50)
 	if n := len(r.first.Seen()) - before; n > 0 {
-		t.Errorf("%d calls came to a drained backend by a replica that started later", n)
+		t.Errorf("a drained backend got %d calls from a replica that started later", n)
 	}
 	undrain(t, adminB, r.one)
 	for _, admin := range []string{adminA, adminB} {
@@ -130,7 +129,8 @@ func TestDrainForAllReplicas(t *testing.T) {
 	b.stop(t)
 }
 
-// While Redis is unavailable, a replica drains alone and reports it; the others follow when Redis is back, empty.
+// While Redis is unavailable, a replica drains alone and reports it; the others follow when Redis is back,
+// empty.
 func TestDrainWithoutRedis(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t)
@@ -153,7 +153,7 @@ func TestDrainWithoutRedis(t *testing.T) {
 		}
 	}
 	if first, second := len(r.first.Seen()), len(r.second.Seen()); first != calls || second != 0 {
-		t.Errorf("%d calls came to the other backend, and %d to the drained one, want %d and 0", first, second, calls)
+		t.Errorf("the other backend got %d calls and the drained one %d, want %d and 0", first, second, calls)
 	}
 	r.redis.Restart()
 	waitStatus(t, other, r.one, "up")
@@ -197,7 +197,7 @@ func TestDrainRefused(t *testing.T) {
 	}
 	out := drain(t, admin, backend.Addr, "--force", "--timeout", "0")
 	if out != fmt.Sprintf("%s gets no new calls in caps\n", backend.Addr) {
-		t.Errorf("%q", out)
+		t.Errorf("got %q", out)
 	}
 	for _, want := range []string{" is back in caps\n", " was not drained in caps\n"} {
 		if out := undrain(t, admin, backend.Addr); out != backend.Addr+want {

@@ -35,8 +35,8 @@ type engineGateways struct {
 	sending  sync.WaitGroup
 }
 
-// watchedEngine is an engine that sees which messages it gets, and whether one at a time. Its agent answers
-// "hold" when it is let.
+// watchedEngine is an engine that records its messages, and whether they overlap. Its agent answers "hold" when
+// the test lets it.
 type watchedEngine struct {
 	*engine.Engine
 	holds, let chan struct{}
@@ -75,7 +75,7 @@ func (e *watchedEngine) ended(t *testing.T) []string {
 	return got
 }
 
-// startWatched runs an engine and its agent, which finds it without a gateway.
+// startWatched runs an engine and its agent, which connects to it without a gateway.
 func startWatched(t *testing.T) (e *watchedEngine, addr string) {
 	t.Helper()
 	e = &watchedEngine{Engine: engine.New(engine.Config{}), holds: make(chan struct{}, 10), let: make(chan struct{})}
@@ -135,7 +135,7 @@ func startEngineGateways(t *testing.T) *engineGateways {
 	return g
 }
 
-// say sends a message through a gateway, and returns the last event's answer.
+// say sends a message through a gateway, and returns the answer in the last event.
 func (g *engineGateways) say(gateway int, content string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), check.Patience)
 	defer cancel()
@@ -159,7 +159,7 @@ func (g *engineGateways) say(gateway int, content string) (answer string, err er
 	}
 }
 
-// hold sends a message that is answered when the agent is let, and returns when the agent has it.
+// hold sends a message that the agent answers when it is let, and returns when the agent has it.
 func (g *engineGateways) hold(t *testing.T, gateway int) (ended <-chan error) {
 	t.Helper()
 	end := make(chan error, 1)
@@ -171,7 +171,8 @@ func (g *engineGateways) hold(t *testing.T, gateway int) (ended <-chan error) {
 	return end
 }
 
-// queue sends messages by way of these gateways in turn, each when the one before waits, and returns their names.
+// queue sends messages through the given gateways in turn, each when the previous one waits, and returns their
+// names.
 func (g *engineGateways) queue(t *testing.T, n int, gateways ...int) (all []string) {
 	t.Helper()
 	for i := range n {
@@ -187,7 +188,7 @@ func (g *engineGateways) queue(t *testing.T, n int, gateways ...int) (all []stri
 	return all
 }
 
-// waiting waits until a number of messages waits for the engine.
+// waiting waits until the given number of messages waits for the engine.
 func (g *engineGateways) waiting(t *testing.T, want int) {
 	t.Helper()
 	check.Until(t, "messages to wait", func() (bool, string) {
@@ -225,9 +226,9 @@ func TestFiftyMessagesToOneEngine(t *testing.T) {
 	}
 }
 
-// TestAGatewayWithTheTurnIsKilled: messages that wait at other gateways reach the engine when the turn expires;
-// those of the killed gateway do not.
-func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
+// TestAGatewayWithTheLeaseIsKilled: messages that wait at other gateways reach the engine when the lease
+// expires; those of the killed gateway do not.
+func TestAGatewayWithTheLeaseIsKilled(t *testing.T) {
 	t.Parallel()
 	g := startEngineGateways(t)
 	first := g.hold(t, 0)
@@ -252,8 +253,8 @@ func TestAGatewayWithTheTurnIsKilled(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutRedis: running messages continue, waiting ones keep waiting, new ones are rejected; the order
-// is kept when Redis is back, empty.
+// TestEngineWithoutRedis: running messages continue, waiting ones keep waiting, new ones are rejected; the
+// order is kept when Redis is back, empty.
 func TestEngineWithoutRedis(t *testing.T) {
 	t.Parallel()
 	g := startEngineGateways(t)

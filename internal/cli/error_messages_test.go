@@ -14,11 +14,11 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// mistake is something that people do wrong, and what the answer says: what is wrong, where, and the next step.
+// mistake is a user's mistake, with the expected error: what is wrong, where, and the next step.
 type mistake struct {
 	name string
 	line string   // a command line of a shell: capgate, curl or grpcurl; $NAME stands for an address or a file
-	exit int      // of capgate; -1: of another program
+	exit int      // exit status of capgate; -1 for another program
 	says []string // parts
 }
 
@@ -134,11 +134,11 @@ var mistakes = []mistake{
 		[]string{"--admin: want host:port, http://host:port or https://host:port"}},
 }
 
-// TestMistakes: each mistake is answered with what is wrong, where, and the next step. No answer has words of the Go
-// runtime or of gRPC.
+// TestMistakes: the error of each mistake says what is wrong, where, and the next step. It has no words of the
+// Go runtime or of gRPC.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	place := mistakenWorld(t)
+	place := startMistakenGateways(t)
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,9 +160,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// mistakenWorld starts three gateways: one without keys, one with TLS, and one with tenants. The replacer has their
-// addresses, and a directory of files.
-func mistakenWorld(t *testing.T) *strings.Replacer {
+// startMistakenGateways starts three gateways: one without keys, one with TLS, and one with tenants. The replacer has
+// their addresses and a directory of files.
+func startMistakenGateways(t *testing.T) *strings.Replacer {
 	t.Helper()
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -221,8 +221,8 @@ func TestRedisUnreachable(t *testing.T) {
 	}
 }
 
-// TestTLSToCleartext: a browser that speaks TLS to a cleartext port gets no answer that it understands; the gateway's
-// log names the mistake.
+// TestTLSToCleartext: a browser that speaks TLS to a cleartext port gets no response that it understands; the
+// gateway's log names the mistake.
 func TestTLSToCleartext(t *testing.T) {
 	t.Parallel()
 	p, public, _ := serve(t, nil, writeConfig(t, configOf("", gatewaytest.NewCapability("one").Serve(t,

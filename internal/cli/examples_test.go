@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// pythons may have the packages of the examples: tools/setup installs them from PyPI, else from Debian.
+// pythons may have the packages of the examples: tools/setup installs them from PyPI, otherwise from Debian.
 var pythons = []string{filepath.Join(root, "bin", "venv", "bin", "python"), "python3", "/usr/bin/python3"}
 
 // python returns a Python with gRPC. Without one the test is skipped, but not in CI.
@@ -33,7 +33,7 @@ func python(t *testing.T) string {
 	return ""
 }
 
-// startExample runs a capability in Python as its README says.
+// startExample runs a capability in Python as its README describes.
 func startExample(t *testing.T, dir string) (p *program, addr string) {
 	t.Helper()
 	py, stubs := python(t), t.TempDir()
@@ -53,15 +53,15 @@ func startExample(t *testing.T, dir string) (p *program, addr string) {
 	return p, "127.0.0.1:" + said[1]
 }
 
-// The examples in Python keep to the protocol, and callers of any dialect use them through a gateway.
+// The examples in Python conform to the protocol, and callers of any dialect use them through a gateway.
 func TestPythonExamples(t *testing.T) {
 	t.Parallel()
 	for dir, test := range map[string]struct {
 		dialect, id string
-		probe       string // what capgate probe says
+		probe       string // output of capgate probe
 		tool, args  string
 		want        string // in the result
-		bad, words  string // arguments that are wrong, and what the tool says then
+		bad, words  string // invalid arguments, and the tool's error
 		skipped     string // of the rules
 	}{
 		"python-live": {
@@ -143,7 +143,7 @@ func TestConform(t *testing.T) {
 	t.Parallel()
 	addr := startWeather(t)
 	line := []string{"conform", addr, "--tool", "get_current_weather", "--args", `{"location":"Berlin"}`}
-	// The test's server takes gRPC's own 4 MiB and no more.
+	// The test's server accepts gRPC's own 4 MiB and no more.
 	exit, out, errs := capgateRun(t, line...)
 	if exit != 0 || errs != "" || !strings.Contains(out, "\nnote        doc     large-message ") ||
 		!strings.Contains(out, "Selu's orchestrator, largest message (16 MiB)]\n      a request of 16384 KiB ends "+

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// askHTTP asks a gateway with a key or a token, "" being none, and answers with status and body.
+// askHTTP requests a path with a key or a token, or none if it is empty, and returns status and body.
 func (g *keyedGateways) askHTTP(t *testing.T, gateway int, method, path, key, body string) (status int, said string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+g.publics[gateway]+path,
@@ -42,7 +42,7 @@ func (g *keyedGateways) upload(t *testing.T, key, content string) string {
 	return up.Path
 }
 
-// sign has the first gateway sign the URL of a file.
+// sign signs the URL of a file at the first gateway.
 func (g *keyedGateways) sign(t *testing.T, key, path string) string {
 	t.Helper()
 	var signed struct{ URL string }
@@ -53,7 +53,7 @@ func (g *keyedGateways) sign(t *testing.T, key, path string) string {
 	return signed.URL
 }
 
-// downloads checks what each gateway answers who has a URL: a status, and a text in the body.
+// downloads checks the response of each gateway to a URL: status, and text in the body.
 func (g *keyedGateways) downloads(t *testing.T, url string, want int, text string) {
 	t.Helper()
 	for gateway := range g.publics {
@@ -64,8 +64,8 @@ func (g *keyedGateways) downloads(t *testing.T, url string, want int, text strin
 	}
 }
 
-// TestSignedURLsOfThreeGateways: a URL that one signs is good at all, until the key that asked for it is revoked
-// at one.
+// TestSignedURLsOfThreeGateways: a URL that one gateway signs is valid at all, until the key that requested it
+// is revoked.
 func TestSignedURLsOfThreeGateways(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -83,8 +83,9 @@ func TestSignedURLsOfThreeGateways(t *testing.T) {
 	g.downloads(t, ofOther, http.StatusOK, "acme's")
 }
 
-// TestSignedURLsOfATenantMadeAnew: a URL that was signed for a tenant ends with it. Another tenant that gets its id has
-// neither its URLs nor its files, at any gateway. The callers have a token, so that no key ends with the tenant.
+// TestSignedURLsOfATenantMadeAnew: a URL that was signed for a tenant ends with it. A new tenant with the same
+// id gets neither its URLs nor its files, at any gateway. The callers have a token, so that no key ends with
+// the tenant.
 func TestSignedURLsOfATenantMadeAnew(t *testing.T) {
 	t.Parallel()
 	issuer := issuertest.Start(t)

@@ -16,7 +16,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// beforeBackend is three gateways of a capability that does not run yet. Calls wait so long for it.
+// beforeBackend is three gateways of a capability that has not started yet. Calls wait for it for the given
+// time.
 func beforeBackend(t *testing.T, wait string) (c *cluster, b *member) {
 	t.Helper()
 	c = startBackends(t, 0)
@@ -32,7 +33,7 @@ func beforeBackend(t *testing.T, wait string) (c *cluster, b *member) {
 	return c, b
 }
 
-// A capability that starts after its gateways answers calls that were waiting at each of them, with Redis and without.
+// A capability that starts after its gateways serves calls that wait at each of them, with Redis and without.
 func TestCapabilityAfterItsGateways(t *testing.T) {
 	t.Parallel()
 	for _, redis := range []string{"with Redis", "without Redis"} {
@@ -56,7 +57,7 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 			}
 			for _, g := range c.gateways {
 				waitMetric(t, "http://"+g.admin+"/metrics", `capgate_memory_bytes{pool="unready"}`,
-					func(n float64) bool { return n > 0 }) // that of a call that waits
+					func(n float64) bool { return n > 0 }) // that of a waiting call
 			}
 			c.startBackend(t, b)
 			for range c.gateways {
@@ -75,8 +76,8 @@ func TestCapabilityAfterItsGateways(t *testing.T) {
 	}
 }
 
-// A call that comes before its fleet has a backend is answered by the first one that registers itself, or that DNS
-// names.
+// A call that arrives before its fleet has a backend is served by the first one that registers, or appears in
+// DNS.
 func TestCallBeforeTheFirstBackend(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"registered", "in DNS"} {
@@ -102,7 +103,7 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 				ended <- err
 			}()
 			waitMetric(t, "http://"+admin+"/metrics", `capgate_memory_bytes{pool="unready"}`,
-				func(n float64) bool { return n > 0 }) // that of a call that waits
+				func(n float64) bool { return n > 0 }) // that of a waiting call
 			if kind == "in DNS" {
 				dns.Set("caps.test.", "127.0.0.1")
 			} else {
@@ -114,7 +115,7 @@ func TestCallBeforeTheFirstBackend(t *testing.T) {
 	}
 }
 
-// A client that calls again and again, with the default wait, is answered once the capability listens.
+// A client that calls repeatedly, with the default wait, succeeds once the capability listens.
 func TestCapabilityAfterItsGatewayIsPolled(t *testing.T) {
 	t.Parallel()
 	c, b := beforeBackend(t, "1s")

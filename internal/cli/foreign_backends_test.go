@@ -23,13 +23,13 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// upBackends is the number of backends that are healthy.
+// upBackends is the number of healthy backends.
 const upBackends = 8
 
-// adapters are the fleets whose backends fail as a call wants, each with a tool.
+// adapters are the fleets whose backends fail as a call requests, each with a tool.
 var adapters = map[string]string{"docs": "echo", "live": "echo", "old": "echo", "mcp": "echo", "grpc": "Fail"}
 
-// serveBackends runs the backends, and returns their fleets.
+// serveBackends runs the backends and returns their fleets.
 func (g *erring) serveBackends(t *testing.T) []string {
 	t.Helper()
 	failing := serveFailing(t, g.failGRPC)
@@ -65,7 +65,7 @@ func (g *erring) serveBackends(t *testing.T) []string {
 	}
 }
 
-// connKey is the key of the connection of a request in its context.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
 // serveFailing runs a server of HTTP/1 and HTTP/2 in cleartext.
@@ -94,7 +94,7 @@ func serveFailing(t *testing.T, serve func(http.ResponseWriter, *http.Request, s
 	return ln.Addr().String()
 }
 
-// modes returns the ways in which backends fail. A call has one in its arguments.
+// modes returns the ways in which backends fail. A call names one in its arguments.
 func modes(adapter string) (all []string) {
 	all = []string{"die", "reset", "slow", "page-200", "page-302", "page-400", "page-401", "page-403", "page-404",
 		"page-405", "page-429", "page-500", "page-502", "page-503"}
@@ -113,7 +113,7 @@ func modes(adapter string) (all []string) {
 		"none", "bad-details", "bad-utf8", "tool-error", "no-json")
 }
 
-// theirs reports whether the answer of a mode has the words of the backend.
+// theirs reports whether the response of a mode contains words of the backend.
 func theirs(mode string) bool {
 	return strings.HasPrefix(mode, "code-") || strings.HasPrefix(mode, "rpc-") || strings.HasPrefix(mode, "unnamed-") ||
 		mode == "tool-error" || mode == "no-json" || mode == "notes" || mode == "wrong-content" || mode == "bad-details"
@@ -277,7 +277,7 @@ func (g *erring) failMCP(w http.ResponseWriter, r *http.Request, body string) {
 	}
 }
 
-// failTool answers a call of an MCP server.
+// failTool responds to a call of an MCP server.
 func (g *erring) failTool(w http.ResponseWriter, mode, quoted, id string, answer func(member, text string)) {
 	failure := func(code string) string {
 		return fmt.Sprintf(`{"code":%s,"message":"it failed with %s\u0000\u001b[31m\n","data":{"input":%q}}`, code,

@@ -32,7 +32,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// asBytes is a codec of messages that are bytes already.
+// asBytes is a codec of messages that are already bytes.
 type asBytes struct{}
 
 func (asBytes) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil }
@@ -92,8 +92,8 @@ func (g *erring) judgeStatus(t *testing.T, a answer, st *spb.Status) {
 	}
 }
 
-// fromClient reports whether a status is the client's own: of a call whose deadline has passed there, or whose
-// response, which the gateway passes on unread, it cannot read.
+// fromClient reports whether a status is the client's own: its deadline has expired, or it cannot read a
+// response that the gateway passes on unread.
 func fromClient(st *spb.Status) bool {
 	return len(st.GetDetails()) == 0 && slices.ContainsFunc([]string{"context deadline exceeded",
 		"grpc: failed to decompress", "unexpected EOF", "grpc: Decompressor is not installed", "cardinality violation"},
@@ -107,7 +107,7 @@ func timeoutOf(what string) time.Duration {
 	return check.Patience
 }
 
-// callTools makes a call of a tool at every door, for each way in which its backend may fail.
+// callTools calls a tool at every door, for each way in which its backend may fail.
 func (g *erring) callTools(t *testing.T) {
 	t.Helper()
 	conn := g.dial(t, g.public)
@@ -198,7 +198,7 @@ func (g *erring) send(t *testing.T, a *answer, method, address, typ, body string
 	return resp.Header
 }
 
-// callHTTP makes a call at the doors of HTTP.
+// callHTTP makes a call at the HTTP doors.
 func (g *erring) callHTTP(t *testing.T, capability, tool, args, config string, of func(string) answer) {
 	t.Helper()
 	body := fmt.Sprintf(`{"tool_name":%q,"args":%s,"config":%s}`, tool, args, config)
@@ -227,7 +227,7 @@ func (g *erring) callHTTP(t *testing.T, capability, tool, args, config string, o
 		}
 		for i, version := range []string{"2025-03-26", "2025-11-25", "2026-07-28"} {
 			if (len(of(door).what)+i)%3 != 0 {
-				continue // another way of failing has it
+				continue // another failure mode has it
 			}
 			a := of(door + " " + version)
 			if version == "2026-07-28" {
@@ -246,7 +246,7 @@ func framed(flag byte, message []byte) string {
 	return string(append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...))
 }
 
-// callFrames makes a call of Connect and of gRPC-Web.
+// callFrames makes a call over Connect and gRPC-Web.
 func (g *erring) callFrames(t *testing.T, capability, args string, doc []byte, of func(string) answer) {
 	t.Helper()
 	asJSON, err := json.Marshal(map[string]string{"capability_id": capability, "tool_name": adapters[capability],
@@ -270,7 +270,7 @@ func (g *erring) callFrames(t *testing.T, capability, args string, doc []byte, o
 	}
 }
 
-// judgeFrames checks a response of Connect or of gRPC-Web.
+// judgeFrames checks a response of Connect or gRPC-Web.
 func (g *erring) judgeFrames(t *testing.T, a answer, header http.Header) {
 	t.Helper()
 	switch {
@@ -300,7 +300,7 @@ func (g *erring) judgeFrames(t *testing.T, a answer, header http.Header) {
 		if details := trailer.Get("grpc-status-details-bin"); len(details) > 0 {
 			text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details[0], "="))
 			if err != nil || proto.Unmarshal(text, st) != nil {
-				t.Errorf("%s: details that are none: %q", a.what, details[0])
+				t.Errorf("%s: malformed details: %q", a.what, details[0])
 			}
 		}
 		if message := trailer.Get("grpc-message"); len(message) > 0 {

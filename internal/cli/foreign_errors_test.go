@@ -17,9 +17,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
 
-// TestErrorsAreTheGatewaysOwn drives the error paths of every door and of every adapter, with canaries in all that a
-// request has. No error has a canary or words of a library, and each has a type, a code and a reason of the gateway.
-// No canary is in a log, a span, a metric, an audit record, or in what another tenant and operators can read.
+// TestErrorsAreTheGatewaysOwn triggers the errors of every door and adapter, with canaries in all parts of a
+// request. No error has a canary or words of a library, and each has a type, a code and a reason of the
+// gateway. No canary is in a log, a span, a metric, an audit record, or in what another tenant and operators
+// can read.
 func TestErrorsAreTheGatewaysOwn(t *testing.T) {
 	t.Parallel()
 	g := startErring(t)
@@ -30,12 +31,12 @@ func TestErrorsAreTheGatewaysOwn(t *testing.T) {
 	g.sendWrongFrames(t)
 	g.watchOthers(t)
 	g.program.stop(t)
-	g.told("log", g.program.stdout.String()+g.program.stderr.String())
+	g.scan("log", g.program.stdout.String()+g.program.stderr.String())
 	text, err := os.ReadFile(g.audit)
 	check.Must(t, err)
-	g.told("audit log", string(text))
+	g.scan("audit log", string(text))
 	for _, span := range g.collector.Spans(t, 1) {
-		g.told("spans", fmt.Sprintf("%+v", span))
+		g.scan("spans", fmt.Sprintf("%+v", span))
 	}
 	g.search()
 	if g.errors < 500 {
@@ -89,12 +90,12 @@ func startErring(t *testing.T) *erring {
 	return g
 }
 
-// header returns the headers of a request, with canaries.
+// header returns request headers with canaries.
 func (g *erring) header() []string {
 	return []string{"x-api-key", g.key, "x-custom", g.planted["header"], "x-session-id", g.planted["session"]}
 }
 
-// libraries matches the words of libraries: names of packages, of types and of functions, and texts of errors.
+// libraries matches words of libraries: names of packages, types and functions, and error texts.
 var libraries = regexp.MustCompile(strings.Join([]string{
 	`\*?\b[a-z]\w+pb\.[A-Z]\w+`, `\*(?:proto|dynamicpb|json|jsonrpc|mcp|sdk|grpc|http|runtime|errors|fmt|url|net|tls)\.[A-Za-z]\w*`,
 	`\bGo (?:struct|value)`, `\bjson: `, `\bproto:[ \x{a0}]`, `\bstrconv\.`, `rpc error: code`, `\bgrpc: `,
@@ -108,17 +109,17 @@ var libraries = regexp.MustCompile(strings.Join([]string{
 	`\bproto\.\w`, `<nil>`, `time: `, `runtime error`, `invalid UTF-8`, `mime: `, `multipart: `,
 }, "|"))
 
-// answer is a response of the gateway to a request that fails.
+// answer is a response of the gateway to a failing request.
 type answer struct {
 	what   string // the request
 	status int    // of HTTP
 	typ    string // of the content
 	text   string
 	head   string // of the response
-	theirs bool   // a backend's own words, which may quote the request
+	theirs bool   // the backend's own words, which may quote the request
 }
 
-// judge checks an answer.
+// judge checks a response.
 func (g *erring) judge(t *testing.T, a answer) {
 	t.Helper()
 	g.errors++
@@ -154,7 +155,7 @@ func (g *erring) judgeHTTP(t *testing.T, a answer) {
 	}
 }
 
-// judgeRPC checks a response of JSON-RPC.
+// judgeRPC checks a JSON-RPC response.
 func (g *erring) judgeRPC(t *testing.T, a answer) {
 	t.Helper()
 	typ, _, _ := strings.Cut(a.typ, ";")

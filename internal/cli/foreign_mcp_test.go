@@ -9,7 +9,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// sendWrongMCP sends what is no message of MCP.
+// sendWrongMCP sends what is not a message of MCP.
 func (g *erring) sendWrongMCP(t *testing.T) {
 	t.Helper()
 	secret := strconv.Quote(g.planted["arguments"])
@@ -31,7 +31,7 @@ func (g *erring) sendWrongMCP(t *testing.T) {
 					of := `"name":"docs__echo",`
 					if param == "name" {
 						if value == secret {
-							continue // a name, which errors may have
+							continue // a name, which errors may contain
 						}
 						of = ""
 					}

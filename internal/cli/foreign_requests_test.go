@@ -36,7 +36,7 @@ func servicesAt(t *testing.T, conn *grpc.ClientConn) (all []protoreflect.Service
 	return all
 }
 
-// callMethods calls every method of both ports with what is no message of it, in every encoding.
+// callMethods calls every method of both ports with malformed messages, in every encoding.
 func (g *erring) callMethods(t *testing.T) {
 	t.Helper()
 	for port, addr := range map[string]string{"public": g.public, "admin": g.admin} {
@@ -60,10 +60,10 @@ func (g *erring) callMethods(t *testing.T) {
 	}
 }
 
-// isSkipped reports whether a case is left out: each kind of them has many, at many methods.
+// isSkipped reports whether a case is left out: each kind has many cases, at many methods.
 func isSkipped(what string) bool { return crc32.ChecksumIEEE([]byte(what))%5 != 0 }
 
-// wrongMessages returns bytes that are no message of a type, or one with values that its method cannot take.
+// wrongMessages returns bytes that are not a message of a type, or one with values that its method rejects.
 func (g *erring) wrongMessages(d protoreflect.MessageDescriptor) map[string][]byte {
 	secret := g.planted["arguments"]
 	wrong := map[string][]byte{"garbage": append([]byte{0xff, 0xff, 0xff}, secret...)}
@@ -121,7 +121,7 @@ func (g *erring) callJSON(t *testing.T, port, addr string, m protoreflect.Method
 		f := m.Input().Fields().Get(i)
 		for _, value := range []string{g.planted["query"], g.number + g.number} {
 			if m.IsStreamingServer() || f.Kind() == protoreflect.StringKind {
-				continue // a stream may not end, and errors may have a name
+				continue // a stream may not end, and errors may contain a name
 			}
 			a := answer{what: method + " at the " + port + " port, " + target + ", query " + string(f.Name()) + "=" +
 				value}
@@ -142,7 +142,7 @@ func (g *erring) callJSON(t *testing.T, port, addr string, m protoreflect.Method
 	g.judgeHTTP(t, a)
 }
 
-// wrongJSON returns texts that are no JSON of a message.
+// wrongJSON returns texts that are not JSON of a message.
 func (g *erring) wrongJSON(d protoreflect.MessageDescriptor, depth int) map[string]string {
 	secret := strconv.Quote(g.planted["arguments"])
 	wrong := map[string]string{"a cut text": `{"x":` + secret, "a bare word": g.planted["arguments"], "a text": secret,
@@ -173,7 +173,7 @@ func (g *erring) wrongJSON(d protoreflect.MessageDescriptor, depth int) map[stri
 			}
 		}
 		if f.Kind() == protoreflect.StringKind || f.Kind() == protoreflect.BytesKind {
-			delete(values, "a text") // a name, which errors may have
+			delete(values, "a text") // a name, which errors may contain
 			delete(values, "a number as text")
 		}
 		for what, value := range values {
@@ -183,7 +183,7 @@ func (g *erring) wrongJSON(d protoreflect.MessageDescriptor, depth int) map[stri
 	return wrong
 }
 
-// sendWrongBodies sends what no path takes.
+// sendWrongBodies sends bodies that no path accepts.
 func (g *erring) sendWrongBodies(t *testing.T) {
 	t.Helper()
 	values := g.wrongJSON(docpb.File_selu_capability_capability_proto.Messages().ByName("InvokeRequest"), 1)
@@ -248,7 +248,7 @@ func (g *erring) sendWrongBodies(t *testing.T) {
 	g.sendWrongHeaders(t)
 }
 
-// sendWrongHeaders sends headers that no door takes.
+// sendWrongHeaders sends headers that no door accepts.
 func (g *erring) sendWrongHeaders(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"grpc-timeout", "request-timeout", "connect-timeout-ms", "traceparent",
@@ -283,7 +283,7 @@ func (g *erring) sendWrongHeaders(t *testing.T) {
 	}
 }
 
-// sendWrongFrames sends what is no message of Connect, of gRPC-Web or of gRPC.
+// sendWrongFrames sends malformed messages of Connect, gRPC-Web and gRPC.
 func (g *erring) sendWrongFrames(t *testing.T) {
 	t.Helper()
 	secret := g.planted["arguments"]
@@ -325,21 +325,21 @@ func (g *erring) sendWrongFrames(t *testing.T) {
 	}
 }
 
-// watchOthers reads what another tenant and what operators can see.
+// watchOthers reads what another tenant and operators can see.
 func (g *erring) watchOthers(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/v1/calls", "/v1/approvals", "/v1/capabilities", "/v1/capabilities/mcp",
 		"/v1/capabilities/grpc", "/openapi.json", "/v1/policies"} {
 		_, text := request(t.Context(), t, http.MethodGet, "http://"+g.public+path, g.other)
-		g.told("another tenant", text)
+		g.scan("another tenant", text)
 	}
 	for _, path := range []string{"/v1/calls", "/v1/fleets", "/v1/summary", "/v1/capabilities", "/v1/capabilities/mcp",
 		"/metrics", "/readyz?verbose", "/v1/audit", "/v1/limits"} {
 		_, text := page(t, "http://"+g.admin+path)
-		g.told("operators", text)
+		g.scan("operators", text)
 	}
 	_, text := page(t, "http://"+g.admin+"/metrics")
-	g.told("metrics", text)
+	g.scan("metrics", text)
 	var calls struct{ Calls []json.RawMessage }
 	_, text = page(t, "http://"+g.admin+"/v1/calls")
 	if json.Unmarshal([]byte(text), &calls) != nil || len(calls.Calls) < 10 {

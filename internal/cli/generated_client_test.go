@@ -6,7 +6,7 @@ import (
 )
 
 // generatedClient makes calls that need the types of a generated client: any arguments and configuration, and a
-// response that an approval is told from by its type.
+// response that differs from an approval by its type.
 const generatedClient = `import createClient from "openapi-fetch";
 import type { components, paths } from "./capgate.js";
 
@@ -30,7 +30,8 @@ const any = await capgate.POST("/v1/capabilities/{capability_id}/tools/{tool_nam
 console.log(any.response.status, any.data);
 `
 
-// TestGeneratedClientsKnowApprovals: a generated client passes any arguments, and tells a 202 from a 200 by its type.
+// TestGeneratedClientsKnowApprovals: a generated client passes any arguments, and distinguishes a 202 from a
+// 200 by type.
 func TestGeneratedClientsKnowApprovals(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -43,7 +44,7 @@ func TestGeneratedClientsKnowApprovals(t *testing.T) {
 		"nodenext", "--noUncheckedIndexedAccess", "--skipDefaultLibCheck", "client.ts")
 	if out := tells(t, dir, "node", "client.js"); !strings.HasPrefix(out, "200 result [") ||
 		!strings.Contains(out, "location: 'Paris'") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s", out)
 	}
 	exit, stdout, stderr := runProgram(t, nil, "policy", "set", "weather", "get_forecast", "ask", "--admin", admin)
 	if exit != 0 {
@@ -51,6 +52,6 @@ func TestGeneratedClientsKnowApprovals(t *testing.T) {
 	}
 	if out := tells(t, dir, "node", "client.js"); !strings.HasPrefix(out,
 		"202 approval_required true /v1/approvals/apr_") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s", out)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// serveDemo serves a fleet of a gRPC service, of which all methods are tools, until they are known. settings are
-// further ones of the fleet.
+// serveDemo serves a fleet of a gRPC service all of whose methods are tools, and waits until they are known.
+// settings are further fields of the fleet.
 func serveDemo(t *testing.T, settings, policy string) (public string, client *sdk.ClientSession) {
 	t.Helper()
 	service := grpctest.Start(t, grpctest.Options{})
@@ -25,7 +25,7 @@ func serveDemo(t *testing.T, settings, policy string) (public string, client *sd
 	text = strings.Replace(text, "policy: allow", "policy: "+policy, 1)
 	p, public, _ := serve(t, nil, "--config", writeConfig(t, text))
 	t.Cleanup(func() { p.stop(t) })
-	check.Until(t, "the tools to be known", func() (bool, string) { // a client keeps its list for a while
+	check.Until(t, "the tools to be known", func() (bool, string) { // a client caches its list for a while
 		var err error
 		client, err = sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
 			&sdk.StreamableClientTransport{Endpoint: "http://" + public + "/mcp", MaxRetries: -1}, nil)
@@ -41,8 +41,8 @@ func serveDemo(t *testing.T, settings, policy string) (public string, client *sd
 	return public, client
 }
 
-// TestArgumentsOfGRPCServices: wrong arguments have the same error at every door, with and without validate_arguments,
-// whether a person would have to approve the call or not.
+// TestArgumentsOfGRPCServices: wrong arguments have the same error at every door, with and without
+// validate_arguments, whether or not the call requires approval.
 func TestArgumentsOfGRPCServices(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []string{"", "validate_arguments: true,"} {
@@ -91,7 +91,7 @@ func TestArgumentsOfGRPCServices(t *testing.T) {
 					`"any":{"@type":"type.googleapis.com/google.protobuf.Empty","value":{}}}}`
 				if code, body := postTool(t, public, "Echo", good); (code == http.StatusOK) != (policy == "allow") ||
 					(code == http.StatusAccepted) != (policy == "ask") {
-					t.Errorf("%d %s", code, body)
+					t.Errorf("got %d %s", code, body)
 				}
 			})
 		}
@@ -108,7 +108,8 @@ func textOf(r *sdk.CallToolResult) (all string) {
 	return all
 }
 
-// TestStatusesOfGRPCServices: the status of a service is the error of a tool for a model, and its details are JSON.
+// TestStatusesOfGRPCServices: the status of a service is the error of a tool for a model, and its details are
+// JSON.
 func TestStatusesOfGRPCServices(t *testing.T) {
 	t.Parallel()
 	public, client := serveDemo(t, "", "allow")
@@ -117,16 +118,16 @@ func TestStatusesOfGRPCServices(t *testing.T) {
 	if code != http.StatusBadRequest ||
 		!strings.Contains(body, `"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo"`) ||
 		!strings.Contains(body, "the account is closed") {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 	r, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Fail", Arguments: json.RawMessage(args)})
 	if err != nil || !r.IsError || !strings.Contains(textOf(r), "FAILED_PRECONDITION: the account is closed") ||
 		!strings.Contains(textOf(r), `"reason":"DEMO"`) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
-// TestDeepResultsOfGRPCServices: a result that is nested deeper than JSON may be has an error that says so.
+// TestDeepResultsOfGRPCServices: a result that is nested too deeply for JSON has an error that says so.
 func TestDeepResultsOfGRPCServices(t *testing.T) {
 	t.Parallel()
 	public, _ := serveDemo(t, "", "allow")

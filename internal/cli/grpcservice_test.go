@@ -22,8 +22,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// grpcConfig is a configuration whose only fleet has a gRPC service. settings are those of grpc_service besides its
-// methods, which may be "".
+// grpcConfig is a configuration whose only fleet has a gRPC service. settings are those of grpc_service besides
+// its methods, and may be empty.
 func grpcConfig(settings, addr string) string {
 	return strings.Replace(configOf("", addr), "backends:", "protocol: grpc, health: {interval: 200ms}, grpc_service: "+
 		"{methods: [demo.v1.Demo/Echo, demo.v1.Demo/Count]"+settings+"}, backends:", 1)
@@ -41,7 +41,7 @@ func postTool(t *testing.T, public, tool, args string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// untilPosted calls a tool until the response is as wanted.
+// untilPosted calls a tool until it gets the wanted response.
 func untilPosted(t *testing.T, public, tool, args string, want int, part string) {
 	t.Helper()
 	check.Until(t, "the response of a tool", func() (bool, string) {
@@ -50,13 +50,13 @@ func untilPosted(t *testing.T, public, tool, args string, want int, part string)
 	})
 }
 
-// changedDescriptors returns the descriptors of the service, in which Echo has another comment of the same length.
+// changedDescriptors returns the descriptors of the service with another comment of Echo, of the same length.
 func changedDescriptors() []byte {
 	return bytes.ReplaceAll(grpctest.Descriptors, []byte("returns what it gets"), []byte("is another one now.."))
 }
 
-// TestGRPCService: methods of a gRPC service are discovered, are tools over JSON and MCP, and one that has changed
-// needs approval.
+// TestGRPCService: methods of a gRPC service are discovered, are tools over JSON and MCP, and a changed one
+// requires approval.
 func TestGRPCService(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{})
@@ -81,10 +81,10 @@ func TestGRPCService(t *testing.T) {
 	called, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__Echo",
 		Arguments: map[string]any{"cityName": "Ulm"}})
 	if err != nil || called.IsError {
-		t.Fatalf("%+v, %v", called, err)
+		t.Fatalf("got %+v, %v", called, err)
 	}
 	if got, _ := called.StructuredContent.(map[string]any); got["cityName"] != "Ulm" {
-		t.Errorf("%+v", called.StructuredContent)
+		t.Errorf("got %+v", called.StructuredContent)
 	}
 	for _, token := range []any{nil, "t1"} {
 		for to := range 3 {
@@ -100,7 +100,7 @@ func TestGRPCService(t *testing.T) {
 		}
 	}
 	if code, body := postTool(t, public, "Echo", `{"city_name":"Ulm"}`); code != http.StatusBadRequest {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 	service.Stop()
 	grpctest.Start(t, grpctest.Options{Addr: service.Addr, Descriptors: changedDescriptors()})
@@ -123,14 +123,14 @@ func (twoFaced) Healthcheck(context.Context, *docpb.HealthRequest) (*docpb.Healt
 	return &docpb.HealthResponse{Ready: true}, nil
 }
 
-// TestProtocolOfABackendChanges: after a reload, a backend is reached by the protocol of its fleet, at the same
+// TestProtocolOfABackendChanges: after a reload, a backend is reached by its fleet's protocol at the same
 // address.
 func TestProtocolOfABackendChanges(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{Register: func(s grpc.ServiceRegistrar) {
 		docpb.RegisterCapabilityServer(s, twoFaced{})
 	}})
-	// The dialect is that of a gRPC service, too.
+	// The dialect is that of a gRPC service too.
 	asCapability := strings.Replace(configOf("", service.Addr), "backends:", "dialect: doc, backends:", 1)
 	asService := grpcConfig("", service.Addr)
 	file := writeConfig(t, asCapability)
@@ -147,8 +147,8 @@ func TestProtocolOfABackendChanges(t *testing.T) {
 	p.stop(t)
 }
 
-// TestDescriptorFile: a descriptor file stands for server reflection, is checked when the configuration is loaded, and
-// is read again when it changes.
+// TestDescriptorFile: a descriptor file replaces server reflection, is checked when the configuration is
+// loaded, and is read again when it changes.
 func TestDescriptorFile(t *testing.T) {
 	t.Parallel()
 	service := grpctest.Start(t, grpctest.Options{Reflection: grpctest.NoReflection})
@@ -163,7 +163,7 @@ func TestDescriptorFile(t *testing.T) {
 	p.stop(t)
 }
 
-// TestMistakesOfGRPCServices: each has a sentence that says what to do.
+// TestMistakesOfGRPCServices: the error of each mistake says what to do.
 func TestMistakesOfGRPCServices(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "demo.binpb")

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// keepingGateways are three processes that keep the answers of two tenants' calls in one Redis.
+// keepingGateways are three processes that store the results of two tenants' calls in one Redis.
 type keepingGateways struct {
 	backend  *gatewaytest.Capability
 	programs []*program
@@ -48,12 +48,12 @@ func startKeeping(t *testing.T) *keepingGateways {
 	return g
 }
 
-// keyedAnswer is the answer to a call with an idempotency key.
+// keyedAnswer is the result of a call with an idempotency key.
 type keyedAnswer struct {
 	status   int
 	replayed bool
 	text     string
-	err      error // there was no answer
+	err      error // there was no response
 }
 
 func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, args string) (a keyedAnswer) {
@@ -74,8 +74,8 @@ func (g *keepingGateways) call(t *testing.T, gateway, tenant int, key, tool, arg
 	return keyedAnswer{resp.StatusCode, resp.Header.Get("Idempotency-Replayed") == "true", string(text), err}
 }
 
-// TestACallOfAKilledGatewayIsNotMadeAgain: a repeat waits while the call may still be running, and then gets the
-// error of an unknown outcome, like all later repeats at any replica. The tool ran once.
+// TestACallOfAKilledGatewayIsNotMadeAgain: a repeat waits while the call may still be running, and then gets
+// the error of an unknown outcome, like all later repeats at any replica. The tool ran once.
 func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	g := startKeeping(t)
@@ -98,11 +98,11 @@ func TestACallOfAKilledGatewayIsNotMadeAgain(t *testing.T) {
 		t.Errorf("another key: %+v", a)
 	}
 	if n := len(g.backend.Seen()); n != 2 {
-		t.Errorf("%d calls came, and not the one of each key", n)
+		t.Errorf("the backend got %d calls, want one for each key", n)
 	}
 }
 
-// TestTwoTenantsHaveTheSameKey: neither learns of the other's key or its answer.
+// TestTwoTenantsHaveTheSameKey: neither learns of the other's key or its result.
 func TestTwoTenantsHaveTheSameKey(t *testing.T) {
 	t.Parallel()
 	g := startKeeping(t)
@@ -121,6 +121,6 @@ func TestTwoTenantsHaveTheSameKey(t *testing.T) {
 		t.Errorf("the other's arguments: %+v", a)
 	}
 	if n := len(g.backend.Seen()); n != 2 {
-		t.Errorf("%d calls came", n)
+		t.Errorf("the backend got %d calls", n)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// keyedGateways are three that share tenants and keys in one Redis.
+// keyedGateways are three gateways that share tenants and keys in one Redis.
 type keyedGateways struct {
 	redis   *redistest.Server
 	clients []docpb.CapabilityClient
@@ -29,7 +29,7 @@ type keyedGateways struct {
 	config  string // file
 }
 
-// startKeyed starts them, with more in their configuration.
+// startKeyed starts them, with further configuration.
 func startKeyed(t *testing.T, more ...string) *keyedGateways {
 	t.Helper()
 	g := &keyedGateways{redis: redistest.Start(t)}
@@ -45,7 +45,7 @@ func startKeyed(t *testing.T, more ...string) *keyedGateways {
 	return g
 }
 
-// run has capgate do something at one of the gateways.
+// run runs capgate at one of the gateways.
 func (g *keyedGateways) run(t *testing.T, gateway int, words ...string) (stdout string) {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, nil, append(words, "--admin", g.admins[gateway])...)
@@ -55,7 +55,7 @@ func (g *keyedGateways) run(t *testing.T, gateway int, words ...string) (stdout 
 	return stdout
 }
 
-// key has capgate make one, or one in the place of another.
+// key creates a key with capgate, or one that replaces another.
 func (g *keyedGateways) key(t *testing.T, words ...string) (id, credential string) {
 	t.Helper()
 	credential = strings.TrimSpace(g.run(t, 0, append([]string{"keys"}, words...)...))
@@ -66,7 +66,7 @@ func (g *keyedGateways) key(t *testing.T, words ...string) (id, credential strin
 	return id, credential
 }
 
-// call makes a call with a key, and returns the reason of its refusal; "": it was not refused.
+// call makes a call with a key, and returns the reason of its rejection; "" if it succeeded.
 func (g *keyedGateways) call(t *testing.T, gateway int, credential string) (refused string) {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+credential)
@@ -81,7 +81,7 @@ func (g *keyedGateways) call(t *testing.T, gateway int, credential string) (refu
 	return refused
 }
 
-// until calls every gateway with a key until all refuse it for a reason, "" for none.
+// until calls every gateway with a key until all reject it with the reason; "" means that they accept it.
 func (g *keyedGateways) until(t *testing.T, credential, reason string) {
 	t.Helper()
 	for gateway := range g.clients {
@@ -92,8 +92,8 @@ func (g *keyedGateways) until(t *testing.T, credential, reason string) {
 	}
 }
 
-// changed waits until every gateway says that it knows what was changed until now. From then on, none may decide by
-// what was.
+// changed waits until every gateway reports that it knows all changes made before now. From then on, none may
+// decide by the state before them.
 func (g *keyedGateways) changed(t *testing.T) {
 	t.Helper()
 	done := time.Now()
@@ -102,7 +102,8 @@ func (g *keyedGateways) changed(t *testing.T) {
 	}
 }
 
-// follows checks that every gateway knows what was changed until now: it refuses a key for a reason, "" for none.
+// follows checks that every gateway that knows all changes made before now rejects a key with the reason; ""
+// means that it accepts it.
 func (g *keyedGateways) follows(t *testing.T, credential, reason string) {
 	t.Helper()
 	g.changed(t)
@@ -111,8 +112,8 @@ func (g *keyedGateways) follows(t *testing.T, credential, reason string) {
 	}
 }
 
-// answers checks what a gateway answers. It asks again only if the gateway has counted that Redis did not answer in
-// time.
+// answers checks the response of a gateway. It repeats the call only if the gateway has counted that Redis was
+// late.
 func (g *keyedGateways) answers(t *testing.T, gateway int, want string, ask func() string) {
 	t.Helper()
 	failures := func() float64 {
@@ -129,7 +130,7 @@ func (g *keyedGateways) answers(t *testing.T, gateway int, want string, ask func
 	})
 }
 
-// steadily calls all gateways with a key that is good, until the test is over; no call may fail.
+// steadily calls all gateways with a valid key until the test ends; no call may fail.
 func (g *keyedGateways) steadily(t *testing.T, credential string) (end func()) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -152,8 +153,8 @@ func (g *keyedGateways) steadily(t *testing.T, credential string) (end func()) {
 	return func() { close(ended); calling.Wait() }
 }
 
-// TestKeysOfThreeGateways: an operator's change at one gateway applies at each as soon as that one says that it knows
-// it, while others call. Package sim proves that this is within a second.
+// TestKeysOfThreeGateways: an operator's change at one gateway applies at each as soon as that gateway reports
+// that it knows the change, while others call. Package sim proves that this takes less than a second.
 func TestKeysOfThreeGateways(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -177,7 +178,7 @@ func TestKeysOfThreeGateways(t *testing.T) {
 	g.follows(t, last, "")
 	if list := g.run(t, 2, "keys", "list", "acme"); strings.Count(list, "revoked") != 3 ||
 		strings.Count(list, "replaced") != 1 || strings.Count(list, "expired") != 1 {
-		t.Errorf("%s", list)
+		t.Errorf("got %s", list)
 	}
 
 	g.run(t, 2, "tenants", "create", "globex", "--capabilities", "*")
@@ -221,7 +222,7 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 	end()
 }
 
-// TestAReplicaWithoutPepper: it rejects keys that were made with a pepper, and its log has the reason.
+// TestAReplicaWithoutPepper: it rejects keys that were created with a pepper, and its log has the reason.
 func TestAReplicaWithoutPepper(t *testing.T) {
 	t.Parallel()
 	redis, pepper := redistest.Start(t), filepath.Join(t.TempDir(), "pepper")
@@ -242,7 +243,7 @@ func TestAReplicaWithoutPepper(t *testing.T) {
 	bare.stderr.wait(t, bare, `no pepper_file is configured: they are rejected","tenant":"acme","key":"`+id)
 }
 
-// TestAFloodOfKeys: unknown ids are looked up once each, and the valid key stays known.
+// TestAFloodOfKeys: each unknown id is looked up once, and the valid key stays in the cache.
 func TestAFloodOfKeys(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -266,7 +267,7 @@ func TestAFloodOfKeys(t *testing.T) {
 	}
 	began := time.Now()
 	calling.Wait()
-	// The version is asked for twice a second, and each id once more where that has told of a change.
+	// The version is read twice a second, and each id once more if the version has changed.
 	most := float64(3*ids + 4*int(time.Since(began).Seconds()+2))
 	if n := g.commands(t) - before; n > most {
 		t.Errorf("%v commands for %d wrong keys of %d ids, want at most %v", n, ids*times, ids, most)
@@ -274,14 +275,14 @@ func TestAFloodOfKeys(t *testing.T) {
 	end()
 }
 
-// commands returns the number of commands that the first gateway has sent to Redis to identify callers.
+// commands returns the number of commands that the first gateway has sent to Redis to authenticate callers.
 func (g *keyedGateways) commands(t *testing.T) float64 {
 	t.Helper()
 	return waitMetric(t, "http://"+g.admins[0]+"/metrics", `capgate_redis_commands_total{for="identity"}`,
 		func(float64) bool { return true })
 }
 
-// TestKeysInFiles: a key that is made is written where only its owner reads it, once.
+// TestKeysInFiles: a new key is written once, where only its owner can read it.
 func TestKeysInFiles(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
@@ -305,12 +306,12 @@ func TestKeysInFiles(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	if exit, _, stderr = runProgram(t, nil, "keys", "create", "nobody", "--out", other, "--admin",
 		g.admins[0]); exit != 1 || !strings.Contains(stderr, `there is no tenant "nobody"`) {
-		t.Errorf("of nobody: %d, %s", exit, stderr)
+		t.Errorf("without a credential: %d, %s", exit, stderr)
 	}
 	if _, err := os.Stat(other); err == nil {
 		t.Error("a file is left that has no key")
 	}
 	if text := g.run(t, 1, "tenants", "show", "acme"); !strings.Contains(text, `{"calls_per_second":1000}`) {
-		t.Errorf("%s", text)
+		t.Errorf("got %s", text)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestLabelsOfTheDeleted: a gateway that hears only later that there is a tenant no more, because Redis was
-// away, gives its label to another one then.
-func TestLabelsOfTheDeleted(t *testing.T) {
+// TestLabelsOfDeletedTenants: a gateway that learns late that a tenant was deleted, because Redis was away, then
+// gives its label to another tenant.
+func TestLabelsOfDeletedTenants(t *testing.T) {
 	t.Parallel()
 	for what, deletes := range map[string]func(*testing.T, *keyedGateways){
 		"it was deleted meanwhile": func(t *testing.T, g *keyedGateways) {
@@ -23,7 +23,7 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			g := &keyedGateways{redis: redistest.Start(t)}
-			way := redistest.NewProxy(t, "tcp", g.redis.Addr) // of the second gateway alone
+			way := redistest.NewProxy(t, "tcp", g.redis.Addr) // of the second gateway only
 			backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
 			for _, to := range []string{g.redis.Addr + "', timeout: 10s}", way.Addr + "', timeout: 2s}"} {
 				_, public, admin := serve(t, nil, "--config",
@@ -48,7 +48,7 @@ func TestLabelsOfTheDeleted(t *testing.T) {
 			waitPage(t, ready, `"redis":"away"`)
 			deletes(t, g)
 			if _, text := page(t, metrics); !strings.Contains(text, `tenant="acme"`) {
-				t.Error("the label is free before anybody could know")
+				t.Error("the label is free before the deletion was known")
 			}
 			way.Heal()
 			waitPage(t, ready, `"redis":"ok"`)

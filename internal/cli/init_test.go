@@ -14,7 +14,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestInit: the written configuration is valid and works, and stays unless --force is given.
+// TestInit: the written configuration is valid and works, and is not replaced unless --force is given.
 func TestInit(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
@@ -28,7 +28,7 @@ func TestInit(t *testing.T) {
 	text, err := os.ReadFile(file)
 	check.Must(t, err)
 	if !strings.HasPrefix(string(text), "# yaml-language-server: $schema="+config.SchemaURL+"\n") {
-		t.Errorf("%s", text)
+		t.Errorf("got %s", text)
 	}
 
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr
@@ -43,19 +43,19 @@ func TestInit(t *testing.T) {
 
 	if exit, _, errs := inProcess(t, "init", file); exit != exitRefused ||
 		!strings.Contains(errs, "--force overwrites") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if again, _ := os.ReadFile(file); string(again) != mine {
 		t.Errorf("overwritten: %s", again)
 	}
 	if exit, _, errs := inProcess(t, "init", file, "--force"); exit != 0 {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if again, _ := os.ReadFile(file); string(again) != string(text) {
-		t.Errorf("%s", again)
+		t.Errorf("got %s", again)
 	}
 	if exit, out, _ := inProcess(t, "init", "-"); exit != 0 || out != string(text) {
-		t.Errorf("%d %s", exit, out)
+		t.Errorf("got %d %s", exit, out)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestCheckOfStandardInput(t *testing.T) {
 	}
 }
 
-// TestWithoutConfiguration: serve and check say what to do if no file is named and capgate.yaml is not there; a
-// manifest is no configuration.
+// TestWithoutConfiguration: serve and check say what to do if no file is named and capgate.yaml does not exist;
+// a manifest is not a configuration.
 func TestWithoutConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"serve", "check"} { // the tests run in a directory without a capgate.yaml
@@ -88,7 +88,7 @@ func TestWithoutConfiguration(t *testing.T) {
 	}
 	if exit, _, errs := runProgram(t, nil, "serve", "../../examples/weather/manifest.yaml"); exit != exitUsage ||
 		!strings.Contains(errs, "is the manifest of a capability, and not a configuration") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// askingGateway is a gateway whose calls all need approval.
+// askingGateway is a gateway whose calls all require approval.
 type askingGateway struct {
 	capability    *gatewaytest.Capability
 	public, admin string
@@ -52,8 +52,8 @@ func approvalID(t *testing.T, text string) string {
 	return id
 }
 
-// TestInvokeAsksForApproval: a call that needs approval does not run, the output shows how to approve it, and it
-// runs once after that.
+// TestInvokeAsksForApproval: a call that requires approval does not run, the output shows how to approve it,
+// and then it runs once.
 func TestInvokeAsksForApproval(t *testing.T) {
 	t.Parallel()
 	g := startOneAsking(t)
@@ -68,19 +68,19 @@ func TestInvokeAsksForApproval(t *testing.T) {
 		}
 		if _, out, _ := capgateApprovals(t, g.admin, "show", id); !strings.Contains(out, "user         ann") ||
 			!strings.Contains(out, "agent        bot") {
-			t.Errorf("%s", out)
+			t.Errorf("got %s", out)
 		}
 		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitRefused ||
 			!strings.Contains(errs, "APPROVAL_PENDING") {
-			t.Errorf("%d %s", exit, errs)
+			t.Errorf("got %d %s", exit, errs)
 		}
 		g.answer(t, "approve", id)
 		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != 0 {
-			t.Errorf("%d %s", exit, errs)
+			t.Errorf("got %d %s", exit, errs)
 		}
 		if exit, _, errs = runProgram(t, nil, g.line(append(as, "--approval", id)...)...); exit != exitRefused ||
 			!strings.Contains(errs, "APPROVAL_USED") {
-			t.Errorf("%d %s", exit, errs)
+			t.Errorf("got %d %s", exit, errs)
 		}
 		if n := len(g.capability.Seen()) - seen; n != 1 {
 			t.Errorf("it ran %d times", n)
@@ -95,7 +95,7 @@ func TestInvokeWaits(t *testing.T) {
 	waiting := start(t, nil, g.line(`{"n":1}`, "--user", "ann", "--wait")...)
 	id := approvalID(t, waiting.stderr.wait(t, waiting, "waiting for the approval"))
 	if len(g.capability.Seen()) != 0 {
-		t.Error("it ran before anybody approved it")
+		t.Error("the call ran before it was approved")
 	}
 	g.answer(t, "approve", id)
 	if exit := waiting.wait(t); exit != 0 || !strings.Contains(waiting.stdout.String(), `"n": 1`) ||
@@ -103,7 +103,7 @@ func TestInvokeWaits(t *testing.T) {
 		t.Errorf("%d, %s%s, %d calls", exit, waiting.stdout.String(), waiting.stderr.String(), len(g.capability.Seen()))
 	}
 
-	// One that names its approval waits, too.
+	// A call that names its approval waits too.
 	_, _, errs := runProgram(t, nil, g.line(`{"n":2}`)...)
 	id = approvalID(t, errs)
 	waiting = start(t, nil, g.line(`{"n":2}`, "--wait", "--approval", id)...)
@@ -111,19 +111,19 @@ func TestInvokeWaits(t *testing.T) {
 	g.answer(t, "deny", id, "--comment", "not \u202egnp.exe\x1b[2J today")
 	if exit := waiting.wait(t); exit != exitRefused || !strings.Contains(waiting.stderr.String(), "APPROVAL_DENIED") ||
 		!strings.Contains(waiting.stderr.String(), "not \ufffdgnp.exe\ufffd[2J today") {
-		t.Errorf("%d %s", exit, waiting.stderr.String())
+		t.Errorf("got %d %s", exit, waiting.stderr.String())
 	}
 
 	exit, _, errs := runProgram(t, nil, g.line(`{"n":3}`, "--wait", "--wait-timeout", "1ms")...)
 	if exit != exitRefused || !strings.Contains(errs, "APPROVAL_REQUIRED") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if strings.Contains(errs, "--wait instead") {
-		t.Errorf("--wait is recommended to one who gave it: %s", errs)
+		t.Errorf("--wait is recommended although it was given: %s", errs)
 	}
 	exit, _, errs = runProgram(t, nil, g.line(`{"n":4}`, "--wait=1ms")...)
 	if exit != exitRefused || !strings.Contains(errs, "APPROVAL_REQUIRED") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	for _, wrong := range []struct {
 		flags []string
@@ -145,9 +145,9 @@ func TestInvokeWaits(t *testing.T) {
 	}
 }
 
-// TestWhyItWasDenied: the caller is told what the approver wrote, bounded and without what moves a cursor or turns a
-// line around, over gRPC and JSON, also of what holds for its session.
-func TestWhyItWasDenied(t *testing.T) {
+// TestReasonOfADenialReachesTheCaller: over gRPC and JSON the caller gets the approver's comment, bounded and
+// without characters that move the cursor or reverse a line, also for a denial that applies to its session.
+func TestReasonOfADenialReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	g := startOneAsking(t)
 	client := dial(t, g.public)
@@ -186,11 +186,11 @@ func TestWhyItWasDenied(t *testing.T) {
 		check.Must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusForbidden || !strings.Contains(string(text), `"comment":"`+want) {
-			t.Errorf("%d %s", resp.StatusCode, text)
+			t.Errorf("got %d %s", resp.StatusCode, text)
 		}
 	}
 
-	// For a session: as Redis has it, and then from memory.
+	// For a session: from Redis, and then from the cache.
 	exit, _, errs := runProgram(t, nil, g.line(`{"n":2}`, "--user", "ann", "--session", "s1")...)
 	if exit != exitRefused {
 		t.Fatal(exit, errs)
@@ -199,7 +199,7 @@ func TestWhyItWasDenied(t *testing.T) {
 	for _, args := range []string{`{"n":3}`, `{"n":4}`} {
 		exit, _, errs = runProgram(t, nil, g.line(args, "--user", "ann", "--session", "s1")...)
 		if exit != exitRefused || !strings.Contains(errs, want) || !strings.Contains(errs, "for this session") {
-			t.Errorf("%d %s", exit, errs)
+			t.Errorf("got %d %s", exit, errs)
 		}
 	}
 }

@@ -35,8 +35,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// startCapability serves a capability where capgate invoke expects a gateway: both speak
-// the same protocol.
+// startCapability serves a capability in place of the gateway that capgate invoke expects: both speak the same
+// protocol.
 func startCapability(t *testing.T, capability docpb.CapabilityServer, opts ...grpc.ServerOption) (addr string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func startWeather(t *testing.T) (addr string) {
 	return startCapability(t, capability)
 }
 
-// invokeWith runs the command and answers with all that a shell would see.
+// invokeWith runs the command and returns all its output.
 func invokeWith(t *testing.T, stdin string, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -95,8 +95,8 @@ func TestInvokePrintsTheResult(t *testing.T) {
 	}
 }
 
-// TestInvokeWithAPipeAndASocket: the file with the key may be a pipe, as in --key-file <(pass show capgate), and the
-// address a unix socket.
+// TestInvokeWithAPipeAndASocket: the file with the key may be a pipe, as in --key-file <(pass show capgate),
+// and the address a unix socket.
 func TestInvokeWithAPipeAndASocket(t *testing.T) {
 	t.Parallel()
 	key := tenant.Credential(tenant.NewCredential())
@@ -220,7 +220,7 @@ func TestInvokeTransportExitsWith3(t *testing.T) {
 	}
 }
 
-// scripted is a capability with the answers of a test, for behaviour that weather does not have.
+// scripted is a capability with prepared responses, for what weather does not do.
 type scripted struct {
 	docpb.UnimplementedCapabilityServer
 	invoke func(context.Context, *docpb.InvokeRequest) (*docpb.InvokeResponse, error)
@@ -241,7 +241,7 @@ func (s *scripted) StreamInvoke(_ *docpb.InvokeRequest, stream docpb.Capability_
 	return s.status
 }
 
-func TestInvokeSendsWhatItWasTold(t *testing.T) {
+func TestInvokeSendsItsFlags(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "config.json")
 	check.Must(t, os.WriteFile(config, []byte(`{"KEY":"k"}`), 0o600))
@@ -336,7 +336,7 @@ func TestInvokeTLS(t *testing.T) {
 	}
 }
 
-// selfSigned makes a certificate for 127.0.0.1, and a file that trusts it.
+// selfSigned creates a certificate for 127.0.0.1, and a file that trusts it.
 func selfSigned(t *testing.T) (cert tls.Certificate, caFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -352,7 +352,7 @@ func selfSigned(t *testing.T) (cert tls.Certificate, caFile string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, caFile
 }
 
-// The command gets answers from backends of any dialect.
+// The command accepts responses from backends of any dialect.
 func TestInvokeALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for _, configured := range []string{"auto", "legacy"} {

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestIssuersOfTheFile: issuers are added, changed and removed with the file while calls run, the start does not
-// wait for them, and their problems are reported.
+// TestIssuersOfTheFile: issuers are added, changed and removed with the file while calls run, the start does
+// not wait for them, and their problems are reported.
 func TestIssuersOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -37,7 +37,7 @@ func TestIssuersOfTheFile(t *testing.T) {
 	other.Stop(t)
 	put("issuers:\n" + block(issuer, "corp", "") + block(other, "away", ""))
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+	change := func(text string) { // at once: another test covers that the gateway notices the change itself
 		put(text)
 		p.signal(t, syscall.SIGHUP)
 	}
@@ -107,8 +107,8 @@ func TestIssuersOfTheFile(t *testing.T) {
 	}
 }
 
-// TestIDTokensOfSignInsAreRejected: where the client id of a sign-in is an audience as well, an ID token for that
-// client is no credential of a caller, although it has none of the optional claims that mark it.
+// TestIDTokensOfSignInsAreRejected: if the client id of a sign-in is also an audience, an ID token for that
+// client is not a credential of a caller, even without the optional claims that mark it.
 func TestIDTokensOfSignInsAreRejected(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -146,7 +146,7 @@ func TestIDTokensOfSignInsAreRejected(t *testing.T) {
 	}
 }
 
-// TestTokensOfTenantsInRedis: whether a token's tenant may call is what Redis says, and followed.
+// TestTokensOfTenantsInRedis: Redis determines whether a token's tenant may call, and changes apply.
 func TestTokensOfTenantsInRedis(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

@@ -58,7 +58,7 @@ func (g *limitedGateways) invoke(ctx context.Context, gateway int, tool string) 
 	return err
 }
 
-// clock is Redis' own, in milliseconds.
+// clock returns the time of Redis, in milliseconds.
 func (g *limitedGateways) clock(t *testing.T) int64 {
 	t.Helper()
 	var seconds, micros int64
@@ -67,8 +67,8 @@ func (g *limitedGateways) clock(t *testing.T) int64 {
 	return seconds*1000 + micros/1000
 }
 
-// ownShares returns how often gateways granted themselves calls from their shares, as they do if Redis does not answer
-// within a tenth of a second.
+// ownShares returns how often gateways granted calls from their own shares, as they do if Redis does not
+// respond within a tenth of a second.
 func (g *limitedGateways) ownShares(t *testing.T) (n int64) {
 	t.Helper()
 	for _, address := range g.admins {
@@ -78,9 +78,9 @@ func (g *limitedGateways) ownShares(t *testing.T) (n int64) {
 	return n
 }
 
-// TestThreeGatewaysKeepToADaysCalls: three processes together make exactly the calls of a day, no faster than their
-// rate. On a busy machine Redis is late, and a gateway then grants itself calls, a few each time. These are all by
-// which the calls may exceed the limits, and a round without them is tried for.
+// TestThreeGatewaysKeepToADaysCalls: three processes together make exactly the calls of a day, no faster than
+// their rate. On a busy machine Redis is late, and a gateway then grants a few calls at a time from its own
+// share. The limits may be exceeded only by these, and the test tries for a round without them.
 func TestThreeGatewaysKeepToADaysCalls(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -90,12 +90,12 @@ func TestThreeGatewaysKeepToADaysCalls(t *testing.T) {
 	}
 }
 
-// spendDay calls three gateways until each has no calls of the day left. It is not exact if a gateway used its own
-// share.
+// spendDay calls three gateways until each has used up the day's calls. The result is not exact if a gateway
+// used its own share.
 func spendDay(t *testing.T) (exact bool) {
 	t.Helper()
 	const budget, rate, burst, lease = 300, 100, 30, 100 / 4
-	const granted = 1 + budget/64 // by a gateway to itself, at a time: the call that waits, and a lease of the budget
+	const granted = 1 + budget/64 // granted by a gateway at a time: the waiting call, and a lease of the budget
 	g := startLimited(t, fmt.Sprintf("{calls_per_second: %d, burst: %d, per_day: %d}", rate, burst, budget))
 	var made, limited [3]int64
 	var calling sync.WaitGroup
@@ -109,7 +109,7 @@ func spendDay(t *testing.T) (exact bool) {
 					made[gateway]++
 				case status.Code(err) == codes.ResourceExhausted && limit == call.CallsPerSecond.String():
 					limited[gateway]++
-					<-time.After(pace) // a machine that is busy with refusals would let Redis be late
+					<-time.After(pace) // a machine busy with rejections would make Redis late
 				case status.Code(err) == codes.ResourceExhausted && limit == call.PerDay.String():
 					return
 				default:
@@ -139,9 +139,9 @@ func spendDay(t *testing.T) (exact bool) {
 	return own == 0
 }
 
-// TestPlacesOfAKilledGateway: three processes never make more calls at once than their tenant may,
-// and what one had that is killed comes back when its time in Redis is over, and not before.
-func TestPlacesOfAKilledGateway(t *testing.T) {
+// TestPermitsOfAKilledGateway: three processes never exceed their tenant's concurrent calls. The permits of a
+// killed one return when their time in Redis is over, and not before.
+func TestPermitsOfAKilledGateway(t *testing.T) {
 	t.Parallel()
 	const limit = 6
 	g := startLimited(t, fmt.Sprintf("{concurrent: %d}", limit))
@@ -150,7 +150,7 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 	var killed atomic.Bool // the first gateway
 	defer calling.Wait()
 	defer end()
-	keepCalling := func(gateway int) { // until it is let in, and again when it is out
+	keepCalling := func(gateway int) { // until it is admitted, and again when it has ended
 		calling.Go(func() {
 			for {
 				err := g.invoke(ctx, gateway, gatewaytest.Block)
@@ -202,12 +202,12 @@ func TestPlacesOfAKilledGateway(t *testing.T) {
 	}
 }
 
-// lastPlaces is when the places of some replica are over that says no more of them: on Redis'
-// clock, in milliseconds. Of those that live it goes on and on.
+// lastPlaces returns when the permits of the first replica that stops renewing them expire, in milliseconds of
+// Redis' clock. Those of live replicas are renewed.
 func (g *limitedGateways) lastPlaces(t *testing.T) (ends int64) {
 	t.Helper()
 	key := strings.Trim(fmt.Sprint(g.redis.Do("KEYS", "cg:{acme:limits}:places:*")), "[]")
-	// held, wanted until, ends: of the replica that ends first
+	// held, wanted until, ends: of the replica whose permits expire first
 	for _, fields := range g.placesOf(t, key) {
 		at, err := strconv.ParseFloat(fields[2], 64)
 		check.Must(t, err)
@@ -230,7 +230,7 @@ func (g *limitedGateways) placesOf(t *testing.T, key string) (all [][]string) {
 	for _, v := range values {
 		fields := strings.Fields(fmt.Sprint(v))
 		if len(fields) != 3 {
-			t.Fatalf("%q", v)
+			t.Fatalf("got %q", v)
 		}
 		all = append(all, fields)
 	}

@@ -17,7 +17,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// crowd lets a backend count the calls that it has at once.
+// crowd makes a backend count its concurrent calls.
 type crowd struct{ now, most atomic.Int64 }
 
 func (c *crowd) option() grpc.ServerOption {
@@ -31,9 +31,8 @@ func (c *crowd) option() grpc.ServerOption {
 	})
 }
 
-// Calls of a limited fleet go on whatever becomes of the replicas that hold its places,
-// and of Redis. How strictly the limit holds is tested where no busy machine lets
-// Redis seem slow; here no replica has more calls than the limit.
+// Calls of a limited fleet continue whatever happens to Redis and to the replicas that hold its permits. Tests
+// on which Redis cannot seem slow check how strictly the limit holds; here no replica exceeds it.
 func TestLimitedCallsSurvive(t *testing.T) {
 	t.Parallel()
 	const limit = 2

@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestLinkPrintsEntries: each client gets the entry of its own form, and no file has a key.
+// TestLinkPrintsEntries: each client gets an entry of its own form, and no file contains a key.
 func TestLinkPrintsEntries(t *testing.T) {
 	t.Setenv("CAPGATE_KEY", "cg_secret")
 	for client, want := range map[string]string{
@@ -43,8 +43,8 @@ func linked(t *testing.T, args ...string) (code int, out string) {
 	return code, text.String()
 }
 
-// TestLinkWritesEntries: what is written is what is printed. The rest of a file stays, with each digit and its mode,
-// and an entry of the same name is replaced.
+// TestLinkWritesEntries: the written entry is the printed one. The rest of a file stays, digit by digit, with
+// its mode, and an entry of the same name is replaced.
 func TestLinkWritesEntries(t *testing.T) {
 	for _, c := range mcpclients.All() {
 		for name, test := range map[string]struct{ before, after string }{
@@ -93,7 +93,7 @@ func TestLinkWritesEntries(t *testing.T) {
 	}
 }
 
-// exactly is JSON with each digit of its numbers, and sorted members.
+// exactly returns JSON with each digit of its numbers, and sorted members.
 func exactly(t *testing.T, text []byte) string {
 	t.Helper()
 	var v any
@@ -105,7 +105,7 @@ func exactly(t *testing.T, text []byte) string {
 	return string(out)
 }
 
-// TestLinkFollowsLinks: a file that is a link to another one stays a link.
+// TestLinkFollowsLinks: a file that is a symbolic link stays one.
 func TestLinkFollowsLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check.Must(t, os.WriteFile("shared.json", []byte("{}"), 0o640))
@@ -116,11 +116,11 @@ func TestLinkFollowsLinks(t *testing.T) {
 	shared, err := os.ReadFile("shared.json")
 	check.Must(t, err)
 	if code != 0 || about.Mode().Type() != os.ModeSymlink || !strings.Contains(string(shared), "/mcp") {
-		t.Errorf("%d %s, %v, %s", code, text, about.Mode(), shared)
+		t.Errorf("got %d %s, %v, %s", code, text, about.Mode(), shared)
 	}
 }
 
-// TestLinkRefuses: a file that has more than one reading, or none, stays as it is.
+// TestLinkRefuses: a file with more than one reading, or none, is not changed.
 func TestLinkRefuses(t *testing.T) {
 	for _, c := range mcpclients.All() {
 		for _, before := range []string{"{ // mine\n}", `{"a":1`, "[]", "null", `"x"`, `{"a":1,"a":2}`,

@@ -9,8 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestListenInANetwork: the admin API listens at the address that the machine has in a network, and
-// nowhere else.
+// TestListenInANetwork: the admin API listens at the machine's address in a network, and nowhere else.
 func TestListenInANetwork(t *testing.T) {
 	t.Parallel()
 	file := writeConfig(t, configOf("", gatewaytest.NewCapability("first").Serve(t, call.Doc).Addr))
@@ -26,6 +25,6 @@ func TestListenInANetwork(t *testing.T) {
 	exit, _, stderr := runProgram(t, nil, "serve", "--config", file, "--listen", "127.0.0.1:0", "--admin",
 		"[2001:db8:7::/64]:0")
 	if exit == 0 || !strings.Contains(stderr, "this machine has no address in the network 2001:db8:7::/64") {
-		t.Errorf("%d %s", exit, stderr)
+		t.Errorf("got %d %s", exit, stderr)
 	}
 }

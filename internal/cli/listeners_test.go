@@ -26,7 +26,7 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// addressesOf returns the addresses of listeners in the log of a gateway that serves.
+// addressesOf returns the addresses of listeners in the log of a gateway.
 func addressesOf(t *testing.T, p *program) (all []string) {
 	t.Helper()
 	for line := range strings.Lines(p.stderr.wait(t, p, `"msg":"serving"`)) {
@@ -55,8 +55,8 @@ func bareCall(t *testing.T, target string, options ...grpc.DialOption) error {
 
 const acme = "tenants: [{id: acme, capabilities: [caps]}]\n"
 
-// TestListenersOfTheFile: a port and a unix socket serve callers that say nothing, in every usual client. The socket is
-// removed at the end, and that of a process that was killed is replaced.
+// TestListenersOfTheFile: a port and a unix socket serve callers that name nothing, with every usual client.
+// The socket is removed at the end, and that of a killed process is replaced.
 func TestListenersOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Live).Addr
@@ -74,10 +74,10 @@ func TestListenersOfTheFile(t *testing.T) {
 	p, public, _ := serve(t, nil, "--config", file)
 	all := addressesOf(t, p)
 	if len(all) != 2 || !strings.HasPrefix(all[0], "127.0.0.1:") || all[1] != "unix:"+path {
-		t.Fatalf("%q", all)
+		t.Fatalf("got %q", all)
 	}
 	if info, err := os.Lstat(path); err != nil || info.Mode() != fs.ModeSocket|0o660 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("got %v, %v", info.Mode(), err)
 	}
 	for _, target := range []string{"passthrough:///" + all[0], all[1]} {
 		if err := bareCall(t, target); err != nil {
@@ -95,7 +95,7 @@ func TestListenersOfTheFile(t *testing.T) {
 			t.Errorf("curl %s: %s, %v", version, out, err)
 		}
 	}
-	script := "import grpc, sys\n" + // the authorities that versions of clients send of themselves
+	script := "import grpc, sys\n" + // the authorities that versions of clients send by themselves
 		"for name in [None] + sys.argv[2:]:\n" +
 		"  options = name and [('grpc.default_authority', name)]\n" +
 		"  f = grpc.insecure_channel(sys.argv[1], " +
@@ -111,8 +111,8 @@ func TestListenersOfTheFile(t *testing.T) {
 	}
 }
 
-// TestSocketsInUse: a socket that a program listens on is not replaced, and neither is another file. Errors say what to
-// do.
+// TestSocketsInUse: neither a socket on which a program listens nor another file is replaced. Errors say what
+// to do.
 func TestSocketsInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -146,11 +146,11 @@ func TestSocketsInUse(t *testing.T) {
 	}
 	_ = conn.Close()
 	if text, err := os.ReadFile(filepath.Join(dir, "file")); string(text) != "text" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("got %q, %v", text, err)
 	}
 }
 
-// TestListenersReload: a listener shows a renewed certificate; other changes of listeners need a restart.
+// TestListenersReload: a listener presents a renewed certificate; other changes of listeners need a restart.
 func TestListenersReload(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Live).Addr
@@ -180,7 +180,7 @@ func TestListenersReload(t *testing.T) {
 		t.Error("the former certificate is shown still")
 	}
 	if strings.Contains(p.stderr.String(), `"user":"ann"`) {
-		t.Error("a change came without a restart")
+		t.Error("a change applied without a restart")
 	}
 	p.stop(t)
 }
@@ -213,7 +213,7 @@ func TestListenersDrain(t *testing.T) {
 	}
 }
 
-// TestCheckListeners: capgate check says who everybody is at an open listener.
+// TestCheckListeners: capgate check names the identity of callers at an open listener.
 func TestCheckListeners(t *testing.T) {
 	t.Parallel()
 	file := writeConfig(t, configOf("redis: redis://h\nidentity: {store: redis}\n"+acme+

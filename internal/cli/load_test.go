@@ -17,14 +17,15 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// pace is how long each caller of a load waits between two calls. Without a pause there
-// would be no processor left for what happens meanwhile.
+// pace is the pause of each caller between two calls. Without it no processor time would be left for what
+// happens meanwhile.
 const pace = 20 * time.Millisecond
 
-// load calls the echoing tools of "caps" until end. A call that fails, or gets another's answer, fails the test.
+// load calls the echoing tools of "caps" until end. A call that fails, or gets another's response, fails the
+// test.
 type load struct {
-	tools  []string           // callers take turns
-	excuse func(failure) bool // whether a call may fail so; nil: none may
+	tools  []string           // callers alternate
+	excuse func(failure) bool // whether a call may fail in this way; nil means that none may
 
 	id            string // prefix of the calls' ids
 	calls, failed atomic.Int64
@@ -36,10 +37,10 @@ type load struct {
 type failure struct {
 	id, tool string
 	err      error
-	begun    bool // its answer had begun
+	begun    bool // its response had begun
 }
 
-// startLoad lets a number of callers for each client call the tool Echo.
+// startLoad starts a number of callers of the tool Echo for each client.
 func startLoad(t *testing.T, callers int, clients ...docpb.CapabilityClient) *load {
 	t.Helper()
 	l := &load{tools: []string{gatewaytest.Echo}}
@@ -83,7 +84,7 @@ func (l *load) call(t *testing.T, client docpb.CapabilityClient, tool string) {
 	}
 }
 
-// more waits for a number of further calls to begin.
+// more waits until a number of further calls have started.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	want := l.calls.Load() + n
@@ -93,7 +94,7 @@ func (l *load) more(t *testing.T, n int64) {
 	})
 }
 
-// during lets calls run before, while and after something happens.
+// during makes calls before, while and after something happens.
 func (l *load) during(t *testing.T, what string, happens func()) {
 	t.Helper()
 	l.more(t, 100)
@@ -105,7 +106,7 @@ func (l *load) during(t *testing.T, what string, happens func()) {
 	}
 }
 
-// end lets the calls under way finish.
+// end lets the running calls finish.
 func (l *load) end() {
 	select {
 	case <-l.ended:

@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// serveGuarded runs a gateway whose admin API asks for a credential, and returns the token of its start.
+// serveGuarded runs a gateway whose admin API requires a credential, and returns its start token.
 func serveGuarded(t *testing.T, runtimeDir string) (admin, token string) {
 	t.Helper()
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npolicies: {}\ntenants: [{id: acme, "+
@@ -29,8 +29,8 @@ func serveGuarded(t *testing.T, runtimeDir string) (admin, token string) {
 	return admin, strings.TrimSpace(string(text))
 }
 
-// TestStartTokenIsFound: commands of the user who started a gateway need no credential, over HTTP and gRPC; those of
-// others are told what to do.
+// TestStartTokenIsFound: commands of the user who started a gateway need no credential, over HTTP and gRPC; the
+// errors of other users' commands say what to do.
 func TestStartTokenIsFound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -53,8 +53,8 @@ func TestStartTokenIsFound(t *testing.T) {
 	}
 }
 
-// TestLoginWithABrowser: a person signs in with a browser, and lets capgate login in; capgate logout ends that at the
-// gateway.
+// TestLoginWithABrowser: a person signs in with a browser and admits capgate login; capgate logout ends the
+// session at the gateway.
 func TestLoginWithABrowser(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -105,11 +105,11 @@ func TestLoginWithABrowser(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	check.Must(t, os.WriteFile(key, []byte(stored), 0o600))
 	if exit, stdout, _ := runProgram(t, env, "status", "--admin", admin, "--key-file", key); exit != exitRefused {
-		t.Error("the session goes on:", stdout)
+		t.Error("the session is still valid:", stdout)
 	}
 }
 
-// loginAddress returns the address that capgate login wants a person to open.
+// loginAddress returns the URL that capgate login asks a person to open.
 func loginAddress(t *testing.T, p *program) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(p.stderr.wait(t, p, "\n\n  http://"), "\n\n  ")
@@ -117,7 +117,7 @@ func loginAddress(t *testing.T, p *program) string {
 	return address
 }
 
-// loadCredentialsIn returns the only credential in the store of a user.
+// loadCredentialsIn returns the only credential in a user's store.
 func loadCredentialsIn(dir string) (credential string, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "capgate", "credentials.json"))
 	_, rest, _ := strings.Cut(string(text), `"credential": "`)

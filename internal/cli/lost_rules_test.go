@@ -13,9 +13,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestLostRulesBlock: after Redis has lost its data, no replica lets a call through that a rule blocked, neither one
-// that knew the rule, nor one that starts later, nor after another rule is set. An operator accepts the loss, or
-// restores the rules.
+// TestLostRulesBlock: after Redis has lost its data, no replica permits a call that a rule blocked: neither one
+// that knew the rule, nor one that starts later, nor after another rule is set. An operator accepts the loss,
+// or restores the rules.
 func TestLostRulesBlock(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -46,13 +46,13 @@ func TestLostRulesBlock(t *testing.T) {
 	decided := func(what string) {
 		t.Helper()
 		switch err := as(t, one, "ann", gatewaytest.Echo); status.Code(err) {
-		case codes.PermissionDenied: // by a decision in memory
-		case codes.Unavailable: // the decision was as young as the loss
+		case codes.PermissionDenied: // by a cached decision
+		case codes.Unavailable: // the decision was cached shortly before the loss
 		default:
 			t.Errorf("%s, a replica that knew the rule: %v", what, err)
 		}
 		if err := as(t, one, "bob", gatewaytest.Echo); status.Code(err) != codes.Unavailable {
-			t.Errorf("%s, what is not in memory: %v", what, err)
+			t.Errorf("%s, not cached: %v", what, err)
 		}
 		if err := as(t, two, "ann", gatewaytest.Echo); status.Code(err) != codes.Unavailable {
 			t.Errorf("%s, a replica that starts later: %v", what, err)

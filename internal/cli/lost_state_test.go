@@ -6,10 +6,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestALossAllowsNoCredential: after Redis has lost its data, a revoked key, and the keys of a disabled and of a
-// deleted tenant, are rejected by replicas that knew them and by one that starts later. Tenants made again under the
-// same ids do not get the former keys back.
-func TestALossAllowsNoCredential(t *testing.T) {
+// TestALossOfRedisRestoresNoCredential: after Redis has lost its data, a revoked key, and the keys of a disabled and of
+// a deleted tenant, are rejected by replicas that knew them and by one that starts later. Tenants created again
+// under the same ids do not get the former keys back.
+func TestALossOfRedisRestoresNoCredential(t *testing.T) {
 	t.Parallel()
 	g := startKeyed(t)
 	keys := map[string]string{}
@@ -43,7 +43,7 @@ func TestALossAllowsNoCredential(t *testing.T) {
 	rejected("at once")
 	_, public, admin := serve(t, nil, "--config", g.config)
 	g.clients, g.admins = append(g.clients, dial(t, public)), append(g.admins, admin)
-	for gateway := range g.clients { // each knows of the loss then
+	for gateway := range g.clients { // by then each knows of the loss
 		check.Holds(t, "a key that Redis has lost to be rejected", func() bool {
 			return g.call(t, gateway, unused) != ""
 		})

@@ -19,11 +19,10 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// asCommand makes this test binary behave as the command that its value names.
+// asCommand makes this test binary act as the command that its value names.
 const asCommand = "TEST_AS_COMMAND"
 
-// noRaceWait spares programs under the race detector the second that they wait at
-// their end.
+// noRaceWait avoids the second that programs under the race detector wait at their end.
 const noRaceWait = "GORACE=atexit_sleep_ms=0"
 
 // TestMain lets the tests run the real program: the test binary starts itself.
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Main())
 	case "backend":
 		os.Exit(backend(os.Args[1]))
-	default: // by the name of a link to it: a stand-in for a program that may not be there
+	default: // by the name of a link to it: a stand-in for a program that may be missing
 		os.Exit(standIn(filepath.Base(os.Args[0]), os.Args[1:]))
 	}
 }
@@ -48,16 +47,16 @@ type program struct {
 	exited         chan struct{}
 }
 
-// selfCommand prepares this test binary as a command. Nothing of the tests' environment
-// that capgate would read gets to it; env does.
+// selfCommand prepares this test binary as a command. Variables of the tests' environment that capgate would
+// read are removed; env is added.
 func selfCommand(t *testing.T, name string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	check.Must(t, err)
 	cmd := exec.Command(self, args...)
-	// it does not outlive the tests, however they end
+	// it ends with the tests, however they end
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	// Tests of the admin API's authentication set CAPGATE_ADMIN_INSECURE to nothing.
+	// Tests of the admin API's authentication set CAPGATE_ADMIN_INSECURE to empty.
 	cmd.Env = slices.Concat(cleanEnv(), []string{asCommand + "=" + name, noRaceWait, "CAPGATE_ADMIN_INSECURE=1"}, env)
 	return cmd
 }
@@ -66,7 +65,7 @@ func cleanEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAPGATE_") })
 }
 
-// start runs capgate until it ends or the test does.
+// start runs capgate until it or the test ends.
 func start(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	return launch(t, selfCommand(t, "capgate", env, args...))
@@ -80,15 +79,15 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 	}
 	check.Must(t, p.cmd.Start())
 	go func() {
-		_ = p.cmd.Wait() // ProcessState says it better
+		_ = p.cmd.Wait() // ProcessState has the details
 		close(p.exited)
-		_, _ = p.stdout.Write(nil) // wakes those who wait for more
+		_, _ = p.stdout.Write(nil) // wakes goroutines that wait for more
 		_, _ = p.stderr.Write(nil)
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		check.Received(t, p.exited, "the end of the process")
-		// A killed program has no exit status that tells.
+		// The exit status of a killed program is meaningless.
 		if strings.Contains(p.stderr.String(), "WARNING: DATA RACE") {
 			t.Errorf("%q has a data race", cmd.Args[1:])
 		}
@@ -99,7 +98,7 @@ func launch(t *testing.T, cmd *exec.Cmd) *program {
 	return p
 }
 
-// withoutCalls is what a program wrote, without the lines of calls that went well.
+// withoutCalls returns a program's output without the lines of successful calls.
 func withoutCalls(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
@@ -122,7 +121,7 @@ func (p *program) signal(t *testing.T, s syscall.Signal) {
 	check.Must(t, p.cmd.Process.Signal(s))
 }
 
-// wait waits for the end; -1 is that of a signal.
+// wait waits for the end and returns the exit status; -1 is that of a signal.
 func (p *program) wait(t *testing.T) (exit int) {
 	t.Helper()
 	check.Received(t, p.exited, "the end of capgate")
@@ -138,11 +137,11 @@ func (p *program) stop(t *testing.T) {
 	}
 }
 
-// capture is what a program has written.
+// capture holds a program's output.
 type capture struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	grew chan struct{} // closed, and replaced, by every Write
+	grew chan struct{} // closed and replaced by every Write
 }
 
 func newCapture() *capture { return &capture{grew: make(chan struct{})} }
@@ -166,11 +165,11 @@ func (c *capture) read() (string, <-chan struct{}) {
 	return c.text.String(), c.grew
 }
 
-// wait waits for a piece of text in what p writes, and returns all so far.
+// wait waits for text in p's output, and returns all output so far.
 func (c *capture) wait(t *testing.T, p *program, part string) (text string) {
 	t.Helper()
 	check.UntilEvent(t, fmt.Sprintf("%q", part), func() (bool, string, <-chan struct{}) {
-		ended := p.hasExited() // before the look, which then sees all
+		ended := p.hasExited() // before the check, which then sees everything
 		all, grew := c.read()
 		if text = all; strings.Contains(text, part) {
 			return true, "", nil
@@ -183,7 +182,7 @@ func (c *capture) wait(t *testing.T, p *program, part string) (text string) {
 	return text
 }
 
-// hasExited reports whether the program has ended, and written all.
+// hasExited reports whether the program has ended and written everything.
 func (p *program) hasExited() bool {
 	select {
 	case <-p.exited:
@@ -193,7 +192,7 @@ func (p *program) hasExited() bool {
 	}
 }
 
-// taken returns an address that another program has, until the test ends.
+// taken returns an address that another program uses until the test ends.
 func taken(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -228,13 +227,13 @@ func TestUsage(t *testing.T) {
 		{[]string{"--version"}, 0, true, "commit "},
 	} {
 		exit, stdout, stderr := runProgram(t, nil, test.args...)
-		told, silent := stderr, stdout
+		output, silent := stderr, stdout
 		if test.stdout {
-			told, silent = stdout, stderr
+			output, silent = stdout, stderr
 		}
-		if exit != test.exit || !strings.Contains(told, test.want) || silent != "" {
+		if exit != test.exit || !strings.Contains(output, test.want) || silent != "" {
 			t.Errorf("%q: exit status %d, want %d; it says %q, want %q; on the other output %q, want nothing",
-				test.args, exit, test.exit, told, test.want, silent)
+				test.args, exit, test.exit, output, test.want, silent)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestMasksFollowTheSchema: the approver of a tool with a schema sees all that the schema does not call a secret.
+// TestMasksFollowTheSchema: the approver of a tool with a schema sees everything that the schema does not mark
+// as a secret.
 func TestMasksFollowTheSchema(t *testing.T) {
 	t.Parallel()
 	manifest := writeConfig(t, "id: caps\nimage: i\ntools:\n- {name: echo, description: d, recommended_policy: ask, "+

@@ -22,7 +22,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// switchableTransport sends each request to the gateway that is set when it is sent.
+// switchableTransport sends each request to the gateway that is set at that time.
 type switchableTransport struct {
 	http.RoundTripper
 	to     atomic.Value // address
@@ -47,8 +47,8 @@ type mcpCaller struct {
 
 func (c *mcpCaller) steer(g *member) { c.way.to.Store(g.addr) }
 
-// connect begins a session at the first replica. shows is what the client does with the page of an approval; nil: it
-// has not declared that it shows pages.
+// connect starts a session at the first replica. shows handles the page of an approval; if it is nil, the
+// client does not declare that it shows pages.
 func (c *mcpApprovals) connect(t *testing.T, revision string, shows func()) *mcpCaller {
 	t.Helper()
 	var options sdk.ClientOptions
@@ -63,7 +63,7 @@ func (c *mcpApprovals) connect(t *testing.T, revision string, shows func()) *mcp
 	return c.connectClient(t, revision, options)
 }
 
-// connectClient begins a session of a client with options.
+// connectClient starts a session of a client with options.
 func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.ClientOptions) *mcpCaller {
 	t.Helper()
 	s := &mcpCaller{way: &switchableTransport{RoundTripper: clienttest.Bound(&http.Transport{DisableKeepAlives: true}),
@@ -78,14 +78,14 @@ func (c *mcpApprovals) connectClient(t *testing.T, revision string, options sdk.
 	return s
 }
 
-// echo calls the tool that answers with its arguments, which are a text.
+// echo calls the tool that returns its arguments, which are a text.
 func (c *mcpCaller) echo(t *testing.T, text string) (*sdk.CallToolResult, error) {
 	t.Helper()
 	return c.CallTool(t.Context(), &sdk.CallToolParams{Name: "caps__" + gatewaytest.Echo,
 		Arguments: map[string]any{"call": text}})
 }
 
-// echoed fails the test if a result is not the arguments.
+// echoed fails the test if a result differs from the arguments.
 func echoed(t *testing.T, what string, r *sdk.CallToolResult, err error) {
 	t.Helper()
 	if err != nil || r.IsError {
@@ -99,8 +99,8 @@ func echoed(t *testing.T, what string, r *sdk.CallToolResult, err error) {
 
 func mcpArgs(text string) string { return `{"call":"` + text + `"}` }
 
-// mcpApprovals is calls that begin at the first replica, are approved at the second, and whose results come from the
-// third.
+// mcpApprovals makes calls that start at the first replica, are approved at the second, and get their results
+// from the third.
 type mcpApprovals struct {
 	*cluster
 	began, fetched *member
@@ -118,19 +118,19 @@ func startMCPApprovals(t *testing.T) *mcpApprovals {
 		"tenants: [{id: default, capabilities: ['*'], keys: ["+entry+"]}]")
 	events, err := desks[1].WatchApprovals(t.Context(), &capgatepb.WatchApprovalsRequest{})
 	check.Must(t, err)
-	_, err = events.Recv() // where it begins
+	_, err = events.Recv() // its first attempt
 	check.Must(t, err)
 	return &mcpApprovals{cluster: c, began: c.gateways[0], fetched: c.gateways[2], desk: desks[1], events: events,
 		caller: []string{"X-Api-Key", credential, "X-User-Id", "ann"}}
 }
 
-// next returns the id of the next approval that is pending.
+// next returns the id of the next pending approval.
 func (c *mcpApprovals) next(t *testing.T) (id string) {
 	t.Helper()
 	return c.nextIn(t, "pending")
 }
 
-// nextIn returns the id of the next approval that has come to a state.
+// nextIn returns the id of the next approval that reaches a state.
 func (c *mcpApprovals) nextIn(t *testing.T, state string) (id string) {
 	t.Helper()
 	for {
@@ -149,9 +149,9 @@ func (c *mcpApprovals) approve(t *testing.T, id string) {
 	}
 }
 
-// TestMCPApprovalsOfAllReplicas: a call begins at one replica, is approved at another one, and its result comes from
-// the third, which reads the session of the first. So it is if the first is killed meanwhile. The call runs once, with
-// one approval.
+// TestMCPApprovalsOfAllReplicas: a call starts at one replica, is approved at another, and its result comes
+// from the third, which reads the session of the first, even if the first is killed meanwhile. The call runs
+// once, with one approval.
 func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	c := startMCPApprovals(t)
@@ -184,15 +184,15 @@ func TestMCPApprovalsOfAllReplicas(t *testing.T) {
 	came := c.came(t)
 	for _, text := range all {
 		if came[mcpArgs(text)] != 1 {
-			t.Errorf("%s: the call came to the backends %d times", text, came[mcpArgs(text)])
+			t.Errorf("%s: the backends got the call %d times", text, came[mcpArgs(text)])
 		}
 	}
 	if len(came) != len(all) {
-		t.Errorf("to the backends came %v", came)
+		t.Errorf("the backends got %v", came)
 	}
 }
 
-// cancelled cancels a call that is held at one replica, by a notification to another one.
+// cancelled cancels a held call by a notification to another replica.
 func (c *mcpApprovals) cancelled(t *testing.T) {
 	t.Helper()
 	resp, _ := postMCP(t, c.began,
@@ -239,8 +239,8 @@ func (c *mcpApprovals) page(t *testing.T, text, revision string, kills bool) {
 	echoed(t, text, r, err)
 }
 
-// form makes a call whose client shows its user a form, and answers at another replica. Before 2026-07-28, a call ends
-// with the stream of its gateway, and the same call elsewhere asks about the same approval.
+// form makes a call whose client shows its user a form and answers at another replica. Before 2026-07-28, a
+// call ends with the stream of its gateway, and the same call elsewhere uses the same approval.
 func (c *mcpApprovals) form(t *testing.T, text, revision string, kills bool) {
 	var s *mcpCaller
 	id, lost := "", kills && revision != "2026-07-28"
@@ -267,8 +267,8 @@ func (c *mcpApprovals) form(t *testing.T, text, revision string, kills bool) {
 	echoed(t, text, r, err)
 }
 
-// lateAnswer makes a call whose user answers the form when its gateway is killed. The same call elsewhere runs without
-// another form.
+// lateAnswer makes a call whose user answers the form after its gateway was killed. The same call elsewhere
+// runs without another form.
 func (c *mcpApprovals) lateAnswer(t *testing.T, text, revision string, _ bool) {
 	var s *mcpCaller
 	var forms atomic.Int32
@@ -290,7 +290,7 @@ func (c *mcpApprovals) lateAnswer(t *testing.T, text, revision string, _ bool) {
 	}
 }
 
-// connectForm begins a session of a client that shows forms. Its user approves once answers returns no error.
+// connectForm starts a session of a client that shows forms. Its user approves once answers returns no error.
 func (c *mcpApprovals) connectForm(t *testing.T, revision string, answers func() error) *mcpCaller {
 	t.Helper()
 	return c.connectClient(t, revision, sdk.ClientOptions{
@@ -305,7 +305,8 @@ func (c *mcpApprovals) connectForm(t *testing.T, revision string, answers func()
 	})
 }
 
-// held makes a call that is held at its gateway. If that is killed, the same call attaches to its approval elsewhere.
+// held makes a call that is held at its gateway. If that is killed, the same call attaches to its approval
+// elsewhere.
 func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
 	s := c.connect(t, revision, nil)
 	ends := make(chan func(), 1)
@@ -331,7 +332,7 @@ func (c *mcpApprovals) held(t *testing.T, text, revision string, kills bool) {
 	check.Received(t, ends, "the end of the held call")()
 }
 
-// task makes a call whose client takes a task for a result, and asks for that until it has ended.
+// task makes a call whose client gets a task as the result, and polls it until it has ended.
 func (c *mcpApprovals) task(t *testing.T, text, _ string, kills bool) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/` +
 		`clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`

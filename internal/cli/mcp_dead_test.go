@@ -13,7 +13,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// failing is an MCP server whose process answers, hangs, or has crashed.
+// failing is an MCP server that responds, hangs, or has crashed.
 type failing struct {
 	*httptest.Server
 	hangs atomic.Bool
@@ -27,7 +27,7 @@ func newFailing(t *testing.T) *failing {
 	s, next := &failing{Server: web}, web.Config.Handler
 	web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.hangs.Load() {
-			_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not seen
+			_, _ = io.Copy(io.Discard, r.Body) // otherwise the end of the connection is not noticed
 			<-r.Context().Done()
 			return
 		}
@@ -39,8 +39,8 @@ func newFailing(t *testing.T) *failing {
 	return s
 }
 
-// TestOneOfFiveMCPServersIsDead: a server that hangs, or has crashed, takes nothing from the other four: their tools
-// are listed and called, before the tools of that server are known and after. Its own tools stay in the list.
+// TestOneOfFiveMCPServersIsDead: a server that hangs or has crashed does not affect the other four: their tools
+// are listed and called, before and after that server's tools are known. Its own tools stay in the list.
 func TestOneOfFiveMCPServersIsDead(t *testing.T) {
 	t.Parallel()
 	var names, fleets []string

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// topLevel runs a program that has await outside of functions, as notebooks do. Its packages are those of a directory
-// before others; "": those of the environment. If the program has tools of LangChain, it calls one.
+// topLevel runs a program with await outside of functions, as notebooks allow. Packages come from a directory
+// first; if it is empty, from the environment. If the program has tools of LangChain, it calls one.
 const topLevel = `
 import ast, asyncio, sys
 sys.path.insert(0, sys.argv[2])
@@ -20,7 +20,7 @@ async def run():
 asyncio.run(run())
 `
 
-// TestPythonOfMCP: the lines in Python that connect a client work as they stand.
+// TestPythonOfMCP: the documented lines in Python that connect a client work unchanged.
 func TestPythonOfMCP(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -40,7 +40,7 @@ func TestPythonOfMCP(t *testing.T) {
 			program := strings.ReplaceAll(b.text, "localhost:8080", public)
 			out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c", topLevel, program, packages)
 			if !strings.Contains(out, "Berlin") || strings.Contains(strings.ToLower(out), "error=true") {
-				t.Errorf("%s", out)
+				t.Errorf("got %s", out)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestFiltersOfMCPServers: calls of an MCP server's tools pass the filters of every call: checks of arguments, policy,
-// shields, the audit log and limits.
+// TestFiltersOfMCPServers: calls of an MCP server's tools pass the filters of every call: checks of arguments,
+// policy, shields, the audit log and limits.
 func TestFiltersOfMCPServers(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
@@ -49,7 +49,7 @@ func TestFiltersOfMCPServers(t *testing.T) {
 		}
 	}
 	if n := calls.Load(); n != 2 {
-		t.Errorf("%d calls came to the server", n)
+		t.Errorf("the server got %d calls", n)
 	}
 	p.stop(t)
 	text, err := os.ReadFile(log)
@@ -61,7 +61,7 @@ func TestFiltersOfMCPServers(t *testing.T) {
 		}
 	}
 	if len(records) != len(cases) {
-		t.Fatalf("%s", text)
+		t.Fatalf("got %s", text)
 	}
 	for i, c := range cases {
 		if !strings.Contains(records[i], `"capability":"`+c.capability+`"`) ||

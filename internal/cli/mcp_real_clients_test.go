@@ -18,30 +18,31 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// clientRun is what a real client gets at the gateway. The programs are in testdata/mcp.
+// clientRun is the report of a real client of the gateway. The programs are in testdata/mcp.
 type clientRun struct {
 	Version   string
 	Tools     []string
 	Echo      map[string]string
 	Refused   []any // code and reason
-	Failed    bool  // a tool's own error
+	Failed    bool  // the tool's own error
 	Wrong     []any // isError, and the content, of a result that does not match the schema
 	Count     string
 	Progress  [][3]any // progress, total, message
 	Cancelled bool
 
 	Page     []string // mode of the elicitation, and the page without its fragment
-	Required int      // error that has the page, before 2026-07-28
+	Required int      // error with the page, before 2026-07-28
 	Elicited map[string]string
 	Held     map[string]string
 
-	Task       string            `json:"task"` // begin of its id
+	Task       string            `json:"task"` // start of its id
 	TaskStatus string            `json:"task status"`
 	TaskResult map[string]string `json:"task result"`
 }
 
-// TestMCPClients: the SDKs of MCP in TypeScript and Python work with the gateway, in old and new revisions: tools,
-// refusals, progress, cancellation, and approvals by elicitation, as a task, and without the client's help.
+// TestMCPClients: the MCP SDKs for TypeScript and Python work with the gateway, in old and new revisions:
+// tools, rejections, progress, cancellation, and approvals by elicitation, as a task, and without the client's
+// help.
 func TestMCPClients(t *testing.T) {
 	t.Parallel()
 	node := installed(t, "node", "node_modules", nodeBinary(), "bin", "node")
@@ -90,8 +91,8 @@ func TestMCPClients(t *testing.T) {
 	}
 }
 
-// startForClients runs a gateway in front of an MCP server, whose tools it has twice: as they are, and those that need
-// approval. blocked gets the end of a call of the tool block.
+// startForClients runs a gateway in front of an MCP server, whose tools it has twice: as they are, and with
+// approval. blocked receives the end of a call of the tool block.
 func startForClients(t *testing.T) (public, admin string, blocked chan error) {
 	t.Helper()
 	blocked = make(chan error, 1)

@@ -18,8 +18,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestMCPConformance: the official suite passes at /mcp, in front of an MCP server that has the tools that the suite
-// calls. testdata/mcp names each scenario that fails, and why; one that passes though it is named is an error, too.
+// TestMCPConformance: the official suite passes at /mcp, in front of an MCP server with the tools that the
+// suite calls. testdata/mcp names each failing scenario, and why; a named scenario that passes is an error too.
 func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	node := installed(t, "node", "node_modules", nodeBinary(), "bin", "node")
@@ -50,8 +50,9 @@ func TestMCPConformance(t *testing.T) {
 	}
 }
 
-// conformanceServer is an MCP server with the tools of the suite's own one that need nothing of their caller. Its tool
-// that changes the tools answers when listed says that the gateway lists the new one: the next scenario compares lists.
+// conformanceServer is an MCP server with those tools of the suite's own one that need nothing of their caller.
+// Its tool that changes the tools responds when listed reports that the gateway lists the new one: the next
+// scenario compares lists.
 func conformanceServer(t *testing.T, listed func(tool string)) (url string) {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: "suite", Version: "1"}, nil)

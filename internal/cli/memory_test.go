@@ -27,7 +27,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// crowded is a gateway in a process of its own that has little memory, and two tenants of it.
+// crowded is a gateway in its own process with little memory, and two tenants of it.
 type crowded struct {
 	p             *program
 	backend       *gatewaytest.Capability // quick
@@ -36,7 +36,7 @@ type crowded struct {
 	memory        int64  // GOMEMLIMIT, in bytes
 }
 
-// notHeap is the memory of a process that GOMEMLIMIT does not bound: its text, for the most part.
+// notHeap is the memory of a process that GOMEMLIMIT does not bound, mostly its text.
 const notHeap = 75 << 20
 
 func newCrowded(t *testing.T, mebibytes, processors int, fleets ...string) *crowded {
@@ -55,7 +55,7 @@ func newCrowded(t *testing.T, mebibytes, processors int, fleets ...string) *crow
 	return c
 }
 
-// peak returns the most memory that the process has had, in bytes.
+// peak returns the peak memory of the process, in bytes.
 func (c *crowded) peak(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.p.cmd.Process.Pid))
@@ -67,8 +67,8 @@ func (c *crowded) peak(t *testing.T) int64 {
 	return n << 10
 }
 
-// verify looks whether another tenant is served, by a connection that it has and by new ones, and whether the process
-// keeps to its memory: by its own account, and as the system sees it.
+// verify checks whether another tenant is served, over an existing connection and over new ones, and whether
+// the process stays within its memory, by its own account and by that of the system.
 func (c *crowded) verify(t *testing.T) {
 	t.Helper()
 	for i := range 20 {
@@ -88,7 +88,7 @@ func (c *crowded) verify(t *testing.T) {
 	c.verifyPeak(t)
 }
 
-// verifyPeak looks whether the process has kept to its memory, as the system sees it.
+// verifyPeak checks whether the process has stayed within its memory, by the account of the system.
 func (c *crowded) verifyPeak(t *testing.T) {
 	t.Helper()
 	if had, has := c.peak(t), c.memory+raceMemory*notHeap; had > has {
@@ -96,9 +96,9 @@ func (c *crowded) verifyPeak(t *testing.T) {
 	}
 }
 
-// watch reads the process' own account of its memory again and again, until the function that it returns is called:
-// what is accounted for is never more than there is, in all and in each pool, and the pools are no more than all. A
-// part of the pool full is held at some time, and more is refused; one tenant, or one address, gets four fifths.
+// watch reads the process' account of its memory repeatedly, until the returned function is called. The sum of
+// all pools and each pool stay within their maximum, and the pools within the sum. At some time part of the
+// pool full is held and more is rejected; one tenant, or one address, gets four fifths.
 func (c *crowded) watch(t *testing.T, full string, part float64) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +138,7 @@ func (c *crowded) watch(t *testing.T, full string, part float64) (stop func()) {
 	}
 }
 
-// attacker returns a connection that says what it likes.
+// attacker returns a connection for arbitrary bytes.
 func (c *crowded) attacker(t *testing.T) *rawhttp2.Conn {
 	t.Helper()
 	conn, err := rawhttp2.Dial(c.public)
@@ -155,8 +155,8 @@ func invokeHeaders(key string, more ...string) []string {
 		"content-type", "application/grpc", "te", "trailers", "authorization", "Bearer " + key}, more...)
 }
 
-// sendPart sends the beginning of a first message as fast as the gateway takes it, until it is refused or so
-// much is there.
+// sendPart sends the beginning of a first message as fast as the gateway accepts it, until it is rejected or
+// that much was sent.
 func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, err error) {
 	if err := conn.Write(rawhttp2.Headers(1, false, conn.Block(invokeHeaders(key)...))); err != nil {
 		return false, err
@@ -181,7 +181,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 			switch got := fields["grpc-status"]; {
 			case err == nil && got == "8": // RESOURCE_EXHAUSTED
 				return true, nil
-			case err == nil && got == "4": // DEADLINE_EXCEEDED: it was held until it took too long
+			case err == nil && got == "4": // DEADLINE_EXCEEDED: it was held too long
 				return false, nil
 			}
 			return false, fmt.Errorf("refused with %v, %w", fields, err)
@@ -196,7 +196,7 @@ func sendPart(conn *rawhttp2.Conn, key string, length, part int) (refused bool, 
 	return false, nil
 }
 
-// TestFirstMessagesAreBounded: one tenant sends first messages that never end, and some are held, others refused.
+// TestFirstMessagesAreBounded: one tenant sends first messages that never end; some are held, others rejected.
 func TestFirstMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 8) // each of which has a shard
@@ -223,7 +223,7 @@ func TestFirstMessagesAreBounded(t *testing.T) {
 	c.verify(t)
 }
 
-// TestCompressedMessagesAreBounded: one tenant sends a megabyte that becomes a gigabyte.
+// TestCompressedMessagesAreBounded: one tenant sends a megabyte that decompresses to a gigabyte.
 func TestCompressedMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 192, 2)
@@ -242,10 +242,10 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	for range 4 {
 		conn := c.attacker(t)
 		all.Go(func() {
-			for id := uint32(1); id < 2*32; id += 2 { // so many at once on each connection
+			for id := uint32(1); id < 2*32; id += 2 { // concurrent calls on each connection
 				frames := []rawhttp2.Frame{rawhttp2.Headers(id, false,
 					conn.Block(invokeHeaders(c.acme, "grpc-encoding", "gzip")...))}
-				// cut off: answered at once
+				// cut off: a response at once
 				if conn.Write(append(frames, rawhttp2.Data(id, true, message[:16<<10]))...) != nil {
 					return
 				}
@@ -282,9 +282,9 @@ func TestCompressedMessagesAreBounded(t *testing.T) {
 	leave()
 }
 
-// TestHeadersOfStrangersAreBounded: clients without credentials send requests that are not gRPC, whose bodies
-// do not come.
-func TestHeadersOfStrangersAreBounded(t *testing.T) {
+// TestUnauthenticatedHeadersAreBounded: clients without credentials send requests that are not gRPC, whose bodies
+// never arrive.
+func TestUnauthenticatedHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 64, 2)
 	known := grpcDoor(dial(t, c.public))
@@ -310,7 +310,7 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 					return
 				}
 			}
-			_ = conn.Sync() // all of them were dealt with
+			_ = conn.Sync() // all of them were handled
 		})
 	}
 	all.Wait()
@@ -322,9 +322,9 @@ func TestHeadersOfStrangersAreBounded(t *testing.T) {
 	c.verify(t)
 }
 
-// TestConnectionsAreCharged: one address opens connections without a credential that are never of use: some begin an
-// HTTP/1.1 request whose headers do not end, some a frame, and some are silent. Their memory is counted: beyond the
-// address' share, further connections are closed or refused. Calls of a tenant go on.
+// TestConnectionsAreCharged: one address opens useless connections without a credential: some start an HTTP/1.1
+// request whose headers do not end, some a frame, and some are silent. Their memory is charged: beyond the
+// share of the address, connections are closed or rejected. Calls of a tenant continue.
 func TestConnectionsAreCharged(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 64, 2)

@@ -12,7 +12,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestAdminPortThatAsksForCredentials: a command for callers says so of an admin API that needs a credential.
+// TestAdminPortThatAsksForCredentials: the error of a command for callers recognizes an admin API that requires
+// a credential.
 func TestAdminPortThatAsksForCredentials(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -29,8 +30,8 @@ func TestAdminPortThatAsksForCredentials(t *testing.T) {
 	}
 }
 
-// TestAnotherServer: commands say of a server that is no gateway what it answered, and where its address is set, and
-// print nothing of grpc-go.
+// TestAnotherServer: the error of a command at a server that is no gateway has the server's response and where
+// its address is set, and prints no text of grpc-go.
 func TestAnotherServer(t *testing.T) {
 	t.Parallel()
 	for status, exits := range map[int]int{200: exitRefused, 302: exitRefused, 401: exitRefused, 403: exitRefused,

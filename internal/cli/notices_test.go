@@ -23,10 +23,10 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// channelPost is a request that a channel got.
+// channelPost is a request that a channel received.
 type channelPost struct{ path, signature, body string }
 
-// channels returns a server with webhooks: /dead/… answers 410, /silent/… nothing, all others 200.
+// channels returns a server with webhooks: /dead/… returns 410, /silent/… nothing, all others 200.
 func channels(t *testing.T) (string, <-chan channelPost) {
 	t.Helper()
 	came := make(chan channelPost, 100)
@@ -47,7 +47,7 @@ func channels(t *testing.T) (string, <-chan channelPost) {
 	return s.URL, came
 }
 
-// noticesConfig has a destination of each kind, one of which is dead, one for another tenant, and one for answers.
+// noticesConfig has a destination of each kind: one is dead, one is for another tenant, and one is for answers.
 const noticesConfig = `public_url: https://gate.example
 approvals:
   notices:
@@ -67,9 +67,9 @@ approvals:
       password_file: DIR/password
 `
 
-// TestNotices: a team has a channel of Slack, a channel of Teams and mailboxes at once, over real connections; a silent
-// destination and a dead one delay none of them; a dead letter says which one it is, and can be sent again; and no
-// secret of a destination comes out anywhere.
+// TestNotices: a team has channels of Slack and Teams and mailboxes, over real connections; silent and dead
+// destinations delay none of them; a dead letter names its destination and can be sent again; and no secret of
+// a destination is disclosed anywhere.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	url, posts := channels(t)
@@ -158,8 +158,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestDestinationsReload: a destination that a reload adds gets notices, one that stays goes on, and one that it takes
-// away gets none.
+// TestDestinationsReload: after a reload, an added destination gets notices, a remaining one continues, and a
+// removed one gets none.
 func TestDestinationsReload(t *testing.T) {
 	t.Parallel()
 	url, posts := channels(t)
@@ -206,16 +206,16 @@ func TestDestinationsReload(t *testing.T) {
 			}
 		}
 		if slices.Sort(came); !slices.Equal(came, names) {
-			t.Errorf("notices came to %v, not %v", came, names)
+			t.Errorf("notices reached %v, want %v", came, names)
 		}
 	}
 	reload("one")
 	reload("one", "two")
-	reload("three", "two") // in the order of the alphabet
+	reload("three", "two") // in alphabetical order
 	reload("two")
 }
 
-// TestProblemsOfNotices: capgate check reports what is wrong with files of destinations, and quotes none of them.
+// TestProblemsOfNotices: capgate check reports problems in files of destinations, and quotes none of them.
 func TestProblemsOfNotices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -60,8 +60,8 @@ func ask(t *testing.T, method, url, body string) (*http.Response, string) {
 	return resp, string(text)
 }
 
-// TestTheDocumentSaysWhatIsEnforced: both ports refuse the unknown and the missing fields, the sizes of pages and the
-// methods that their documents exclude, and say in Allow which methods a path has.
+// TestTheDocumentSaysWhatIsEnforced: both ports reject unknown and missing fields, page sizes and methods that
+// their documents exclude, and Allow lists the methods of a path.
 func TestTheDocumentSaysWhatIsEnforced(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr

@@ -21,7 +21,7 @@ func installed(t *testing.T, path ...string) string {
 	return file
 }
 
-// beside makes a directory from which node finds its packages.
+// beside creates a directory from which node finds its packages.
 func beside(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(installed(t, "node"), "test")
@@ -30,7 +30,7 @@ func beside(t *testing.T) string {
 	return dir
 }
 
-// tells runs a program and returns what it prints.
+// tells runs a program and returns its output.
 func tells(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -68,18 +68,18 @@ func TestOpenAPIIsValid(t *testing.T) {
 	_, greeting := startDemo(t)
 	public, admin := addresses(greeting)
 	dir := beside(t)
-	// Where a summary says all, there is no description.
+	// If the summary says everything, there is no description.
 	put(t, dir, "spectral.yaml", "extends: ['spectral:oas']\nrules: {operation-description: off}\n")
 	put(t, dir, "redocly.yaml", "extends: [recommended-strict]\n")
 	for _, name := range []string{"openapi.json", "openapi.yaml"} {
 		code, text := page(t, "http://"+public+"/"+name)
 		if code != 200 {
-			t.Fatalf("%d %s", code, text)
+			t.Fatalf("got %d %s", code, text)
 		}
 		put(t, dir, name, text)
 		code, text = page(t, "http://"+admin+"/"+name)
 		if code != 200 {
-			t.Fatalf("%d %s", code, text)
+			t.Fatalf("got %d %s", code, text)
 		}
 		put(t, dir, "admin-"+name, text)
 	}
@@ -89,7 +89,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 		"--fail-severity", "warn", "openapi.json", "openapi.yaml", "admin-openapi.json", "admin-openapi.yaml")
 }
 
-// The client that the documentation makes compiles strictly, and calls.
+// The documented client compiles strictly and makes calls.
 func TestOpenAPIMakesATypeScriptClient(t *testing.T) {
 	t.Parallel()
 	_, greeting := startDemo(t)
@@ -106,7 +106,7 @@ func TestOpenAPIMakesATypeScriptClient(t *testing.T) {
 		"nodenext",
 		"--noUncheckedIndexedAccess", "--skipDefaultLibCheck", "client.ts", "wrong.ts")
 	if out := tells(t, dir, "node", "client.js"); !strings.Contains(out, "location: 'Berlin'") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s", out)
 	}
 }
 
@@ -116,6 +116,6 @@ func TestPythonOfTheDocumentation(t *testing.T) {
 	public, _ := addresses(greeting)
 	if out := tells(t, t.TempDir(), installed(t, "venv", "bin", "python"), "-c",
 		snippet(t, "python", public)); !strings.Contains(out, "'location': 'Berlin'") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s", out)
 	}
 }

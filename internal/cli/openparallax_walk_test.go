@@ -26,11 +26,11 @@ import (
 	openparallaxv1 "github.com/capgate/capgate/proto/openparallax/v1"
 )
 
-// walk is docs/systems/openparallax.md, followed by a newcomer who has the published system and nothing else.
+// walk follows docs/systems/openparallax.md as a newcomer does who has only the published system.
 type walk struct {
 	t       *testing.T
 	port    int
-	gateway string // its address of the two that localhost has
+	gateway string // its address, of the two of localhost
 	hosts   openparallax.Hosts
 	config  string // file
 	dir     string // of the engine's sessions
@@ -42,13 +42,14 @@ type walk struct {
 	failed []string // errors of agents
 }
 
-// newWalk finds a port that is free at both addresses, and writes the configuration of the document that contains part.
+// newWalk finds a port that is free at both addresses, and writes the configuration in the document that
+// contains part.
 func newWalk(t *testing.T, part string) *walk {
 	t.Helper()
 	w := &walk{t: t, gateway: "::1", dir: t.TempDir(), up: make(chan struct{})}
 	w.port = int(netip.MustParseAddrPort(check.ClosedPort(t)).Port())
 	ln, err := net.Listen("tcp", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)))
-	if err != nil { // this machine has no IPv6: an address that is written as one takes its place
+	if err != nil { // this machine has no IPv6: an address that is written as one replaces it
 		w.gateway = "127.0.0.2"
 		ln, err = net.Listen("tcp", net.JoinHostPort(w.gateway, fmt.Sprint(w.port)))
 		check.Must(t, err)
@@ -101,7 +102,7 @@ func (w *walk) startEngine() (served *engine.Engine, stop func()) {
 	return p.Engine, stop
 }
 
-// fail takes an error of an agent.
+// fail records an error of an agent.
 func (w *walk) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +116,8 @@ func (w *walk) failures() []string {
 	return slices.Clone(w.failed)
 }
 
-// pause holds agents up until a gateway serves. Otherwise they would dial the other address, as the document says.
+// pause delays agents until a gateway serves. Otherwise they would dial the other address, as the document
+// says.
 func (w *walk) pause(ctx context.Context) {
 	w.mu.Lock()
 	up := w.up
@@ -146,7 +148,7 @@ func (w *walk) stopGateway(p *program) {
 	}
 }
 
-// awaitAgent waits until the gateway reports the engine's agent, as the document shows it.
+// awaitAgent waits until the gateway reports the engine's agent, as the document shows.
 func (w *walk) awaitAgent(admin string) {
 	w.t.Helper()
 	const connected = `capgate_engine_agents{capability="engine-1"} 1` + "\n"
@@ -156,7 +158,7 @@ func (w *walk) awaitAgent(admin string) {
 	w.awaitMetric(admin, connected)
 }
 
-// awaitNoAgent waits until the gateway reports that the agent of an engine that has ended is gone.
+// awaitNoAgent waits until the gateway reports that the agent of an ended engine is gone.
 func (w *walk) awaitNoAgent(admin string) {
 	w.t.Helper()
 	w.awaitMetric(admin, `capgate_engine_agents{capability="engine-1"} 0`+"\n")
@@ -170,7 +172,8 @@ func (w *walk) awaitMetric(admin, line string) {
 	})
 }
 
-// say sends a message as the terminal UI does, and returns the answer. asked is called for an event without type.
+// say sends a message as the terminal UI does, and returns the answer. asked is called for an event without
+// type.
 func (w *walk) say(session, content string, asked func()) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), check.Patience)
@@ -193,8 +196,8 @@ func (w *walk) say(session, content string, asked func()) string {
 	}
 }
 
-// TestOpenParallaxWalk: the gateway is set up as documented and started before the engine. Agent and terminal UI, which
-// dial localhost, come by way of it, also after restarts of the engine and of the gateway.
+// TestOpenParallaxWalk: the gateway is set up as documented and started before the engine. Agent and terminal
+// UI, which dial localhost, connect through it, also after restarts of the engine and the gateway.
 func TestOpenParallaxWalk(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]string{"one user": `listen: "[::1]:7001"`, "a listener": "listeners:"} {
@@ -215,7 +218,7 @@ func (w *walk) do(t *testing.T) {
 	_, stop := w.startEngine()
 	w.awaitAgent(admin)
 	if got := w.say("mine", "hello", nil); got != "You said: hello" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 
 	stop() // and its agent with it
@@ -237,14 +240,14 @@ func (w *walk) do(t *testing.T) {
 	_, admin = w.startGateway()
 	w.awaitAgent(admin)
 	if got := w.say("another", "still there?", nil); got != "You said: still there?" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if failed := w.failures(); len(failed) != 1 || !strings.Contains(failed[0], "Unavailable") {
 		t.Errorf("the agent failed by more than the end of the gateway: %q", failed)
 	}
 }
 
-// answerElsewhere has a person answer in the engine's own web page, after the inbox showed where.
+// answerElsewhere answers in the engine's own web page, after the inbox showed where.
 func (w *walk) answerElsewhere(served *engine.Engine, admin string) {
 	w.t.Helper()
 	inbox := func(args ...string) (exit int, text string) {
@@ -274,7 +277,7 @@ func (w *walk) answerElsewhere(served *engine.Engine, admin string) {
 		}
 	})
 	if got != "ran ls" {
-		w.t.Errorf("%q", got)
+		w.t.Errorf("got %q", got)
 	}
 	if _, text := inbox("list"); strings.Contains(text, "apr_") {
 		w.t.Errorf("the inbox still shows\n%s", text)

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// TestOperatorOfSeveralTenants: the roles of all entries hold, each for its tenant.
+// TestOperatorOfSeveralTenants: the roles of all entries apply, each for its tenant.
 func TestOperatorOfSeveralTenants(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)

@@ -29,7 +29,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// asksOperators makes the admin API of a process in a test ask who its callers are.
+// asksOperators makes the admin API of a process in a test authenticate its callers.
 var asksOperators = []string{"CAPGATE_ADMIN_INSECURE="}
 
 // operatorKey returns a new key, and its entry in the configuration.
@@ -109,12 +109,12 @@ var gatewayRoutes = []string{"GET /livez", "GET /readyz", "GET /readyz?verbose",
 var openRoute = regexp.MustCompile(
 	`^(GET /livez|GET /readyz|GET /docs/errors|GET /console/|(GET|POST) /(signin.*|signout|cli.*))$`)
 
-// ofOneTenant are the routes that an operator of one tenant reaches.
+// ofOneTenant are the routes that an operator of one tenant can use.
 var ofOneTenant = regexp.MustCompile(`/capgate\.v1\.(Approvals|Calls|Summary|AuditLog|Playground|Usage)/|` +
 	`v1\.Policies/(List|Set|Delete|Explain|Compare)|v1\.Tenants/(Get|List|CreateKey|RotateKey|RevokeKey)|grpc\.reflection|GET /\{\$\}|/docs|/openapi|` +
 	`Operators/GetMe$|History/GetTenantHistory$`)
 
-// leastRole returns the role that the contract wants for a route, apart from the table of the guard.
+// leastRole returns the role that the contract requires for a route, independently of the table of the guard.
 func leastRole(route string) string {
 	method := route[strings.LastIndexByte(route, '/')+1:]
 	verb := regexp.MustCompile(`^(List|Get|Show|Watch|Explain|Compare|ServerReflection)`)
@@ -138,7 +138,7 @@ func leastRole(route string) string {
 // include reports whether a role includes another.
 func include(role, least string) bool { return role == "admin" || role == least || least == "viewer" }
 
-// ask makes a request for a route with a credential, and returns the reason of the refusal; "": it is permitted.
+// ask requests a route with a credential, and returns the reason of the rejection; "" if it is permitted.
 func (g *guardedGateway) ask(t *testing.T, route, credential string) string {
 	t.Helper()
 	limit := check.Patience
@@ -155,7 +155,7 @@ func (g *guardedGateway) ask(t *testing.T, route, credential string) string {
 		check.Must(t, err)
 		_ = stream.SendMsg(new(emptypb.Empty))
 		_ = stream.CloseSend()
-		err = stream.RecvMsg(new(emptypb.Empty)) // a stream without events ends with the time
+		err = stream.RecvMsg(new(emptypb.Empty)) // a stream without events ends with the deadline
 		if code := status.Code(err); code == codes.Unauthenticated || code == codes.PermissionDenied {
 			return reasonOfStatus(err)
 		}
@@ -196,11 +196,12 @@ func request(ctx context.Context, t *testing.T, method, url, credential string, 
 	resp, err := http.DefaultTransport.RoundTrip(req) // follows nothing
 	check.Must(t, err)
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body) // an endless stream ends with the time
+	text, _ := io.ReadAll(resp.Body) // an endless stream ends with the deadline
 	return resp.StatusCode, string(text)
 }
 
-// TestRolesOfRoutes asks every route and every method of the admin API as each operator.
+// TestRolesOfRoutes: every operator is permitted exactly the routes and methods of the admin API that its role
+// includes.
 func TestRolesOfRoutes(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
@@ -249,8 +250,8 @@ func TestRolesOfRoutes(t *testing.T) {
 	}
 }
 
-// TestWhoIsNoOperator tries what must not open the admin API.
-func TestWhoIsNoOperator(t *testing.T) {
+// TestOtherCredentialsAreNoOperators: credentials that are not an operator's do not open the admin API.
+func TestOtherCredentialsAreNoOperators(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)
 	url := "http://" + g.admin + "/v1/fleets"
@@ -285,7 +286,7 @@ func TestWhoIsNoOperator(t *testing.T) {
 		}
 	}
 	status := 0
-	for range 100 { // an address that guesses is not listened to any more
+	for range 100 { // an address that guesses is blocked
 		if status, _ = request(t.Context(), t, "GET", url, "guess"); status == http.StatusTooManyRequests {
 			break
 		}
@@ -301,7 +302,7 @@ func TestWhoIsNoOperator(t *testing.T) {
 	}
 }
 
-// TestOperatorOfOneTenant: it sees and changes what is of its tenant alone.
+// TestOperatorOfOneTenant: an operator of one tenant sees and changes only that tenant.
 func TestOperatorOfOneTenant(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// tlsOperators is a gateway whose admin API has TLS, and takes client certificates of an authority.
+// tlsOperators is a gateway whose admin API uses TLS, and accepts client certificates of an authority.
 type tlsOperators struct {
 	files     configMap
 	program   *program
@@ -32,7 +32,7 @@ func startTLSOperators(t *testing.T) *tlsOperators {
 	return o
 }
 
-// put writes the files, with a certificate of the admin API and the role of one client.
+// put writes the files: a certificate of the admin API, and the role of one client.
 func (o *tlsOperators) put(t *testing.T, server tls.Certificate, role string) {
 	t.Helper()
 	cert, key := certtest.PEMOf(t, server)
@@ -43,8 +43,8 @@ func (o *tlsOperators) put(t *testing.T, server tls.Certificate, role string) {
 			"{dns: ops.example, roles: [admin]}]}\n", "127.0.0.1:1")})
 }
 
-// ask makes a request over a new connection, with client certificates. It returns the status, the text and
-// the gateway's certificate.
+// ask makes a request over a new connection, with client certificates. It returns the status, the text and the
+// gateway's certificate.
 func (o *tlsOperators) ask(t *testing.T, method, path string, header http.Header,
 	certs ...tls.Certificate) (status int, text string, of *x509.Certificate, err error) {
 	t.Helper()
@@ -71,7 +71,7 @@ func (o *tlsOperators) ask(t *testing.T, method, path string, header http.Header
 	return resp.StatusCode, string(body), resp.TLS.PeerCertificates[0], nil
 }
 
-// TestCertificatesOfOperators: a client certificate brings the role of its rule, and no other certificate brings one.
+// TestCertificatesOfOperators: a client certificate has the role of its rule; other certificates have none.
 func TestCertificatesOfOperators(t *testing.T) {
 	t.Parallel()
 	o := startTLSOperators(t)
@@ -85,7 +85,7 @@ func TestCertificatesOfOperators(t *testing.T) {
 		name, method, path string
 		header             http.Header
 		certs              []tls.Certificate
-		status             int // 0: no connection
+		status             int // 0 means no connection
 		reason             string
 	}{
 		{"a viewer looks", "GET", "/v1/fleets", nil, []tls.Certificate{o.authority.Client(t, nil, one)}, 200, ""},
@@ -116,7 +116,7 @@ func TestCertificatesOfOperators(t *testing.T) {
 			t.Errorf("%s: %d %s %v", test.name, status, text, err)
 		}
 	}
-	resp, err := clienttest.HTTP.Get("http://" + o.admin + "/v1/fleets") // cleartext at a port of TLS
+	resp, err := clienttest.HTTP.Get("http://" + o.admin + "/v1/fleets") // cleartext at a TLS port
 	if err == nil {
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {
@@ -126,8 +126,8 @@ func TestCertificatesOfOperators(t *testing.T) {
 	o.program.stop(t)
 }
 
-// TestReloadOfOperatorsTLS: a new certificate of the admin API, and new roles of client certificates, come with a
-// reload of the file.
+// TestReloadOfOperatorsTLS: a reload applies a new certificate of the admin API, and new roles of client
+// certificates.
 func TestReloadOfOperatorsTLS(t *testing.T) {
 	t.Parallel()
 	o := startTLSOperators(t)

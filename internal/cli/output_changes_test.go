@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// TestChangesForPrograms: commands that change something print the object of the API too.
+// TestChangesForPrograms: commands that change something can print the object of the API.
 func TestChangesForPrograms(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
@@ -58,12 +58,12 @@ func TestDrainsForPrograms(t *testing.T) {
 		}
 	}
 	if len(lines) < 2 {
-		t.Errorf("%q", lines)
+		t.Errorf("got %q", lines)
 	}
 	var state map[string]any
 	if err := yaml.Unmarshal([]byte(undrain(t, admin, r.two, "-o", "yaml")), &state); err != nil ||
 		state["drains"] == nil {
-		t.Errorf("%v, %v", state, err)
+		t.Errorf("got %v, %v", state, err)
 	}
 	p.stop(t)
 }

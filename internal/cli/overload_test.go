@@ -23,14 +23,14 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// sluggish is a capability that does not read what a tool is called with before it is told to.
+// sluggish is a capability that does not read a tool's arguments until the test says so.
 type sluggish struct {
 	took chan string // letIn for each call, and what else the test sends
 	read func()
 	may  chan struct{}
 }
 
-// letIn is what a call has come to that the capability has.
+// letIn marks that a call has reached the capability.
 const letIn = "let in"
 
 func newSluggish() *sluggish {
@@ -66,7 +66,7 @@ func (s *sluggish) invoke(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&docpb.InvokeResponse{ResultJson: []byte("{}")})
 }
 
-// door is a way to call a tool, by a key; the answer is OK or why not.
+// door is a way to call a tool with a key; it returns OK or the reason of the failure.
 type door func(ctx context.Context, key, capability, args string) string
 
 func grpcDoor(client docpb.CapabilityClient) door {
@@ -105,18 +105,18 @@ func jsonDoorOf(client *http.Client, addr string) door {
 	}
 }
 
-// isTooMuch says whether this is how a tenant is turned away that has more than its share, or with all others.
+// isTooMuch reports whether this is the error of a tenant over its share, or of every tenant in an overload.
 func isTooMuch(answer string) bool {
 	code, ok := strings.CutSuffix(answer, " OVERLOADED")
 	return ok && slices.Contains([]string{"ResourceExhausted", "Unavailable", "Too Many Requests",
 		"Service Unavailable"}, code)
 }
 
-// TestShortOfMemory: a tenant sends large calls to a capability that does not read them, until the process has no more
-// memory for any. Another is served meanwhile, and the first again when there is memory.
+// TestShortOfMemory: a tenant sends large calls to a capability that does not read them, until the process has
+// no memory left for any. Another tenant is served meanwhile, and the first again when memory is free.
 func TestShortOfMemory(t *testing.T) {
 	t.Parallel()
-	const enough = 20 // of them are turned away
+	const enough = 20 // number that are rejected
 	slow, quick := newSluggish(), gatewaytest.NewCapability("quick").Serve(t, call.Doc)
 	acme, ofAcme := makeKey(t)
 	globex, ofGlobex := makeKey(t)
@@ -157,7 +157,7 @@ func TestShortOfMemory(t *testing.T) {
 	for n := 0; shed < enough; n++ {
 		call := all[n%len(all)]
 		flood.Go(func() { slow.took <- call(context.Background(), acme, "slow", large) })
-		if n < len(all) { // so many at once
+		if n < len(all) { // concurrent calls
 			continue
 		}
 		switch got := check.Received(t, slow.took, "a large call to be let in, or turned away"); {
@@ -171,9 +171,9 @@ func TestShortOfMemory(t *testing.T) {
 	}
 	endOthers()
 	_, metrics := page(t, "http://"+admin+"/metrics")
-	t.Logf("%d large calls were let in, %d turned away; %d others were answered", held, shed, served.Load())
+	t.Logf("%d large calls were admitted, %d rejected; %d others were served", held, shed, served.Load())
 	if n := metric(t, metrics, `capgate_shed_total{tenant="globex"}`); n != 0 {
-		t.Errorf("%v calls of the other were turned away", n)
+		t.Errorf("%v calls of the other tenant were rejected", n)
 	}
 	slow.read()
 	flood.Wait()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPendingApprovalsAreMetered: the number and the age of pending approvals of each tenant.
+// TestPendingApprovalsAreMetered: metrics have the number and the age of each tenant's pending approvals.
 func TestPendingApprovalsAreMetered(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)

@@ -17,8 +17,8 @@ import (
 // ofSeveral is a person who approves for acme by claims, and for globex by a role.
 const ofSeveral = "{issuer: corp, user: dan, roles: [approver], tenant: globex}"
 
-// asked makes a call that waits for an approval, as a tenant's key. No other test calls with the same arguments: its
-// approval may have been answered.
+// asked makes a call with a tenant's key that waits for approval. No other test calls with the same arguments,
+// whose approval may have been answered.
 func (r *peopleRig) asked(t *testing.T, key string) (id string) {
 	t.Helper()
 	arguments := fmt.Sprintf(`{"of":%q}`, t.Name())
@@ -39,8 +39,8 @@ func (r *peopleRig) reload(t *testing.T, people string) {
 	}
 }
 
-// TestApproversOfSeveralTenants: a person who approves for several tenants has the approvals of all of them together at
-// the inbox, live too, and those of no other tenant.
+// TestApproversOfSeveralTenants: a person who approves for several tenants sees exactly their approvals
+// together in the inbox, also live.
 func TestApproversOfSeveralTenants(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t, "")
@@ -88,7 +88,7 @@ func TestApproversOfSeveralTenants(t *testing.T) {
 	dan.all(r, foreign)
 }
 
-// all: with the role for all tenants, a person has the approvals of all, and the streams of before end.
+// all: with the role for all tenants, a person sees the approvals of all, and earlier streams end.
 func (v *visitor) all(r *peopleRig, foreign string) {
 	v.Helper()
 	ended := v.events(r.inbox[0] + "/v1/approvals/events")
@@ -100,7 +100,7 @@ func (v *visitor) all(r *peopleRig, foreign string) {
 	v.want("POST", r.inbox[0]+"/v1/approvals/"+foreign+"/approve", `{"remember":"always"}`, 200, `"remember":"always"`)
 }
 
-// follow returns the lines of a stream of events, once it has begun.
+// follow returns the lines of a stream of events, once it has started.
 func (v *visitor) follow(address string) <-chan string {
 	v.Helper()
 	ctx, cancel := context.WithCancel(v.Context())
@@ -126,8 +126,9 @@ func (v *visitor) follow(address string) <-chan string {
 	return lines
 }
 
-// approvesForTwoTenants: the inbox of a person of two tenants names the tenant of each approval. Links to both lead
-// there, also after another tenant was chosen, and a link to a third tells why it does not.
+// approvesForTwoTenants: the inbox of a person with two tenants names the tenant of each approval. Links to
+// both work, also after another tenant was chosen, and a link to a third tenant's approval explains why it does
+// not.
 func approvesForTwoTenants(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	r.reload(t, ofSeveral)
 	own, other, foreign := r.asked(t, r.key), r.asked(t, r.others["globex"]), r.asked(t, r.others["initech"])
@@ -145,10 +146,10 @@ func approvesForTwoTenants(t *testing.T, b *browsertest.Browser, r *peopleRig) {
 	}
 	if !strings.Contains(saw.Denied, "Denied by dan") || !strings.Contains(saw.Approved, "Approved by dan") ||
 		!strings.Contains(saw.Live, "globex") || len(saw.Found) > 0 {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 	if !strings.Contains(saw.Away, "It belongs to another tenant") ||
 		!strings.Contains(saw.Away, "of the tenant initech: your approvals are those of acme, globex") {
-		t.Errorf("%+v", saw)
+		t.Errorf("got %+v", saw)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// program lets a program in, as capgate login asks, and returns its credential.
+// program admits a program, as capgate login requests, and returns its credential.
 func (v *visitor) program(base string) string {
 	v.Helper()
 	const verifier = "a verifier of a test, which is long enough"
@@ -47,8 +47,8 @@ func (v *visitor) program(base string) string {
 	return issued.Credential
 }
 
-// TestStreamsEndWithTheirSession: streams of a cookie and of a program's credential end at every replica when the
-// session is revoked, and when its person has other roles.
+// TestStreamsEndWithTheirSession: streams of a cookie and of a program's credential end at every replica when
+// the session is revoked, and when the person's roles change.
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t, "")

@@ -22,12 +22,12 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// visitor is a browser with cookies. It follows no redirect by itself.
+// visitor is a browser with cookies. It does not follow redirects by itself.
 type visitor struct {
 	*testing.T
 	http.Client
 	csrf   string
-	bearer string // credential of events; "": the cookie
+	bearer string // credential of events; if empty, the cookie
 }
 
 func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
@@ -39,7 +39,7 @@ func newVisitor(t *testing.T, i *issuertest.Issuer) *visitor {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// ask sends a request as a script of the page does, or as a navigation if accept is text/html.
+// ask sends a request as a script of the page, or as a navigation if accept is text/html.
 func (v *visitor) ask(method, address, body, accept string) (*http.Response, string) {
 	v.Helper()
 	req, err := http.NewRequestWithContext(v.Context(), method, address, strings.NewReader(body))
@@ -65,7 +65,7 @@ func (v *visitor) navigate(address string) (*http.Response, string) {
 	return v.ask(http.MethodGet, address, "", "text/html")
 }
 
-// want checks the status of a request, and that the body has a part.
+// want checks the status of a request, and that the body contains part.
 func (v *visitor) want(method, address, body string, status int, part string) string {
 	v.Helper()
 	resp, text := v.ask(method, address, body, "application/json")
@@ -111,9 +111,9 @@ type peopleRig struct {
 	p            [2]*program
 	admin, inbox [2]string         // URLs
 	public       [2]string         // addresses
-	key, ofKey   string            // that calls
-	others       map[string]string // keys that call, of the tenants globex and initech
-	approver     string            // key that answers
+	key, ofKey   string            // makes calls
+	others       map[string]string // keys for calls of the tenants globex and initech
+	approver     string            // key for answers
 }
 
 func startPeople(t *testing.T, more string) *peopleRig {
@@ -142,9 +142,9 @@ func startPeople(t *testing.T, more string) *peopleRig {
 		r.p[n], r.public[n], admin = serve(t, []string{"CAPGATE_ADMIN_INSECURE="}, "--config",
 			r.files.file("capgate.yaml"))
 		_, inbox, _ := strings.Cut(r.p[n].stderr.String(), "Approvers open the inbox at:\n  ")
-		r.inbox[n], _, _ = strings.Cut(inbox, "\n") // as it was printed
+		r.inbox[n], _, _ = strings.Cut(inbox, "\n") // as printed
 		if r.admin[n] = "http://" + admin; r.inbox[n] != "http://"+r.public[n]+"/inbox" {
-			t.Fatalf("%q", r.inbox[n])
+			t.Fatalf("got %q", r.inbox[n])
 		}
 	}
 	return r
@@ -155,7 +155,7 @@ func (r *peopleRig) put(t *testing.T, people, keys string) {
 	r.files.put(t, map[string]string{"capgate.yaml": r.config(people, keys)})
 }
 
-// gone waits until a request is refused.
+// gone waits until a request is rejected.
 func (v *visitor) gone(address string, status int) {
 	v.Helper()
 	check.Until(v, address+" to be refused", func() (bool, string) { // a revocation has no event for the client
@@ -164,8 +164,8 @@ func (v *visitor) gone(address string, status int) {
 	})
 }
 
-// TestPeopleOfTheAdminPort: a person signs in at one replica, is an operator at both, and no more after a revocation
-// or a reload.
+// TestPeopleOfTheAdminPort: a person who signs in at one replica is an operator at both, until a revocation or
+// a reload.
 func TestPeopleOfTheAdminPort(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t, "")
@@ -173,11 +173,11 @@ func TestPeopleOfTheAdminPort(t *testing.T) {
 	ann, eve := newVisitor(t, r.issuer), newVisitor(t, r.issuer)
 	if resp, text := ann.navigate(r.admin[0] + "/"); resp.StatusCode != 200 ||
 		!strings.Contains(text, "<!doctype html>") {
-		t.Errorf("the page, which knows what is behind # and leads to the sign-in: %d %s", resp.StatusCode, text)
+		t.Errorf("the page that leads to the sign-in: %d %s", resp.StatusCode, text)
 	}
 	if resp, _ := ann.navigate(r.admin[0] + "/docs"); resp.StatusCode != 303 ||
 		resp.Header.Get("Location") != "/signin?next=%2Fdocs" {
-		t.Errorf("%d %s", resp.StatusCode, resp.Header.Get("Location"))
+		t.Errorf("got %d %s", resp.StatusCode, resp.Header.Get("Location"))
 	}
 	ann.want("GET", r.admin[0]+"/", "", 401, "OPERATOR_UNKNOWN")
 	ann.want("GET", r.admin[0]+"/v1/me", "", 401, "OPERATOR_UNKNOWN")
@@ -227,8 +227,8 @@ func TestPeopleOfTheAdminPort(t *testing.T) {
 	ann.gone(r.admin[0]+"/v1/me", 403)
 }
 
-// TestPeopleOfTheInbox: people answer approvals of their tenant at the public port, with a cookie that counts nowhere
-// else, until it ends.
+// TestPeopleOfTheInbox: people answer approvals of their tenant at the public port, with a cookie that is valid
+// only there, until the session ends.
 func TestPeopleOfTheInbox(t *testing.T) {
 	t.Parallel()
 	r := startPeople(t, "")
@@ -252,7 +252,7 @@ func TestPeopleOfTheInbox(t *testing.T) {
 		bob.want("GET", inbox+"/v1/approvals", "", 200, id)
 		bob.want("GET", inbox+"/v1/approvals/"+id, "", 200, `"carol"`)
 	}
-	// the cookie counts nowhere else
+	// the cookie is valid nowhere else
 	for _, path := range []string{"/v1/approvals", "/v1/capabilities", "/v1/tenants"} {
 		bob.want("GET", "http://"+r.public[0]+path, "", 401, "CREDENTIAL_MISSING")
 	}
@@ -285,7 +285,7 @@ func TestPeopleOfTheInbox(t *testing.T) {
 		return strings.Contains(calls, `"user":"carol"`) && strings.Contains(calls, "APPROVAL_REQUIRED"), calls
 	})
 	if strings.Contains(calls, "SESSION_INVALID") {
-		t.Error("the inbox of someone who is signed out is a call:", calls)
+		t.Error("the inbox of a signed-out person is a call:", calls)
 	}
 	root.want("GET", r.admin[1]+"/v1/summary", "", 200, `"asked":1},"attention"`)
 	root.want("POST", r.admin[1]+"/v1/sessions:revoke", `{"name":"bob, issuer corp"}`, 200, "{}")
@@ -335,7 +335,7 @@ func TestKeysOfTheInbox(t *testing.T) {
 	}
 	if resp, text := v.ask("POST", r.inbox[0]+"/signin/key", form(r.approver), "text/html"); resp.StatusCode != 303 ||
 		resp.Header.Get("Location") != next {
-		t.Fatalf("%d %s", resp.StatusCode, text)
+		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
 	v.remember(r.inbox[0])
 	v.want("GET", r.inbox[1]+"/v1/approvals", "", 200, "")
@@ -353,7 +353,7 @@ func TestKeysOfTheInbox(t *testing.T) {
 	}
 	resp, text := v.ask("POST", r.inbox[0]+"/signin/key", form(r.approver), "application/json")
 	if resp.StatusCode != 303 {
-		t.Errorf("%d %s", resp.StatusCode, text)
+		t.Errorf("got %d %s", resp.StatusCode, text)
 	}
 	r.put(t, "{issuer: corp, group: ops, roles: [admin]}", r.ofKey)
 	r.p[0].signal(t, syscall.SIGHUP)
@@ -366,7 +366,8 @@ func TestKeysOfTheInbox(t *testing.T) {
 	}
 }
 
-// TestStartTokenInABrowser: the link that the gateway prints signs a browser in, and leaves no token in its address.
+// TestStartTokenInABrowser: the link that the gateway prints signs a browser in, and leaves no token in the
+// URL.
 func TestStartTokenInABrowser(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr, "")
@@ -384,7 +385,7 @@ func TestStartTokenInABrowser(t *testing.T) {
 	}
 	v.want("GET", base+"/v1/me", "", 401, "OPERATOR_UNKNOWN")
 	if resp, _ := v.navigate(base + "/?token=" + token); resp.StatusCode != 303 || resp.Header.Get("Location") != "/" {
-		t.Fatalf("%d %s", resp.StatusCode, resp.Header.Get("Location"))
+		t.Fatalf("got %d %s", resp.StatusCode, resp.Header.Get("Location"))
 	}
 	v.remember(base)
 	v.want("GET", base+"/v1/me", "", 200, `"name":"start token"`)

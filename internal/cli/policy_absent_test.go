@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestRuleThatIsNotThere: deleting a rule that is not there names those that are, and advises nothing that does
-// nothing.
-func TestRuleThatIsNotThere(t *testing.T) {
+// TestUnknownRulesAreNamed: the error of deleting an unknown rule names the existing ones, and its advice works.
+func TestUnknownRulesAreNamed(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
 	w.run(t, 0, "policy", "set", "caps", "echo", "allow", "--tenant", "acme", "--user", "ann")
@@ -34,7 +33,7 @@ func TestRuleThatIsNotThere(t *testing.T) {
 	w.run(t, 0, "policy", "rm", "caps", "echo", "--tenant", "acme", "--user", "ann")
 }
 
-// TestRulesOfNoTenant: rules of tenants that there are not are listed with the others, and marked.
+// TestRulesOfNoTenant: rules of tenants that do not exist are listed with the others, and marked.
 func TestRulesOfNoTenant(t *testing.T) {
 	t.Parallel()
 	w := startTenants(t)
@@ -77,9 +76,9 @@ func TestRulesOfNoTenant(t *testing.T) {
 		token, _, _ = strings.Cut(token, `"`)
 	}
 	if len(all) != 3 {
-		t.Errorf("%q", all)
+		t.Errorf("got %q", all)
 	}
-	// With its tenant the mark goes.
+	// Once the tenant exists, the mark disappears.
 	w.run(t, 0, "tenants", "create", "umbrella", "--capabilities", "*")
 	if line := row("--tenant", "umbrella"); line == "" || strings.Contains(line, "no such tenant") {
 		t.Error(line)

@@ -14,8 +14,8 @@ import (
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
 )
 
-// TestComparePolicies: the preview of candidates has the calls whose decisions would change, once each with their
-// number, and nothing after the candidate is in effect.
+// TestComparePolicies: the preview of candidate rules lists the calls whose decisions would change, once each
+// with their number, and nothing once the candidate is in effect.
 func TestComparePolicies(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr

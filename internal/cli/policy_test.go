@@ -37,7 +37,7 @@ func as(t *testing.T, client docpb.CapabilityClient, user, tool string) error {
 	return err
 }
 
-// until calls until the answer has a code.
+// until calls until the response has a code.
 func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want codes.Code) {
 	t.Helper()
 	check.Until(t, "a call to be decided otherwise", func() (bool, string) {
@@ -46,7 +46,7 @@ func until(t *testing.T, client docpb.CapabilityClient, user, tool string, want 
 	})
 }
 
-// TestPoliciesOfAllReplicas: a rule set at one replica decides at the other; without Redis, known decisions
+// TestPoliciesOfAllReplicas: a rule set at one replica applies at the other; without Redis, known decisions
 // continue and unknown ones are rejected.
 func TestPoliciesOfAllReplicas(t *testing.T) {
 	t.Parallel()
@@ -79,22 +79,22 @@ func TestPoliciesOfAllReplicas(t *testing.T) {
 	}
 	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", "other"); exit != exitRefused ||
 		!strings.Contains(errs, "POLICY_UNKNOWN") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if exit, _, errs = capgatePolicy(t, adminB, "set", "Caps", "x", "allow"); exit != exitRefused ||
 		!strings.Contains(errs, "POLICY_INVALID") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 
 	redis.Kill()
 	waitPage(t, "http://"+adminB+"/metrics", "capgate_redis_up 0")
 	until(t, two, "ann", gatewaytest.Echo, codes.OK)
 	if err := as(t, two, "ann", "unheard-of"); status.Code(err) != codes.Unavailable {
-		t.Errorf("what is not known while Redis is gone: %v", err)
+		t.Errorf("an unknown decision while Redis is away: %v", err)
 	}
 	if exit, _, errs = capgatePolicy(t, adminB, "rm", "caps", gatewaytest.Echo, "--user",
 		"ann"); exit != exitUnreachable {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	a.stop(t)
 	b.stop(t)
@@ -138,7 +138,7 @@ func TestShadowMode(t *testing.T) {
 	}
 	if exit, _, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user",
 		"ann"); exit != exitRefused || !strings.Contains(errs, "POLICY_UNKNOWN") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if exit, out, errs = capgatePolicy(t, admin, "rm", "caps", gatewaytest.Echo, "--user", "ann",
 		"--candidate"); exit != 0 {
@@ -146,7 +146,8 @@ func TestShadowMode(t *testing.T) {
 	}
 }
 
-// TestAReplicaStartsWarm: after a restart, decisions on recent callers of any replica need no lookup in Redis.
+// TestAReplicaStartsWarm: after a restart, decisions about recent callers of any replica need no lookup in
+// Redis.
 func TestAReplicaStartsWarm(t *testing.T) {
 	t.Parallel()
 	redis, capability := redistest.Start(t), gatewaytest.NewCapability("first")
@@ -175,8 +176,8 @@ func TestAReplicaStartsWarm(t *testing.T) {
 	waitPage(t, "http://"+admin+"/metrics", asked+"1\n")
 }
 
-// TestManifestsOfFleets: without rules the manifest decides, and a new one is taken when
-// the file changes; capgate policy says that there are no rules.
+// TestManifestsOfFleets: without rules the manifest decides, and a changed file replaces it; capgate policy
+// reports that there are no rules.
 func TestManifestsOfFleets(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
@@ -191,7 +192,7 @@ func TestManifestsOfFleets(t *testing.T) {
 	until(t, client, "", gatewaytest.Echo, codes.FailedPrecondition)
 	if exit, _, errs := capgatePolicy(t, admin, "list"); exit != exitRefused ||
 		!strings.Contains(errs, "POLICIES_OFF") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if exit, out, errs := capgatePolicy(t, admin, "explain", "caps", gatewaytest.Echo); exit != 0 ||
 		!strings.HasPrefix(out, "ask, by manifest\n") {
@@ -199,7 +200,8 @@ func TestManifestsOfFleets(t *testing.T) {
 	}
 }
 
-// TestManifestsAreFoundInDirectories, also those that come while the gateway serves.
+// TestManifestsAreFoundInDirectories: manifests in directories are found, also those that are added while the
+// gateway serves.
 func TestManifestsAreFoundInDirectories(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("first")
@@ -221,7 +223,7 @@ func TestManifestsAreFoundInDirectories(t *testing.T) {
 	check.Must(t, os.WriteFile(other, []byte(manifestOf("block")), 0o600)) // two of one id: nothing changes
 	exit, _, errs := runProgram(t, nil, "check", "--config", file)
 	if exit != 1 || !strings.Contains(errs, "id: caps is already the id of "+filepath.Join(own, "manifest.yaml")) {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	until(t, client, "", gatewaytest.Echo, codes.OK)
 

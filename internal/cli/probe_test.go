@@ -25,7 +25,7 @@ import (
 	legacypb "github.com/capgate/capgate/proto/selu/legacy"
 )
 
-// capgateRun runs a command as the shell would, in this process.
+// capgateRun runs a command in this process as a shell would.
 func capgateRun(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -33,8 +33,8 @@ func capgateRun(t *testing.T, args ...string) (exit int, stdout, stderr string) 
 	return exit, out.String(), errs.String()
 }
 
-// What may listen where a container was expected, and which word of the problem says so.
-func TestProbeSaysWhatIsThereInstead(t *testing.T) {
+// What may listen in place of a container, and the word of the problem that says so.
+func TestProbeRecognizesOtherServers(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
 	trusted := filepath.Join(t.TempDir(), "ca.pem")
@@ -148,7 +148,7 @@ func (tired) Healthcheck(context.Context, *livepb.HealthRequest) (*livepb.Health
 	return &livepb.HealthResponse{Message: "warming\tup"}, nil
 }
 
-// legacyOnly has tools and no health call, which the legacy dialect leaves open.
+// legacyOnly has tools and no health call, which is optional in the legacy dialect.
 type legacyOnly struct {
 	legacypb.UnimplementedCapabilityServiceServer
 }
@@ -157,16 +157,16 @@ func (legacyOnly) Invoke(context.Context, *legacypb.InvokeRequest) (*legacypb.In
 	return &legacypb.InvokeResponse{Error: "no such tool"}, nil
 }
 
-// mute takes connections and says nothing.
+// mute accepts connections and sends nothing.
 func mute(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
-	t.Cleanup(func() { _ = ln.Close() }) // the backlog takes connections; nobody accepts them
+	t.Cleanup(func() { _ = ln.Close() }) // the backlog accepts connections; the program does not
 	return ln.Addr().String()
 }
 
-// web returns a web server that is no container.
+// web returns a web server that is not a container.
 func web(t *testing.T, http2 bool) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

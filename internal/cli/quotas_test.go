@@ -14,7 +14,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestLimitsOfTheFile: they are in force, change with the file, are counted and shown. The tenant is the only one.
+// TestLimitsOfTheFile: limits apply, follow the file, and are counted and shown. The tenant is the only one.
 func TestLimitsOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
@@ -48,7 +48,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 		t.Errorf("%s; all %+v", text, all)
 	}
 	if status, body := page(t, "http://"+admin+"/v1/limits?tenant=nobody"); status != http.StatusNotFound {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("got %d %s", status, body)
 	}
 	check.Must(t, os.WriteFile(file, []byte(config("{per_month: 5}")), 0o600))
 	becomes(t, "the status of the fourth", func() string { return fmt.Sprint(invoke()) }, "429", "200")
@@ -59,8 +59,8 @@ func TestLimitsOfTheFile(t *testing.T) {
 	}
 }
 
-// TestUsageOfLimits: the admin API shows limits as they are configured and calls as they are counted, before the first
-// call, after some at once, and at a replica that got none of them.
+// TestUsageOfLimits: the admin API shows limits as configured and calls as counted, before the first call,
+// after some concurrent ones, and at a replica that received none.
 func TestUsageOfLimits(t *testing.T) {
 	t.Parallel()
 	g := startLimited(t, "{calls_per_second: 80, per_day: 100, each: [{per: user, concurrent: 2}]}")
@@ -83,7 +83,7 @@ func TestUsageOfLimits(t *testing.T) {
 		for _, tenant := range list.Tenants {
 			for _, l := range tenant.Limits {
 				used := fmt.Sprint(l.Used)
-				// some of a second ago, on a slow machine
+				// some of them from a second ago, on a slow machine
 				if l.Limit == "calls_per_second" && l.Used > 0 && l.Used <= 10 {
 					used = "≤10"
 				}
@@ -105,7 +105,7 @@ func TestUsageOfLimits(t *testing.T) {
 		!strings.Contains(got, "calls_per_second 0 of 80") {
 		t.Errorf("after ten calls: %s", got)
 	}
-	// Leased calls that are not used return to the store, which has the ten calls then.
+	// Unused leased calls return to the store, which then has the ten calls.
 	want := strings.Replace(idle, "per_day 0", "per_day 10", 1)
 	check.Until(t, "the usage at a replica without calls to be "+want, func() (bool, string) {
 		got := usage(1)
@@ -113,8 +113,8 @@ func TestUsageOfLimits(t *testing.T) {
 	})
 }
 
-// TestSeriesOfTenants: limits of the file have series before anybody calls, and those of tenants that are
-// gone go.
+// TestSeriesOfTenants: limits in the file have series before the first call, and those of removed tenants
+// disappear.
 func TestSeriesOfTenants(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -146,7 +146,7 @@ func TestSeriesOfTenants(t *testing.T) {
 		}
 		return strings.TrimSpace(stdout)
 	}
-	for _, id := range []string{"hooli", "initech"} { // one after the other, as there is a place for one
+	for _, id := range []string{"hooli", "initech"} { // one after the other, as there is one permit
 		run("tenants", "create", id, "--capabilities", "*")
 		key := run("keys", "create", id)
 		if exit, _, stderr := runProgram(t, []string{"CAPGATE_KEY=" + key}, "invoke", "--addr", public, "caps",
@@ -159,7 +159,7 @@ func TestSeriesOfTenants(t *testing.T) {
 	}
 }
 
-// waitGone waits until the metrics have a text no more.
+// waitGone waits until the metrics no longer contain text.
 func waitGone(t *testing.T, admin, text string) {
 	t.Helper()
 	check.Until(t, text+" to be gone", func() (bool, string) {

@@ -2,5 +2,5 @@
 
 package cli
 
-// raceMemory is how many times as much memory a process takes under the race detector.
+// raceMemory is the factor by which the race detector increases a process' memory.
 const raceMemory = 6

@@ -11,8 +11,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestReadyAfterTheFirstRead: a replica that starts while Redis is away is not ready, says what it has not read, and is
-// ready when Redis is there. It stays ready when Redis goes away again. A setting makes it ready at once.
+// TestReadyAfterTheFirstRead: a replica that starts while Redis is away is not ready, reports what it has not
+// read, and is ready when Redis returns. It stays ready when Redis goes away again. A setting makes it ready at
+// once.
 func TestReadyAfterTheFirstRead(t *testing.T) {
 	t.Parallel()
 	redis, backend := redistest.Start(t), gatewaytest.NewCapability("b").Serve(t, call.Doc).Addr

@@ -14,8 +14,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// faultyConfig returns a configuration for tests of a Redis that fails. A busy machine may
-// answer a probe late, which is not what they are about.
+// faultyConfig returns a configuration for tests of a failing Redis. On a busy machine, probes may be late;
+// these tests tolerate that.
 func faultyConfig(t *testing.T, redis string, backends ...string) string {
 	t.Helper()
 	more := "redis: {url: '" + redis + "', timeout: 500ms}\nreplicas: {heartbeat: 500ms}"
@@ -79,20 +79,20 @@ func TestCallsSurviveRedis(t *testing.T) {
 	noBackendOut(t, p)
 }
 
-// noBackendOut fails the test if a gateway has taken a backend out.
+// noBackendOut fails the test if a gateway has ejected a backend.
 func noBackendOut(t *testing.T, p *program) {
 	t.Helper()
 	for line := range strings.Lines(p.stderr.String()) {
 		if strings.Contains(line, `"msg":"backend down"`) || strings.Contains(line, `"msg":"backend ejected"`) {
-			t.Errorf("a backend was taken out because of Redis: %s", line)
+			t.Errorf("a backend was ejected because of Redis: %s", line)
 		}
 	}
 }
 
-// boardKey is where votes on the backends of "caps" are.
+// boardKey is the key of the votes on the backends of "caps".
 var boardKey = fmt.Sprintf("cg:{health:%d}:page", health.ShardOf("caps")) //nolint:gochecknoglobals // a constant
 
-// waitBoard waits until Redis says what replicas found out about backends.
+// waitBoard waits until Redis has the replicas' observations of backends.
 func waitBoard(t *testing.T, server *redistest.Server, backends ...string) {
 	t.Helper()
 	check.Until(t, "what is known to be written again", func() (bool, string) {
@@ -124,7 +124,7 @@ func TestCallsSurviveFailover(t *testing.T) {
 }
 
 // No call queries Redis, at any rate of calls.
-func TestCallsAskNothingOfRedis(t *testing.T) {
+func TestCallsSendNoCommandsToRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc)
@@ -145,7 +145,7 @@ func TestCallsAskNothingOfRedis(t *testing.T) {
 	}
 }
 
-// waitMetric waits for a series of a page of metrics to have a value that is good.
+// waitMetric waits until good accepts the value of a series in a page of metrics.
 func waitMetric(t *testing.T, url, series string, good func(float64) bool) (v float64) {
 	t.Helper()
 	check.Until(t, series, func() (bool, string) {

@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestAForgedRuleAllowsNothing: with a secret_file a gateway takes its own rules, and not one that somebody
-// else wrote into Redis, which it counts and logs.
+// TestAForgedRuleAllowsNothing: with a secret_file, a gateway accepts its own rules and not one that was forged
+// in Redis, which it counts and logs.
 func TestAForgedRuleAllowsNothing(t *testing.T) {
 	t.Parallel()
 	server, capability := redistest.Start(t), gatewaytest.NewCapability("first")

@@ -7,8 +7,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// TestReadyzTellsOfReplicasThatNothingWaitsFor: it is a warning, which makes nobody unready.
-func TestReadyzTellsOfReplicasThatNothingWaitsFor(t *testing.T) {
+// TestReadyzWarnsAboutUnusedReplicas: /readyz shows it as a warning, and the gateway stays ready.
+func TestReadyzWarnsAboutUnusedReplicas(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartReplicated(t)
 	for more, warned := range map[string]bool{"": true, ", wait_replicas: 1": false} {

@@ -30,7 +30,7 @@ func TestServeWrongRedis(t *testing.T) {
 	}
 }
 
-// The files that redis names are read by check, too.
+// check reads the files that redis names too.
 func TestCheckRedisFiles(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
@@ -71,7 +71,7 @@ func TestServeWithoutRedis(t *testing.T) {
 	}
 }
 
-// A new password of Redis is used when its file changes.
+// A changed file with the password of Redis applies.
 func TestReloadRedisPassword(t *testing.T) {
 	t.Parallel()
 	capability := gatewaytest.NewCapability("b1")
@@ -104,7 +104,7 @@ func callOnce(t *testing.T, client docpb.CapabilityClient) {
 	resp, err := client.Invoke(ctx, &docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
 		ArgsJson: []byte(`"a"`)})
 	if err != nil || string(resp.GetResultJson()) != `"a"` {
-		t.Errorf("%v, %v", resp, err)
+		t.Errorf("got %v, %v", resp, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// patientRedis returns the part of a configuration for a Redis that a busy machine does not make one that is away; the
+// patientRedis returns the configuration of a Redis that does not seem to be away on a busy machine; the
 // embedded one without a url.
 func patientRedis(url string) string {
 	if url == "" {

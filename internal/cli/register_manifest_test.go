@@ -17,8 +17,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// manifestFileOf returns a manifest with one tool, echo, that is recommended to be treated as policy
-// says and takes an integer n. It declares the credential API_KEY.
+// manifestFileOf returns a manifest with one tool, echo, that is recommended to be treated as policy says and
+// takes an integer n. It declares the credential API_KEY.
 func manifestFileOf(t *testing.T, capability, policy string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
@@ -34,7 +34,7 @@ credentials: [{name: API_KEY, scope: system}]
 	return file
 }
 
-// trustingConfig is one where backends may bring manifests, which alone allow anything.
+// trustingConfig is a configuration in which backends may bring manifests, and only manifests permit calls.
 func trustingConfig(t *testing.T, more string) string {
 	t.Helper()
 	return writeConfig(t, fmt.Sprintf(`listen: 127.0.0.1:0
@@ -47,8 +47,8 @@ fleets: [{capability: caps, backends: [], validate_arguments: true, enforce_cred
 `, more))
 }
 
-// What the manifest recommends that a backend brings decides at all replicas, until another
-// one takes its place, or none, and goes on when Redis is unavailable.
+// The recommendations of a backend's manifest apply at all replicas until another manifest replaces it or it is
+// removed, also while Redis is unavailable.
 func TestRegisterManifest(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -72,7 +72,7 @@ func TestRegisterManifest(t *testing.T) {
 	all(codes.OK)
 	if exit, out, errs := capgatePolicy(t, adminB, "explain", "caps", gatewaytest.Echo); exit != 0 ||
 		!strings.HasPrefix(out, "allow, by manifest\n") {
-		t.Errorf("%d %s %s", exit, out, errs)
+		t.Errorf("got %d %s %s", exit, out, errs)
 	}
 	for _, client := range clients {
 		_, err := client.Invoke(t.Context(),
@@ -96,9 +96,9 @@ func TestRegisterManifest(t *testing.T) {
 		})
 	}
 	all(codes.OK)
-	redis.Restart() // it comes back empty, and is told again
+	redis.Restart() // it comes back empty, and the manifest is sent again
 
-	// Whoever registers the address anew brings what counts.
+	// The latest registration of an address determines its manifest.
 	another := register(t, adminB, addr, "--manifest", manifestFileOf(t, "caps", "ask"))
 	all(codes.FailedPrecondition)
 	if exit := registrar.wait(t); exit != exitRefused ||
@@ -111,7 +111,7 @@ func TestRegisterManifest(t *testing.T) {
 	b.stop(t)
 }
 
-// Of several manifests the one counts that most backends bring.
+// Of several manifests, the one of most backends applies.
 func TestRegisterManifests(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))
@@ -131,7 +131,7 @@ func TestRegisterManifests(t *testing.T) {
 	p.stop(t)
 }
 
-// A capability without a fleet may bring its manifest, too.
+// A capability without a fleet may bring its manifest too.
 func TestRegisterManifestWithoutFleet(t *testing.T) {
 	t.Parallel()
 	p, public, admin := serve(t, nil, "--config", trustingConfig(t, ""))

@@ -22,9 +22,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// registryConfig returns a configuration where backends of "caps" on this machine may register
-// themselves, beside those of the file, if any. A busy machine may answer a probe late,
-// which is not what it is about.
+// registryConfig returns a configuration in which backends of "caps" on this machine may register, beside those
+// of the file, if any. On a busy machine, probes may be late; these tests tolerate that.
 func registryConfig(t *testing.T, more string, backends ...string) string {
 	t.Helper()
 	text := configOf("registration: {allow: [127.0.0.0/8]}\n"+more, backends...)
@@ -41,14 +40,14 @@ func register(t *testing.T, admin, addr string, args ...string) *program {
 	return p
 }
 
-// waitBackends waits until a gateway has so many backends of caps, all of them usable.
+// waitBackends waits until a gateway has the given number of backends of caps, all of them usable.
 func waitBackends(t *testing.T, admin string, n int) {
 	t.Helper()
 	waitPage(t, "http://"+admin+"/readyz?verbose", fmt.Sprintf(`"capability":"caps","backends":%d,"usable":%d}`, n, n))
 }
 
-// A backend that registers itself serves calls. When it is withdrawn the calls that it has
-// finish, and others go elsewhere: none fails.
+// A backend that registers serves calls. When it is withdrawn, its calls finish and others go elsewhere: none
+// fails.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -71,7 +70,7 @@ func TestRegister(t *testing.T) {
 	calls.more(t, 100)
 	calls.end()
 	if n := len(first.Seen()) - before; n > 3 {
-		t.Errorf("%d calls came to a backend that was withdrawn", n)
+		t.Errorf("a withdrawn backend got %d calls", n)
 	}
 	first.Release()
 	if err := check.Received(t, blocked, "the end of the held call"); err != nil {
@@ -96,7 +95,7 @@ func TestRegister(t *testing.T) {
 	p.stop(t)
 }
 
-// Nobody renews what a registrar held that was killed.
+// The registrations of a killed registrar are not renewed.
 func TestRegisterKilled(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
@@ -109,7 +108,7 @@ func TestRegisterKilled(t *testing.T) {
 	p.stop(t)
 }
 
-// A backend that is registered for a session serves that one alone, and nobody else does.
+// A backend that is registered for a session serves only that session, and no other backend serves it.
 func TestRegisterSession(t *testing.T) {
 	t.Parallel()
 	common, own := gatewaytest.NewCapability("common"), gatewaytest.NewCapability("own")
@@ -139,7 +138,7 @@ func TestRegisterSession(t *testing.T) {
 	p.stop(t)
 }
 
-// Where there are tenants a session is one's: another's of the same id goes elsewhere.
+// With tenants, a session belongs to one: another tenant's session with the same id goes elsewhere.
 func TestRegisterSessionOfATenant(t *testing.T) {
 	t.Parallel()
 	common, own := gatewaytest.NewCapability("common"), gatewaytest.NewCapability("own")
@@ -178,7 +177,7 @@ func TestRegisterSessionOfATenant(t *testing.T) {
 	p.stop(t)
 }
 
-// Calls for a backend that was never probed wait for that, but not as long as it may take.
+// Calls for a backend that was never probed wait for the probe, but not for its whole timeout.
 func TestRegisterUnprobed(t *testing.T) {
 	t.Parallel()
 	own := gatewaytest.NewCapability("own")
@@ -200,7 +199,7 @@ func TestRegisterUnprobed(t *testing.T) {
 	}
 }
 
-// A registrar finds the gateway again, which has forgotten everything.
+// A registrar registers again at a restarted gateway.
 func TestRegisterOutlivesTheGateway(t *testing.T) {
 	t.Parallel()
 	file := registryConfig(t, "")
@@ -257,7 +256,7 @@ func (s *switchboard) to(leads string) {
 	s.leads = leads
 }
 
-// join lets bytes pass until either side is done.
+// join copies bytes until either side is done.
 func (s *switchboard) join(in net.Conn) {
 	defer in.Close()
 	s.mu.Lock()
@@ -278,7 +277,7 @@ func (s *switchboard) join(in net.Conn) {
 	back.Wait()
 }
 
-// What one replica takes all know, and it outlives the Redis that they share.
+// A registration at one replica is known to all, and survives the loss of the Redis that they share.
 func TestRegisterForAllReplicas(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

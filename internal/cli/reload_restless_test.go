@@ -13,15 +13,15 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestReloadWhileTheFileKeepsChanging: a file that differs at every check is loaded anyway. If it is incomplete,
-// that is reported, and the previous configuration stays in effect.
+// TestReloadWhileTheFileKeepsChanging: a file that differs at every check is loaded anyway. If it is
+// incomplete, that is reported, and the previous configuration stays in effect.
 func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc).Addr
 	whole := configOf("", backend)
 	for name, test := range map[string]struct {
-		text func(n int) string
-		told string
+		text   func(n int) string
+		output string
 	}{
 		"whole": {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole) }, `"msg":"configuration loaded"`},
 		"half written": {func(n int) string { return fmt.Sprintf("# %d\n%s", n, whole[:len(whole)-20]) },
@@ -51,7 +51,7 @@ func TestReloadWhileTheFileKeepsChanging(t *testing.T) {
 					}
 				}
 			})
-			p.stderr.wait(t, p, test.told)
+			p.stderr.wait(t, p, test.output)
 			if _, err := dial(t, public).Invoke(t.Context(),
 				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
 					ArgsJson: []byte("{}")}); err != nil {

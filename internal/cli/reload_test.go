@@ -27,8 +27,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// configMap is a directory as Kubernetes mounts it: all names are links through one that
-// is put in the place of the one before.
+// configMap is a directory as Kubernetes mounts it: all names are links through one that is replaced
+// atomically.
 type configMap struct {
 	dir      string
 	versions int
@@ -36,7 +36,7 @@ type configMap struct {
 
 func (m *configMap) file(name string) string { return filepath.Join(m.dir, name) }
 
-// put makes files the only ones, all at once.
+// put replaces all files atomically.
 func (m *configMap) put(t *testing.T, files map[string]string) {
 	t.Helper()
 	if m.dir == "" {
@@ -62,7 +62,7 @@ func configOf(more string, backends ...string) string {
 		more, strings.Join(backends, "', '"))
 }
 
-// waitPage asks for a page until it says what is waited for.
+// waitPage requests a page until it contains text.
 func waitPage(t *testing.T, url, part string) (body string) {
 	t.Helper()
 	check.Until(t, url+" to say "+part, func() (bool, string) {
@@ -72,8 +72,8 @@ func waitPage(t *testing.T, url, part string) (body string) {
 	return body
 }
 
-// A SIGHUP that comes before a gateway serves, as of systemctl reload, does not end it.
-func TestHangUpOfAStart(t *testing.T) {
+// A SIGHUP before a gateway serves, as from systemctl reload, does not end it.
+func TestSIGHUPDuringTheStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
 	check.Must(t, syscall.Mkfifo(file, 0o600))
@@ -87,8 +87,7 @@ func TestHangUpOfAStart(t *testing.T) {
 	p.stderr.wait(t, p, `"msg":"serving"`)
 }
 
-// The file changes under load, as a ConfigMap does: backends come and go, and no call
-// fails.
+// The file changes under load, as a ConfigMap does: backends come and go, and no call fails.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	first, second := gatewaytest.NewCapability("first"), gatewaytest.NewCapability("second")
@@ -114,7 +113,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	before := len(first.Seen())
 	l.more(t, 100)
 	if n := len(first.Seen()) - before; n > 4 {
-		t.Errorf("%d calls came to a backend that was removed", n)
+		t.Errorf("a removed backend got %d calls", n)
 	}
 	l.end()
 	first.Release()
@@ -140,7 +139,7 @@ func TestReloadBadFile(t *testing.T) {
 	check.Must(t, os.WriteFile(file, []byte(configOf("lisen: x", backend.Addr)), 0o600))
 	log := p.stderr.wait(t, p, "configuration not loaded")
 	if attribute(log, "field") != "lisen" || !strings.Contains(log, `"line":4`) {
-		t.Errorf("%s", log)
+		t.Errorf("got %s", log)
 	}
 	body := waitPage(t, metrics, "\ncapgate_config_last_reload_successful 0\n")
 	if !strings.Contains(body, "\ncapgate_config_reload_failures_total 1\n") {
@@ -151,13 +150,13 @@ func TestReloadBadFile(t *testing.T) {
 	}
 	if _, err := dial(t, public).Invoke(t.Context(),
 		&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}); err != nil {
-		t.Error("what was in force does not serve: ", err)
+		t.Error("the previous configuration does not serve: ", err)
 	}
-	// Who asks gets an answer, also the same one again.
+	// Each request gets a response, also for the same file again.
 	p.signal(t, syscall.SIGHUP)
 	waitPage(t, metrics, "\ncapgate_config_reload_failures_total 2\n")
 	if n := strings.Count(p.stderr.String(), "configuration not loaded"); n != 2 {
-		t.Errorf("told %d times of the first bad file, and of one SIGHUP", n)
+		t.Errorf("reported the first bad file and one SIGHUP %d times", n)
 	}
 
 	check.Must(t, os.WriteFile(file,
@@ -171,7 +170,7 @@ func TestReloadBadFile(t *testing.T) {
 	p.stop(t)
 }
 
-// A gateway to which tenants are configured is without them until it is restarted, and not without limits.
+// A gateway to which tenants are configured is without them until it is restarted, but has the limits.
 func TestReloadKeepsLimits(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
@@ -212,7 +211,7 @@ func TestReloadOnSIGHUP(t *testing.T) {
 	p.stop(t)
 }
 
-// Certificates are changed while connections stay, also next to a bad configuration.
+// Certificates are replaced while connections stay, also beside an invalid configuration.
 func TestReloadCertificates(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b").Serve(t, call.Doc)
@@ -272,7 +271,7 @@ func waitSerial(t *testing.T, addr string, want int64) {
 	})
 }
 
-// certificate makes one that signs itself.
+// certificate creates a self-signed certificate.
 func certificate(t *testing.T, serial int64) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

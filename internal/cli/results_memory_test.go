@@ -21,7 +21,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// lavish is a capability whose tools answer with a number of MiB, in their arguments: of control characters, or of
+// lavish is a capability whose tools return the number of MiB in their arguments: of control characters, or of
 // JSON.
 type lavish struct {
 	docpb.UnimplementedCapabilityServer
@@ -63,7 +63,8 @@ func serveLavish(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// unreadRequest sends a request of HTTP/1.1 whose response is not read. It returns the first bytes of the response.
+// unreadRequest sends an HTTP/1.1 request whose response is not read. It returns the first bytes of the
+// response.
 func unreadRequest(public, key, path, typ, body string, more ...string) (begin string, conn net.Conn, err error) {
 	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
@@ -85,8 +86,8 @@ func unreadRequest(public, key, path, typ, body string, more ...string) (begin s
 	return string(buf[:n]), conn, err
 }
 
-// TestUnreadResultsAreBounded: what comes back to the clients of a tenant that read nothing is charged to the tenant,
-// through each door. What has no room is refused, and another tenant is served.
+// TestUnreadResultsAreBounded: at each door, results for clients that read nothing are charged to their tenant.
+// Those without room are rejected, and another tenant is served.
 func TestUnreadResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, 256, 2, "  - {capability: lavish, policy: allow, slow_start: 0s, backends: ['"+serveLavish(t)+
@@ -147,7 +148,7 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 		t.Logf("%s: %d", answer, n)
 		if !strings.Contains(answer, ": 2") && !strings.Contains(answer, ": 429") &&
 			!strings.Contains(answer, ": 503") {
-			t.Errorf("%s", answer)
+			t.Errorf("got %s", answer)
 		}
 	}
 	c.verify(t)

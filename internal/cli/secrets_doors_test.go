@@ -32,7 +32,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// keyMade plants the secret of a key that the gateway made.
+// keyMade plants the secret of a key that the gateway created.
 func (g *secretive) keyMade(t *testing.T, door, credential string) (id string) {
 	t.Helper()
 	id, secret, ok := tenant.ParseCredential(strings.TrimSpace(credential))
@@ -43,7 +43,7 @@ func (g *secretive) keyMade(t *testing.T, door, credential string) (id string) {
 	return id
 }
 
-// makeKeys has keys made and rotated in every way that there is, and calls with each.
+// makeKeys creates and rotates keys in every way, and calls with each.
 func (g *secretive) makeKeys(t *testing.T) {
 	t.Helper()
 	program := func(args ...string) string {
@@ -52,11 +52,11 @@ func (g *secretive) makeKeys(t *testing.T) {
 		if exit != 0 {
 			t.Fatal(args, exit, stderr)
 		}
-		g.told("capgate "+args[0]+", standard error", stderr+"\n")
+		g.scan("capgate "+args[0]+", standard error", stderr+"\n")
 		return stdout
 	}
 	file := filepath.Join(t.TempDir(), "key")
-	g.told("capgate tenants", program("tenants", "create", "globex", "--capabilities", "*", "--limits",
+	g.scan("capgate tenants", program("tenants", "create", "globex", "--capabilities", "*", "--limits",
 		`{"calls_per_second": 100000}`))
 	made := []string{program("keys", "create", "globex", "--scopes", "admin,invoke,read", "--name", "first")}
 	made = append(made, program("keys", "rotate", "globex", g.keyMade(t, "key of the program", made[0])))
@@ -90,17 +90,17 @@ func (g *secretive) makeKeys(t *testing.T) {
 		check.Must(t, err)
 	}
 	for _, args := range [][]string{{"tenants", "list"}, {"tenants", "show", "globex"}, {"keys", "list", "globex"}} {
-		g.told("capgate "+args[0], program(args...))
+		g.scan("capgate "+args[0], program(args...))
 	}
 	exit, stdout, stderr := runProgram(t, nil, "keys", "revoke", "globex", strings.TrimSpace(made[0]), "--admin",
 		g.admin)
 	if exit != exitUsage {
-		t.Error("a whole key is taken for its id:", exit, stdout)
+		t.Error("a whole key is accepted as its id:", exit, stdout)
 	}
-	g.told("capgate keys", stdout+stderr)
+	g.scan("capgate keys", stdout+stderr)
 }
 
-// keyOfJSON makes a key over JSON at the public port.
+// keyOfJSON creates a key over JSON at the public port.
 func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 	t.Helper()
 	code, _, body := g.fetch(t, g.client(t, nil), http.MethodPost, "https://"+g.public+"/v1/tenants/globex/keys",
@@ -113,7 +113,7 @@ func (g *secretive) keyOfJSON(t *testing.T, admin string) string {
 	return made.Credential
 }
 
-// tokens are headers with good and bad ones of the issuer.
+// tokens returns headers with valid and invalid tokens of the issuer.
 func (g *secretive) tokens(t *testing.T) (headers [][]string) {
 	t.Helper()
 	for door, change := range map[string]map[string]any{
@@ -131,7 +131,7 @@ func (g *secretive) tokens(t *testing.T) (headers [][]string) {
 		"Bearer " + token[:strings.LastIndexByte(token, '.')+1] + g.plant("a wrong signature")})
 }
 
-// identifyOtherwise calls with certificates, and calls methods that are none.
+// identifyOtherwise calls with certificates, and calls unknown methods.
 func (g *secretive) identifyOtherwise(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"known", "unknown"} {
@@ -167,13 +167,13 @@ func (g *secretive) identifyOtherwise(t *testing.T) {
 			for _, conn := range []*grpc.ClientConn{public, operators} {
 				err := conn.Invoke(ctx, method+query,
 					&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo}, &docpb.InvokeResponse{})
-				g.answered(err) // what gRPC itself says of a method that there is not goes to who asked
+				g.answered(err) // text of gRPC about an existing method is sent to the caller
 			}
 		}
 	}
 }
 
-// contradictListener says something else than a listener, in every place where a call may.
+// contradictListener contradicts a listener in every place where a call may name something.
 func (g *secretive) contradictListener(t *testing.T) {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+addressesOf(t, g.program)[0],
@@ -185,7 +185,7 @@ func (g *secretive) contradictListener(t *testing.T) {
 		"authorization"} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), name, g.plant(name+" at a listener"))
 		_, err := docpb.NewCapabilityClient(conn).Invoke(ctx, request())
-		// The listener says nothing of the agent, and the key is of another service.
+		// The listener has no agent, and the key belongs to another service.
 		if accepted := name == "x-agent-id" || name == "x-api-key"; (err == nil) != accepted {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -199,7 +199,7 @@ func (g *secretive) contradictListener(t *testing.T) {
 	g.answered(err)
 }
 
-// throughProxy calls as a trusted proxy does, which says more than it should.
+// throughProxy calls as a trusted proxy that sends more than it should.
 func (g *secretive) throughProxy(t *testing.T) {
 	t.Helper()
 	addresses := []byte{127, 0, 0, 9, 127, 0, 0, 1, 0x30, 0x39, 0x1f, 0x90}
@@ -217,7 +217,7 @@ func (g *secretive) throughProxy(t *testing.T) {
 			"x-api-key", g.key, "x-forwarded-for", forwarded,
 			"x-forwarded-host", g.plant("x-forwarded-host "+forwarded[:9]), "x-real-ip",
 			g.plant("x-real-ip "+forwarded[:9]))
-		g.told("JSON", fmt.Sprintf("%d %v %s", code, header, body))
+		g.scan("JSON", fmt.Sprintf("%d %v %s", code, header, body))
 	}
 	bad := header(g.plant("bad PROXY header"))
 	for _, text := range []string{"PROXY TCP4 " + g.plant("PROXY header of version 1") + " 127.0.0.1 1 2\r\n",
@@ -226,7 +226,7 @@ func (g *secretive) throughProxy(t *testing.T) {
 		conn := g.dialAsProxy(t, text)
 		_ = conn.(*net.TCPConn).CloseWrite() // the gateway may have ended it already
 		answer, _ := io.ReadAll(conn)
-		g.told("connections that are ended", string(answer)+"\n")
+		g.scan("connections that are ended", string(answer)+"\n")
 		_ = conn.Close()
 	}
 }
@@ -242,7 +242,7 @@ func (g *secretive) dialAsProxy(t *testing.T, says string) net.Conn {
 	return conn
 }
 
-// client speaks HTTP, as a proxy that begins its connections so, if there is a header.
+// client returns an HTTP client that starts connections like a proxy, if header is set.
 func (g *secretive) client(t *testing.T, proxy *string) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -277,7 +277,7 @@ func (g *secretive) fetch(t *testing.T, client *http.Client, method, url, body s
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// queryEverything asks every route of both ports, with a secret in its query.
+// queryEverything requests every route of both ports, with a secret in the query.
 func (g *secretive) queryEverything(t *testing.T) {
 	t.Helper()
 	client, routes := g.client(t, nil), 0
@@ -286,7 +286,7 @@ func (g *secretive) queryEverything(t *testing.T) {
 		for _, base := range []string{"https://" + g.public, "http://" + g.admin} {
 			code, header, text := g.fetch(t, client, method, base+target, body, "x-api-key", g.key, "content-type",
 				"application/json")
-			g.told("JSON with a query", fmt.Sprintf("%d %v %s", code, header, text))
+			g.scan("JSON with a query", fmt.Sprintf("%d %v %s", code, header, text))
 		}
 	}
 	query := "token=" + g.plant("query of a route")
@@ -329,7 +329,7 @@ func methodsOf(s protoreflect.ServiceDescriptor) func(func(protoreflect.MethodDe
 	}
 }
 
-// requestOf names what the path of a method's route wants.
+// requestOf returns a request with the path parameters of a method's route.
 func requestOf(t *testing.T, m protoreflect.MethodDescriptor) string {
 	t.Helper()
 	fields := map[string]any{}

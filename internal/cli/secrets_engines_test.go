@@ -32,15 +32,15 @@ var toEngines = []string{
 	"token for sub-agent's failure", "arguments for an engine's Shield",
 }
 
-// overheard tells what an engine gets.
+// overheard records what an engine receives.
 type overheard struct{ *canaries }
 
 func (o overheard) HandleRPC(_ context.Context, s stats.RPCStats) {
 	switch s := s.(type) {
 	case *stats.InHeader:
-		o.told("engine", fmt.Sprint(s.FullMethod, s.Header))
+		o.scan("engine", fmt.Sprint(s.FullMethod, s.Header))
 	case *stats.InPayload:
-		o.told("engine", fmt.Sprint(s.Payload))
+		o.scan("engine", fmt.Sprint(s.Payload))
 	}
 }
 
@@ -48,7 +48,7 @@ func (o overheard) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Cont
 func (o overheard) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (o overheard) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// serveEngines runs an engine whose sub-agents spawned starts, and one that tells secrets when it fails.
+// serveEngines runs an engine whose sub-agents spawned starts, and one that discloses secrets when it fails.
 func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 	t.Helper()
 	g.spawned = make(chan string, 1)
@@ -80,7 +80,7 @@ func (g *secretive) serveEngines(t *testing.T) (fleets []string) {
 	}
 }
 
-// keyed shows a key with every call.
+// keyed returns metadata with a key for every call.
 type keyed struct {
 	grpc.ClientConnInterface
 	header []string
@@ -95,7 +95,7 @@ func (k keyed) NewStream(ctx context.Context, d *grpc.StreamDesc, method string,
 	return k.ClientConnInterface.NewStream(metadata.AppendToOutgoingContext(ctx, k.header...), d, method, opts...)
 }
 
-// talk is what clients, an agent and its sub-agents do with an engine.
+// talk makes the calls of clients, an agent and its sub-agents to an engine.
 func (g *secretive) talk(t *testing.T) {
 	t.Helper()
 	conn := connectTo(t, g.public)
@@ -125,7 +125,7 @@ func (g *secretive) talk(t *testing.T) {
 		code, _, text := g.fetch(t, g.client(t, nil), http.MethodPost,
 			"https://"+g.public+"/v1/engines/engine-1/approvals/"+id+"/deny", "{}", "x-api-key", g.key)
 		if code != http.StatusOK {
-			t.Errorf("%d %s", code, text)
+			t.Errorf("got %d %s", code, text)
 		}
 	}
 	say(fmt.Sprintf(`tool: execute_command {"command":"ls","password":%q}`,
@@ -152,7 +152,7 @@ func (g *secretive) talk(t *testing.T) {
 	g.talkToFailing(t, keyed{conn, []string{"x-api-key", g.key, "x-capability-id", "engine-2"}})
 }
 
-// hear hears an answer. What it asks of people, operators see before it is answered.
+// hear receives an answer. Operators see its questions before they are answered.
 func (g *secretive) hear(t *testing.T, stream openparallaxv1.ClientService_SendMessageClient, answer func(id string)) {
 	t.Helper()
 	for {
@@ -168,26 +168,26 @@ func (g *secretive) hear(t *testing.T, stream openparallaxv1.ClientService_SendM
 	}
 }
 
-// lookAtApprovals looks while one is to be answered.
+// lookAtApprovals reads approvals while one is pending.
 func (g *secretive) lookAtApprovals(t *testing.T) {
 	t.Helper()
 	_, text := page(t, "http://"+g.admin+"/v1/approvals?state=pending&tenant=acme")
 	if !strings.Contains(text, "engine-1") {
 		t.Errorf("operators do not see the question: %s", text)
 	}
-	g.told("operators' pages", text)
+	g.scan("operators' pages", text)
 	_, _, text = g.fetch(t, g.client(t, nil), http.MethodGet, "https://"+g.public+"/v1/approvals", "", "x-api-key",
 		g.key)
-	g.told("JSON", text)
+	g.scan("JSON", text)
 	_, stdout, stderr := runProgram(t, nil, "approvals", "--admin", g.admin, "--tenant", "acme", "list")
-	g.told("capgate approvals", stdout+stderr)
+	g.scan("capgate approvals", stdout+stderr)
 }
 
-// attend connects an agent until end is called, and one that is not let in.
+// attend connects an agent until end is called, and one that is rejected.
 func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end func()) {
 	t.Helper()
 	if err := agent.Run(check.Context(t), conn, agent.Config{Token: g.plant("wrong token of an agent")}); err == nil {
-		t.Error("the engine has taken an agent with a wrong token")
+		t.Error("the engine accepted an agent with a wrong token")
 	} else {
 		g.answered(errors.Unwrap(err))
 	}
@@ -196,7 +196,7 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 	cfg := agent.Config{Token: g.secretOf("agent's token"), Ready: func() { close(ready) }}
 	go func() {
 		err := agent.Run(ctx, conn, cfg)
-		for strings.Contains(fmt.Sprint(err), "AlreadyExists") { // the one before
+		for strings.Contains(fmt.Sprint(err), "AlreadyExists") { // the previous one
 			err = agent.Run(ctx, conn, cfg)
 		}
 		ended <- err
@@ -208,7 +208,7 @@ func (g *secretive) attend(t *testing.T, conn grpc.ClientConnInterface) (end fun
 	}
 }
 
-// work does what the next sub-agent is told to, and another that shows its token again.
+// work runs the next sub-agent as instructed, and another that uses its token again.
 func (g *secretive) work(t *testing.T, conn grpc.ClientConnInterface, door string) (done func()) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -223,7 +223,7 @@ func (g *secretive) work(t *testing.T, conn grpc.ClientConnInterface, door strin
 	return func() { check.Must(t, check.Received(t, ended, "the end of the sub-agent")) }
 }
 
-// talkJSON says things over JSON, and with the program.
+// talkJSON makes calls over JSON, and with the program.
 func (g *secretive) talkJSON(t *testing.T) {
 	t.Helper()
 	client, base := g.client(t, nil), "https://"+g.public+"/v1/engines/"
@@ -232,30 +232,30 @@ func (g *secretive) talkJSON(t *testing.T) {
 	code, _, text := g.fetch(t, client, http.MethodPost, base+"engine-1/messages"+query,
 		fmt.Sprintf(`{"session_id":"s","content":%q}`, g.plant("message to an engine over JSON")), header...)
 	if code != http.StatusOK || !strings.Contains(text, "response_complete") {
-		t.Errorf("%d %s", code, text)
+		t.Errorf("got %d %s", code, text)
 	}
 	_, stdout, stderr := runProgram(t, []string{"CAPGATE_KEY=" + g.key}, "engines", "--addr",
 		strings.Replace(g.public, "127.0.0.1", "localhost", 1), "--tls-ca", g.cert, "send", "engine-1",
 		g.plant("message of the program"))
-	g.told("capgate engines send", stdout+stderr)
+	g.scan("capgate engines send", stdout+stderr)
 	for _, bad := range []string{`{"content":%q`, `{"content":"x","engine":%q}`, `{"content":"x","password":%q}`,
 		`%q`} {
 		for _, engine := range []string{"engine-1", "absent", "caps"} {
 			code, header, text := g.fetch(t, client, http.MethodPost, base+engine+"/messages"+query,
 				fmt.Sprintf(bad, g.secretOf("bad message over JSON")), header...)
 			if code == http.StatusOK {
-				t.Errorf("%s is taken", bad)
+				t.Errorf("%s is accepted", bad)
 			}
-			g.told("JSON of engines", fmt.Sprintf("%d %v %s", code, header, text))
+			g.scan("JSON of engines", fmt.Sprintf("%d %v %s", code, header, text))
 		}
 	}
 	for _, target := range []string{"absent/status", "engine-1/sessions/absent/history", "caps/sessions"} {
 		code, header, text := g.fetch(t, client, http.MethodGet, base+target+query, "", header...)
-		g.told("JSON of engines", fmt.Sprintf("%d %v %s", code, header, text))
+		g.scan("JSON of engines", fmt.Sprintf("%d %v %s", code, header, text))
 	}
 }
 
-// talkToFailing talks to an engine that breaks off.
+// talkToFailing calls an engine that breaks off.
 func (g *secretive) talkToFailing(t *testing.T, conn grpc.ClientConnInterface) {
 	t.Helper()
 	clients := openparallaxv1.NewClientServiceClient(conn)

@@ -10,7 +10,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// signURL has a URL signed, and downloads by it, and by one that is not good.
+// signURL signs a URL and downloads by it, and by an invalid one.
 func (g *secretive) signURL(t *testing.T) {
 	t.Helper()
 	client, base := g.client(t, nil), "https://"+g.public
@@ -26,17 +26,17 @@ func (g *secretive) signURL(t *testing.T) {
 	}
 	_, signature, ok := strings.Cut(signed.URL, "signature=")
 	if !ok {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("got %d %s", code, body)
 	}
 	g.plantAs("signed URL", signature)
 	if code, _, body = g.fetch(t, client, http.MethodGet, base+signed.URL, ""); code != http.StatusOK || body != "x" {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("got %d %s", code, body)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
 		for _, target := range []string{signed.URL + "x", signed.URL,
 			strings.Replace(signed.URL, "/caps/", "/gone/", 1), "/v1/nothing?signature=" + signature} {
 			code, header, body := g.fetch(t, client, method, base+target, "")
-			g.told("JSON of signed URLs", fmt.Sprintf("%d %v %s", code, header, body))
+			g.scan("JSON of signed URLs", fmt.Sprintf("%d %v %s", code, header, body))
 		}
 	}
 }

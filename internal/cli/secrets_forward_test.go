@@ -15,7 +15,7 @@ import (
 	livepb "github.com/capgate/capgate/proto/selu/capability/v1"
 )
 
-// throughForward makes calls through capgate forward, to the gateway and to a proxy that is not there.
+// throughForward makes calls through capgate forward, to the gateway and to a proxy that does not exist.
 func (g *secretive) throughForward(t *testing.T) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(g.public)
@@ -44,16 +44,16 @@ func (g *secretive) throughForward(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil {
-			g.told("forward's errors", err.Error())
+			g.scan("forward's errors", err.Error())
 		}
 		_ = conn.Close()
 		p.stop(t)
-		g.told("capgate forward", p.stdout.String()+p.stderr.String())
+		g.scan("capgate forward", p.stdout.String()+p.stderr.String())
 	}
 	exit, stdout, stderr := runProgram(t, []string{"CAPGATE_KEY=" + g.plant("forward's key, twice") + " x"}, "forward",
 		"--capability", "caps", "--url", "http://user:"+g.plant("password of forward's URL")+"@localhost")
 	if exit == 0 || !strings.Contains(stderr, "CAPGATE_") {
-		t.Errorf("%d %s", exit, stderr)
+		t.Errorf("got %d %s", exit, stderr)
 	}
-	g.told("capgate forward", stdout+stderr)
+	g.scan("capgate forward", stdout+stderr)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/issuertest"
 )
 
-// TestSecretsOfOperatorsComeOutNowhere plants secrets of operators: keys good and wrong, a session's cookie, a secret
-// of a client of an issuer, and the address of a Slack channel. Every page and the log are searched for them.
+// TestSecretsOfOperatorsComeOutNowhere: secrets of operators appear in no page and not in the log: valid and
+// invalid keys, a session's cookie, an issuer's client secret, and the URL of a Slack channel.
 func TestSecretsOfOperatorsComeOutNowhere(t *testing.T) {
 	t.Parallel()
 	c, issuer := newCanaries(t), issuertest.Start(t)
@@ -38,14 +38,14 @@ func TestSecretsOfOperatorsComeOutNowhere(t *testing.T) {
 	}, "\n"), gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr), "policy: allow", "policy: ask", 1)})
 	p, _, admin := serve(t, asksOperators, "--config", files.file("capgate.yaml"))
 	base, v := "http://"+admin, newVisitor(t, issuer)
-	told := func(sink string, resp *http.Response, text string) {
-		c.told(sink, fmt.Sprintf("%d %v %s", resp.StatusCode, resp.Header, text))
+	scan := func(sink string, resp *http.Response, text string) {
+		c.scan(sink, fmt.Sprintf("%d %v %s", resp.StatusCode, resp.Header, text))
 	}
 	resp, text := v.ask(http.MethodPost, base+"/signin/key", url.Values{"key": {c.plant("wrong key")}}.Encode(),
 		"text/html")
-	told("sign-in", resp, text)
+	scan("sign-in", resp, text)
 	resp, text = v.ask(http.MethodPost, base+"/signin/key", url.Values{"key": {key}}.Encode(), "text/html")
-	c.told("sign-in", text)
+	c.scan("sign-in", text)
 	for _, cookie := range resp.Cookies() {
 		c.plantAs("cookie "+cookie.Name, cookie.Value)
 	}
@@ -60,22 +60,22 @@ func TestSecretsOfOperatorsComeOutNowhere(t *testing.T) {
 		"/v1/webhooks/dead", "/metrics", "/readyz?verbose", "/signin", "/nothing", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2"} {
 		resp, text = v.ask(http.MethodGet, base+path, "", "application/json")
-		told("pages of "+path, resp, text)
+		scan("pages of "+path, resp, text)
 		_, text = request(t.Context(), t, http.MethodGet, base+path, key)
-		c.told("pages with a key", text)
+		c.scan("pages with a key", text)
 	}
 	for _, credential := range wrong {
 		_, text = request(t.Context(), t, http.MethodGet, base+"/v1/fleets", credential)
-		c.told("refusals", text)
+		c.scan("refusals", text)
 	}
 	resp, text = v.ask(http.MethodGet, base+"/?token="+c.plant("token of a link"), "", "application/json")
-	told("pages of a link", resp, text)
+	scan("pages of a link", resp, text)
 	resp, text = v.navigate(base + "/signin/oidc/corp?next=/%23/inbox")
-	c.told("redirects to the issuer", fmt.Sprint(resp.StatusCode, resp.Header.Get("Location"), text))
+	c.scan("redirects to the issuer", fmt.Sprint(resp.StatusCode, resp.Header.Get("Location"), text))
 	p.stop(t)
-	c.told("log", p.stdout.String()+p.stderr.String())
+	c.scan("log", p.stdout.String()+p.stderr.String())
 	audit, err := os.ReadFile(files.file("audit"))
 	check.Must(t, err)
-	c.told("audit log", string(audit))
+	c.scan("audit log", string(audit))
 	c.search()
 }

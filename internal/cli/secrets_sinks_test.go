@@ -22,33 +22,33 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// stop ends the gateways, which sends all spans, and tells what they wrote.
+// stop ends the gateways, which flushes all spans, and searches their output.
 func (g *secretive) stop(t *testing.T) {
 	t.Helper()
 	g.program.stop(t)
 	g.second.stop(t)
-	g.told("log", g.program.stdout.String()+g.program.stderr.String())
-	g.told("log", g.second.stderr.String())
-	g.told("audit log on standard output", g.second.stdout.String())
+	g.scan("log", g.program.stdout.String()+g.program.stderr.String())
+	g.scan("log", g.second.stderr.String())
+	g.scan("audit log on standard output", g.second.stdout.String())
 	text, err := os.ReadFile(g.audit)
 	check.Must(t, err)
-	g.told("audit log", string(text))
+	g.scan("audit log", string(text))
 }
 
-// look reads everything that operators can.
+// look reads everything that operators can read.
 func (g *secretive) look(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"", "livez", "readyz?verbose", "metrics", "v1/fleets", "v1/policies",
 		"v1/policies?tenant=acme", "v1/approvals", "v1/approvals?tenant=acme", "v1/capabilities",
 		"v1/capabilities/caps", "v1/webhook", "v1/webhooks/dead", "v1/limits", "v1/nothing"} {
 		_, text := page(t, "http://"+g.admin+"/"+path)
-		g.told("operators' pages", text)
+		g.scan("operators' pages", text)
 	}
 	for _, profile := range []string{"goroutine?debug=1", "goroutine?debug=2", "goroutine", "heap?debug=1", "heap",
 		"allocs", "block", "mutex", "threadcreate?debug=1", "cmdline", "symbol", "trace?seconds=0.1",
 		"profile?seconds=1", "", "threadcreate", "goroutine?debug=3", "heap?gc=1&debug=1", "goroutineleak?debug=2"} {
 		_, text := page(t, "http://"+g.admin+"/debug/pprof/"+profile)
-		g.told("profiles", text)
+		g.scan("profiles", text)
 	}
 	g.runCommands(t)
 	g.checkBadFiles(t)
@@ -56,10 +56,10 @@ func (g *secretive) look(t *testing.T) {
 	g.askOperators(t)
 }
 
-// runCommands runs every command that asks a gateway something. Each is a sink of its own.
+// runCommands runs every command that requests something from a gateway. Each is a sink of its own.
 func (g *secretive) runCommands(t *testing.T) {
 	t.Helper()
-	// they are told elsewhere, or know no gateway
+	// they are tested elsewhere, or use no gateway
 	ran := map[string]bool{"help": true, "init": true, "serve": true, "demo": true, "version": true, "register": true,
 		"tenants": true, "keys": true, "forward": true}
 	env := []string{"CAPGATE_KEY=" + g.key, "XDG_CONFIG_HOME=" + t.TempDir()}
@@ -87,7 +87,7 @@ func (g *secretive) runCommands(t *testing.T) {
 	} {
 		ran[line[0]] = true
 		_, stdout, stderr := runProgram(t, env, line...)
-		g.told("capgate "+line[0], stdout+stderr)
+		g.scan("capgate "+line[0], stdout+stderr)
 	}
 	for _, name := range names(commandTree(stdio{})) {
 		if !ran[name] {
@@ -96,7 +96,7 @@ func (g *secretive) runCommands(t *testing.T) {
 	}
 }
 
-// checkBadFiles has capgate say what is wrong with secrets in wrong places.
+// checkBadFiles runs capgate check on secrets in wrong places.
 func (g *secretive) checkBadFiles(t *testing.T) {
 	t.Helper()
 	for door, text := range map[string]string{
@@ -113,13 +113,13 @@ func (g *secretive) checkBadFiles(t *testing.T) {
 		file := writeConfig(t, strings.ReplaceAll(text, "SECRET", g.plant(door)))
 		exit, stdout, stderr := runProgram(t, nil, "check", "--config", file)
 		if exit == 0 {
-			t.Errorf("%s is taken: %s", door, stdout)
+			t.Errorf("%s is accepted: %s", door, stdout)
 		}
-		g.told("capgate check", stdout+stderr)
+		g.scan("capgate check", stdout+stderr)
 	}
 }
 
-// checkFilesOfSecrets has capgate say what is wrong with files that hold secrets in a wrong form.
+// checkFilesOfSecrets runs capgate check on files that hold secrets in a wrong form.
 func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	t.Helper()
 	silent := func(door string, args ...string) {
@@ -127,9 +127,9 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 		var said bytes.Buffer
 		if run(t.Context(), append([]string{"check"}, args...),
 			stdio{in: strings.NewReader(""), out: &said, err: &said}) == 0 {
-			t.Errorf("%s is taken: %s", door, said.String())
+			t.Errorf("%s is accepted: %s", door, said.String())
 		}
-		g.told("capgate check", said.String())
+		g.scan("capgate check", said.String())
 	}
 	file := func(door, text string) string {
 		name := filepath.Join(t.TempDir(), "file.yaml")
@@ -174,7 +174,7 @@ func (g *secretive) checkFilesOfSecrets(t *testing.T) {
 	}
 }
 
-// secretOf returns the secret of a door, which there may not be yet.
+// secretOf returns the secret of a door, which may not exist yet.
 func (g *secretive) secretOf(door string) string {
 	if g.planted[door] == "" {
 		return g.plant(door)
@@ -222,12 +222,12 @@ func (g *secretive) askOperator(t *testing.T, conn *grpc.ClientConn, m protorefl
 	for {
 		resp := dynamicpb.NewMessage(m.Output())
 		if err := stream.RecvMsg(resp); err != nil {
-			g.told("operators' gRPC", compact(status.Convert(err).Proto()))
+			g.scan("operators' gRPC", compact(status.Convert(err).Proto()))
 			if code := status.Code(err); code == codes.Unimplemented {
 				t.Errorf("%s: %v", m.FullName(), err)
 			}
 			return
 		}
-		g.told("operators' gRPC", compact(resp))
+		g.scan("operators' gRPC", compact(resp))
 	}
 }

@@ -32,13 +32,13 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// passed are the secrets that calls carry unchanged, and that may arrive at a backend.
+// passed are the secrets that calls carry unchanged, and that may reach a backend.
 var passed = []string{"config_json", "config_json of JSON", "arguments", "a header", "baggage",
 	"tracestate", "idempotency key", "arguments of JSON",
 	"arguments through forward, a good key", "config_json through forward, a good key"}
 
-// TestSecretsComeOutNowhere plants secrets in every input of a gateway that logs at debug level, and searches all
-// its output for them.
+// TestSecretsComeOutNowhere: secrets that are planted in every input of a gateway that logs at debug level do
+// not appear in its output.
 func TestSecretsComeOutNowhere(t *testing.T) {
 	t.Parallel()
 	c := newCanaries(t)
@@ -47,7 +47,7 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	c.spare("capgate engines send", "message of the program")
 	c.spare("shield", "arguments", "shield's URL")
 	c.spare("webhook", "webhook's URL")
-	c.spare("spans", "tracestate") // W3C Trace Context has it there
+	c.spare("spans", "tracestate") // W3C Trace Context puts it there
 
 	g := startSecretive(t, c)
 	g.makeKeys(t)
@@ -63,15 +63,15 @@ func TestSecretsComeOutNowhere(t *testing.T) {
 	g.stop(t)
 	g.monitored()
 	for _, seen := range g.capability.Seen() {
-		c.told("backend", fmt.Sprint(map[string][]string(seen.Metadata), seen.Request))
+		c.scan("backend", fmt.Sprint(map[string][]string(seen.Metadata), seen.Request))
 	}
 	for _, span := range g.collector.Spans(t, 1) {
-		c.told("spans", fmt.Sprintf("%+v", span))
+		c.scan("spans", fmt.Sprintf("%+v", span))
 	}
 	c.search()
 }
 
-// secretive is a gateway that was given secrets.
+// secretive is a gateway that received secrets.
 type secretive struct {
 	*canaries
 	program       *program
@@ -83,15 +83,15 @@ type secretive struct {
 	capability    *gatewaytest.Capability
 	authority     *certtest.Authority // of clients
 	issuer        *issuertest.Issuer
-	key           string        // that is good
-	spawned       chan string   // tokens of sub-agents that are to be started
+	key           string        // a valid one
+	spawned       chan string   // tokens of sub-agents to start
 	cert          string        // file of the gateway's certificate
-	monitored     func()        // tells what Redis was sent
-	notified      chan struct{} // the webhook was
+	monitored     func()        // returns what Redis received
+	notified      chan struct{} // received by the webhook
 	collector     *oteltest.Collector
 }
 
-// proxyHost is where a trusted proxy of a secretive gateway is.
+// proxyHost is the address of a trusted proxy of a secretive gateway.
 const proxyHost = "127.0.0.2"
 
 func startSecretive(t *testing.T, c *canaries) *secretive {
@@ -107,7 +107,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	listen := func(sink, answer string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			c.told(sink, fmt.Sprintf("%s %v %s", r.URL, r.Header, body))
+			c.scan(sink, fmt.Sprintf("%s %v %s", r.URL, r.Header, body))
 			_, _ = io.WriteString(w, answer)
 			if sink == "webhook" {
 				g.notified <- struct{}{}
@@ -176,7 +176,7 @@ func startSecretive(t *testing.T, c *canaries) *secretive {
 	return g
 }
 
-// secretiveManifest is of the capability caps.
+// secretiveManifest is the manifest of the capability caps.
 func secretiveManifest(secret string) string {
 	return "id: caps\nclass: tool\nimage: caps\ntool_source: manifest # " + secret + `
 tools:
@@ -186,7 +186,7 @@ tools:
 `
 }
 
-// monitor listens to all that a Redis is sent, until what it returns is called.
+// monitor records everything that a Redis receives, until the returned function is called.
 func monitor(t *testing.T, c *canaries, addr string) (end func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -204,11 +204,11 @@ func monitor(t *testing.T, c *canaries, addr string) (end func()) {
 	t.Cleanup(func() { _ = conn.Close() })
 	return func() {
 		_ = conn.(*net.TCPConn).SetReadDeadline(time.Now())
-		c.told("Redis", <-said)
+		c.scan("Redis", <-said)
 	}
 }
 
-// call makes calls of every kind, with secrets wherever there is room for some.
+// call makes calls of every kind, with secrets wherever a call has room for some.
 func (g *secretive) call(t *testing.T) {
 	t.Helper()
 	id := strings.Split(g.key, "_")[1]
@@ -241,7 +241,7 @@ func (g *secretive) call(t *testing.T) {
 	check.Received(t, g.notified, "a request to the webhook")
 }
 
-// said is what calls bring besides headers.
+// said is what calls contain besides headers.
 type said struct{ args, config, asked, json string }
 
 func (g *secretive) callWith(t *testing.T, public string, header []string, s said) {
@@ -267,7 +267,7 @@ func (g *secretive) callWith(t *testing.T, public string, header []string, s sai
 	g.overHTTP(t, public, s.json, header)
 }
 
-// connectTo returns a connection to a gateway with TLS, which shows certificates if there are any.
+// connectTo returns a TLS connection to a gateway, with client certificates if there are any.
 func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.ClientConn {
 	t.Helper()
 	conn, err := clienttest.NewConn("passthrough:///"+public,
@@ -276,10 +276,10 @@ func connectTo(t *testing.T, public string, certs ...tls.Certificate) *grpc.Clie
 	return conn
 }
 
-// answered takes what the gateway says of a call; what a backend says is not its own.
+// answered records the gateway's own text about a call, without the backend's.
 func (g *secretive) answered(err error) {
 	if st := status.Convert(err); strings.Contains(st.Proto().String(), "capgate.dev") {
-		g.told("gRPC", st.Proto().String())
+		g.scan("gRPC", st.Proto().String())
 	}
 }
 
@@ -300,13 +300,13 @@ func (g *secretive) overHTTP(t *testing.T, public, body string, header []string)
 			resp, text := clienttest.Send(t, client, method, "https://"+public+path+query, body, header...)
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || method == http.MethodGet {
-				g.told("JSON", fmt.Sprintf("%v %s", resp.Header, text))
+				g.scan("JSON", fmt.Sprintf("%v %s", resp.Header, text))
 			}
 		}
 	}
 }
 
-// overMCP takes the errors of MCP: for a tool that is not there, and for a message that is cut off.
+// overMCP records the errors of MCP for an unknown tool and for a truncated message.
 func (g *secretive) overMCP(t *testing.T, client *http.Client, address, args string, header []string) {
 	t.Helper()
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"absent__echo","arguments":` + args + `}}`
@@ -322,6 +322,6 @@ func (g *secretive) overMCP(t *testing.T, client *http.Client, address, args str
 		text, err := io.ReadAll(resp.Body)
 		check.Must(t, err)
 		_ = resp.Body.Close()
-		g.told("MCP", fmt.Sprintf("%v %s", resp.Header, text))
+		g.scan("MCP", fmt.Sprintf("%v %s", resp.Header, text))
 	}
 }

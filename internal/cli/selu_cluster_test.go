@@ -24,7 +24,7 @@ type seluLoad struct {
 	all    sync.WaitGroup
 }
 
-// startSeluLoad lets some callers for each client use the capability. What fails, or is repeated, fails the test.
+// startSeluLoad starts callers of the capability for each client. A failed or repeated call fails the test.
 func startSeluLoad(t *testing.T, callers int, clients ...*selu.Client) *seluLoad {
 	t.Helper()
 	l := &seluLoad{ended: make(chan struct{})}
@@ -38,7 +38,7 @@ func startSeluLoad(t *testing.T, callers int, clients ...*selu.Client) *seluLoad
 				case <-time.After(pace):
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				slow := time.AfterFunc(check.Patience, cancel) // no deadline, which would go to the gateway
+				slow := time.AfterFunc(check.Patience, cancel) // no deadline, which would be sent to the gateway
 				err := useWeather(ctx, client)
 				slow.Stop()
 				if cancel(); err != nil {
@@ -67,13 +67,14 @@ func (l *seluLoad) end() {
 	l.all.Wait()
 }
 
-// TestSeluReplicas: three replicas with TLS and one Redis are restarted one by one under the load of orchestrators,
-// whose calls come by forward. None fails, none is repeated, and every replica has served many.
+// TestSeluReplicas: three replicas with TLS and one Redis are restarted one by one under the load of
+// orchestrators, whose calls come through forward. No call fails or is repeated, and every replica has served
+// many.
 func TestSeluReplicas(t *testing.T) {
 	t.Parallel()
-	// No other program is at this address, so a replica that starts again finds its port free.
+	// No other program uses this address, so a restarted replica finds its port free.
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	w := newSeluWorld(t, host, patientRedis(redistest.Start(t).URL()),
+	w := newSeluRig(t, host, patientRedis(redistest.Start(t).URL()),
 		fmt.Sprintf("  - {capability: weather, policy: allow, slow_start: 0s, backends: ['%s']}\n", serveWeather(t)))
 	c := &cluster{host: host, file: writeConfig(t, w.text)}
 	var urls []string
@@ -87,7 +88,7 @@ func TestSeluReplicas(t *testing.T) {
 	_, one := w.container(t, strings.Join(urls, ","), "weather")
 	_, two := w.container(t, strings.Join(urls[1:], ","), "weather")
 	l := startSeluLoad(t, 3, one, two)
-	busy := map[*member]int{} // how often a replica was restarted that had served calls
+	busy := map[*member]int{} // number of restarts of a replica that had served calls
 	for cycle := 0; cycle < 8 && (busy[c.gateways[0]] < 2 || busy[c.gateways[1]] < 2 ||
 		busy[c.gateways[2]] < 2); cycle++ {
 		for i, g := range c.gateways {

@@ -26,17 +26,18 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// seluWorld is what an operator of Selu has: gateways with TLS and a tenant, capabilities, and the images of forward.
-type seluWorld struct {
+// seluRig is an operator's Selu setup: gateways with TLS and a tenant, capabilities, and the images of
+// forward.
+type seluRig struct {
 	dir, ca, key string
 	text         string   // of the configuration
 	args         []string // of forward
 }
 
-// newSeluWorld makes certificates for a host, a key, and a configuration with fleets, the text of a list.
-func newSeluWorld(t *testing.T, host, more, fleets string) *seluWorld {
+// newSeluRig creates certificates for a host, a key, and a configuration with fleets, the text of a list.
+func newSeluRig(t *testing.T, host, more, fleets string) *seluRig {
 	t.Helper()
-	w := &seluWorld{dir: t.TempDir()}
+	w := &seluRig{dir: t.TempDir()}
 	authority := certtest.New(t)
 	cert, secret := certtest.PEMOf(t, authority.Server(t, net.ParseIP(host)))
 	key, entry := makeKey(t)
@@ -48,21 +49,21 @@ func newSeluWorld(t *testing.T, host, more, fleets string) *seluWorld {
 	return w
 }
 
-func (w *seluWorld) file(t *testing.T, name, text string) string {
+func (w *seluRig) file(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(w.dir, name)
 	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
-// env returns the environment of a container: what the image sets, and what Selu does.
-func (w *seluWorld) env(url, capability string) []string {
+// env returns the environment of a container: that of the image and that of Selu.
+func (w *seluRig) env(url, capability string) []string {
 	return []string{"CAPGATE_URL=" + url, "CAPGATE_KEY_FILE=" + filepath.Join(w.dir, "key"), "CAPGATE_CA_FILE=" + w.ca,
 		"CAPGATE_LISTEN=127.0.0.1:0", "SELU_CAPABILITY_ID=" + capability}
 }
 
 // container starts forward as the container of a capability, and returns the orchestrator's channel to it.
-func (w *seluWorld) container(t *testing.T, url, capability string, env ...string) (*program, *selu.Client) {
+func (w *seluRig) container(t *testing.T, url, capability string, env ...string) (*program, *selu.Client) {
 	t.Helper()
 	w.file(t, "key", w.key)
 	p := start(t, append(w.env(url, capability), env...), append([]string{"forward"}, w.args...)...)
@@ -82,7 +83,8 @@ func dialSelu(t *testing.T, capability, addr string) *selu.Client {
 	return client
 }
 
-// waitReady waits until a capability is ready. On a busy machine that may take longer than the orchestrator waits.
+// waitReady waits until a capability is ready. On a busy machine that may take longer than the orchestrator
+// waits.
 func waitReady(t *testing.T, c *selu.Client) {
 	t.Helper()
 	var err error
@@ -102,7 +104,7 @@ func serveWeather(t *testing.T) string {
 	return gatewaytest.Serve(t, func(s *grpc.Server) { docpb.RegisterCapabilityServer(s, capability) }).Addr
 }
 
-// useWeather calls all five methods of the demonstration capability, and checks their answers.
+// useWeather calls all five methods of the demonstration capability, and checks the responses.
 func useWeather(ctx context.Context, c *selu.Client) error {
 	current, err := c.Invoke(ctx, selu.Call{Tool: "get_current_weather", Args: `{"location":"Berlin"}`})
 	if err != nil || !strings.Contains(string(current), "Germany") {
@@ -137,8 +139,8 @@ func useWeather(ctx context.Context, c *selu.Client) error {
 	return nil
 }
 
-// TestSeluForward: the orchestrator uses capabilities through forward and a gateway with tenants and TLS, in all
-// five methods and discovery.
+// TestSeluForward: the orchestrator uses capabilities through forward and a gateway with tenants and TLS, with
+// all five methods and discovery.
 func TestSeluForward(t *testing.T) {
 	t.Parallel()
 	dynamic := gatewaytest.NewCapability("dynamic")
@@ -146,7 +148,7 @@ func TestSeluForward(t *testing.T) {
 		return []byte(`[{"name":"echo","description":"d","input_schema":{"type":"object"},"recommended_policy":"allow"}]`), "",
 			nil
 	})
-	w := newSeluWorld(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, policy: allow, backends: ['%s']}\n"+
+	w := newSeluRig(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, policy: allow, backends: ['%s']}\n"+
 		"  - {capability: dynamic, policy: allow, backends: ['%s']}\n", serveWeather(t),
 		dynamic.Serve(t, call.Live).Addr))
 	_, public, _ := serve(t, nil, "--config", writeConfig(t, w.text))
@@ -167,7 +169,7 @@ func TestSeluForward(t *testing.T) {
 	}
 	large := fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("x", 15<<20))
 	got, err := other.Invoke(t.Context(), selu.Call{Tool: gatewaytest.Echo, Args: large})
-	for range 20 { // a busy machine may not send it in the time for a first message
+	for range 20 { // a busy machine may miss the timeout of a first message
 		if grpcstatus.Code(err) != codes.DeadlineExceeded {
 			break
 		}
@@ -182,10 +184,11 @@ func TestSeluForward(t *testing.T) {
 	container.stop(t)
 }
 
-// TestSeluListener: the orchestrator uses a capability at a listener of the gateway, with neither a key nor forward.
+// TestSeluListener: the orchestrator uses a capability at a listener of the gateway, without a key and without
+// forward.
 func TestSeluListener(t *testing.T) {
 	t.Parallel()
-	w := newSeluWorld(t, "127.0.0.1", "listeners: [{address: '127.0.0.1:0', capability: weather, tenant: selu, "+
+	w := newSeluRig(t, "127.0.0.1", "listeners: [{address: '127.0.0.1:0', capability: weather, tenant: selu, "+
 		"scopes: [invoke], dialect: live}]", fmt.Sprintf("  - {capability: weather, policy: allow, backends: ['%s']}\n",
 		serveWeather(t)))
 	p, _, _ := serve(t, nil, "--config", writeConfig(t, w.text))
@@ -194,11 +197,11 @@ func TestSeluListener(t *testing.T) {
 	check.Must(t, useWeather(t.Context(), client))
 }
 
-// TestSeluApproval: a call that needs a person waits by the fleet's approval_wait, and runs when a person has approved
-// it: the orchestrator sees nothing of that.
+// TestSeluApproval: a call that requires approval waits for the fleet's approval_wait and runs when it is
+// approved; the orchestrator sees nothing of that.
 func TestSeluApproval(t *testing.T) {
 	t.Parallel()
-	w := newSeluWorld(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, policy: ask, approval_wait: 90s, "+
+	w := newSeluRig(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, policy: ask, approval_wait: 90s, "+
 		"backends: ['%s']}\n", serveWeather(t)))
 	_, public, admin := serve(t, nil, "--config", writeConfig(t, w.text))
 	_, client := w.container(t, "https://"+public, "weather")
@@ -220,11 +223,11 @@ func TestSeluApproval(t *testing.T) {
 	}
 }
 
-// TestSeluErrors: what an operator's mistakes and a policy look like to the orchestrator. The table of
-// docs/systems/selu.md has each text. The orchestrator makes a call once more only if it did not start.
+// TestSeluErrors: how an operator's mistakes and a policy appear to the orchestrator. The table of
+// docs/systems/selu.md has each text. The orchestrator repeats a call only if it did not start.
 func TestSeluErrors(t *testing.T) {
 	t.Parallel()
-	w := newSeluWorld(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, backends: ['%s']}\n"+
+	w := newSeluRig(t, "127.0.0.1", "", fmt.Sprintf("  - {capability: weather, backends: ['%s']}\n"+
 		"  - {capability: people, policy: ask, backends: ['%[1]s']}\n"+
 		"  - {capability: gone, policy: allow, backends: ['%s']}\n", serveWeather(t), check.ClosedPort(t)))
 	_, public, _ := serve(t, nil, "--config", writeConfig(t, w.text))
@@ -233,11 +236,11 @@ func TestSeluErrors(t *testing.T) {
 	const unreached = "Unavailable: cannot connect to the gateway; the call was not started"
 	for name, test := range map[string]struct {
 		capability, url string
-		change          func(*seluWorld) // nil: nothing
-		want            string           // a part of the error
+		change          func(*seluRig) // nil means nothing
+		want            string         // a part of the error
 		repeated        int
 	}{
-		"a key": {"weather", gateway, func(w *seluWorld) { w.key = "cg_aaaaaaaaaaaaaaaa_" + strings.Repeat("b", 32) },
+		"a key": {"weather", gateway, func(w *seluRig) { w.key = "cg_aaaaaaaaaaaaaaaa_" + strings.Repeat("b", 32) },
 			"Unauthenticated: the API key is unknown, revoked or wrong", 0},
 		"a capability": {"weathr", gateway, nil, `NotFound: no capability "weathr" is configured`, 0},
 		"no policy": {"weather", gateway, nil, "PermissionDenied: no rule, manifest or policy of the fleet " +
@@ -246,7 +249,7 @@ func TestSeluErrors(t *testing.T) {
 			"FailedPrecondition: this tool may only run after a person has approved the call", 0},
 		"a backend": {"gone", gateway, nil, "Unavailable: no healthy backend for capability gone", 0},
 		"a gateway": {"weather", "https://" + check.ClosedPort(t), nil, unreached, 1},
-		"a certificate": {"weather", gateway, func(w *seluWorld) { w.ca = w.file(t, "ca.pem", certtest.New(t).PEM) },
+		"a certificate": {"weather", gateway, func(w *seluRig) { w.ca = w.file(t, "ca.pem", certtest.New(t).PEM) },
 			unreached, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -102,7 +102,7 @@ func TestServeDrainsOnSIGTERM(t *testing.T) {
 	}
 	capability.Release()
 	if a := check.Received(t, answered, "the answer"); a.err != nil || string(a.resp.GetResultJson()) != `"released"` {
-		t.Errorf("%v, %v", a.resp, a.err)
+		t.Errorf("got %v, %v", a.resp, a.err)
 	}
 	if exit := p.wait(t); exit != 0 {
 		t.Errorf("exit status %d", exit)
@@ -128,7 +128,7 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	check.Received(t, capability.Blocked(), "the call")
 	p.signal(t, syscall.SIGINT)
 	p.stderr.wait(t, p, `"msg":"draining"`)
-	p.signal(t, syscall.SIGTERM) // who runs tests in the background of a script may have made all ignore SIGINT
+	p.signal(t, syscall.SIGTERM) // a script that runs tests in the background may make all of them ignore SIGINT
 	if exit := p.wait(t); exit != -1 {
 		t.Errorf("exit status %d, want the signal's", exit)
 	}
@@ -137,7 +137,7 @@ func TestServeEndsAtOnceOnASecondSignal(t *testing.T) {
 	}
 }
 
-// Flags go before the environment, which goes before the file.
+// Flags take precedence over the environment, which takes precedence over the file.
 func TestServeOverrides(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1").Serve(t, call.Doc)
@@ -145,7 +145,7 @@ func TestServeOverrides(t *testing.T) {
 	busy := taken(t)
 	for name, test := range map[string]struct {
 		env, args []string
-		failure   string // "" if it serves
+		failure   string // empty if it serves
 	}{
 		"environment": {[]string{"CAPGATE_CONFIG=" + file, "CAPGATE_LOG_LEVEL=info"}, nil, ""},
 		"flag over environment": {[]string{"CAPGATE_LISTEN=" + busy, "CAPGATE_ADMIN=" + busy,
@@ -181,7 +181,7 @@ func TestServeOverrides(t *testing.T) {
 			resp, err := dial(t, public).Invoke(t.Context(),
 				&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo, ArgsJson: []byte("{}")})
 			if err != nil || string(resp.GetResultJson()) != "{}" {
-				t.Errorf("%v, %v", resp, err)
+				t.Errorf("got %v, %v", resp, err)
 			}
 			if code, _ := page(t, "http://"+admin+"/livez"); code != 200 {
 				t.Errorf("/livez: %d", code)

@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// shell runs lines of documentation as a reader would, in the repository's root, with
-// capgate as it is here, and with env. It returns what they print, errors included.
+// shell runs lines of documentation as a reader would, in the repository's root, with this capgate and with
+// env. It returns the output, including errors.
 func shell(t *testing.T, script string, env ...string) (output string, exit int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -51,8 +51,7 @@ func needCurl(t *testing.T) {
 
 func isPath(v string) bool { return len(v) > 5 && v[:5] == "PATH=" }
 
-// standIn does what a program would that the documentation names, and returns its
-// exit status.
+// standIn acts as a program that the documentation names, and returns its exit status.
 func standIn(name string, args []string) int {
 	switch name {
 	case "go": // go run ./cmd/capgate …

@@ -41,7 +41,7 @@ func serveShield(t *testing.T) (addr string) {
 	return ln.Addr().String()
 }
 
-// Shields come, change and go with the file, and a bad file leaves the one in force.
+// Shields are added, changed and removed with the file, and an invalid file leaves the current ones in effect.
 func TestReloadShields(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -49,7 +49,7 @@ func TestReloadShields(t *testing.T) {
 	var files configMap
 	files.put(t, map[string]string{"capgate.yaml": configOf(shield, backend)})
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+	change := func(text string) { // at once: another test covers that the gateway notices the change itself
 		files.put(t, map[string]string{"capgate.yaml": text})
 		p.signal(t, syscall.SIGHUP)
 	}

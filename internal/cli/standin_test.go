@@ -24,7 +24,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 )
 
-// curl is as much of curl as the documentation uses.
+// curl implements the part of curl that the documentation uses.
 func curl(args []string) int {
 	fs := flag.NewFlagSet("curl", flag.ContinueOnError)
 	method := fs.String("X", "", "")
@@ -86,8 +86,8 @@ func anywhere(fs *flag.FlagSet, args []string) (positional []string, err error) 
 	}
 }
 
-// grpcurl is as much of grpcurl as the documentation uses: it learns the method's
-// messages by reflection.
+// grpcurl implements the part of grpcurl that the documentation uses: it learns the method's messages by
+// reflection.
 func grpcurl(args []string) int {
 	fs := flag.NewFlagSet("grpcurl", flag.ContinueOnError)
 	_ = fs.Bool("plaintext", false, "")
@@ -172,7 +172,7 @@ func callMethod(ctx context.Context, conn *grpc.ClientConn, method, data string)
 	}
 }
 
-// describe asks the server for a method's descriptor.
+// describe requests a method's descriptor from the server.
 func describe(ctx context.Context, conn *grpc.ClientConn, service, method string) (protoreflect.MethodDescriptor,
 	error) {
 	resp, err := askReflection(ctx, conn, &reflectionpb.ServerReflectionRequest{

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestStartToken: without operators, the admin API of a loopback address needs the token that the process prints, which
-// commands of the same user find, and which ends with the process.
+// TestStartToken: without operators, the admin API of a loopback address needs the token that the process
+// prints, which commands of the same user find, and which is valid as long as the process runs.
 func TestStartToken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,11 +59,12 @@ func TestStartToken(t *testing.T) {
 		t.Errorf("%v, and after the end %v", files, left)
 	}
 	if strings.Count(p.stderr.String(), operator.StartPrefix) != 1 {
-		t.Error("the token came out in a log of requests")
+		t.Error("the token is in a log of requests")
 	}
 }
 
-// TestRefusesToStart: other machines could use the admin API, and nobody said who may.
+// TestRefusesToStart: the gateway does not start if other machines could use the admin API and no operators are
+// configured.
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	_, entry := operatorKey("roles: [admin]")
@@ -77,7 +78,7 @@ func TestRefusesToStart(t *testing.T) {
 		{"127.0.0.1:0", "", asksOperators, true},
 		{"'[::1]:0'", "", asksOperators, true},
 		{"0.0.0.0:0", "operators: {keys: [" + entry + "]}", asksOperators, true},
-		{"0.0.0.0:0", "operators: {}", asksOperators, true}, // for nobody
+		{"0.0.0.0:0", "operators: {}", asksOperators, true}, // without operators
 		{"0.0.0.0:0", "operators: {insecure: true}", asksOperators, true},
 		{"0.0.0.0:0", "", []string{"CAPGATE_ADMIN_INSECURE=1"}, true},
 	} {
@@ -103,7 +104,7 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// TestStartRefusesARouteWithoutARow: a route that nobody thought about is not served.
+// TestStartRefusesARouteWithoutARow: a route without a row in the guard's table is not served.
 func TestStartRefusesARouteWithoutARow(t *testing.T) {
 	t.Parallel()
 	mux := guard.NewMux()

@@ -57,13 +57,13 @@ func TestStatus(t *testing.T) {
 	_, _, port := serve(t, nil, "--config", writeConfig(t, text))
 	waitStatus(t, port, alive.Addr, "up")
 	waitStatus(t, port, dead, "down")
-	all, text := rows(t, ":"+port[strings.LastIndexByte(port, ':')+1:]) // as a gateway is told to listen
+	all, text := rows(t, ":"+port[strings.LastIndexByte(port, ':')+1:]) // as a gateway's listen address is given
 	if !strings.HasPrefix(text, "replica me, redis embedded, 2 fleets\n\nCAPABILITY  BACKEND ") ||
 		!strings.HasSuffix(text, "\n\nother: no usable backend\n") {
 		t.Errorf("\n%s", text)
 	}
 	if row := all[3]; row[0] != "caps" || row[1] != alive.Addr || row[2] != "up" || row[4] != "0" || row[5] != "-" {
-		t.Errorf("%q", row)
+		t.Errorf("got %q", row)
 	}
 	if _, text := rows(t, port, "other"); strings.Contains(text, "caps") || !strings.Contains(text, "1 fleet\n") {
 		t.Errorf("\n%s", text)

@@ -10,10 +10,9 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// Who stops takes back all that it has in Redis, so that the others need not wait until
-// it counts as dead: its part of the probes, its places at limited backends, its calls at
-// drained ones.
-func TestStopGivesUpWhatReplicasShare(t *testing.T) {
+// A stopping replica removes its state from Redis, so that the others need not wait until it counts as dead:
+// its share of the probes, its permits at limited backends, its calls at drained ones.
+func TestStopReleasesSharedState(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t)
 	_, _, admin := serve(t, nil, "--config", r.config(t, "replicas: {id: stays}"))
@@ -41,12 +40,12 @@ func TestStopGivesUpWhatReplicasShare(t *testing.T) {
 	waitPage(t, "http://"+admin+"/metrics", "\ncapgate_health_replicas 1\n")
 }
 
-// named returns the keys that tell of a replica what is true only while it lives.
+// named returns the keys that describe a replica only while it is alive.
 func (r *replicas) named(id string) (keys []string) {
 	all, _ := r.redis.Do("KEYS", "*").([]any)
 	for _, k := range all {
 		key, _ := k.(string)
-		// Who saw a backend last, or made a call, may be gone.
+		// The replica that saw a backend last, or made a call, may be gone.
 		if strings.HasSuffix(key, ":page") || strings.HasSuffix(key, "{recent}:calls") {
 			continue
 		}
@@ -66,7 +65,7 @@ func (r *replicas) named(id string) (keys []string) {
 	return keys
 }
 
-// A Redis that says nothing keeps nobody from stopping.
+// An unresponsive Redis does not prevent stopping.
 func TestStopWhileRedisIsSilent(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t)

@@ -18,7 +18,7 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// makeKey has capgate make a key; entry is its line for the configuration.
+// makeKey creates a key with capgate; entry is its line for the configuration.
 func makeKey(t *testing.T, args ...string) (key, entry string) {
 	t.Helper()
 	exit, stdout, stderr := runProgram(t, nil, append([]string{"keys", "new"}, args...)...)
@@ -29,7 +29,8 @@ func makeKey(t *testing.T, args ...string) (key, entry string) {
 	return key, strings.TrimSpace(entry)
 }
 
-// answerTo calls a tool with a credential, and returns OK, the reason of the rejection, or the code if it has none.
+// answerTo calls a tool with a credential, and returns OK, the reason of the rejection, or the code if it has
+// none.
 func answerTo(t *testing.T, client docpb.CapabilityClient, credential string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
@@ -42,7 +43,7 @@ func answerTo(t *testing.T, client docpb.CapabilityClient, credential string) st
 	return status.Code(err).String()
 }
 
-// becomes waits until an answer is another one than before. If both are the same, it has to be that at once.
+// becomes waits until an answer changes from before to after. If both are the same, it must be that at once.
 func becomes(t *testing.T, what string, ask func() string, before, after string) {
 	t.Helper()
 	check.Until(t, what+" to be "+after, func() (bool, string) {
@@ -54,8 +55,8 @@ func becomes(t *testing.T, what string, ask func() string, before, after string)
 	})
 }
 
-// TestKeysOfTheFile: keys come, change and go with the file and those that it names, while
-// calls run, and what turns them on needs a restart.
+// TestKeysOfTheFile: keys are added, changed and removed with the file and those that it names, while calls
+// run, and turning keys on or off needs a restart.
 func TestKeysOfTheFile(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -70,7 +71,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	}
 	put("tenants: [{id: acme, capabilities: ['*'], keys: [" + ofPlain + "]}]")
 	p, public, admin := serve(t, nil, "--config", files.file("capgate.yaml"))
-	change := func(text string) { // at once: that a gateway finds it out itself is tested elsewhere
+	change := func(text string) { // at once: another test covers that the gateway notices the change itself
 		put(text)
 		p.signal(t, syscall.SIGHUP)
 	}
@@ -131,7 +132,7 @@ func TestKeysOfTheFile(t *testing.T) {
 	}
 }
 
-// invokeByKey has capgate invoke show a key.
+// invokeByKey runs capgate invoke with a key.
 func invokeByKey(t *testing.T, public, key string) {
 	t.Helper()
 	good, bad := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "bad")

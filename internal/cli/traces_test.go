@@ -16,8 +16,8 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// TestTracesOfAProcess: what its file says of traces is done, and its last spans are sent
-// when it ends.
+// TestTracesOfAProcess: the traces section of the file applies, and the last spans are sent when the process
+// ends.
 func TestTracesOfAProcess(t *testing.T) {
 	t.Parallel()
 	collector := oteltest.Start(t)
@@ -40,7 +40,7 @@ func TestTracesOfAProcess(t *testing.T) {
 	}
 	if body := waitPage(t, "http://"+admin+"/metrics", "capgate_trace_spans_exported_total"); !strings.Contains(body,
 		`capgate_trace_spans_dropped_total{reason="full"} 0`) {
-		t.Errorf("%s", body)
+		t.Errorf("got %s", body)
 	}
 	check.Must(t, os.WriteFile(headers, []byte("Authorization: Basic b3RoZXI=\n"), 0o600))
 	waitPage(t, "http://"+admin+"/readyz", `"needs_restart":["traces.headers_file"]`)
@@ -64,8 +64,8 @@ func TestTracesOfAProcess(t *testing.T) {
 	}
 }
 
-// TestHeadersThatAreNone says where, and not what: it may be the secret.
-func TestHeadersThatAreNone(t *testing.T) {
+// TestInvalidHeadersAreNotQuoted: the error names the place and not the header, which may be the secret.
+func TestInvalidHeadersAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"hunter2", "a b: hunter2", "hunter2:", ": hunter2", "grpc-timeout: hunter2",
 		"a: hunter2\x01"} {

@@ -86,7 +86,8 @@ func TestVerifyReplicas(t *testing.T) {
 	}
 }
 
-// TestVerifyCallsNothing that nobody named, or that policy does not ask about; and it says how to reach a gateway.
+// TestVerifyCallsNothing: verify calls no capability that was not named, or for which policy requires no
+// approval; its error says how to reach a gateway.
 func TestVerifyCallsNothing(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("b1")
@@ -122,7 +123,7 @@ func TestVerifyCallsNothing(t *testing.T) {
 	}
 }
 
-// TestVerifyAddresses: the configuration has the addresses, and flags come first.
+// TestVerifyAddresses: the configuration has the addresses, and flags take precedence.
 func TestVerifyAddresses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "capgate.yaml")
@@ -134,6 +135,6 @@ func TestVerifyAddresses(t *testing.T) {
 	v.admin.addr = "other:1"
 	check.Must(t, v.addressesOf(c.Flags()))
 	if v.from.addr != "127.0.0.1:8443" || v.admin.addr != "other:1" || v.from.tls.on {
-		t.Errorf("%s %s", v.from.addr, v.admin.addr)
+		t.Errorf("got %s %s", v.from.addr, v.admin.addr)
 	}
 }

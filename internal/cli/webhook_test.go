@@ -22,24 +22,24 @@ import (
 	docpb "github.com/capgate/capgate/proto/selu/capability"
 )
 
-// told is a request of a webhook.
-type told struct {
+// webhookRequest is a request to a webhook.
+type webhookRequest struct {
 	signature string
-	signed    func(secret string) string // what the signature should be
+	signed    func(secret string) string // the expected signature
 	body      struct {
 		Type string
 		Data struct{ ID, Tool, User, Arguments, State, Link string }
 	}
 }
 
-// A question is told, signed; what is refused for good is a dead letter that can be tried
-// again; another secret is taken without a restart.
+// An approval is posted, signed; a permanently rejected post becomes a dead letter that can be retried; a
+// changed secret applies without a restart.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
-	requests, answers := make(chan told, 10), make(chan int, 10)
+	requests, answers := make(chan webhookRequest, 10), make(chan int, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		got := told{signature: r.Header.Get("webhook-signature"), signed: func(secret string) string {
+		got := webhookRequest{signature: r.Header.Get("webhook-signature"), signed: func(secret string) string {
 			mac := hmac.New(sha256.New, []byte(secret))
 			_, _ = fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), text)
 			return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
@@ -73,7 +73,7 @@ func TestWebhook(t *testing.T) {
 		if _, err := dial(t, public).Invoke(ctx,
 			&docpb.InvokeRequest{CapabilityId: "caps", ToolName: gatewaytest.Echo,
 				ArgsJson: []byte(args)}); err == nil {
-			t.Error("nobody was asked")
+			t.Error("no approval was created")
 		}
 	}
 	next := func(secret, args string, answer int) {
@@ -119,7 +119,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// What is wrong with a secret is said when the configuration is checked.
+// Problems with a secret are reported when the configuration is checked.
 func TestWebhookNeedsASecret(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, "127.0.0.1:1",

@@ -15,7 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/grpctest"
 )
 
-// wrongBackend is a fleet whose backend is something else than the fleet says.
+// wrongBackend is a fleet whose backend is not what the fleet says.
 type wrongBackend struct {
 	name, fields, backend string
 	tool                  string // that is called
@@ -74,9 +74,9 @@ func wrongBackends(t *testing.T) []wrongBackend {
 	}
 }
 
-// TestWrongBackends: the status, check --connect and the error of a call say what is at a backend's address, and what
-// to write. None of them has the gateway's credential, and no call has the address, or a text that is
-// not meant for a client.
+// TestWrongBackends: the status, check --connect and the error of a call say what is at a backend's address,
+// and what to write. None of them has the gateway's credential, and no call's error has the address, or a text
+// that is not meant for a client.
 func TestWrongBackends(t *testing.T) {
 	t.Parallel()
 	all := wrongBackends(t)
@@ -130,7 +130,7 @@ func TestWrongBackends(t *testing.T) {
 	}
 }
 
-// TestConnect: a backend that serves what its fleet says is no problem, and one that is not there is.
+// TestConnect: a backend that serves what its fleet says is no problem, and a missing one is.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -144,7 +144,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// lineOf returns the first line of a text that has a part; "": none has.
+// lineOf returns the first line of text that contains part; "" if there is none.
 func lineOf(text, part string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, part) {

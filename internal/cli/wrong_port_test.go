@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 )
 
-// TestWrongProtocol: cleartext to a port that speaks TLS is answered in words, the reverse is logged, and the command
-// line tells both as probe does.
+// TestWrongProtocol: cleartext to a TLS port gets a response in words, the reverse is logged, and the command
+// line explains both as probe does.
 func TestWrongProtocol(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -30,7 +30,7 @@ func TestWrongProtocol(t *testing.T) {
 	status, body := page(t, "http://"+public+"/v1/capabilities")
 	if status != http.StatusBadRequest || !strings.Contains(body, "this port speaks TLS") ||
 		!strings.Contains(body, `"reason":"TLS_REQUIRED"`) {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("got %d %s", status, body)
 	}
 	secure.stderr.wait(t, secure, "HTTP in cleartext at a port that requires TLS")
 	// A client with HTTP/2 prior knowledge reports the text of the GOAWAY.
@@ -40,7 +40,7 @@ func TestWrongProtocol(t *testing.T) {
 	}
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", "http://"+public, "caps", gatewaytest.Echo)
 	if exit != exitUnreachable || !strings.Contains(errs, public+" speaks TLS: ask it with --tls, or --tls-ca FILE") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	if n := strings.Count(secure.stderr.String(), "HTTP in cleartext at a port"); n != 1 {
 		t.Errorf("logged %d times at once", n)
@@ -49,7 +49,7 @@ func TestWrongProtocol(t *testing.T) {
 	open, public, _ := serve(t, nil, "--config", writeConfig(t, configOf("", backend)))
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "--tls", "caps", gatewaytest.Echo)
 	if exit != exitUnreachable || !strings.Contains(errs, public+" does not speak TLS: ask it without --tls") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	patient := &net.Dialer{Timeout: check.Patience}
 	if conn, err := tls.DialWithDialer(patient, "tcp", public, &tls.Config{MinVersion: tls.VersionTLS12}); err == nil {
@@ -59,8 +59,8 @@ func TestWrongProtocol(t *testing.T) {
 	open.stderr.wait(t, open, "TLS at a cleartext port")
 }
 
-// TestWrongPort: commands that ask the wrong one of a gateway's two ports are told which it is, addresses may
-// be URLs, and gRPC over HTTP/1.1 is refused in words, with a request id.
+// TestWrongPort: errors of commands at the wrong one of a gateway's two ports name the right one, addresses may
+// be URLs, and gRPC over HTTP/1.1 is rejected in words, with a request id.
 func TestWrongPort(t *testing.T) {
 	t.Parallel()
 	backend := gatewaytest.NewCapability("one").Serve(t, call.Doc).Addr
@@ -102,7 +102,8 @@ func TestWrongPort(t *testing.T) {
 	}
 }
 
-// TestToolTypo: if arguments are checked, the error of an unknown tool lists the tools that the caller may call.
+// TestToolTypo: if arguments are checked, the error of an unknown tool lists the tools that the caller may
+// call.
 func TestToolTypo(t *testing.T) {
 	t.Parallel()
 	manifest := writeConfig(t, "id: caps\nimage: i\ntools:\n"+
@@ -116,10 +117,10 @@ func TestToolTypo(t *testing.T) {
 	exit, _, errs := runProgram(t, nil, "invoke", "--addr", public, "caps", "ecoh")
 	if exit != exitRefused || !strings.Contains(errs, "TOOL_UNKNOWN") ||
 		!strings.Contains(errs, `did you mean "echo"?; you may call echo`) || strings.Contains(errs, "erase") {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 	exit, _, errs = runProgram(t, nil, "invoke", "--addr", public, "caps", "echo", `{"a": 1, "b": "x"}`)
 	if exit != exitRefused || !strings.Contains(errs, `"/a"`) || !strings.Contains(errs, `"/b"`) {
-		t.Errorf("%d %s", exit, errs)
+		t.Errorf("got %d %s", exit, errs)
 	}
 }
