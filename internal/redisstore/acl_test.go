@@ -17,15 +17,15 @@ import (
 	"github.com/capgate/capgate/router/affinity/storetest"
 )
 
-// users are the users of a server.
+// users has one connection for each user of a server.
 type users struct {
 	*testing.T
 	server *redistest.Replicated
 }
 
-// TestTheUserOfCompose: the user has the permissions that a gateway needs, and no others. All other tests of this
+// TestComposeUserHasItsPermissions: the user has exactly the permissions that a gateway needs. All other tests of this
 // package run as this user.
-func TestTheUserOfCompose(t *testing.T) {
+func TestComposeUserHasItsPermissions(t *testing.T) {
 	t.Parallel()
 	u := users{t, redistest.StartReplicated(t)}
 	u.server.Do(t, setUsers(t, "compose.acl")["capgate"]...)
@@ -35,13 +35,13 @@ func TestTheUserOfCompose(t *testing.T) {
 	u.mayNot("capgate", "@PASSWORD@")
 }
 
-// TestTheUsersThatAreRecommended: deploy/redis/users.acl grants each user the permissions that docs/run/redis.md
-// states, and no others.
-func TestTheUsersThatAreRecommended(t *testing.T) {
+// TestRecommendedUsersHaveTheirPermissions: deploy/redis/users.acl grants each user exactly the permissions that
+// docs/run/redis.md states.
+func TestRecommendedUsersHaveTheirPermissions(t *testing.T) {
 	t.Parallel()
 	u := users{t, redistest.StartReplicated(t)}
 	for name, command := range setUsers(t, "users.acl") {
-		if name != "default" { // the replica's, and this test's
+		if name != "default" { // the replica's and this test's
 			u.server.Do(t, command...)
 		}
 	}
@@ -92,7 +92,8 @@ func (u users) client(user, password string) *redis.Client {
 	return c
 }
 
-// mayUse: a user may read all keys, and write those that the table of keys does not keep for the admin API.
+// mayUse checks that a user may read all keys and write those that the table of keys does not reserve for the
+// admin API.
 func (u users) mayUse(user string) {
 	u.Helper()
 	options, err := redis.ParseURL(u.server.URL())
@@ -113,7 +114,7 @@ func (u users) mayUse(user string) {
 	}
 }
 
-// mayAdminister: tenants and rules can be set.
+// mayAdminister checks that tenants and rules can be set.
 func (u users) mayAdminister(s *redisstore.Store) {
 	u.Helper()
 	if err := s.Tenants().CreateTenant(u.Context(), &tenant.Record{ID: "acme", UID: "u", Name: "Acme"}); err != nil {
@@ -125,7 +126,8 @@ func (u users) mayAdminister(s *redisstore.Store) {
 	}
 }
 
-// mayServe: signed records can be read, a redemption waits for the replica, INFO reports it, and messages arrive.
+// mayServe checks that signed records can be read, a redemption waits for the replica, INFO reports it, and
+// messages arrive.
 func (u users) mayServe(s *redisstore.Store, approval string) {
 	u.Helper()
 	ctx, name := u.Context(), policy.Name{Capability: "caps", Tool: "x"}
@@ -155,7 +157,7 @@ func (u users) mayServe(s *redisstore.Store, approval string) {
 	}
 }
 
-// mayNot: commands that no user, or not this one, needs are refused.
+// mayNot checks that commands which no user, or not this one, needs are rejected.
 func (u users) mayNot(user, password string, more ...string) {
 	u.Helper()
 	c := u.client(user, password)

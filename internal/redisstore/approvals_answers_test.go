@@ -32,8 +32,8 @@ func watching(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals
 	return k
 }
 
-// TestAnAnswerForASession: it holds for the unchanged tool, the user, the agent and the session, with any arguments,
-// and costs no commands while it is cached.
+// TestAnAnswerForASession: it applies to the unchanged tool, the user, the agent and the session, with any
+// arguments, and needs no commands while it is cached.
 func TestAnAnswerForASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		stores := []*redisstore.Store{open(), open()}
@@ -52,7 +52,7 @@ func TestAnAnswerForASession(t *testing.T) {
 				t.Fatal(refusal)
 			}
 		}
-		// A Run that reconnects clears its cache; that is rare.
+		// A Run that reconnects clears its cache, which is rare.
 		if n := stores[0].Stats().Commands[redisstore.Approvals] - before; n > 10 {
 			t.Errorf("%d commands for 100 calls", n)
 		}
@@ -128,7 +128,7 @@ func TestAMalformedSessionGrantsNothing(t *testing.T) {
 		approve(t, k, a, approvals.Answer{Remember: approvals.ThisSession})
 		keys, err := st.Keys(t.Context(), st.SessionKey(a.Tenant, "*"))
 		if err != nil || len(keys) != 1 {
-			t.Fatalf("%q, %v", keys, err)
+			t.Fatalf("got %q, %v", keys, err)
 		}
 		for i, text := range []string{"", "approved", "Approved x", "used x", "approved  x", "\xff"} {
 			if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
@@ -170,7 +170,7 @@ func TestWaitingOnAnotherReplica(t *testing.T) {
 			approve(t, two, a, approvals.Answer{By: "eve"})
 			for range 2 {
 				if a := check.Received(t, got, "the answer"); a.State != approvals.Approved || a.By != "eve" {
-					t.Errorf("%+v", a)
+					t.Errorf("got %+v", a)
 				}
 			}
 			waitBoth(0)
@@ -205,7 +205,7 @@ func TestApprovalEvents(t *testing.T) {
 				kinds, last = append(kinds, string(e.Kind)), e.ID
 				if e.Approval.Tenant != a.Tenant || n > 1 && e.Approval.ID != a.ID && e.Approval.ID != c.ID ||
 					e.Approval.Preview == "" {
-					t.Errorf("%+v", e)
+					t.Errorf("got %+v", e)
 				}
 				if len(kinds) == n {
 					return enough
@@ -234,7 +234,7 @@ func TestApprovalEvents(t *testing.T) {
 	})
 }
 
-// TestMissedEvents: a reader whose cursor is too old is told once that events were lost.
+// TestMissedEvents: a reader whose cursor is too old is notified once that events were lost.
 func TestMissedEvents(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})
@@ -284,9 +284,9 @@ func TestApprovalsWithoutRedis(t *testing.T) {
 			fault.begin(server)
 			_, _, refusal := k.Create(t.Context(), request("2"))
 			wantRefusal(t, "ask", refusal, "APPROVALS_UNAVAILABLE")
-			if name == "full" { // Redis takes no writes, but answers
+			if name == "full" { // Redis accepts no writes, but responds
 				if got, err := k.Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Approved {
-					t.Errorf("%+v, %v", got, err)
+					t.Errorf("got %+v, %v", got, err)
 				}
 			}
 			_, refusal = k.Redeem(t.Context(), b.ID, request("1"))

@@ -10,8 +10,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestAnAnswerCoversWhatWaits: an answer for a session answers the pending approvals of the same tool, user, agent and
-// session, also at another replica, whose waiters it releases. Others stay pending.
+// TestAnAnswerCoversWhatWaits: an answer for a session answers the pending approvals of the same tool, user,
+// agent and session, also at another replica, whose waiters it releases. Others stay pending.
 func TestAnAnswerCoversWhatWaits(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		for _, s := range []approvals.State{approvals.Approved, approvals.Denied} {
@@ -76,7 +76,7 @@ func TestAnAnswerCoversWhatWaits(t *testing.T) {
 	})
 }
 
-// TestAnAnswerCoversOnce: two answers at two replicas answer each approval that waits once, between them.
+// TestAnAnswerCoversOnce: two answers at two replicas together answer each pending approval once.
 func TestAnAnswerCoversOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
@@ -108,8 +108,8 @@ func TestAnAnswerCoversOnce(t *testing.T) {
 	})
 }
 
-// TestAnAnswerOfSeveralCovers: with two approvers, the last answer for the session answers what waits since the first
-// call; what one of them could not approve stays pending.
+// TestAnAnswerOfSeveralCovers: with two approvers, the last answer for the session answers the approvals that
+// wait since the first call; those that one of them could not approve stay pending.
 func TestAnAnswerOfSeveralCovers(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := watching(t, open(), approvals.Options{})
@@ -119,14 +119,14 @@ func TestAnAnswerOfSeveralCovers(t *testing.T) {
 		session := approvals.Answer{Remember: approvals.ThisSession, Who: person("eve")}
 		for _, id := range []string{half.ID, first.ID} {
 			if got, err := k.Approve(t.Context(), first.Tenant, id, session); err != nil || got.Covered != nil {
-				t.Fatalf("%v, %+v", err, got.Covered)
+				t.Fatalf("got %v, %+v", err, got.Covered)
 			}
 		}
 		session.Who = person("dan")
 		got, err := k.Approve(t.Context(), first.Tenant, first.ID, session)
 		if err != nil || got.Covered == nil || len(got.Covered.Approvals) != 1 ||
 			got.Covered.Approvals[0].ID != later.ID {
-			t.Fatalf("%v, %+v", err, got.Covered)
+			t.Fatalf("got %v, %+v", err, got.Covered)
 		}
 		if now, _ := k.Get(t.Context(), half.Tenant, half.ID); now.State != approvals.Pending {
 			t.Errorf("an approval with an answer of its own is %v", now.State)

@@ -24,8 +24,8 @@ func anyCall(r approvals.AnswerRule) []approvals.AnswerRule {
 	return []approvals.AnswerRule{r}
 }
 
-// TestNOfMAndSelfApprovalAtTwoReplicas: of ten people who approve at once at two replicas, exactly three count, and one
-// transition happens. The user of the call is an eleventh, and never counts.
+// TestNOfMAndSelfApprovalAtTwoReplicas: of ten people who approve concurrently at two replicas, exactly three
+// count, and there is one transition. The user of the call is an eleventh and never counts.
 func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		replicas := []*approvals.Service{service(t, open(), approvals.Options{}),
@@ -59,10 +59,10 @@ func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 		}
 		got, err := replicas[1].Get(t.Context(), a.Tenant, a.ID)
 		if err != nil || got.State != approvals.Approved || len(got.Answers) != 3 {
-			t.Fatalf("%+v, %v, %v", got.Answers, err, count)
+			t.Fatalf("got %+v, %v, %v", got.Answers, err, count)
 		}
 		if count["pending"] != 2 || count["approved"] != 1 {
-			t.Errorf("%v", count)
+			t.Errorf("got %v", count)
 		}
 		for _, answer := range got.Answers {
 			if answer.By == "0" {
@@ -72,8 +72,8 @@ func TestNOfMAndSelfApprovalAtTwoReplicas(t *testing.T) {
 	})
 }
 
-// TestEscalationIsToldOnce by two replicas, also if nobody asks.
-func TestEscalationIsToldOnce(t *testing.T) {
+// TestEscalationIsReportedOnce: two replicas together report an escalation once, also without a request.
+func TestEscalationIsReportedOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := watching(t, open(), approvals.Options{}), watching(t, open(), approvals.Options{})
 		rule := approvals.AnswerRule{Groups: []string{"sec"},
@@ -108,7 +108,7 @@ func TestEscalationIsToldOnce(t *testing.T) {
 		want := []approvals.Kind{approvals.EventsStart, approvals.EventCreated, approvals.EventEscalated,
 			approvals.EventApproved}
 		if !slices.Equal(kinds, want) {
-			t.Errorf("%v", kinds)
+			t.Errorf("got %v", kinds)
 		}
 	})
 }

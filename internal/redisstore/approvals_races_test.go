@@ -37,7 +37,7 @@ func atOnce(t *testing.T, n int, f func(i int)) {
 	check.Ended(t, &all, "the end of what began at once")
 }
 
-// TestOneOfManyUsesIt: a hundred calls on three replicas redeem one approval, repeatedly.
+// TestOneOfManyUsesIt: of a hundred calls at three replicas, one redeems an approval, repeatedly.
 func TestOneOfManyUsesIt(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -60,11 +60,11 @@ func TestOneOfManyUsesIt(t *testing.T) {
 				}
 			})
 			if won.Load() != 1 || lost.Load() != 99 {
-				t.Fatalf("round %d: %d used it, %d were told so", round, won.Load(), lost.Load())
+				t.Fatalf("round %d: %d used it, %d got APPROVAL_USED", round, won.Load(), lost.Load())
 			}
-			// It stays used if the replica of the call dies.
+			// It stays used if the call's replica dies.
 			if got, err := all[2].Get(t.Context(), a.Tenant, a.ID); err != nil || got.State != approvals.Used {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("got %+v, %v", got, err)
 			}
 			if err := all[0].Release(t.Context(), winner); err != nil {
 				t.Error(err)
@@ -82,7 +82,7 @@ func TestOneOfManyUsesIt(t *testing.T) {
 	})
 }
 
-// TestOneOfManyAsks: the same call on three replicas gets one approval.
+// TestOneOfManyAsks: the same call at three replicas gets one approval.
 func TestOneOfManyAsks(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -103,7 +103,7 @@ func TestOneOfManyAsks(t *testing.T) {
 	})
 }
 
-// TestAnswersRace: of a simultaneous approval and denial one holds, and all replicas see the same one.
+// TestAnswersRace: of a concurrent approval and denial one applies, and all replicas see the same one.
 func TestAnswersRace(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := replicas(t, open, approvals.Options{})
@@ -203,8 +203,8 @@ func awaitState(t *testing.T, at *approvals.Service, a approvals.Approval, state
 	})
 }
 
-// answeredInTime asks for an approval, and approves it before it expires. A machine that is too busy for that gets
-// twice the time. It returns the approval as it was asked for.
+// answeredInTime creates an approval and approves it before it expires. On a machine that is too busy for that
+// it doubles the time. It returns the approval as created.
 func answeredInTime(t *testing.T, at *approvals.Service, ttl time.Duration,
 	next func(time.Duration) (*approvals.Request, approvals.Approval)) (*approvals.Request, approvals.Approval) {
 	t.Helper()

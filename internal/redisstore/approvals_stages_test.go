@@ -15,7 +15,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// asOldReplica makes an approval what a replica of an older version writes, without the fields and sets of this one.
+// asOldReplica changes an approval to the form of an older version's replica, without the fields and sets of
+// this one.
 func asOldReplica(t *testing.T, st *redisstore.ApprovalStore, a *approvals.Approval, more ...any) {
 	t.Helper()
 	record := st.RecordKey(a.Tenant, a.ID)
@@ -42,8 +43,8 @@ func asOldReplica(t *testing.T, st *redisstore.ApprovalStore, a *approvals.Appro
 	check.Must(t, err)
 }
 
-// TestAnApprovalOfAnOldReplica is read, answered by one or by several people, and used, and an answer that an old
-// replica has stored is the answer of one person.
+// TestAnApprovalOfAnOldReplica: it is read, answered by one or several people, and used. An answer that an old
+// replica has stored counts as that of one person.
 func TestAnApprovalOfAnOldReplica(t *testing.T) {
 	t.Parallel()
 	s := open(t, redisstore.Config{})
@@ -54,7 +55,7 @@ func TestAnApprovalOfAnOldReplica(t *testing.T) {
 	got, err := k.Get(t.Context(), a.Tenant, a.ID)
 	if err != nil || got.State != approvals.Pending || got.Value != "" || got.Preview != a.Preview ||
 		got.User != a.User || got.Terms == nil || got.Terms.Answers != 1 || len(got.Answers) != 0 {
-		t.Fatalf("%+v, %v", got, err)
+		t.Fatalf("got %+v, %v", got, err)
 	}
 	k.SetAnswerRules(anyCall(approvals.AnswerRule{Answers: 2}))
 	for i, name := range []string{"bob", "eve"} {
@@ -75,7 +76,7 @@ func TestAnApprovalOfAnOldReplica(t *testing.T) {
 	if err != nil || got.State != approvals.Denied || len(got.Answers) != 1 || got.Answers[0].By != "ann" ||
 		got.Answers[0].State != approvals.Denied || got.Answers[0].Comment != "too far" ||
 		got.Answered.UnixMilli() != at {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err = k.Approve(t.Context(), b.Tenant, b.ID,
 		approvals.Answer{Who: person("bob")}); refusedFor(err) != "APPROVAL_NOT_PENDING" {
@@ -85,7 +86,7 @@ func TestAnApprovalOfAnOldReplica(t *testing.T) {
 	wantRefusal(t, "denied", refusal, "APPROVAL_DENIED")
 
 	k.SetAnswerRules(nil)
-	c := ask(t, k, request(`{"to":"kim"}`)) // of a yet older one, which did not look at the configuration of calls
+	c := ask(t, k, request(`{"to":"kim"}`)) // of a still older one, which did not bind the configuration of calls
 	if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 		return r.HDel(ctx, st.RecordKey(c.Tenant, c.ID), approvals.SettingsField).Err()
 	}); err != nil {
@@ -96,8 +97,8 @@ func TestAnApprovalOfAnOldReplica(t *testing.T) {
 	wantRefusal(t, "without a sum of the configuration", refusal, "APPROVAL_MISMATCH")
 }
 
-// TestAnApprovalExpiresBetweenTwoAnswers: the second answer is refused, the call does not run, and the first answer
-// does not count for the next approval of the same call.
+// TestAnApprovalExpiresBetweenTwoAnswers: the second answer is rejected, the call does not run, and the first
+// answer does not count for the next approval of the same call.
 func TestAnApprovalExpiresBetweenTwoAnswers(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
@@ -108,10 +109,10 @@ func TestAnApprovalExpiresBetweenTwoAnswers(t *testing.T) {
 		a := ask(t, k, request("1"))
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{Who: person("bob")}); err != nil ||
 			got.State != approvals.Pending || len(got.Answers) != 1 {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("got %+v, %v", got, err)
 		}
 		if err := st.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
-			return r.HSet(ctx, st.RecordKey(a.Tenant, a.ID), "expires", a.Created.UnixMilli()).Err() // the time is over
+			return r.HSet(ctx, st.RecordKey(a.Tenant, a.ID), "expires", a.Created.UnixMilli()).Err() // it has expired
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +120,7 @@ func TestAnApprovalExpiresBetweenTwoAnswers(t *testing.T) {
 			other.Approve, k.Approve, k.Deny} {
 			got, err := answer(t.Context(), a.Tenant, a.ID, approvals.Answer{Who: person("eve")})
 			if refusedFor(err) != "APPROVAL_NOT_PENDING" || got.State != approvals.Expired || len(got.Answers) != 1 {
-				t.Errorf("%+v, %v", got, err)
+				t.Errorf("got %+v, %v", got, err)
 			}
 		}
 		_, refusal := k.Redeem(t.Context(), a.ID, request("1"))
@@ -130,7 +131,8 @@ func TestAnApprovalExpiresBetweenTwoAnswers(t *testing.T) {
 	})
 }
 
-// TestRedisIsAwayAmidSeveralAnswers: the person who answers meanwhile gets an error, may answer again, and counts once.
+// TestRedisIsAwayAmidSeveralAnswers: a person who answers meanwhile gets an error, may answer again, and counts
+// once.
 func TestRedisIsAwayAmidSeveralAnswers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]struct{ begin, end func(*redistest.Server) }{
@@ -173,7 +175,7 @@ func TestRedisIsAwayAmidSeveralAnswers(t *testing.T) {
 			}
 			if slices.Sort(by); err != nil || got.State != approvals.Approved ||
 				!slices.Equal(by, []string{"bob", "eve", "kim"}) {
-				t.Errorf("%v %v, %v", got.State, by, err)
+				t.Errorf("got %v %v, %v", got.State, by, err)
 			}
 		})
 	}

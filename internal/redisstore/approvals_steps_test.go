@@ -17,8 +17,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestStepsTakenTwice: a Cluster may execute a command twice. The second time returns the answer of the first, and
-// has no effect.
+// TestStepsTakenTwice: a Cluster may execute a command twice. The second execution returns the response of the
+// first and has no effect.
 func TestStepsTakenTwice(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		st := open().Approvals()
@@ -62,7 +62,7 @@ func TestStepsTakenTwice(t *testing.T) {
 			kinds = append(kinds, string(e.Kind))
 		}
 		if fmt.Sprint(kinds) != "[asked approved used released]" || err != nil {
-			t.Errorf("told %v, %v", kinds, err)
+			t.Errorf("got events %v, %v", kinds, err)
 		}
 	})
 }
@@ -85,8 +85,9 @@ func TestAReplicaDiesWithAnApproval(t *testing.T) {
 	})
 }
 
-// TestArgumentsAreNowhere: they are not in logs, errors or refusals, and with a key not in Redis.
-func TestArgumentsAreNowhere(t *testing.T) {
+// TestArgumentsAreNotStoredOrLogged: arguments are not in logs, errors or refusals, and with an encryption key not in
+// Redis.
+func TestArgumentsAreNotStoredOrLogged(t *testing.T) {
 	t.Parallel()
 	const planted = "canary-in-the-arguments"
 	log := &lines{}

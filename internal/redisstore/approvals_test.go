@@ -28,7 +28,7 @@ func service(t *testing.T, s *redisstore.Store, o approvals.Options) *approvals.
 	return k
 }
 
-// request is a call with words that have a meaning in Redis or in keys.
+// request is a call with names that have a meaning in Redis or in keys.
 func request(args string) *approvals.Request {
 	return &approvals.Request{
 		Tenant: "ac:{me}%", User: "ann:{1}\xff", Agent: "a\nb", Capability: "mail", Tool: "send", Session: "s 1",
@@ -53,7 +53,7 @@ func approve(t *testing.T, k *approvals.Service, a approvals.Approval, answer ap
 	return a
 }
 
-// wantRefusal compares reasons; "" is none.
+// wantRefusal requires a reason; "" means no refusal.
 func wantRefusal(t *testing.T, what string, got *call.Refusal, reason string) {
 	t.Helper()
 	if got == nil && reason != "" || got != nil && got.Reason != reason {
@@ -125,8 +125,8 @@ func TestAnApprovalIsUsedOnce(t *testing.T) {
 	})
 }
 
-// TestAChangedWordNeverConsumes: a call that differs in any word does not redeem the approval.
-func TestAChangedWordNeverConsumes(t *testing.T) {
+// TestAChangedFieldNeverConsumes: a call that differs in any field does not redeem the approval.
+func TestAChangedFieldNeverConsumes(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})
 		r := request(`{"id":9007199254740992}`)
@@ -170,8 +170,8 @@ func TestAChangedWordNeverConsumes(t *testing.T) {
 	})
 }
 
-// TestADenialHolds: a denial cannot be changed, and its comment reaches the caller without characters that hide or
-// reorder text.
+// TestADenialHolds: a denial cannot be changed, and its comment reaches the caller without characters that hide
+// or reorder text.
 func TestADenialHolds(t *testing.T) {
 	const comment, shown = "no\u202e\u200b\x1b[2J\x00 thanks", "no\ufffd\ufffd\ufffd[2J\ufffd thanks"
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
@@ -180,14 +180,14 @@ func TestADenialHolds(t *testing.T) {
 		a := ask(t, k, r)
 		if d, err := k.Deny(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "eve", Comment: comment}); err != nil ||
 			d.State != approvals.Denied || d.Comment != shown {
-			t.Fatalf("%+v, %v", d, err)
+			t.Fatalf("got %+v, %v", d, err)
 		}
 		_, _, refusal := k.Create(t.Context(), r)
 		wantRefusal(t, "asked again", refusal, "APPROVAL_DENIED")
 		_, refusal = k.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "used", refusal, "APPROVAL_DENIED")
 		if refusal.Metadata["comment"] != shown || !strings.HasSuffix(refusal.Message, ": "+shown) {
-			t.Errorf("%q, %q", refusal.Message, refusal.Metadata)
+			t.Errorf("got %q, %q", refusal.Message, refusal.Metadata)
 		}
 		var late *call.Refusal
 		if got, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{}); !errors.As(err, &late) ||
@@ -210,7 +210,7 @@ func TestNoAnswerInTime(t *testing.T) {
 		a := ask(t, short, r)
 		over, err := long.Wait(check.Context(t), a.Tenant, a.ID)
 		if err != nil || over.State != approvals.Expired {
-			t.Fatalf("%+v, %v", over, err)
+			t.Fatalf("got %+v, %v", over, err)
 		}
 		_, refusal := long.Redeem(t.Context(), a.ID, r)
 		wantRefusal(t, "nobody answered", refusal, "APPROVAL_EXPIRED")
@@ -235,7 +235,7 @@ func TestNoAnswerInTime(t *testing.T) {
 	})
 }
 
-// TestRedeemedTooLate: an approval cannot be redeemed from its expiry on, also where nobody has looked at it since.
+// TestRedeemedTooLate: an expired approval cannot be redeemed, even if it was not read since.
 func TestRedeemedTooLate(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, r, ttl := open(), request(`{}`), 30*time.Millisecond
@@ -268,7 +268,7 @@ func TestMostApprovals(t *testing.T) {
 		_, _, refusal := k.Create(t.Context(), request(`{"n":3}`))
 		wantRefusal(t, "one too many", refusal, "APPROVALS_FULL")
 		if refusal != nil && (refusal.RetryAfter == 0 || refusal.Kind != call.ResourceExhausted) {
-			t.Errorf("%+v", refusal)
+			t.Errorf("got %+v", refusal)
 		}
 		if a := ask(t, k, request(`{"n":2}`)); a.ID != last.ID {
 			t.Error("one that there is was not found")
@@ -280,7 +280,7 @@ func TestMostApprovals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask(t, k, request(`{"n":3}`))
-		for i := range 50 { // expired approvals are not kept without bound either
+		for i := range 50 { // the number of stored expired approvals is bounded too
 			a := ask(t, k, &approvals.Request{Tenant: "x", Capability: "c", Tool: "t", Args: fmt.Append(nil, i)})
 			if _, err := k.Deny(t.Context(), "x", a.ID, approvals.Answer{}); err != nil {
 				t.Fatal(err)
@@ -316,7 +316,7 @@ func TestApprovalsAreListed(t *testing.T) {
 			for i, a := range page {
 				if got[a.ID] = true; a.User != "user-1" || a.Preview == "" ||
 					i > 0 && a.Created.After(page[i-1].Created) {
-					t.Errorf("%+v", a)
+					t.Errorf("got %+v", a)
 				}
 			}
 			if after = next; after == "" {
@@ -354,8 +354,8 @@ func TestApprovalsAreListed(t *testing.T) {
 	})
 }
 
-// TestAMalformedApprovalIsNone: a malformed approval grants nothing and is absent.
-func TestAMalformedApprovalIsNone(t *testing.T) {
+// TestAMalformedApprovalIsAbsent: a malformed approval permits nothing and is treated as absent.
+func TestAMalformedApprovalIsAbsent(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		k, st := service(t, s, approvals.Options{}), s.Approvals()

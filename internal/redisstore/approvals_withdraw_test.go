@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestWithdrawn approvals have expired, and the same question is asked anew. Others stay as they are.
+// TestWithdrawn: withdrawn approvals have expired, and the same call creates a new one. Others stay unchanged.
 func TestWithdrawn(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		k := service(t, open(), approvals.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestCancellations: a replica learns the names of requests that were cancelled at another one.
+// TestCancellations: a replica receives the names of requests that were canceled at another one.
 func TestCancellations(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := open().Cancellations(), open().Cancellations()
@@ -22,7 +22,7 @@ func TestCancellations(t *testing.T) {
 		check.Received(t, connected, "the connection")
 		check.Must(t, a.Publish(ctx, "s1\n7"))
 		if request := check.Received(t, got, "the result"); request != "s1\n7" {
-			t.Errorf("%q", request)
+			t.Errorf("got %q", request)
 		}
 		stop()
 		check.Ended(t, &watching, "the watches to stop")

@@ -24,7 +24,7 @@ func TestCatalog(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) catalog.Store { return s.Catalog() })
 }
 
-// TestCatalogAfterAFailover: a replica that knows a change which a failover has undone misses no later one.
+// TestCatalogAfterAFailover: a replica that has read a change which a failover undid misses no later change.
 func TestCatalogAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
@@ -42,7 +42,7 @@ func TestCatalogAfterAFailover(t *testing.T) {
 		}))
 		change("news")
 		if got := storetest.Changed(t, c, known); !got.Everything && !slices.Contains(got.Capabilities, "news") {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 	})
 }
@@ -71,13 +71,13 @@ func TestMalformedTools(t *testing.T) {
 		}
 		got := storetest.Read(t, c, "weather", "")
 		if got.Accepted["x"] != (toolschema.Hash{}) || got.Set != nil || !got.Last.Succeeded.IsZero() {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 		if n := s.Stats().Malformed; n != 2 {
 			t.Errorf("%d malformed values counted", n)
 		}
 		if turn, err := c.AcquireLease(t.Context(), "weather", time.Minute, time.Hour); err != nil || turn.ID == "" {
-			t.Errorf("%+v, %v", turn, err)
+			t.Errorf("got %+v, %v", turn, err)
 		}
 	})
 }

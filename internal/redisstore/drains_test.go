@@ -23,7 +23,7 @@ type replica struct {
 	mu    sync.Mutex
 	force map[drains.Key]bool
 	calls map[drains.Key]int64
-	news  chan struct{} // closed, and replaced, whenever force is set
+	news  chan struct{} // closed and replaced whenever force is set
 }
 
 func (r *replica) SetDrains(all []drains.Drain) {
@@ -50,7 +50,7 @@ func (r *replica) has(k drains.Key, n int64) {
 	r.calls[k] = n
 }
 
-// wait waits until exactly these drains are in force.
+// wait waits until exactly these drains are in effect.
 func (r *replica) wait(t *testing.T, want ...drains.Key) {
 	t.Helper()
 	check.UntilEvent(t, fmt.Sprint("the drains ", want), func() (bool, map[drains.Key]bool, <-chan struct{}) {
@@ -150,8 +150,8 @@ func TestDrainsAreGivenBack(t *testing.T) {
 	})
 }
 
-// TestDrainsEndWithTheirBackends: a drain ends an hour after its backend was last in the fleets of any replica, and not
-// before.
+// TestDrainsEndWithTheirBackends: a drain ends an hour after its backend was last in the fleets of any replica,
+// and not before.
 func TestDrainsEndWithTheirBackends(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()
@@ -187,7 +187,7 @@ func TestDrainsEndWithTheirBackends(t *testing.T) {
 	})
 }
 
-// TestDeadReplicasDoNotCount: the calls of a replica that has said nothing for long are not waited for.
+// TestDeadReplicasDoNotCount: a drain does not wait for the calls of a replica that has stopped reporting.
 func TestDeadReplicasDoNotCount(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		store := open()

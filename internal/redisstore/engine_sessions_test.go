@@ -17,7 +17,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// claims claims a session of the fleet engine-1 for a tenant, and returns the owner and " new" if it had none.
+// claims claims a session of the fleet engine-1 for a tenant, and returns the owner, followed by " new" if it
+// had none.
 func claims(t *testing.T, e *redisstore.EngineSessions, session, tenant string) string {
 	t.Helper()
 	owner, claimed, err := e.Claim(t.Context(), "engine-1", session, tenant)
@@ -83,7 +84,7 @@ func TestEngineSessions(t *testing.T) {
 	})
 }
 
-// TestASessionHasOneOwner, also of many concurrent claims.
+// TestASessionHasOneOwner: a session has one owner, also after many concurrent claims.
 func TestASessionHasOneOwner(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		all := []*redisstore.EngineSessions{open().EngineSessions(), open().EngineSessions()}
@@ -95,7 +96,7 @@ func TestASessionHasOneOwner(t *testing.T) {
 				claimed.Add(1)
 			}
 			if owners[i] = owner; err != nil || mine != (owner == fmt.Sprint("tenant ", i)) {
-				t.Errorf("%q, %v, %v", owner, mine, err)
+				t.Errorf("got %q, %v, %v", owner, mine, err)
 			}
 		})
 		if claimed.Load() != 1 || len(slices.Compact(owners)) != 1 {
@@ -104,8 +105,8 @@ func TestASessionHasOneOwner(t *testing.T) {
 	})
 }
 
-// TestASessionThatCannotBeUnderstood: a malformed owner is no tenant, and the session gets no other owner.
-func TestASessionThatCannotBeUnderstood(t *testing.T) {
+// TestAMalformedOwnerOfASession: a malformed owner is no tenant, and the session gets no other owner.
+func TestAMalformedOwnerOfASession(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open()
 		e := s.EngineSessions()
@@ -135,7 +136,7 @@ func TestEngineSessionsWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestEngineSessionsOfADeletedTenant get no other owner: their engine still has them.
+// TestEngineSessionsOfADeletedTenant: they get no other owner, since their engine still has them.
 func TestEngineSessionsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()

@@ -32,7 +32,7 @@ func turnTaker(t *testing.T, s *redisstore.Store, o turns.Options) *turns.Manage
 	return k
 }
 
-// crowd is the callers that want turns at one engine.
+// crowd is a number of callers that want leases of one engine.
 type crowd struct {
 	t       *testing.T
 	look    *redisstore.EngineTurns // bypasses all services
@@ -43,7 +43,7 @@ type crowd struct {
 	had map[string][]int // by tenant
 }
 
-// come starts a caller, and returns when it waits as the nth.
+// come starts a caller, and returns when it is the nth that waits.
 func (c *crowd) come(k *turns.Manager, tenant string, n int) {
 	c.t.Helper()
 	c.take(k, tenant, n)
@@ -68,7 +68,7 @@ func (c *crowd) take(k *turns.Manager, tenant string, n int) {
 	})
 }
 
-// waits waits until so many callers wait.
+// waits waits until the given number of callers wait.
 func (c *crowd) waits(n int) {
 	c.t.Helper()
 	check.Holds(c.t, fmt.Sprint(n, " to wait"), func() bool {
@@ -80,12 +80,13 @@ func (c *crowd) waits(n int) {
 		return err == nil && line == int64(n)
 	})
 
-	// Redis may report the number before it has answered the last of them. It answers the next command after that.
+	// Redis may report the number before it has responded to the last of them. It responds to the next command
+	// after that.
 	check.Must(c.t, c.look.Do(c.t.Context(),
 		func(ctx context.Context, r redis.Cmdable) error { return r.Ping(ctx).Err() }))
 }
 
-// ended waits until all n callers have had their turn, in the order of arrival.
+// ended waits until all n callers have had their lease, in the order of arrival.
 func (c *crowd) ended(n int) {
 	c.t.Helper()
 	check.Ended(c.t, &c.all, "the callers to have had their turns")
@@ -104,7 +105,7 @@ func (c *crowd) ended(n int) {
 	}
 }
 
-// taken is a turn that the test ends.
+// taken is a lease that the test ends.
 func (c *crowd) taken(k *turns.Manager) *turns.Turn {
 	c.t.Helper()
 	turn, err := k.Take(check.Context(c.t), "engine-1", "acme", 100)
@@ -118,7 +119,7 @@ func (c *crowd) done(turn *turns.Turn) {
 	turn.Done()
 }
 
-// TestFiftyTakeTurns at three replicas: one at a time, in the order of arrival.
+// TestFiftyTakeTurns: fifty callers at three replicas get the lease one at a time, in the order of arrival.
 func TestFiftyTakeTurns(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		c := &crowd{t: t, look: open().EngineTurns(), had: map[string][]int{}}
@@ -140,7 +141,8 @@ func TestFiftyTakeTurns(t *testing.T) {
 	})
 }
 
-// TestAReplicaWithTheTurnDies, and with it some of its callers. The others get their turns.
+// TestAReplicaWithTheTurnDies: the replica that holds the lease dies with some of its callers. The others get
+// their leases.
 func TestAReplicaWithTheTurnDies(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -182,8 +184,8 @@ func TestAReplicaWithTheTurnDies(t *testing.T) {
 	c.ended(20)
 }
 
-// TestTurnsAndRedisRestarts without data: the holder keeps its turn, and the waiting callers get theirs afterwards,
-// in order.
+// TestTurnsAndRedisRestarts: after Redis restarts without data, the holder keeps its lease, and the waiting
+// callers get theirs afterwards, in order.
 func TestTurnsAndRedisRestarts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -212,7 +214,7 @@ func TestTurnsAndRedisRestarts(t *testing.T) {
 	c.ended(30)
 }
 
-// TestALeaseOutlivesRedis: only a takeover ends it, and its holder is told at once.
+// TestALeaseOutlivesRedis: only a takeover ends it, and its holder is notified at once.
 func TestALeaseOutlivesRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

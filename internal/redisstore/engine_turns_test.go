@@ -37,7 +37,7 @@ func (q *queue) ticket(id string) *turns.Ticket {
 	return q.tickets[id]
 }
 
-// wait renews one ticket after another, and returns the one that has the turn.
+// wait renews one ticket after another, and returns the one that has the lease.
 func (q *queue) wait(ids ...string) (mine string) {
 	q.t.Helper()
 	for _, id := range ids {
@@ -67,7 +67,7 @@ func (q *queue) leave(id string, held bool) {
 	}
 }
 
-// order gives all waiting tickets their turn, and returns the order.
+// order gives all waiting tickets their lease, and returns the order.
 func (q *queue) order(ids ...string) string {
 	q.t.Helper()
 	var order []string
@@ -95,24 +95,24 @@ func TestTurns(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) turns.Store { return s.EngineTurns() })
 }
 
-// TestTurnsAreTold: the tenants' tickets are notified in the order of their turns.
-func TestTurnsAreTold(t *testing.T) {
+// TestTicketsAreNotifiedInOrder: tickets are notified in the order of their leases.
+func TestTicketsAreNotifiedInOrder(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
 		ctx, cancel := context.WithCancel(t.Context())
-		told, connected := make(chan string, 100), make(chan struct{}, 100)
+		notified, connected := make(chan string, 100), make(chan struct{}, 100)
 		var watching sync.WaitGroup
 		defer check.Ended(t, &watching, "the watches to stop")
 		defer cancel()
 		watching.Go(func() {
-			open().EngineTurns().Watch(ctx, func(id string) { told <- id }, func() { connected <- struct{}{} })
+			open().EngineTurns().Watch(ctx, func(id string) { notified <- id }, func() { connected <- struct{}{} })
 		})
 		check.Received(t, connected, "the subscription")
 		q.wait("a1", "a2", "b1")
 		q.leave("a1", true)
-		q.says("after the first", check.Received(t, told, "the second turn"), "b1")
+		q.says("after the first", check.Received(t, notified, "the second turn"), "b1")
 		q.leave("b1", true)
-		q.says("after the second", check.Received(t, told, "the third turn"), "a2")
+		q.says("after the second", check.Received(t, notified, "the third turn"), "a2")
 	})
 }
 
@@ -125,7 +125,7 @@ func TestTurnsAreFair(t *testing.T) {
 		q.says("the order", q.order("a2", "a3", "a4", "b1", "b2", "c1"), "b1 c1 a2 b2 a3 a4")
 
 		// b has four tickets; a enqueues again after each turn.
-		q.says("who comes when nobody waits", q.wait("b3"), "b3")
+		q.says("a ticket in an empty queue", q.wait("b3"), "b3")
 		q.wait("b4", "b5", "b6", "b7", "a5")
 		q.leave("b3", true)
 		had := map[string]int{}
@@ -145,8 +145,8 @@ func TestTurnsAreFair(t *testing.T) {
 	})
 }
 
-// TestTurnsOfWhoLeft: a ticket that leaves is skipped, at no cost for its tenant.
-func TestTurnsOfWhoLeft(t *testing.T) {
+// TestTicketsThatLeaveAreSkipped: a ticket that leaves is skipped, at no cost for its tenant.
+func TestTicketsThatLeaveAreSkipped(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
 		q.wait("c1", "a1", "a2", "a3", "a4", "b1", "b2")
@@ -165,7 +165,7 @@ func TestTurnsAreBounded(t *testing.T) {
 		q.most = 2
 		q.says("more than may wait", q.wait("a1", "a2", "a3", "a4"), "a1a4 full ")
 		q.says("first ones of tenants", q.wait("b1", "b2", "c1", "d1"), "b2 full d1 full ")
-		q.says("who waits, again", q.wait("a2", "a3", "b1", "c1"), "")
+		q.says("the waiting tickets again", q.wait("a2", "a3", "b1", "c1"), "")
 		q.leave("a2", false)
 		q.leave("b1", false)
 		q.says("with room", q.wait("d2", "a4"), "a4 full ")
@@ -181,19 +181,19 @@ func TestTurnsAreBounded(t *testing.T) {
 	})
 }
 
-// TestTurnsOfTheDead: a ticket without renewals is dropped, from the queue and from its turn.
-func TestTurnsOfTheDead(t *testing.T) {
+// TestTicketsWithoutRenewalsAreRemoved: a ticket without renewals is removed from the queue, or loses its lease.
+func TestTicketsWithoutRenewalsAreRemoved(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q, dead := newQueue(t, open()), newQueue(t, open())
 		dead.lease = 50 * time.Millisecond
 		if s, err := dead.store.Wait(t.Context(), dead.ticket("a1")); err != nil || s.State != turns.Granted {
-			t.Fatalf("%+v, %v", s, err)
+			t.Fatalf("got %+v, %v", s, err)
 		}
 		if s, err := dead.store.Wait(t.Context(), dead.ticket("a2")); err != nil {
-			t.Fatalf("%+v, %v", s, err)
+			t.Fatalf("got %+v, %v", s, err)
 		}
 		check.Holds(t, "the dead to be dropped", func() bool { return q.wait("a3") == "a3" })
-		q.says("those who were dead", q.wait("a1", "a2", "a3"), "a3")
+		q.says("tickets that had expired", q.wait("a1", "a2", "a3"), "a3")
 		q.leave("a3", true)
 		dead.tickets["a1"].Lease, dead.tickets["a2"].Lease = time.Hour, time.Hour
 		q.says("then", dead.order("a1", "a2"), "a1 a2")
@@ -215,18 +215,18 @@ func TestTurnsAreLost(t *testing.T) {
 		for _, id := range []string{"a2", "a3", "a4"} {
 			q.ticket(id).MaybeLost = true
 		}
-		q.says("those who wait", q.wait("a4", "a3", "a2"), "")
+		q.says("the waiting tickets", q.wait("a4", "a3", "a2"), "")
 		check.Must(t, q.store.Hold(t.Context(), q.ticket("a1")))
-		q.says("who has it", q.wait("a2", "a1"), "a1")
+		q.says("the holder", q.wait("a2", "a1"), "a1")
 		q.leave("a1", true)
 		q.says("the order", q.order("a2", "a3", "a4"), "a2 a3 a4")
 
 		q.wait("b1", "b2")
 		lose()
 		q.ticket("b2").MaybeLost = true
-		q.says("who waits", q.wait("b2"), "")
+		q.says("the waiting ticket", q.wait("b2"), "")
 		q.leave("b1", true)
-		q.says("when the one who had it has left", q.wait("b2"), "b2")
+		q.says("after the holder has left", q.wait("b2"), "b2")
 
 		q.ticket("b2").Lease = 100 * time.Millisecond
 		lose()
@@ -238,8 +238,8 @@ func TestTurnsAreLost(t *testing.T) {
 	})
 }
 
-// TestTurnsWhileRedisStood: no ticket could renew while Redis stood still, and none is dropped for that.
-func TestTurnsWhileRedisStood(t *testing.T) {
+// TestTicketsSurviveASilentRedis: no ticket could renew while Redis stood still, and none is removed for that.
+func TestTicketsSurviveASilentRedis(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		q := newQueue(t, open())
 		q.wait("a1", "b1", "a2", "b2")
@@ -256,7 +256,7 @@ func TestTurnsWhileRedisStood(t *testing.T) {
 			return err
 		}))
 		q.ticket("b2").MaybeLost = true
-		q.says("the first who asks", q.wait("b2", "a1"), "a1")
+		q.says("the first ticket", q.wait("b2", "a1"), "a1")
 		q.leave("a1", true)
 		q.says("the order", q.order("b1", "a2", "b2"), "b1 a2 b2")
 	})
@@ -283,7 +283,7 @@ func TestTurnsLeaveLittle(t *testing.T) {
 		if ok, err := q.store.Acquire(t.Context(), &turns.LeaseRequest{Engine: "engine-1", ID: "x",
 			Lease: time.Hour}); !ok ||
 			err != nil {
-			t.Errorf("%v, %v", ok, err)
+			t.Errorf("got %v, %v", ok, err)
 		}
 		check.Must(t, q.store.Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 			if n := r.HLen(ctx, keys[0]).Val(); n != 3 {
@@ -304,7 +304,7 @@ func TestTurnsLeaveLittle(t *testing.T) {
 	})
 }
 
-// TestLeasesEnd: a lease ends with its time, and is that of one engine.
+// TestLeasesEnd: a lease ends with its time, and applies to one engine.
 func TestLeasesEnd(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().EngineTurns()

@@ -19,8 +19,8 @@ import (
 // patience is the longest wait for an event that should come at once.
 const patience = 30 * time.Second
 
-// shared are the servers that the tests of this package share: each kind is started when a test first needs it, and
-// ends with the last test.
+// shared holds the servers that the tests of this package share: each kind is started when a test first needs
+// it, and ends with the last test.
 type shared struct {
 	main  redistest.Main
 	urls  map[string]func() string // by kind
@@ -49,9 +49,9 @@ func newShared() *shared {
 	return s
 }
 
-// asGateway creates the user of deploy/redis/compose.acl, which has the fewest permissions, and returns its URL. So
-// the tests prove that these permissions suffice for the stores. The tests themselves read and disturb keys with a
-// few commands that no store sends.
+// asGateway creates the user of deploy/redis/compose.acl, which has the fewest permissions, and returns its
+// URL. So the tests prove that these permissions suffice for the stores. The tests themselves read and disturb
+// keys with a few commands that no store sends.
 func (s *shared) asGateway(url string, do func(command ...any)) string {
 	do(append(setUsers(&s.main, "compose.acl")["capgate"], "+keys", "+copy", "+lpush", "+script|flush")...)
 	return as(url, "capgate", "@PASSWORD@")
@@ -62,7 +62,7 @@ func setUsers(t redistest.TB, file string) map[string][]any {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/redis/" + file)
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("got %v", err)
 	}
 	users := map[string][]any{}
 	for line := range strings.Lines(string(text)) {

@@ -71,7 +71,7 @@ func (p *Probe) Get(ctx context.Context, key string) (value string, err error) {
 	return value, err
 }
 
-// Malformed counts.
+// Malformed returns the number of malformed records.
 func (p *Probe) Malformed(key string) { p.malformed(key) }
 
 // Keys are the names of the registrations' keys: leases, ends, ended, state, manifests.

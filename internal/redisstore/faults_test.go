@@ -23,8 +23,8 @@ func impatient(url string) redisstore.Config {
 	return redisstore.Config{URL: url, Timeout: time.Second, Dial: time.Second}
 }
 
-// A command that Redis does not answer ends with an error. Those after it fail at once and are not sent. When Redis
-// answers again, all is as before, without an intervention.
+// A command to which Redis does not respond ends with an error. Later ones fail at once and are not sent. When
+// Redis responds again, everything works as before, without intervention.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ fault, heal func(*redistest.Server) }{
@@ -70,7 +70,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestCallersDeadlines: a caller's deadline that ends before Redis answers ends its own command alone.
+// TestCallersDeadlines: if a caller's deadline ends before Redis responds, only the caller's command fails.
 func TestCallersDeadlines(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -135,7 +135,7 @@ func TestWrongPassword(t *testing.T) {
 
 }
 
-// A full Redis is not unavailable: it refuses writes, and reads succeed.
+// A full Redis is not unavailable: it rejects writes, and reads succeed.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

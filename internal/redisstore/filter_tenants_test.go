@@ -18,7 +18,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// TestAcrossTenants: the data of some of many tenants is found, and paged without a gap or a repeat.
+// TestAcrossTenants: the data of some of many tenants is found, and pages have neither gaps nor repeats.
 func TestAcrossTenants(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()

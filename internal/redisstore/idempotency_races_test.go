@@ -39,7 +39,7 @@ func TestOneOfManyRuns(t *testing.T) {
 				})
 				switch {
 				case refusal != nil || string(answer) != "answer 1":
-					t.Errorf("%q, %v", answer, refusal)
+					t.Errorf("got %q, %v", answer, refusal)
 				case repeat:
 					repeats.Add(1)
 				default:

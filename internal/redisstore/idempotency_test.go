@@ -19,7 +19,7 @@ func TestIdempotency(t *testing.T) {
 	runContract(t, storetest.Suite(), func(s *redisstore.Store) idempotency.Store { return s.Idempotency() })
 }
 
-func TestWhatIsKeptOfAKeyIsNotUnderstood(t *testing.T) {
+func TestMalformedRecordsOfAKey(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s := open().Idempotency()
 		for what, spoil := range map[string]func(context.Context, redis.Cmdable, string) error{

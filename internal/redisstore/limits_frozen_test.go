@@ -64,9 +64,9 @@ func TestPlacesWhileRedisIsFrozen(t *testing.T) {
 		return len(before) == most
 	})
 
-	told := func() int64 { is := all[0].Stats(); return is.Granted + is.Denied }
-	last := told()
-	check.Holds(t, "Redis to know of them", func() bool { return told() > last })
+	exchanges := func() int64 { is := all[0].Stats(); return is.Granted + is.Denied }
+	last := exchanges()
+	check.Holds(t, "Redis to know of them", func() bool { return exchanges() > last })
 	server.Freeze()
 	defer server.Thaw()
 	// Redis may still answer a question from before, and learns of no call that ends.

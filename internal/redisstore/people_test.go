@@ -61,7 +61,7 @@ func TestPeopleLearn(t *testing.T) {
 			t.Fatal(refusal)
 		}
 		if s, refusal := replicas[1].Open(ctx, session.Admin, cookie); refusal != nil || s.User != "ann" {
-			t.Fatalf("%+v, %v", s, refusal)
+			t.Fatalf("got %+v, %v", s, refusal)
 		}
 		alive, cancel := replicas[0].Follow(ctx, func(context.Context) bool { return replicas[0].Valid(ann) })
 		defer cancel()
@@ -116,7 +116,7 @@ func TestPeopleAfterAFailover(t *testing.T) {
 		m.Read(ctx)
 		_, all, err := open().People().Revoked(ctx, changefeed.Position{})
 		if err != nil || len(all) != 2 {
-			t.Errorf("%+v, %v", all, err)
+			t.Errorf("got %+v, %v", all, err)
 		}
 		m.Read(ctx)
 		failOver()

@@ -17,9 +17,9 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// TestPermitsOfABurst: concurrent long calls at three replicas get even shares of the permits at first, and what is
-// left after the soft start, with a real Redis. The clock of the soft start stands still until all replicas have
-// asked.
+// TestPermitsOfABurst: with a real Redis, concurrent long calls at three replicas get even shares of the
+// permits at first, and the rest after the soft start. The clock of the soft start stands still until all
+// replicas have asked.
 func TestPermitsOfABurst(t *testing.T) {
 	t.Parallel()
 	const places = 48
@@ -119,7 +119,7 @@ func (e *exchanges) more(t *testing.T, bursts int) {
 	})
 }
 
-// counted is a store whose exchanges are counted.
+// counted is a store that counts its exchanges.
 type counted struct {
 	*redisstore.PermitStore
 	exchanges *exchanges
@@ -133,8 +133,8 @@ func (c counted) Exchange(ctx context.Context, capability string, wants []router
 	return grants, err
 }
 
-// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has connections of its
-// own to one Redis.
+// limitedReplicas starts the limits of three replicas, each of which knows of the others, and has its own
+// connections to one Redis.
 func limitedReplicas(t *testing.T, cfg router.Config) (tables [3]*router.Table, counts *exchanges) {
 	t.Helper()
 	url := redistest.Start(t).URL()

@@ -39,7 +39,7 @@ func TestPermitsAfterTheScriptIsLost(t *testing.T) {
 		permits := s.Permits("a")
 		for seq := range 3 {
 			if got := needPermits(t, permits, uint64(seq)+1, 2); got.Held != 2 {
-				t.Errorf("%+v", got)
+				t.Errorf("got %+v", got)
 			}
 			check.Must(t, s.Probe().Do(t.Context(), func(ctx context.Context, r redis.Cmdable) error {
 				return r.ScriptFlush(ctx).Err()

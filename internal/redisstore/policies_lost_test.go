@@ -11,8 +11,8 @@ import (
 	"github.com/capgate/capgate/policy"
 )
 
-// TestLostRulesAreMarked: rules have an epoch from the first change on. The mark of a loss stays, whatever changes,
-// until the loss is accepted; the last epochs of which that is true are known.
+// TestLostRulesAreMarked: rules have an epoch from the first change on. The mark of a loss stays, whatever
+// changes, until the loss is accepted; the last lost epochs are known.
 func TestLostRulesAreMarked(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		p := open().Policies()
@@ -40,7 +40,7 @@ func TestLostRulesAreMarked(t *testing.T) {
 				t.Errorf("after a change: %+v", before)
 			}
 			if was, err := p.AcceptLoss(t.Context()); !was || err != nil {
-				t.Errorf("%v, %v", was, err)
+				t.Errorf("got %v, %v", was, err)
 			}
 			if r := revision(); r.Lost != "" || r.Epoch != first.Epoch || r.Version != before.Version+1 ||
 				r.Accepted[0] != before.Lost {
@@ -48,7 +48,7 @@ func TestLostRulesAreMarked(t *testing.T) {
 			}
 		}
 		if r := revision(); len(r.Accepted) != 16 || slices.Contains(r.Accepted, "epoch-3") {
-			t.Errorf("%q", r.Accepted)
+			t.Errorf("got %q", r.Accepted)
 		}
 	})
 }

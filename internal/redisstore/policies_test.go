@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/policy/storetest"
 )
 
-// odd is the name of a rule with words that have a meaning in Redis or in keys.
+// odd is the name of a rule with parts that have a meaning in Redis or in keys.
 var odd = policy.Name{User: "ann:{1}%\xff", Agent: "a\nb", Capability: "weather", Tool: policy.Any}
 
 func rule(tenant string, n policy.Name, v call.Verdict) policy.Rule {
@@ -63,7 +63,7 @@ func TestRulesAreListed(t *testing.T) {
 				got = append(got, r.User)
 				if r.Verdict != call.Ask || r.By != `an "admin"` || r.Tenant != "acme" ||
 					time.Since(r.At).Abs() > time.Hour {
-					t.Errorf("%+v", r)
+					t.Errorf("got %+v", r)
 				}
 			}
 			if after = next; after == "" {
@@ -80,8 +80,8 @@ func TestRulesAreListed(t *testing.T) {
 	})
 }
 
-// TestRulesSaySinceWhenTheyAre: since is the time of the first rule of a name without a gap, whatever its verdict;
-// also for values without that field.
+// TestRulesSaySinceWhenTheyAre: since is the time of the first rule of a name without a gap, whatever its
+// verdict; also for values without that field.
 func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 	t.Parallel()
 	onEveryRedisWith(t, nil, func(t *testing.T, open func() *redisstore.Store) {
@@ -92,7 +92,7 @@ func TestRulesSaySinceWhenTheyAre(t *testing.T) {
 			t.Helper()
 			rules, _, err := p.List(t.Context(), "acme", "", 10)
 			if err != nil || len(rules) != 1 {
-				t.Fatalf("%+v, %v", rules, err)
+				t.Fatalf("got %+v, %v", rules, err)
 			}
 			return rules[0]
 		}
@@ -163,7 +163,7 @@ func TestAMalformedRuleBlocks(t *testing.T) {
 	})
 }
 
-// TestCandidatesAreASetOfTheirOwn with the same names.
+// TestCandidatesAreASetOfTheirOwn: candidates and rules with the same names do not affect each other.
 func TestCandidatesAreASetOfTheirOwn(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		inForce := open().Policies()
@@ -235,15 +235,15 @@ func TestRulesAreFollowed(t *testing.T) {
 			version uint64
 			change  policy.Change
 		}
-		told, connected := make(chan news, 100), make(chan struct{}, 100)
+		received, connected := make(chan news, 100), make(chan struct{}, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		var watching sync.WaitGroup
 		watching.Go(func() {
-			b.Watch(ctx, func(v uint64, c policy.Change) { told <- news{v, c} }, func() { connected <- struct{}{} })
+			b.Watch(ctx, func(v uint64, c policy.Change) { received <- news{v, c} }, func() { connected <- struct{}{} })
 		})
 		check.Received(t, connected, "the subscription")
 		if r, err := b.Revision(t.Context()); r.Version != 0 || r.Epoch != "" || err != nil {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, %v", r, err)
 		}
 		plain := policy.Name{Capability: "weather", Tool: "forecast"}
 		set(t, a, rule("acme", odd, call.Ask))
@@ -253,9 +253,9 @@ func TestRulesAreFollowed(t *testing.T) {
 		want := map[policy.Change]bool{{Tenant: "acme", Name: odd}: true, {Tenant: "acme", Name: plain}: true}
 		last := uint64(0)
 		for len(want) > 0 {
-			got := check.Received(t, told, "the change")
+			got := check.Received(t, received, "the change")
 			if got.version == 0 || got.change.Tenant != "acme" || got.change.Name != odd && got.change.Name != plain {
-				t.Errorf("told %+v", got)
+				t.Errorf("received %+v", got)
 			}
 			delete(want, got.change)
 			last = max(last, got.version)

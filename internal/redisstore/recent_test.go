@@ -123,7 +123,8 @@ func TestRecentOfTwoReplicas(t *testing.T) {
 	})
 }
 
-// TestRecentShares: a tenant that calls without end does not displace the calls of others, nor its own that failed.
+// TestRecentShares: a tenant that calls without end displaces neither the calls of others nor its own failed
+// ones.
 func TestRecentShares(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -150,58 +151,58 @@ func TestRecentShares(t *testing.T) {
 	})
 }
 
-// TestRecentWatch: a watch at one replica tells of calls at another, once each, and goes on after the last event that
-// its client has.
+// TestRecentWatch: a watch at one replica reports calls at another, once each, and continues after the last
+// event that its client has.
 func TestRecentWatch(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newRecent(t, open(), "a", 50), newRecent(t, open(), "b", 50)
 		watch := func(after string) (<-chan recent.Event, context.CancelFunc) {
 			ctx, stop := context.WithCancel(t.Context())
-			told := make(chan recent.Event, 100)
+			events := make(chan recent.Event, 100)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
 				_ = b.Watch(ctx, after, func(e recent.Event) error {
-					told <- e
+					events <- e
 					return nil
 				})
 			}()
-			return told, func() { stop(); check.Received(t, ended, "the end of the watch") }
+			return events, func() { stop(); check.Received(t, ended, "the end of the watch") }
 		}
-		told, stop := watch("")
-		if e := check.Received(t, told, "the beginning of the watch"); e.Kind != recent.Began {
-			t.Errorf("%+v", e)
+		events, stop := watch("")
+		if e := check.Received(t, events, "the beginning of the watch"); e.Kind != recent.Began {
+			t.Errorf("got %+v", e)
 		}
 		a.Record(ended("acme", "one", 0))
-		first := check.Received(t, told, "a call to be told")
+		first := check.Received(t, events, "a call")
 		if first.Kind != recent.Ended || first.Call.Tool != "one" || first.Call.Replica != "a" {
-			t.Errorf("%+v", first)
+			t.Errorf("got %+v", first)
 		}
 		stop()
 		a.Record(ended("acme", "two", 0))
 		check.Holds(t, "the second call", func() bool { return len(toolsOf(t.Context(), b, "acme")) == 2 })
-		told, stop = watch(first.Call.ID)
+		events, stop = watch(first.Call.ID)
 		defer stop()
-		check.Received(t, told, "the beginning of the watch")
-		if e := check.Received(t, told, "the missed call to be told"); e.Call.Tool != "two" {
-			t.Errorf("%+v", e)
+		check.Received(t, events, "the beginning of the watch")
+		if e := check.Received(t, events, "the missed call"); e.Call.Tool != "two" {
+			t.Errorf("got %+v", e)
 		}
 		unknown, end := watch("nothing-1")
 		defer end()
 		check.Received(t, unknown, "the beginning of the watch")
 		if e := check.Received(t, unknown, "that calls are missing"); e.Kind != recent.Missed {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v", e)
 		}
 		a.Record(ended("acme", "three", 0))
-		for _, ch := range []<-chan recent.Event{told, unknown} {
+		for _, ch := range []<-chan recent.Event{events, unknown} {
 			if e := check.Received(t, ch, "the third call"); e.Call.Tool != "three" {
-				t.Errorf("%+v", e)
+				t.Errorf("got %+v", e)
 			}
 		}
 	})
 }
 
-// TestRecentIsBounded: what others write into Redis is not believed to be bounded, or to be calls at all.
+// TestRecentIsBounded: records that others write into Redis may be too large or malformed.
 func TestRecentIsBounded(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, s := t.Context(), open()
@@ -223,8 +224,8 @@ func TestRecentIsBounded(t *testing.T) {
 	})
 }
 
-// TestRecentAway: without Redis a replica shows its own calls, and says so. What ended meanwhile is published when
-// Redis is back.
+// TestRecentAway: without Redis, a replica shows its own calls and says so. Calls that ended meanwhile are
+// published when Redis is back.
 func TestRecentAway(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -242,10 +243,10 @@ func TestRecentAway(t *testing.T) {
 	})
 
 	if changes, partial := a.Changes(ctx); len(changes) != 1 || !partial {
-		t.Errorf("%v, %v", changes, partial)
+		t.Errorf("got %v, %v", changes, partial)
 	}
 	if all, partial := a.Replicas(ctx); len(all) != 1 || !partial || all[0].ID != "a" {
-		t.Errorf("%v, %v", all, partial)
+		t.Errorf("got %v, %v", all, partial)
 	}
 	server.Thaw()
 	check.Until(t, "the calls of the time without Redis", func() (bool, string) {
@@ -284,7 +285,7 @@ func TestRecentBatchesAreCheap(t *testing.T) {
 		b.Calls = append(b.Calls, b.Calls[0]) // once alone
 		check.Must(t, r.Publish(t.Context(), b, 2*calls))
 		before := executed()
-		check.Must(t, r.Publish(t.Context(), b, 2*calls)) // again, as after an answer that was lost
+		check.Must(t, r.Publish(t.Context(), b, 2*calls)) // again, as after a lost response
 		if n := executed() - before; n > most {
 			t.Errorf("round %d: %d commands for %d calls that are known", round, n, calls)
 		}

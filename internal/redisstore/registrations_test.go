@@ -28,7 +28,7 @@ func TestRegistrationsHaveTheirFullTimeAgain(t *testing.T) {
 		short.TTL = time.Millisecond
 		check.Must(t, r.Register(t.Context(), short, false, 9))
 		if got := storetest.Read(t, r, ""); len(got.Live) != 1 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 	})
 }
@@ -45,7 +45,7 @@ func TestRegistrationsOutliveSilence(t *testing.T) {
 		})
 		check.Must(t, err)
 		if got := storetest.Read(t, r, ""); len(got.Live) != 1 || len(got.Ended) > 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 		var ends float64
 		err = r.Do(t.Context(), func(ctx context.Context, c redis.Cmdable) (err error) {
@@ -78,7 +78,7 @@ func TestRegistrationsMalformed(t *testing.T) {
 		check.Must(t, err)
 		got := storetest.Read(t, r, before.Version)
 		if got.Unchanged || len(got.Live) != 1 || got.Malformed != 9 || len(got.Ended) > 0 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 		if n := s.Stats().Malformed; n != 9 {
 			t.Errorf("%d counted", n)
@@ -88,13 +88,13 @@ func TestRegistrationsMalformed(t *testing.T) {
 			t.Error(err)
 		}
 		if got := storetest.Read(t, r, got.Version); len(got.Live) != 2 || got.Malformed != 8 {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 	})
 }
 
-// TestRegistrationsAfterAFailover: a change after a failover that has undone another one is told to a replica that has
-// read the content of before.
+// TestRegistrationsAfterAFailover: a change after a failover that has undone another one reaches a replica that
+// has read the earlier content.
 func TestRegistrationsAfterAFailover(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := open().Registrations()
@@ -110,13 +110,13 @@ func TestRegistrationsAfterAFailover(t *testing.T) {
 		check.Must(t, r.Register(t.Context(), storetest.Registration("10.0.0.9:1", "l3"), false, 9))
 		got := storetest.Read(t, r, before)
 		if got.Unchanged || len(got.Live) != 2 || got.Live[1].Addr != "10.0.0.9:1" {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v", got)
 		}
 	})
 }
 
-// TestRegistrationsOfAFullRedis: a Redis that takes no writes, so that no backend could renew its lease, can be read,
-// and ends none.
+// TestRegistrationsOfAFullRedis: a Redis that accepts no writes, so that no backend could renew its lease, can
+// be read, and ends none.
 func TestRegistrationsOfAFullRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

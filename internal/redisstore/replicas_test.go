@@ -12,7 +12,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// approved creates an approval, and approves it.
+// approved creates an approval and approves it.
 func approved(t *testing.T, st *redisstore.ApprovalStore, id string) *approvals.Binding {
 	t.Helper()
 	d := &approvals.Draft{CallSum: approvals.Sum{id[len(id)-1]}, TTL: time.Hour, MaxOpen: 9}
@@ -38,8 +38,8 @@ func runs(t *testing.T, st *redisstore.ApprovalStore, w *approvals.Binding, id, 
 	return err == nil && was == approvals.Approved
 }
 
-// Times that a store waits for replicas: short where it is to elapse, and very long where it must not, also on a busy
-// machine.
+// Times that a store waits for replicas: short where they must elapse, and very long where they must not, also
+// on a busy machine.
 const (
 	soon  = 50 * time.Millisecond
 	never = time.Minute
@@ -94,7 +94,7 @@ func claimed(token string) *idempotency.Claim {
 		Limit: 9}
 }
 
-// refusedWhileItLags checks a store that has refused the redemption of apr_2 because the replica lags.
+// refusedWhileItLags checks a store that has rejected the redemption of apr_2 because the replica lags.
 func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	if state, _, err := s.Approvals().State(t.Context(), "acme", "apr_2"); state != approvals.Approved || err != nil {
@@ -111,7 +111,7 @@ func refusedWhileItLags(t *testing.T, s *redisstore.Store) {
 	}
 }
 
-// TestReplicasAreNoticed, so that operators are warned if writes do not wait for them.
+// TestReplicasAreNoticed: operators are warned if writes do not wait for replicas.
 func TestReplicasAreNoticed(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartReplicated(t)

@@ -20,7 +20,7 @@ func TestReplicasShareOneSecret(t *testing.T) {
 		one, err := open().Secret().SharedSecret(t.Context(), bytes.Repeat([]byte{1}, 32))
 		two, err2 := open().Secret().SharedSecret(t.Context(), bytes.Repeat([]byte{2}, 32))
 		if err = errors.Join(err, err2); err != nil || !bytes.Equal(one, two) || one[0] != 1 {
-			t.Fatalf("%x, %x, %v", one, two, err)
+			t.Fatalf("got %x, %x, %v", one, two, err)
 		}
 	})
 }

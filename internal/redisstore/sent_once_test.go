@@ -16,7 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// cutConn ends when Redis answers a command that names a key: it has executed the command.
+// cutConn ends when Redis responds to a command that names a key: it has executed the command.
 type cutConn struct {
 	net.Conn
 

@@ -60,8 +60,8 @@ func (r *sessionReplica) call(t *testing.T, session string) (addr, refused strin
 	return a.Backend.Addr, ""
 }
 
-// TestLossesByConfiguration removes one backend after the other from the files of two replicas. The calls that report
-// the loss, and the following ones, use either replica.
+// TestLossesByConfiguration: backends are removed one after another from the files of two replicas. The calls
+// that report the loss, and the following ones, use either replica.
 func TestLossesByConfiguration(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())
@@ -100,9 +100,9 @@ func TestLossesByConfiguration(t *testing.T) {
 	})
 }
 
-// TestTheReplicaThatTellsAndDies uses the new pin at one replica, which then ends. Another replica knows of the use
+// TestTheReplicaThatReportsALossDies: a replica uses the new pin and then ends. Another replica knows of the use
 // when that backend is lost.
-func TestTheReplicaThatTellsAndDies(t *testing.T) {
+func TestTheReplicaThatReportsALossDies(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())
 		backends := []string{"b0:1", "b1:1", "b2:1"}
@@ -126,8 +126,9 @@ func TestTheReplicaThatTellsAndDies(t *testing.T) {
 	})
 }
 
-// TestAPinThatNobodyUsed: the backend of a new pin is lost before a call reaches it. No replica reports another loss.
-func TestAPinThatNobodyUsed(t *testing.T) {
+// TestAnUnusedPinIsNoLoss: the backend of a new pin is lost before a call reaches it. No replica reports another
+// loss.
+func TestAnUnusedPinIsNoLoss(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		a, b := newSessionReplica(t, open()), newSessionReplica(t, open())
 		for _, r := range []*sessionReplica{a, b} {

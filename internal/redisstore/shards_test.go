@@ -32,8 +32,8 @@ func tenantsByNode(t *testing.T, cluster *redistest.Cluster) map[int]string {
 	return all
 }
 
-// TestAShardIsLost: while a master of a Cluster does not answer, the keys of the others, messages and subscriptions
-// work as before, and commands for its keys fail at once. When it answers again, they succeed.
+// TestAShardIsLost: while a master of a Cluster does not respond, the keys of the others, messages and
+// subscriptions work as before, and commands for its keys fail at once. When it responds again, they succeed.
 func TestAShardIsLost(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*redistest.Cluster, *testing.T, int){
@@ -86,7 +86,7 @@ func TestAShardIsLost(t *testing.T) {
 	}
 }
 
-// hears checks that subscriptions begin and that messages arrive, whatever the slots of their channels are.
+// hears checks that subscriptions start and that messages arrive, whatever the slots of their channels are.
 func hears(t *testing.T, p *redisstore.Probe) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,8 +104,8 @@ func hears(t *testing.T, p *redisstore.Probe) {
 	}
 }
 
-// TestARedemptionWithoutAnAnswerIsUndone: an approval whose redemption Redis has executed, but whose call does not run
-// as the answer was lost, can be redeemed again.
+// TestARedemptionWithoutAnAnswerIsUndone: an approval whose redemption Redis has executed, but whose call does
+// not run because the response was lost, can be redeemed again.
 func TestARedemptionWithoutAnAnswerIsUndone(t *testing.T) {
 	t.Parallel()
 	for kind, url := range servers.urls {
@@ -140,7 +140,7 @@ func TestARedemptionWithoutAnAnswerIsUndone(t *testing.T) {
 	}
 }
 
-// onceCutConn ends once, when Redis answers a command with a key: it has executed the command.
+// onceCutConn ends once, when Redis responds to a command with a key: it has executed the command.
 type onceCutConn struct {
 	net.Conn
 

@@ -9,8 +9,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// TestForgedCallers: an attacker's API key, one with more scopes, one of another id, and a tenant with more
-// capabilities.
+// TestForgedCallers: forged keys and tenants are rejected: an attacker's API key, one with more scopes, one
+// with another id, and a tenant with more capabilities.
 func TestForgedCallers(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)

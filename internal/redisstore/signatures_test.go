@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/policy/catalog/storetest"
 )
 
-// forging is a real Redis with a store that signs, into which others write, too.
+// forging is a real Redis with a store that signs, into which others write too.
 type forging struct {
 	t      *testing.T
 	log    *bytes.Buffer
@@ -74,7 +74,7 @@ func (f *forging) find(pattern string) string {
 	return keys[0]
 }
 
-// rejected checks that so many records of a kind were counted, and one was logged.
+// rejected checks that the given number of records of a kind was counted, and one was logged.
 func (f *forging) rejected(kind redisstore.Kind, least int64) {
 	f.t.Helper()
 	if n := f.store.Stats().Rejected[kind]; n < least {
@@ -85,7 +85,8 @@ func (f *forging) rejected(kind redisstore.Kind, least int64) {
 	}
 }
 
-// TestForgedRules: a rule of another writer, a changed one, and one that was signed for another tenant or tool.
+// TestForgedRules: a rule of another writer, a changed one, and one signed for another tenant or tool are
+// rejected.
 func TestForgedRules(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -137,12 +138,12 @@ func TestForgedRules(t *testing.T) {
 	set(rules, "acme", "asks", call.Block) // setting it signs it
 	if found, err := rules.Find(t.Context(), "acme", names[1:2]); err != nil || !found[0].Present ||
 		found[0].Verdict != call.Block {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("got %+v, %v", found, err)
 	}
 }
 
-// TestForgedApprovals: an approval that was not requested or not approved, one that bypassed its approver, one with
-// other words, one in another's place, and an answer for a session.
+// TestForgedApprovals: approvals that were not requested or not approved, that bypassed their approver, have
+// other fields or replace another, and a forged answer for a session, are rejected.
 func TestForgedApprovals(t *testing.T) {
 	t.Parallel()
 	f := newForging(t)
@@ -192,7 +193,7 @@ func TestForgedApprovals(t *testing.T) {
 	f.rejected(redisstore.ApprovalRecord, 8)
 	f.rejected(redisstore.ApprovalAnswer, 2)
 
-	// The answer holds only for the approval that the person saw.
+	// The answer applies only to the approval that the person saw.
 	shown := &approvals.Draft{CallSum: approvals.Sum{8}, TTL: time.Hour, MaxOpen: 99}
 	shown.ID, shown.Tenant, shown.Tool = "apr_8", "acme", "send"
 	if _, err := f.plain.Approvals().Create(t.Context(), shown); err != nil {
@@ -205,7 +206,7 @@ func TestForgedApprovals(t *testing.T) {
 	// A call that would find it gets a new approval.
 	shown.ID = "apr_9"
 	if got, err := st.Create(t.Context(), shown); err != nil || !got.New || got.ID != "apr_9" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
@@ -253,7 +254,7 @@ func TestForgedTools(t *testing.T) {
 	check.Must(t, f.plain.Catalog().Accept(t.Context(), "weather", "x", hashB))
 	if got := storetest.Read(t, c, "weather", "").Accepted; len(got) != 2 || got["x"] != (toolschema.Hash{}) ||
 		got["y"] != hashA {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	f.rejected(redisstore.ToolRecord, 1)
 }

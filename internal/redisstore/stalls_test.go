@@ -16,8 +16,8 @@ import (
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
 
-// starved is a connection of a process that lacks CPU: after replies have arrived, or before commands are written, it
-// does not run until the deadline has passed.
+// starved is a connection of a process that lacks CPU: after responses have arrived, or before commands are
+// written, it does not run until the deadline has passed.
 type starved struct {
 	net.Conn
 	reads, writes *atomic.Bool
@@ -49,8 +49,8 @@ func (s *starved) SetWriteDeadline(t time.Time) error {
 	return s.Conn.SetWriteDeadline(t)
 }
 
-// TestRepliesThatWaitInTheProcess: a reply that has arrived is not late, and a command that was not sent in time is not
-// Redis's fault.
+// TestRepliesThatWaitInTheProcess: a reply that has arrived is not late, and a command that was not sent in
+// time is not Redis's fault.
 func TestRepliesThatWaitInTheProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

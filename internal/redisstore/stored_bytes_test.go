@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a flag
 
-// writtenAt is the clock of Redis when the golden files were written.
+// writtenAt is the time of Redis when the golden files were written.
 var writtenAt = time.UnixMilli(1_935_748_800_123)
 
 // storedKeys are the keys whose bytes are compared: those of records that replicas of other versions read.

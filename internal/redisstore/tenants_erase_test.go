@@ -70,8 +70,8 @@ func under(t *testing.T, s *redisstore.Store, id string) []string {
 	return keys
 }
 
-// TestADeletedTenantLeavesNothing to the next tenant of its name, and other tenants keep their data, whatever their
-// names.
+// TestADeletedTenantLeavesNothing: a new tenant of the same name gets no data of the deleted one, and other
+// tenants keep theirs, whatever their names.
 func TestADeletedTenantLeavesNothing(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -151,12 +151,12 @@ func TestADeletedTenantLeavesTheNoticesOfOthers(t *testing.T) {
 	})
 }
 
-// TestArtifactsOfADeletedTenant have no owner while its backend may have them: neither the next tenant of its name
-// nor another one gets them from a result. Artifacts that others own stay theirs.
+// TestArtifactsOfADeletedTenant: they have no owner while their backend may have them: neither the next tenant
+// of that name nor another one gets them from a result. Artifacts of other owners stay theirs.
 func TestArtifactsOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
-		told := func(of, id string) bool {
+		announce := func(of, id string) bool {
 			t.Helper()
 			kept, err := s.Sessions().StoreLocations(ctx,
 				[]affinity.Location{{Artifact: affinity.Artifact{Tenant: of, Capability: "mail", ID: id}, Addr: "a:1",
@@ -166,21 +166,21 @@ func TestArtifactsOfADeletedTenant(t *testing.T) {
 		}
 		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("acme", "u1")))
 		for i, its := range [][2]string{{"acme", "f1"}, {"globex", "f2"}, {"acme", "f1"}} {
-			if !told(its[0], its[1]) {
+			if !announce(its[0], its[1]) {
 				t.Fatalf("claim %d: %s does not own %s", i, its[0], its[1])
 			}
 		}
 		check.Must(t, s.Tenants().DeleteTenant(ctx, "acme", 0, false))
 		check.Must(t, s.Tenants().CreateTenant(ctx, tenanttest.Record("acme", "u2")))
 		for _, of := range []string{"acme", "globex"} {
-			if told(of, "f1") {
+			if announce(of, "f1") {
 				t.Errorf("%s has what the deleted tenant had", of)
 			}
 		}
-		if !told("globex", "f2") {
+		if !announce("globex", "f2") {
 			t.Error("another's is not its own any more")
 		}
-		if told("acme", "f2") {
+		if announce("acme", "f2") {
 			t.Error("another's is the new tenant's, too")
 		}
 		probe := s.Probe()
@@ -215,7 +215,7 @@ func TestManyKeysAreErased(t *testing.T) {
 	})
 }
 
-// TestADeletionThatFailed can be repeated; until then the name stays in use.
+// TestADeletionThatFailed: it can be repeated; until then the name stays in use.
 func TestADeletionThatFailed(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		s, ctx := open(), t.Context()
@@ -245,7 +245,8 @@ func TestADeletionThatFailed(t *testing.T) {
 	})
 }
 
-// TestKeysOfADeletedTenant do not authenticate for a tenant of the file that gets its id, at other replicas either.
+// TestKeysOfADeletedTenant: they do not authenticate for a tenant in the file with the same id, at other
+// replicas either.
 func TestKeysOfADeletedTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -91,7 +91,7 @@ func TestAPIKeys(t *testing.T) {
 		check.Must(t, a.CreateKey(ctx, k))
 		check.Must(t, a.CreateKey(ctx, ofFile))
 		if got, _, err := b.ListKeys(ctx, "filed", "", "", 10); err != nil || len(got) != 1 || got[0].ID != ofFile.ID {
-			t.Errorf("%v, %v", got, err)
+			t.Errorf("got %v, %v", got, err)
 		}
 		for _, step := range []struct {
 			of   string
@@ -107,7 +107,7 @@ func TestAPIKeys(t *testing.T) {
 	})
 }
 
-// TestKeysOfAnEarlierTenant do not belong to the next tenant with its id.
+// TestKeysOfAnEarlierTenant: they do not belong to the next tenant with its id.
 func TestKeysOfAnEarlierTenant(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -116,10 +116,10 @@ func TestKeysOfAnEarlierTenant(t *testing.T) {
 		check.Must(t, s.CreateKey(ctx, old)) // of a tenant of the file
 		check.Must(t, s.CreateTenant(ctx, storetest.Record("acme", "u1")))
 		if got, _, err := s.ListKeys(ctx, "acme", "u1", "", 10); err != nil || len(got) != 0 {
-			t.Errorf("%v, %v", got, err)
+			t.Errorf("got %v, %v", got, err)
 		}
 		if got, err := s.FindKey(ctx, old.ID); got != nil || err != nil {
-			t.Errorf("%v, %v", got, err)
+			t.Errorf("got %v, %v", got, err)
 		}
 	})
 }
@@ -162,12 +162,13 @@ func TestRotation(t *testing.T) {
 			}
 		}
 		if page, _, err := a.ListKeys(ctx, "acme", "u1", "", 100); err != nil || len(page) != 4 {
-			t.Errorf("%v, %v", page, err)
+			t.Errorf("got %v, %v", page, err)
 		}
 	})
 }
 
-// TestManyRotateOneKey: one succeeds, nothing is left of the others, and a concurrent revocation holds.
+// TestManyRotateOneKey: one rotation succeeds, nothing is left of the others, and a concurrent revocation
+// applies.
 func TestManyRotateOneKey(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		ctx := t.Context()
@@ -197,12 +198,12 @@ func TestManyRotateOneKey(t *testing.T) {
 			t.Errorf("%d rotated it, %d keys, %v", n, len(page), err)
 		}
 		if got, err := a.FindKey(ctx, old.ID); err != nil || got.Revoked.IsZero() || got.ReplacedBy == "" {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, %v", got, err)
 		}
 	})
 }
 
-// TestRecordsThatCannotBeRead are absent, for each malformed field.
+// TestRecordsThatCannotBeRead: a record with any malformed field is absent.
 func TestRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	good := func() map[string]string {
@@ -246,7 +247,7 @@ func FuzzStored(f *testing.F) {
 			fields["created"] == "") {
 			t.Errorf("%q is a key", fields)
 		}
-		if r { // it takes five
+		if r { // it needs five
 			t.Errorf("%q is a tenant", fields)
 		}
 	})

@@ -30,7 +30,7 @@ type receiver struct {
 	came chan struct{} // something changed
 
 	mu     sync.Mutex
-	answer func(requests int) int // the status for the n-th request
+	answer func(requests int) int // the status for the nth request
 	all    []received
 }
 
@@ -86,13 +86,13 @@ func (r *receiver) await(t *testing.T, what string, is func(all []received) bool
 
 func always(status int) func(int) int { return func(int) int { return status } }
 
-// told is a Deliverer that runs until the test ends, or until stop.
-type told struct {
+// deliverer is a Deliverer that runs until the test ends, or until stop.
+type deliverer struct {
 	*webhook.Deliverer
 	stop func()
 }
 
-func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o webhook.Options) *told {
+func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o webhook.Options) *deliverer {
 	t.Helper()
 	c.URL, c.Secrets = url, [][]byte{[]byte(webhookSecret)}
 	if o.BackoffBase == 0 {
@@ -104,7 +104,7 @@ func tell(t *testing.T, s *redisstore.Store, url string, c webhook.Config, o web
 	}
 	d, err := webhook.New(s.Notices("ops"), service(t, s, approvals.Options{}), render, c, o)
 	check.Must(t, err)
-	return &told{d, run(t, d)}
+	return &deliverer{d, run(t, d)}
 }
 
 // run runs a Deliverer until the test ends, or until stop.
@@ -119,7 +119,7 @@ func run(t *testing.T, d *webhook.Deliverer) (stop func()) {
 }
 
 // waitStats waits until the figures are as wanted.
-func (d *told) waitStats(t *testing.T, want func(webhook.Stats) bool) {
+func (d *deliverer) waitStats(t *testing.T, want func(webhook.Stats) bool) {
 	t.Helper()
 	check.Until(t, "deliveries", func() (bool, string) {
 		s := d.Stats()
@@ -127,7 +127,7 @@ func (d *told) waitStats(t *testing.T, want func(webhook.Stats) bool) {
 	})
 }
 
-func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
+func TestTwoReplicasDeliverEachEventOnce(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		const n = 30
 		r := newReceiver(t, always(http.StatusNoContent))
@@ -148,7 +148,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 		e.stop()
 		if a, b := d.Stats(), e.Stats(); a.Delivered+b.Delivered != n || a.Failed+b.Failed+a.Retried+b.Retried+
 			a.Skipped+b.Skipped != 0 {
-			t.Errorf("told: %+v, %+v", a, b)
+			t.Errorf("delivered %+v, %+v", a, b)
 		}
 		ids := map[string]bool{}
 		for _, got := range r.all {
@@ -156,7 +156,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 				got.body.Data.State != "pending" ||
 				!strings.Contains(got.body.Data.Arguments, `"n"`) ||
 				strings.Contains(got.body.Data.Arguments, "hunter2") {
-				t.Errorf("told: %+v", got)
+				t.Errorf("sent %+v", got)
 			}
 		}
 		if len(ids) != n {
@@ -165,7 +165,7 @@ func TestTwoReplicasTellOfEachEventOnce(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatComesBackIsTold(t *testing.T) {
+func TestAReceiverThatRecoversGetsItsNotices(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, func(requests int) int {
 			if requests < 4 {
@@ -189,7 +189,7 @@ func TestAReceiverThatComesBackIsTold(t *testing.T) {
 	})
 }
 
-func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
+func TestLeasedNoticesOfADeadReplicaAreDelivered(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		one, two := open(), open()
@@ -201,12 +201,12 @@ func TestWhatADeadReplicaHadIsToldByAnother(t *testing.T) {
 		d := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 4 })
 		if d.stop(); d.Stats().Retried != 2 {
-			t.Errorf("told: %+v", d.Stats())
+			t.Errorf("sent %+v", d.Stats())
 		}
 	})
 }
 
-func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
+func TestUndeliverableNoticesBecomeDeadLetters(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusBadGateway))
 		s := open()
@@ -231,7 +231,7 @@ func TestWhatCannotBeToldBecomesADeadLetter(t *testing.T) {
 	})
 }
 
-func TestAReceiverThatWantsNoMoreIsLeftAlone(t *testing.T) {
+func TestAGoneReceiverGetsNoFurtherRequests(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusGone))
 		s := open()
@@ -244,7 +244,7 @@ func TestAReceiverThatWantsNoMoreIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestOtherEventsAreToldWhereWanted(t *testing.T) {
+func TestEventsAreDeliveredToTheirDestinations(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
@@ -263,12 +263,12 @@ func TestOtherEventsAreToldWhereWanted(t *testing.T) {
 			kinds[got.body.Type] = true
 		}
 		if len(r.all) != 2 || !kinds["approval.approved"] || !kinds["approval.used"] {
-			t.Errorf("told: %+v", r.all)
+			t.Errorf("sent %+v", r.all)
 		}
 	})
 }
 
-func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
+func TestNoticesOfEndedApprovalsAreNotSent(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
@@ -281,17 +281,17 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 		d := tell(t, s, r.URL, webhook.Config{}, webhook.Options{})
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Skipped == 1 })
 		if d.stop(); len(r.all) != 0 {
-			t.Errorf("told: %+v", r.all)
+			t.Errorf("sent %+v", r.all)
 		}
 	})
 }
 
-func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
+func TestAStoppedReplicaReleasesItsLeases(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		one, two := open(), open()
 		reached := make(chan struct{})
 		silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body) // else the server does not notice that the client leaves
+			_, _ = io.ReadAll(r.Body) // otherwise the server does not notice that the client leaves
 			close(reached)
 			<-r.Context().Done()
 		}))
@@ -304,13 +304,13 @@ func TestWhoStopsLeavesWhatItHasToOthers(t *testing.T) {
 		e := tell(t, two, r.URL, webhook.Config{}, webhook.Options{})
 		e.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if e.stop(); e.Stats().Retried != 0 || d.Stats().Failed != 0 {
-			t.Errorf("told: %+v, %+v", d.Stats(), e.Stats())
+			t.Errorf("delivered %+v, %+v", d.Stats(), e.Stats())
 		}
 	})
 }
 
 // Only the Deliverer reads the approval.
-func TestThatAnApprovalExpiredIsTold(t *testing.T) {
+func TestExpiryOfAnApprovalIsDelivered(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusOK))
 		s := open()
@@ -323,7 +323,7 @@ func TestThatAnApprovalExpiredIsTold(t *testing.T) {
 		d.waitStats(t, func(s webhook.Stats) bool { return s.Delivered == 1 })
 		if d.stop(); len(r.all) != 1 || r.all[0].body.Type != "approval.expired" ||
 			r.all[0].body.Data.State != "expired" {
-			t.Errorf("told: %+v", r.all)
+			t.Errorf("sent %+v", r.all)
 		}
 	})
 }

@@ -37,17 +37,17 @@ func TestDestinationOfSomeTenants(t *testing.T) {
 	d.stop()
 	_, _, left := claim(t, s.Notices("ops"), 0, time.Hour)
 	if len(r.all) != 1 || r.all[0].body.Data.ID != a.ID || left != (webhook.Sizes{}) {
-		t.Errorf("told %+v; left %+v", r.all, left)
+		t.Errorf("delivered %+v; left %+v", r.all, left)
 	}
 }
 
-// deaf is a store whose notifications of events are lost. A send to connected is a new connection.
-type deaf struct {
+// unnotifiedStore is a store whose notifications of events are lost. A send to connected is a new connection.
+type unnotifiedStore struct {
 	webhook.Store
 	connected chan struct{}
 }
 
-func (d *deaf) Watch(ctx context.Context, _ func(string, approvals.Kind), connected func()) {
+func (d *unnotifiedStore) Watch(ctx context.Context, _ func(string, approvals.Kind), connected func()) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -62,7 +62,7 @@ func (d *deaf) Watch(ctx context.Context, _ func(string, approvals.Kind), connec
 func TestDestinationWithoutNotification(t *testing.T) {
 	t.Parallel()
 	r, s := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{})
-	store := &deaf{Store: s.Notices("ops"), connected: make(chan struct{}, 1)}
+	store := &unnotifiedStore{Store: s.Notices("ops"), connected: make(chan struct{}, 1)}
 	listed := make(chan struct{}, 10)
 	d, err := webhook.New(store, service(t, s, approvals.Options{}), render,
 		webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)}},
@@ -81,22 +81,23 @@ func TestDestinationWithoutNotification(t *testing.T) {
 	r.await(t, "the first event of a tenant", func(all []received) bool { return len(all) == 1 })
 }
 
-// heard is a store that tells when its notifications have begun.
-type heard struct {
+// notifiedStore is a store that reports when its notifications have started.
+type notifiedStore struct {
 	webhook.Store
 	began chan struct{}
 }
 
-func (h *heard) Watch(ctx context.Context, told func(string, approvals.Kind), connected func()) {
-	h.Store.Watch(ctx, told, func() { connected(); h.began <- struct{}{} })
+func (h *notifiedStore) Watch(ctx context.Context, notify func(string, approvals.Kind), connected func()) {
+	h.Store.Watch(ctx, notify, func() { connected(); h.began <- struct{}{} })
 }
 
-// TestDestinationOfExpired: a destination of expired approvals alone gets those of a tenant that it never had any of.
+// TestDestinationOfExpired: a destination of expired approvals only receives those of a tenant for which it
+// never received any.
 func TestDestinationOfExpired(t *testing.T) {
 	t.Parallel()
 	r, s, now := newReceiver(t, always(http.StatusOK)), open(t, redisstore.Config{}), clocktest.New(time.Now())
 	k := service(t, s, approvals.Options{TTL: time.Millisecond})
-	store := &heard{Store: s.Notices("ops"), began: make(chan struct{}, 10)}
+	store := &notifiedStore{Store: s.Notices("ops"), began: make(chan struct{}, 10)}
 	d, err := webhook.New(store, k, render, webhook.Config{URL: r.URL, Secrets: [][]byte{[]byte(webhookSecret)},
 		Events: []approvals.Kind{approvals.EventExpired}}, webhook.Options{Poll: time.Millisecond, Now: now.Now})
 	check.Must(t, err)
@@ -123,8 +124,8 @@ func render(a *approvals.Approval) ([]byte, error) {
 	return json.Marshal(map[string]string{"id": a.ID, "arguments": a.Preview, "state": a.State.String()})
 }
 
-// TestDestinationLosesATenant: what waits for a destination is not sent after the configuration has taken its tenant
-// from it, also if an operator sends the dead letter again.
+// TestDestinationLosesATenant: pending notices of a destination are not sent after the configuration has
+// removed their tenant from it, also if an operator resends the dead letter.
 func TestDestinationLosesATenant(t *testing.T) {
 	t.Parallel()
 	r, s := newReceiver(t, always(http.StatusBadGateway)), open(t, redisstore.Config{})
@@ -138,10 +139,10 @@ func TestDestinationLosesATenant(t *testing.T) {
 	requests := d.Stats().Failed
 	letters, err := s.Notices("ops").Dead(t.Context(), 0, 10)
 	if err != nil || len(letters) != 1 || letters[0].Reason != "the destination no longer gets events of this tenant" {
-		t.Fatalf("%+v, %v", letters, err)
+		t.Fatalf("got %+v, %v", letters, err)
 	}
 	if ok, err := s.Notices("ops").Retry(t.Context(), letters[0].ID); !ok || err != nil {
-		t.Fatalf("%v, %v", ok, err)
+		t.Fatalf("got %v, %v", ok, err)
 	}
 	d.waitStats(t, func(s webhook.Stats) bool { return s.Dead == 2 })
 	if now := d.Stats(); now.Failed != requests || now.Delivered != 0 {
@@ -149,7 +150,7 @@ func TestDestinationLosesATenant(t *testing.T) {
 	}
 }
 
-// faulty is a store whose first request for cursors fails. It tells how long entries are leased.
+// faulty is a store whose first request for cursors fails. It reports how long entries are leased.
 type faulty struct {
 	webhook.Store
 	failed atomic.Bool
@@ -173,12 +174,12 @@ func (f *faulty) Lease(ctx context.Context, most int, lease time.Duration) ([]we
 }
 
 // Watch reports no connection, after which a Deliverer looks for the events of all tenants.
-func (f *faulty) Watch(ctx context.Context, told func(tenant string, kind approvals.Kind), _ func()) {
-	f.Store.Watch(ctx, told, func() {})
+func (f *faulty) Watch(ctx context.Context, notify func(tenant string, kind approvals.Kind), _ func()) {
+	f.Store.Watch(ctx, notify, func() {})
 }
 
-// TestDestinationAfterAFault: events that could not be listed at first are delivered, by a lease that is longer than a
-// request, and signed with the time of the request.
+// TestDestinationAfterAFault: events that could not be listed at first are delivered, with a lease that is
+// longer than a request, and signed with the time of the request.
 func TestDestinationAfterAFault(t *testing.T) {
 	t.Parallel()
 	times := make(chan string, 10)

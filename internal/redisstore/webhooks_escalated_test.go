@@ -16,9 +16,9 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// TestStagesOfAnApprovalAreTold: destinations whose events have answered and escalated get them, once each, as people
-// read them; others do not.
-func TestStagesOfAnApprovalAreTold(t *testing.T) {
+// TestStagesOfAnApprovalAreDelivered: destinations whose events include answered and escalated receive them once
+// each, in words for people; others do not.
+func TestStagesOfAnApprovalAreDelivered(t *testing.T) {
 	t.Parallel()
 	posts := make(chan string, 10)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 	runEscalations(t, approvals.NewEscalations(k, tenants(request("").Tenant)))
 	a := ask(t, k, request("{}"))
 	got := map[string]int{}
-	for range 2 { // asked and escalated, in any order
+	for range 2 { // pending and escalated, in any order
 		got[what(check.Received(t, posts, "a notice"))]++
 	}
 	if _, err := k.Approve(t.Context(), a.Tenant, a.ID, approvals.Answer{By: "bob", Who: person("bob")}); err != nil {
@@ -61,13 +61,13 @@ func TestStagesOfAnApprovalAreTold(t *testing.T) {
 		"/stages Approved in part: more people have to approve": 1}
 	for each := range want {
 		if got[each] != 1 || len(got) != len(want) {
-			t.Errorf("told %v, want %v", got, want)
+			t.Errorf("delivered %v, want %v", got, want)
 			break
 		}
 	}
 }
 
-// what is the path of a notice and the title in it.
+// what returns the path of a notice and the title in it.
 func what(post string) string {
 	path, body, _ := strings.Cut(post, " ")
 	for _, title := range []string{"Approval needed", "Approval escalated: further groups may answer",

@@ -13,8 +13,8 @@ import (
 	"github.com/capgate/capgate/policy/approvals/webhook"
 )
 
-// TestNoTenantDelaysTheNoticesOfAnother: a tenant's event is leased next, although another tenant has a thousand that
-// are older.
+// TestNoTenantDelaysTheNoticesOfAnother: a tenant's event is leased next, although another tenant has a
+// thousand older ones.
 func TestNoTenantDelaysTheNoticesOfAnother(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		w := open().Notices("ops")
@@ -83,8 +83,8 @@ func TestNoTenantFillsTheOutbox(t *testing.T) {
 	})
 }
 
-// TestARetriedLetterDoesNotVanish: a dead letter whose approval is over is a dead letter again after a retry, with the
-// reason.
+// TestARetriedLetterDoesNotVanish: a dead letter whose approval has ended is a dead letter again after a retry,
+// with the reason.
 func TestARetriedLetterDoesNotVanish(t *testing.T) {
 	onEveryRedis(t, func(t *testing.T, open func() *redisstore.Store) {
 		r := newReceiver(t, always(http.StatusBadGateway))

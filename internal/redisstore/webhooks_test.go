@@ -163,7 +163,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	})
 }
 
-func TestEntriesThatCannotBeUnderstood(t *testing.T) {
+func TestMalformedEntries(t *testing.T) {
 	s := open(t, redisstore.Config{})
 	t.Parallel()
 	events, _ := put(t, s, 3, 10)
