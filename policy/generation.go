@@ -39,8 +39,8 @@ func (m *generations) change(c Change) {
 	case c.Everything, c.Tenant == "" && (c.User != "" || c.Agent != ""): // no such rule exists
 		m.everything.Add(1)
 	default:
-		who := m.who(m.hash(c.Tenant), m.hash(c.User), m.hash(c.Agent))
-		m.counter(who, m.hash(c.Capability), m.hash(c.Tool)).Add(1)
+		caller := m.caller(m.hash(c.Tenant), m.hash(c.User), m.hash(c.Agent))
+		m.counter(caller, m.hash(c.Capability), m.hash(c.Tool)).Add(1)
 	}
 	m.changes.Add(1)
 }
@@ -50,38 +50,38 @@ func (m *generations) of(k *Key) uint64 {
 	sum := m.everything.Load()
 	none, anything := m.hash(""), m.hash(Any)
 	what := [...]uint64{m.hash(k.Capability), m.hash(k.Tool)}
-	add := func(who uint64) {
+	add := func(caller uint64) {
 		for _, capability := range [...]uint64{what[0], anything} {
 			for _, tool := range [...]uint64{what[1], anything} {
-				sum += uint64(m.counter(who, capability, tool).Load())
+				sum += uint64(m.counter(caller, capability, tool).Load())
 			}
 		}
 	}
 	if k.Tenant != "" {
 		tenant, user, agent := m.hash(k.Tenant), m.hash(k.User), m.hash(k.Agent)
 		if k.User != "" && k.Agent != "" {
-			add(m.who(tenant, user, agent))
+			add(m.caller(tenant, user, agent))
 		}
 		if k.User != "" {
-			add(m.who(tenant, user, none))
+			add(m.caller(tenant, user, none))
 		}
 		if k.Agent != "" {
-			add(m.who(tenant, none, agent))
+			add(m.caller(tenant, none, agent))
 		}
-		add(m.who(tenant, none, none))
+		add(m.caller(tenant, none, none))
 	}
-	add(m.who(none, none, none))
+	add(m.caller(none, none, none))
 	return sum
 }
 
 func (m *generations) hash(word string) uint64 { return maphash.String(m.seed, word) }
 
-func (*generations) who(tenant, user, agent uint64) uint64 {
+func (*generations) caller(tenant, user, agent uint64) uint64 {
 	return mix(mix(mix(1, tenant), user), agent)
 }
 
-func (m *generations) counter(who, capability, tool uint64) *atomic.Uint32 {
-	return &m.counters[mix(mix(who, capability), tool)&uint64(len(m.counters)-1)]
+func (m *generations) counter(caller, capability, tool uint64) *atomic.Uint32 {
+	return &m.counters[mix(mix(caller, capability), tool)&uint64(len(m.counters)-1)]
 }
 
 // mix combines two hashes. The order matters.

@@ -38,7 +38,7 @@ type rig struct {
 	claim    tenant.Credentials
 	limiter  *ratelimit.Limiter
 	none     *tenant.Settings
-	who      tenant.Identity
+	identity tenant.Identity
 	call     call.Call
 	metrics  *telemetry.Metrics
 	recorder *telemetry.Recorder
@@ -80,7 +80,7 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 		BytesIn: 60, BytesOut: 120, Ended: time.Millisecond}
 	g.identify()
 	to := []*float64{&r.Identity, &r.NoLimits, &r.Limits, &r.Record, &r.All}
-	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.who.Settings) }, g.keep,
+	for i, nanos := range best(g.identify, func() { g.limit(g.none) }, func() { g.limit(g.identity.Settings) }, g.keep,
 		g.all) {
 		*to[i] = nanos
 	}
@@ -90,17 +90,17 @@ func Measure(ctx context.Context, url string) (r Result, err error) {
 
 func (g *rig) all() {
 	g.identify()
-	g.limit(g.who.Settings)
+	g.limit(g.identity.Settings)
 	g.keep()
 }
 
 func (g *rig) identify() {
-	who, _, refusal := g.keys.Lookup(g.claim)
+	identity, _, refusal := g.keys.Lookup(g.claim)
 	if refusal != nil {
 		g.failed = refusal
 	}
-	g.who = who
-	g.record.Tenant = g.metrics.Tenant(who.Tenant)
+	g.identity = identity
+	g.record.Tenant = g.metrics.Tenant(identity.Tenant)
 }
 
 // limit takes, and gives back at once: few calls wait for the store, and their time is no batch's middle.

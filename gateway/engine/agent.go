@@ -68,13 +68,13 @@ func (g *Guard) agent(s grpc.ServerStream, p *Call, path string) error {
 	return c.forwardDirectives(lease)
 }
 
-func (p *Call) who() string { return p.Tenant + "/" + p.RequestID }
+func (p *Call) holder() string { return p.Tenant + "/" + p.RequestID }
 
 // await acquires a lease. While another agent holds it, it retries until over is closed or the agent leaves.
 func (g *Guard) await(ctx context.Context, p *Call, id string, takeover bool, over <-chan struct{}) (*turns.Lease,
 	*call.Refusal) {
 	for {
-		lease, err := g.cfg.Turns.Acquire(ctx, id, p.who(), takeover)
+		lease, err := g.cfg.Turns.Acquire(ctx, id, p.holder(), takeover)
 		switch {
 		case err == nil:
 			return lease, nil

@@ -30,21 +30,22 @@ func (a *Approvers) Key(ctx context.Context, key string) (*session.Session, *cal
 		return nil, refusedInboxKey
 	}
 	c := tenant.Credentials{Credential: key}
-	who, known, refusal := a.Authenticators.Lookup(c)
+	identity, known, refusal := a.Authenticators.Lookup(c)
 	if !known {
-		who, refusal = a.Authenticators.Authenticate(ctx, c)
+		identity, refusal = a.Authenticators.Authenticate(ctx, c)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.Authenticators.KeyName(id), Of: who.Tenant}, nil
+	return &session.Session{Via: session.ViaKey, Key: id, KeyName: a.Authenticators.KeyName(id),
+		Of: identity.Tenant}, nil
 }
 
 // Check implements signin.People.
 func (a *Approvers) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
-	who, refusal := a.Identity(ctx, s, "")
-	rights = fmt.Sprint(who.Tenant, who.Scopes.Names(), a.entriesOf(s).Rights())
-	if several := who.Several(); several != nil {
+	identity, refusal := a.Identity(ctx, s, "")
+	rights = fmt.Sprint(identity.Tenant, identity.Scopes.Names(), a.entriesOf(s).Rights())
+	if several := identity.Several(); several != nil {
 		for _, of := range several.Tenants {
 			rights += " " + of.Settings.ID // enabled tenants only
 		}
@@ -58,81 +59,82 @@ const inboxScopes = tenant.Read | tenant.Approve | tenant.Policy
 // Identity returns the caller that the person or key of a session is now: of a key with the scope approve, of a person
 // whose claims gave a tenant and that scope, or of one who has the role approver. A request names one tenant; "" and
 // tenant.All stand for all that the person may answer for.
-func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (who tenant.Identity,
+func (a *Approvers) Identity(ctx context.Context, s *session.Session, named string) (identity tenant.Identity,
 	refusal *call.Refusal) {
 	if s.Via == session.ViaKey {
 		if a.Authenticators == nil {
-			return who, session.Refused()
+			return identity, session.Refused()
 		}
-		if who, refusal = a.Authenticators.Holder(ctx, s.Key); refusal != nil {
-			return who, refusal
+		if identity, refusal = a.Authenticators.Holder(ctx, s.Key); refusal != nil {
+			return identity, refusal
 		}
-	} else if who, refusal = a.person(ctx, s, named); refusal != nil {
-		return who, refusal
+	} else if identity, refusal = a.person(ctx, s, named); refusal != nil {
+		return identity, refusal
 	}
-	if !who.Scopes.Any(tenant.Approve) {
+	if !identity.Scopes.Any(tenant.Approve) {
 		return tenant.Identity{}, refusedApprover
 	}
-	if named != "" && named != tenant.All && named != who.Tenant {
-		return tenant.Identity{}, refusedTenant(named, []string{who.Tenant}, 0)
+	if named != "" && named != tenant.All && named != identity.Tenant {
+		return tenant.Identity{}, refusedTenant(named, []string{identity.Tenant}, 0)
 	}
-	who.Scopes = who.Scopes&inboxScopes | tenant.Read
-	return who, nil
+	identity.Scopes = identity.Scopes&inboxScopes | tenant.Read
+	return identity, nil
 }
 
 // entriesOf returns the roles of a session's person by the configuration.
 func (a *Approvers) entriesOf(s *session.Session) *operator.Identity {
-	who := &operator.Identity{}
+	identity := &operator.Identity{}
 	if s.Via == session.ViaPerson {
-		a.People().Grant(who, s.Issuer, s.User, s.Groups)
+		a.People().Grant(identity, s.Issuer, s.User, s.Groups)
 	}
-	return who
+	return identity
 }
 
 // person returns the caller that a person is, for one tenant or for several.
-func (a *Approvers) person(ctx context.Context, s *session.Session, named string) (who tenant.Identity,
+func (a *Approvers) person(ctx context.Context, s *session.Session, named string) (identity tenant.Identity,
 	refusal *call.Refusal) {
 	if s.Via != session.ViaPerson || !a.SignsIn(s.Issuer) {
-		return who, session.Refused()
+		return identity, session.Refused()
 	}
 	g := a.grantsOf(s)
-	who = tenant.Identity{User: s.User, Key: s.Issuer, Scopes: g.union(), Person: tenant.NewPerson(s.Issuer, s.Groups)}
+	identity = tenant.Identity{User: s.User, Key: s.Issuer, Scopes: g.union(),
+		Person: tenant.NewPerson(s.Issuer, s.Groups)}
 	switch tenants := slices.Sorted(maps.Keys(g.of)); {
 	case a.Authenticators == nil:
-		who.Tenant = tenant.Default
-		return who, nil
-	case who.Scopes == 0:
-		return who, refusedApprover
+		identity.Tenant = tenant.Default
+		return identity, nil
+	case identity.Scopes == 0:
+		return identity, refusedApprover
 	case named != "" && named != tenant.All:
-		if who.Tenant, who.Scopes = named, g.all|g.of[named]; who.Scopes == 0 {
-			return who, refusedTenant(named, tenants, g.all)
+		if identity.Tenant, identity.Scopes = named, g.all|g.of[named]; identity.Scopes == 0 {
+			return identity, refusedTenant(named, tenants, g.all)
 		}
-		if refusal = a.settle(ctx, &who); refusal == nil && who.Settings == nil {
+		if refusal = a.settle(ctx, &identity); refusal == nil && identity.Settings == nil {
 			refusal = refusedTenant(named, tenants, g.all)
 		}
 	case g.all == 0 && len(tenants) == 1:
-		who.Tenant = tenants[0]
-		if refusal = a.settle(ctx, &who); refusal == nil && who.Settings == nil {
+		identity.Tenant = tenants[0]
+		if refusal = a.settle(ctx, &identity); refusal == nil && identity.Settings == nil {
 			refusal = session.Refused()
 		}
 	default:
-		refusal = a.several(ctx, &who, g, tenants, s.Tenant)
+		refusal = a.several(ctx, &identity, g, tenants, s.Tenant)
 	}
 	if refusal != nil {
-		return who, refusal
+		return identity, refusal
 	}
-	return who.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled
+	return identity.Assert(tenant.Credentials{}, 0) // refused if the tenant is disabled
 }
 
 // settle reads the settings of an identity's tenant; nil: there is no such tenant.
-func (a *Approvers) settle(ctx context.Context, who *tenant.Identity) (refusal *call.Refusal) {
-	who.Settings, refusal = a.Directory.Settings(ctx, who.Tenant)
+func (a *Approvers) settle(ctx context.Context, identity *tenant.Identity) (refusal *call.Refusal) {
+	identity.Settings, refusal = a.Directory.Settings(ctx, identity.Tenant)
 	return refusal
 }
 
 // several completes the identity of a person who answers for several tenants: those that exist and are enabled. The
 // memory of its requests is accounted to its own tenant, or to the first.
-func (a *Approvers) several(ctx context.Context, who *tenant.Identity, g grants, tenants []string,
+func (a *Approvers) several(ctx context.Context, identity *tenant.Identity, g grants, tenants []string,
 	own string) *call.Refusal {
 	answers := &tenant.Approver{All: g.all}
 	for _, id := range tenants {
@@ -144,14 +146,14 @@ func (a *Approvers) several(ctx context.Context, who *tenant.Identity, g grants,
 			answers.Tenants = append(answers.Tenants, tenant.ApproverOf{Settings: settings, Scopes: g.all | g.of[id]})
 		}
 	}
-	who.Person.Approver = answers
+	identity.Person.Approver = answers
 	for i := range answers.Tenants {
 		if s := answers.Tenants[i].Settings; i == 0 || s.ID == own {
-			who.Tenant, who.Settings = s.ID, s
+			identity.Tenant, identity.Settings = s.ID, s
 		}
 	}
 	switch {
-	case who.Tenant != "":
+	case identity.Tenant != "":
 	case g.all == 0:
 		return refusedApprover
 	default:
@@ -159,7 +161,7 @@ func (a *Approvers) several(ctx context.Context, who *tenant.Identity, g grants,
 		if err != nil || len(ids) == 0 {
 			return refusedApprover
 		}
-		who.Tenant = ids[0]
+		identity.Tenant = ids[0]
 	}
 	return nil
 }

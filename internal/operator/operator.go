@@ -108,14 +108,14 @@ func (i *Identity) Names() (names []string) {
 type contextKey struct{}
 
 // NewContext returns a context of a request to the admin API, with its operator.
-func NewContext(ctx context.Context, who *Identity) context.Context {
-	return context.WithValue(ctx, contextKey{}, who)
+func NewContext(ctx context.Context, identity *Identity) context.Context {
+	return context.WithValue(ctx, contextKey{}, identity)
 }
 
 // FromContext returns the operator of a request; nil outside of the admin API.
 func FromContext(ctx context.Context) *Identity {
-	who, _ := ctx.Value(contextKey{}).(*Identity)
-	return who
+	identity, _ := ctx.Value(contextKey{}).(*Identity)
+	return identity
 }
 
 // NameOf returns the name for audit records and lists: that of the authenticated operator, or what the request says
@@ -126,8 +126,8 @@ func NameOf(ctx context.Context, said string) string {
 
 // Authenticated returns the name of the authenticated operator; "": nothing authenticated it.
 func Authenticated(ctx context.Context) string {
-	if who := FromContext(ctx); who != nil && who.Via != ViaInsecure {
-		return who.Name
+	if identity := FromContext(ctx); identity != nil && identity.Via != ViaInsecure {
+		return identity.Name
 	}
 	return ""
 }

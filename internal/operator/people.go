@@ -31,12 +31,12 @@ func (p *Person) Check(at strictyaml.At) {
 type People []Person
 
 // Grant adds the roles of a person to an identity: those of all entries that match.
-func (p People) Grant(who *Identity, issuer, user string, groups []string) {
+func (p People) Grant(identity *Identity, issuer, user string, groups []string) {
 	for i := range p {
 		e := &p[i]
 		if e.Issuer == issuer && (e.User != "" || e.Group != "") && (e.User == "" || e.User == user) &&
 			(e.Group == "" || slices.Contains(groups, e.Group)) {
-			who.Grant(e.Tenant, e.Roles)
+			identity.Grant(e.Tenant, e.Roles)
 		}
 	}
 }

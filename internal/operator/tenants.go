@@ -19,26 +19,26 @@ type TenantRoles struct {
 }
 
 // Grant adds roles to an identity under construction, for one tenant or, for "", for all.
-func (who *Identity) Grant(tenant string, roles Roles) {
+func (i *Identity) Grant(tenant string, roles Roles) {
 	if tenant == "" {
-		who.Roles |= roles
+		i.Roles |= roles
 		return
 	}
-	i, found := slices.BinarySearchFunc(who.Tenants, tenant, func(t TenantRoles, name string) int {
+	at, found := slices.BinarySearchFunc(i.Tenants, tenant, func(t TenantRoles, name string) int {
 		return cmp.Compare(t.Tenant, name)
 	})
 	switch {
 	case found:
-		who.Tenants[i].Roles |= roles
+		i.Tenants[at].Roles |= roles
 	case roles != 0:
-		who.Tenants = slices.Insert(who.Tenants, i, TenantRoles{tenant, roles})
+		i.Tenants = slices.Insert(i.Tenants, at, TenantRoles{tenant, roles})
 	}
 }
 
 // In returns the roles that hold for a tenant.
-func (who *Identity) In(tenant string) Roles {
-	roles := who.Roles
-	for _, t := range who.Tenants {
+func (i *Identity) In(tenant string) Roles {
+	roles := i.Roles
+	for _, t := range i.Tenants {
 		if t.Tenant == tenant {
 			roles |= t.Roles
 		}
@@ -47,26 +47,26 @@ func (who *Identity) In(tenant string) Roles {
 }
 
 // Any returns all roles, whatever tenants they are for.
-func (who *Identity) Any() Roles {
-	roles := who.Roles
-	for _, t := range who.Tenants {
+func (i *Identity) Any() Roles {
+	roles := i.Roles
+	for _, t := range i.Tenants {
 		roles |= t.Roles
 	}
 	return roles
 }
 
-// Only returns the only tenant that an identity sees; "": it sees several, or all.
-func (who *Identity) Only() string {
-	if who.Roles == 0 && len(who.Tenants) == 1 {
-		return who.Tenants[0].Tenant
+// Only returns the only tenant that an i sees; "": it sees several, or all.
+func (i *Identity) Only() string {
+	if i.Roles == 0 && len(i.Tenants) == 1 {
+		return i.Tenants[0].Tenant
 	}
 	return ""
 }
 
 // Rights returns a text for what the operator may do, which changes with that.
-func (who *Identity) Rights() string {
-	text := who.Roles.String()
-	for _, t := range who.Tenants {
+func (i *Identity) Rights() string {
+	text := i.Roles.String()
+	for _, t := range i.Tenants {
 		text += "; " + t.Tenant + ": " + t.Roles.String()
 	}
 	return text
@@ -74,14 +74,14 @@ func (who *Identity) Rights() string {
 
 // For returns the operator as a request that needs a role sees it: with the tenants for which it has that role. It has
 // no roles if there are none.
-func (who *Identity) For(role Roles) *Identity {
-	if who.Roles.Include(role) {
-		return who
+func (i *Identity) For(role Roles) *Identity {
+	if i.Roles.Include(role) {
+		return i
 	}
-	next := *who
+	next := *i
 	next.Roles, next.Tenants = 0, nil
-	for _, t := range who.Tenants {
-		if roles := who.Roles | t.Roles; roles.Include(role) {
+	for _, t := range i.Tenants {
+		if roles := i.Roles | t.Roles; roles.Include(role) {
 			next.Tenants = append(next.Tenants, TenantRoles{t.Tenant, roles})
 		}
 	}
@@ -93,11 +93,11 @@ func (who *Identity) For(role Roles) *Identity {
 func Tenant(ctx context.Context, named string) (string, error) { return FromContext(ctx).Narrow(named) }
 
 // Narrow is Tenant for an operator; nil: one for all tenants.
-func (who *Identity) Narrow(named string) (string, error) {
-	if who == nil || who.Roles != 0 {
+func (i *Identity) Narrow(named string) (string, error) {
+	if i == nil || i.Roles != 0 {
 		return named, nil
 	}
-	selected, err := who.Select(named)
+	selected, err := i.Select(named)
 	switch {
 	case err != nil:
 		return "", err
@@ -107,7 +107,7 @@ func (who *Identity) Narrow(named string) (string, error) {
 	return "", &call.Refusal{Kind: call.InvalidArgument, Reason: "TENANT_REQUIRED",
 		Metadata: map[string]string{"field": "tenant"},
 		Message: "tenant: name one with --tenant NAME or tenant=NAME; the operator's roles are for " +
-			who.tenantNames()}
+			i.tenantNames()}
 }
 
 // Tenants returns the tenants of a request that may concern several: nil for all, else the tenants that it names or,
@@ -117,22 +117,22 @@ func Tenants(ctx context.Context, named string) ([]string, error) {
 }
 
 // Select is Tenants for an operator; nil: one for all tenants.
-func (who *Identity) Select(named string) ([]string, error) {
+func (i *Identity) Select(named string) ([]string, error) {
 	all := named == "" || named == allTenants
-	if who == nil || who.Roles != 0 {
+	if i == nil || i.Roles != 0 {
 		if all {
 			return nil, nil
 		}
 		return []string{named}, nil
 	}
 	seen := []string{} // not nil, which means all
-	for _, t := range who.Tenants {
+	for _, t := range i.Tenants {
 		if all || t.Tenant == named {
 			seen = append(seen, t.Tenant)
 		}
 	}
 	if len(seen) == 0 {
-		return nil, who.RefusedTenant()
+		return nil, i.RefusedTenant()
 	}
 	return seen, nil
 }
@@ -140,32 +140,32 @@ func (who *Identity) Select(named string) ([]string, error) {
 // AllTenants returns a refusal unless the operator of a request has roles for all tenants. The error is a
 // *call.Refusal.
 func AllTenants(ctx context.Context) error {
-	if who := FromContext(ctx); who != nil && who.Roles == 0 {
-		return who.RefusedTenant()
+	if identity := FromContext(ctx); identity != nil && identity.Roles == 0 {
+		return identity.RefusedTenant()
 	}
 	return nil
 }
 
 // RefusedTenant returns the refusal of what concerns other tenants than those of the operator.
-func (who *Identity) RefusedTenant() *call.Refusal {
+func (i *Identity) RefusedTenant() *call.Refusal {
 	return &call.Refusal{Kind: call.PermissionDenied, Reason: "OPERATOR_TENANT",
-		Metadata: map[string]string{"tenant": who.Only()},
-		Message:  "the operator's roles that permit this are for " + who.tenantNames() + " alone"}
+		Metadata: map[string]string{"tenant": i.Only()},
+		Message:  "the operator's roles that permit this are for " + i.tenantNames() + " alone"}
 }
 
 // maxNamed bounds the tenants that an error names.
 const maxNamed = 10
 
-func (who *Identity) tenantNames() string {
-	if only := who.Only(); only != "" {
+func (i *Identity) tenantNames() string {
+	if only := i.Only(); only != "" {
 		return "the tenant " + only
 	}
 	names := make([]string, 0, maxNamed)
-	for _, t := range who.Tenants[:min(len(who.Tenants), maxNamed)] {
+	for _, t := range i.Tenants[:min(len(i.Tenants), maxNamed)] {
 		names = append(names, t.Tenant)
 	}
 	text := "the tenants " + strings.Join(names, ", ")
-	if len(who.Tenants) > maxNamed {
+	if len(i.Tenants) > maxNamed {
 		text += " and others"
 	}
 	return text

@@ -12,7 +12,7 @@ type Authenticator interface {
 	// Lookup answers from memory, and must not block, because it runs on a connection's reader. The strings of
 	// the credentials are parts of the call's headers. User and Agent of the result may be parts of them,
 	// Tenant and Key may not. If known is false, call Authenticate.
-	Lookup(Credentials) (who Identity, known bool, refusal *call.Refusal)
+	Lookup(Credentials) (identity Identity, known bool, refusal *call.Refusal)
 	// Authenticate may wait until ctx ends. It owns the strings of the credentials.
 	Authenticate(context.Context, Credentials) (Identity, *call.Refusal)
 }
@@ -37,27 +37,27 @@ type Authenticators struct {
 func NewAuthenticators(s Sources) *Authenticators { return &Authenticators{Sources: s} }
 
 // Lookup implements Authenticator.
-func (i *Authenticators) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
+func (i *Authenticators) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
 	kind, source := i.authenticator(c)
 	if source == nil {
 		i.counts.add(kind, FromMemory, refusedCredential)
 		return Identity{}, true, refusedCredential
 	}
-	if who, known, refusal = source.Lookup(c); known {
+	if identity, known, refusal = source.Lookup(c); known {
 		i.counts.add(kind, FromMemory, refusal)
 	}
-	return who, known, refusal
+	return identity, known, refusal
 }
 
 // Authenticate implements Authenticator.
-func (i *Authenticators) Authenticate(ctx context.Context, c Credentials) (who Identity, refusal *call.Refusal) {
+func (i *Authenticators) Authenticate(ctx context.Context, c Credentials) (identity Identity, refusal *call.Refusal) {
 	kind, source := i.authenticator(c)
 	if source == nil {
 		return Identity{}, refusedCredential
 	}
-	who, refusal = source.Authenticate(ctx, c)
+	identity, refusal = source.Authenticate(ctx, c)
 	i.counts.add(kind, FromSource, refusal)
-	return who, refusal
+	return identity, refusal
 }
 
 // keyByID returns the API key with this id; nil: there is none. It answers from memory. If found is false, call

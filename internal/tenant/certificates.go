@@ -87,7 +87,7 @@ func (c *Certificates) Replace(all []Certificate) { c.rules.Store(&rules{all}) }
 
 // Lookup authenticates credentials that have a Peer and no Credential. Key of the result is the name in the
 // certificate.
-func (c *Certificates) Lookup(claim Credentials) (who Identity, known bool, refusal *call.Refusal) {
+func (c *Certificates) Lookup(claim Credentials) (identity Identity, known bool, refusal *call.Refusal) {
 	m := c.match(claim.Peer)
 	if m.rule == nil {
 		return Identity{}, true, m.refusal()
@@ -96,8 +96,8 @@ func (c *Certificates) Lookup(claim Credentials) (who Identity, known bool, refu
 	if !known {
 		return Identity{}, false, nil
 	}
-	who, refusal = c.answer(m, settings, claim)
-	return who, true, refusal
+	identity, refusal = c.answer(m, settings, claim)
+	return identity, true, refusal
 }
 
 // Authenticate does the same, and may wait until the tenant is known.
@@ -117,11 +117,11 @@ func (c *Certificates) answer(m *match, settings *Settings, claim Credentials) (
 	if settings == nil {
 		return Identity{}, refusedCertificate
 	}
-	who := Identity{Tenant: m.rule.Tenant, Key: m.name, Scopes: m.rule.Scopes, Settings: settings, Validity: m}
+	identity := Identity{Tenant: m.rule.Tenant, Key: m.name, Scopes: m.rule.Scopes, Settings: settings, Validity: m}
 	if !c.now().Before(claim.Peer.Expires) {
-		return Identity{Tenant: who.Tenant, Key: who.Key}, refusedOldCertificate
+		return Identity{Tenant: identity.Tenant, Key: identity.Key}, refusedOldCertificate
 	}
-	return who.Assert(claim, m.rule.Asserts)
+	return identity.Assert(claim, m.rule.Asserts)
 }
 
 // Names reports whether a certificate, which may be nil, belongs to a tenant.

@@ -91,9 +91,9 @@ func (k *Keys) Replace(keys []Key, of map[string]*Settings, pepper []byte) {
 // Lookup authenticates a caller. Tenant and Key of the result are strings of Keys, User and Agent those of the
 // credentials. The time that it takes may reveal that an id is unknown, because ids are public. It does not
 // reveal that a secret is wrong.
-func (k *Keys) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
-	who, refusal = k.identify(c)
-	return who, true, refusal
+func (k *Keys) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
+	identity, refusal = k.identify(c)
+	return identity, true, refusal
 }
 
 // Authenticate does the same as Lookup, which always has an answer.
@@ -142,11 +142,11 @@ func (k *cachedKey) authenticate(c Credentials, of *Settings, now func() time.Ti
 	if k.stored && (!k.Revoked.IsZero() || of == nil || of.uid != "" && of.uid != k.UID) {
 		return Identity{}, refusedCredential
 	}
-	who := Identity{Tenant: k.Tenant, Key: k.ID, Scopes: k.Scopes, Settings: of}
+	identity := Identity{Tenant: k.Tenant, Key: k.ID, Scopes: k.Scopes, Settings: of}
 	if expired(k.Expires, now) || expired(k.Until, now) {
-		return who, refusedExpired
+		return identity, refusedExpired
 	}
-	return who.Assert(c, k.Asserts)
+	return identity.Assert(c, k.Asserts)
 }
 
 // expired reports whether end is set and in the past.

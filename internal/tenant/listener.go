@@ -68,35 +68,35 @@ func (l *Listener) anonymous(of *Settings, c Credentials) (Identity, *call.Refus
 	if of == nil {
 		return Identity{}, refusedListenerTenant
 	}
-	who := Identity{Tenant: l.Tenant, Scopes: l.Scopes, Settings: of}
-	return who.Assert(c, l.Asserts)
+	identity := Identity{Tenant: l.Tenant, Scopes: l.Scopes, Settings: of}
+	return identity.Assert(c, l.Asserts)
 }
 
 // Narrow applies the listener to a caller that was authenticated. The refusal says what does not agree.
-func (l *Listener) Narrow(who Identity, c Credentials) (Identity, *call.Refusal) {
-	who.At = l
+func (l *Listener) Narrow(identity Identity, c Credentials) (Identity, *call.Refusal) {
+	identity.At = l
 	var refusal *call.Refusal
 	switch {
-	case l.Tenant != "" && who.Tenant != l.Tenant:
+	case l.Tenant != "" && identity.Tenant != l.Tenant:
 		refusal = RefuseAt(TenantPart)
-	case differs(l.User, who.User, c.User):
+	case differs(l.User, identity.User, c.User):
 		refusal = RefuseAt(UserPart)
-	case differs(l.Agent, who.Agent, c.Agent):
+	case differs(l.Agent, identity.Agent, c.Agent):
 		refusal = RefuseAt(AgentPart)
 	}
 	if refusal != nil {
-		return Identity{Tenant: who.Tenant, Key: who.Key, At: l}, refusal
+		return Identity{Tenant: identity.Tenant, Key: identity.Key, At: l}, refusal
 	}
 	if l.User != "" {
-		who.User, who.Asserts = l.User, who.Asserts&^User
+		identity.User, identity.Asserts = l.User, identity.Asserts&^User
 	}
 	if l.Agent != "" {
-		who.Agent, who.Asserts = l.Agent, who.Asserts&^Agent
+		identity.Agent, identity.Asserts = l.Agent, identity.Asserts&^Agent
 	}
-	if l.Limited || who.Settings == nil { // without tenants no caller has a credential
-		who.Scopes &= l.Scopes
+	if l.Limited || identity.Settings == nil { // without tenants no caller has a credential
+		identity.Scopes &= l.Scopes
 	}
-	return who, nil
+	return identity, nil
 }
 
 // differs reports whether a caller says something else than a listener says of all.
@@ -155,13 +155,13 @@ type Listeners struct{ tenants Tenants }
 func NewListeners(tenants Tenants) *Listeners { return &Listeners{tenants} }
 
 // Lookup implements Authenticator.
-func (l *Listeners) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
+func (l *Listeners) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
 	of, known := l.tenants.Lookup(c.At.Tenant)
 	if !known {
 		return Identity{}, false, nil
 	}
-	who, refusal = c.At.anonymous(of, c)
-	return who, true, refusal
+	identity, refusal = c.At.anonymous(of, c)
+	return identity, true, refusal
 }
 
 // Authenticate implements Authenticator.

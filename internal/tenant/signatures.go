@@ -47,7 +47,7 @@ func (s *Signatures) Sign(ctx context.Context, g SignedGrant) (string, *call.Ref
 }
 
 // Lookup implements Authenticator.
-func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *call.Refusal) {
+func (s *Signatures) Lookup(c Credentials) (identity Identity, found bool, refusal *call.Refusal) {
 	keys := s.keys.Cached()
 	if keys == nil {
 		return Identity{}, false, nil
@@ -68,8 +68,8 @@ func (s *Signatures) Lookup(c Credentials) (who Identity, found bool, refusal *c
 			return Identity{}, false, nil
 		}
 	}
-	who, refusal = s.authorize(g, settings, holder)
-	return who, true, refusal
+	identity, refusal = s.authorize(g, settings, holder)
+	return identity, true, refusal
 }
 
 // Authenticate implements Authenticator.
@@ -113,8 +113,8 @@ func (k *cachedKey) downloads(tenant string, of *Settings, now func() time.Time)
 	if k == nil || k.Tenant != tenant {
 		return false
 	}
-	who, refusal := k.authenticate(Credentials{}, of, now)
-	return refusal == nil && who.Scopes.Any(Invoke)
+	identity, refusal := k.authenticate(Credentials{}, of, now)
+	return refusal == nil && identity.Scopes.Any(Invoke)
 }
 
 // keyByID returns the API key with this id; nil: there is none. It may wait.

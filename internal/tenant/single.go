@@ -11,7 +11,7 @@ import (
 type Single struct{}
 
 // Lookup accepts the user and agent that the caller names.
-func (Single) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
+func (Single) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
 	if refusal := checkNames(c.User, c.Agent); refusal != nil {
 		return Identity{Tenant: Default}, true, refusal
 	}
@@ -21,6 +21,6 @@ func (Single) Lookup(c Credentials) (who Identity, known bool, refusal *call.Ref
 
 // Authenticate does the same.
 func (s Single) Authenticate(_ context.Context, c Credentials) (Identity, *call.Refusal) {
-	who, _, refusal := s.Lookup(c)
-	return who, refusal
+	identity, _, refusal := s.Lookup(c)
+	return identity, refusal
 }

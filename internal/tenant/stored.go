@@ -133,7 +133,7 @@ func (s *Stored) SetLimits(standard Limits) {
 }
 
 // Lookup implements Authenticator.
-func (s *Stored) Lookup(c Credentials) (who Identity, known bool, refusal *call.Refusal) {
+func (s *Stored) Lookup(c Credentials) (identity Identity, known bool, refusal *call.Refusal) {
 	id, secret, ok := ParseCredential(c.Credential)
 	if !ok {
 		return Identity{}, true, refusedCredential
@@ -152,8 +152,8 @@ func (s *Stored) Lookup(c Credentials) (who Identity, known bool, refusal *call.
 	if !known {
 		return Identity{}, false, nil
 	}
-	who, refusal = k.authenticate(c, of, time.Now)
-	return who, true, refusal
+	identity, refusal = k.authenticate(c, of, time.Now)
+	return identity, true, refusal
 }
 
 // Authenticate implements Authenticator.

@@ -50,7 +50,7 @@ type GivenAnswer struct {
 }
 
 // MayAnswer returns why an approver may not approve a call now; nil: it may. Comments are not judged.
-func (k *Service) MayAnswer(a *Approval, who *Approver) *call.Refusal {
+func (k *Service) MayAnswer(a *Approval, approver *Approver) *call.Refusal {
 	switch {
 	case a.State != Pending:
 		return refusedAnswer(a)
@@ -61,42 +61,42 @@ func (k *Service) MayAnswer(a *Approval, who *Approver) *call.Refusal {
 	if t == nil {
 		t = k.terms(a)
 	}
-	return mayAnswer(a, t, who, Approved)
+	return mayAnswer(a, t, approver, Approved)
 }
 
 // mayAnswer judges the approver by the terms. Users may deny their own calls.
-func mayAnswer(a *Approval, t *Terms, who *Approver, s State) *call.Refusal {
-	if len(t.Groups) > 0 && !slices.ContainsFunc(who.Groups, func(g string) bool {
+func mayAnswer(a *Approval, t *Terms, approver *Approver, s State) *call.Refusal {
+	if len(t.Groups) > 0 && !slices.ContainsFunc(approver.Groups, func(g string) bool {
 		return slices.Contains(t.Groups, g)
 	}) {
-		return refusedGroup(a.ID, t.Groups, who)
+		return refusedGroup(a.ID, t.Groups, approver)
 	}
 	if s != Approved {
 		return nil
 	}
-	if !t.Self && who.User != "" && who.User == a.User {
+	if !t.Self && approver.User != "" && approver.User == a.User {
 		return refusedSelf(a.ID)
 	}
-	if t.Answers > 1 && who.person() == "" {
+	if t.Answers > 1 && approver.person() == "" {
 		return refusedUnnamed(a.ID, t.Answers)
 	}
-	if n := len(a.Answers); n < t.Answers && gave(a.Answers, who) {
+	if n := len(a.Answers); n < t.Answers && gave(a.Answers, approver) {
 		return refusedAgain(a.ID)
 	}
 	if t.Answers > 1 {
-		return countable(a, who)
+		return countable(a, approver)
 	}
 	return nil
 }
 
 // countable judges the credential of one of several approvers. A credential counts once, whatever user it asserts. One
 // that an approver of the call has made, and one that was made after the call, may be the same person's.
-func countable(a *Approval, who *Approver) *call.Refusal {
-	if !who.Created.IsZero() && !who.Created.Before(a.Created) {
+func countable(a *Approval, approver *Approver) *call.Refusal {
+	if !approver.Created.IsZero() && !approver.Created.Before(a.Created) {
 		return refusedNew(a.ID)
 	}
 	for i := range a.Answers {
-		if g := &a.Answers[i]; g.Person != who.person() && g.related(who) {
+		if g := &a.Answers[i]; g.Person != approver.person() && g.related(approver) {
 			return refusedRelated(a.ID)
 		}
 	}
@@ -104,9 +104,9 @@ func countable(a *Approval, who *Approver) *call.Refusal {
 }
 
 // related reports whether an answer may come from the same person, by another credential.
-func (g *GivenAnswer) related(who *Approver) bool {
-	mine, theirs := append([]string{who.person()}, who.Names...), append([]string{g.Person}, g.Names...)
-	return share(mine, theirs) || share(mine, g.Makers) || share(theirs, who.Makers)
+func (g *GivenAnswer) related(approver *Approver) bool {
+	mine, theirs := append([]string{approver.person()}, approver.Names...), append([]string{g.Person}, g.Names...)
+	return share(mine, theirs) || share(mine, g.Makers) || share(theirs, approver.Makers)
 }
 
 // unknownMaker matches any name.
@@ -120,8 +120,8 @@ func share(a, b []string) bool {
 }
 
 // gave reports whether a person has answered.
-func gave(answers []GivenAnswer, who *Approver) bool {
-	return slices.ContainsFunc(answers, func(g GivenAnswer) bool { return g.Person == who.person() })
+func gave(answers []GivenAnswer, approver *Approver) bool {
+	return slices.ContainsFunc(answers, func(g GivenAnswer) bool { return g.Person == approver.person() })
 }
 
 // checkAnswer judges an answer to a pending approval, and sets its validity.
@@ -170,12 +170,12 @@ func refusedSelf(id string) *call.Refusal {
 	return refused("SELF_APPROVAL", "this is your own call; another person must approve it", id)
 }
 
-func refusedGroup(id string, groups []string, who *Approver) *call.Refusal {
+func refusedGroup(id string, groups []string, approver *Approver) *call.Refusal {
 	text := "only members of these groups may answer: " + strings.Join(groups, ", ")
 	switch {
-	case who.person() == "":
+	case approver.person() == "":
 		text += "; the approver is not authenticated, and so is in no group"
-	case who.User == "":
+	case approver.User == "":
 		text += "; an API key is in no group"
 	}
 	r := refused("APPROVER_GROUP", text, id)

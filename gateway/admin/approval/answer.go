@@ -53,7 +53,7 @@ func (s *server) answer(ctx context.Context, req answering,
 	if err != nil {
 		return nil, err
 	}
-	if answer.Who = v.who; v.by != "" {
+	if answer.Who = v.approver; v.by != "" {
 		answer.By = v.by
 	}
 	if v.user != "" || v.granted != nil || v.of != nil { // approvals of other tenants are invisible

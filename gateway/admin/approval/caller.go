@@ -22,10 +22,10 @@ type caller struct {
 	answers bool                        // may answer, and sees approvals of all users by their ids
 	rules   bool                        // may set a rule with an answer
 	// as holds the roles for answers and rules by tenant; nil means they do not depend on the tenant.
-	as    *operator.Identity
-	by    string // the authenticated name of the approver; empty means unknown
-	who   approvals.Approver
-	keyID string // its API key; empty means none
+	as       *operator.Identity
+	by       string // the authenticated name of the approver; empty means unknown
+	approver approvals.Approver
+	keyID    string // its API key; empty means none
 	// identity is the identity authenticated at the public port; nil means an operator.
 	identity *tenant.Identity
 }
@@ -75,16 +75,17 @@ func ofOperators(tenants *tenant.Roster) func(context.Context, string) (caller, 
 		}
 		v.all = v.tenant == ""
 		if v.by = operator.Authenticated(ctx); v.by != "" {
-			who := operator.FromContext(ctx)
-			roles := who.Any() // until the tenant is known
-			if v.as = who; !v.all {
-				roles = who.In(v.tenant)
+			identity := operator.FromContext(ctx)
+			roles := identity.Any() // until the tenant is known
+			if v.as = identity; !v.all {
+				roles = identity.In(v.tenant)
 			}
 			v.answers, v.rules = roles.Include(operator.Approve), roles.Include(operator.Admin)
-			v.who = approvals.Approver{User: who.User, Issuer: who.Issuer, Groups: who.Groups, Key: who.Name}
+			v.approver = approvals.Approver{User: identity.User, Issuer: identity.Issuer, Groups: identity.Groups,
+				Key: identity.Name}
 			// as at the public port, and whatever the key is called
-			if v.who.Names, v.keyID = who.Names(), who.Key; who.Key != "" {
-				v.who.Key = "key " + who.Key
+			if v.approver.Names, v.keyID = identity.Names(), identity.Key; identity.Key != "" {
+				v.approver.Key = "key " + identity.Key
 			}
 		}
 		return v, err
@@ -97,13 +98,13 @@ func ofCallers(keyName func(id string) string) func(context.Context, string) (ca
 		keyName = func(string) string { return "" }
 	}
 	return func(ctx context.Context, tenantName string) (caller, error) {
-		who, err := tenant.FromContext(ctx)
+		identity, err := tenant.FromContext(ctx)
 		if err != nil {
 			return caller{}, err
 		}
 		all := tenantName == "" || tenantName == tenant.All
-		v := callerOf(&who, keyName(who.Key))
-		if several := who.Several(); several != nil {
+		v := callerOf(&identity, keyName(identity.Key))
+		if several := identity.Several(); several != nil {
 			v.among(several)
 			switch {
 			case all:
@@ -114,7 +115,7 @@ func ofCallers(keyName func(id string) string) func(context.Context, string) (ca
 			}
 			return v, nil
 		}
-		if !all && tenantName != who.Tenant {
+		if !all && tenantName != identity.Tenant {
 			return caller{}, refusedUnknown
 		}
 		return v, nil
@@ -148,23 +149,25 @@ func rolesOf(scopes tenant.Scopes) (roles operator.Roles) {
 }
 
 // callerOf returns the caller for an identity. keyName is the name of its key, or empty.
-func callerOf(who *tenant.Identity, keyName string) caller {
-	granted := who
-	if who.Settings == nil && who.At == nil {
+func callerOf(identity *tenant.Identity, keyName string) caller {
+	granted := identity
+	if identity.Settings == nil && identity.At == nil {
 		granted = nil
 	}
-	v := caller{identity: who, tenant: who.Tenant, granted: granted, user: who.User, answers: mayAnswer(who),
-		rules: who.Scopes.Any(tenant.Policy)}
-	v.who = approvals.Approver{User: who.User, Groups: who.Groups(), Key: "key " + who.Key, Unverified: who.Key == ""}
-	v.who.Names = who.Names()
-	if who.Person == nil && tenant.IsKeyID(who.Key) {
-		v.keyID = who.Key
+	v := caller{identity: identity, tenant: identity.Tenant, granted: granted, user: identity.User,
+		answers: mayAnswer(identity),
+		rules:   identity.Scopes.Any(tenant.Policy)}
+	v.approver = approvals.Approver{User: identity.User, Groups: identity.Groups(), Key: "key " + identity.Key,
+		Unverified: identity.Key == ""}
+	v.approver.Names = identity.Names()
+	if identity.Person == nil && tenant.IsKeyID(identity.Key) {
+		v.keyID = identity.Key
 	}
-	if v.by = tenant.KeyLabel(who.Key, keyName); who.User != "" {
-		v.by = untrusted.UTF8(who.User) + ", by " + v.by
+	if v.by = tenant.KeyLabel(identity.Key, keyName); identity.User != "" {
+		v.by = untrusted.UTF8(identity.User) + ", by " + v.by
 	}
-	if who.Person != nil {
-		v.who.Issuer = who.Person.Issuer
+	if identity.Person != nil {
+		v.approver.Issuer = identity.Person.Issuer
 		if v.answers { // a person who approves, not an application that acts for its users
 			v.user = ""
 		}
@@ -174,7 +177,9 @@ func callerOf(who *tenant.Identity, keyName string) caller {
 
 // mayAnswer reports whether a caller may answer approvals. Without credentials no caller may, because each could claim
 // to be its own approver.
-func mayAnswer(who *tenant.Identity) bool { return who.Key != "" && who.Scopes.Any(tenant.Approve) }
+func mayAnswer(identity *tenant.Identity) bool {
+	return identity.Key != "" && identity.Scopes.Any(tenant.Approve)
+}
 
 var (
 	refusedUnknown = &call.Refusal{Kind: call.NotFound, Reason: "APPROVAL_UNKNOWN",

@@ -65,7 +65,7 @@ func (s *server) shown(a *approvals.Approval, v *caller) *capgatepb.Approval {
 		narrow.at(a.Tenant)
 		v = &narrow
 	}
-	switch refusal := s.Approvals.MayAnswer(a, &v.who); {
+	switch refusal := s.Approvals.MayAnswer(a, &v.approver); {
 	case a.State == 0:
 	case !v.answers:
 		p.MayNotAnswerWhy = refusedAnswer.Message
@@ -88,8 +88,8 @@ var policies = map[string]string{ //nolint:gochecknoglobals // a constant, if Go
 	call.ByFleet.String():       "the policy of the fleet",
 	call.ByDefault.String():     "the gateway's default",
 	"shield":                    "the shield",
-	"engine":                    "the engine itself asks",
-	approvals.Elsewhere:         "the engine asks in its own page",
+	"engine":                    "the engine requested approval",
+	approvals.Elsewhere:         "the engine requested approval in its own page",
 }
 
 // policyOf says in words what requires an approval.

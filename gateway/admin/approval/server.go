@@ -35,7 +35,7 @@ type Approvals interface {
 		next string, err error)
 	Approve(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
 	Deny(ctx context.Context, tenant, id string, answer approvals.Answer) (approvals.Approval, error)
-	MayAnswer(a *approvals.Approval, who *approvals.Approver) *call.Refusal
+	MayAnswer(a *approvals.Approval, identity *approvals.Approver) *call.Refusal
 	Events(ctx context.Context, tenant, after string, f func(approvals.Event) error) error
 	AllEvents(ctx context.Context, before bool, f func(approvals.Event) error) error
 }
@@ -217,8 +217,8 @@ func (s *server) trace(ctx context.Context, v *caller) error {
 		return refusal
 	}
 	if k != nil { // nil for a key of operators, or a key that was deleted meanwhile
-		v.who.Names = append(v.who.Names, tenant.KeyCredential(k.Line()))
-		v.who.Makers, v.who.Created = k.Makers, k.Created
+		v.approver.Names = append(v.approver.Names, tenant.KeyCredential(k.Line()))
+		v.approver.Makers, v.approver.Created = k.Makers, k.Created
 	}
 	return nil
 }

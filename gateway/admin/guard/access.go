@@ -114,22 +114,22 @@ func (a Access) of(r *http.Request, openMetrics bool) Access {
 
 // check returns the operator, restricted to the tenants for which it has the role. If it has the role for no tenant,
 // check returns a refusal.
-func (a Access) check(who *operator.Identity) (*operator.Identity, *call.Refusal) {
+func (a Access) check(identity *operator.Identity) (*operator.Identity, *call.Refusal) {
 	switch {
 	case a.Role == 0:
-		return who, nil
-	case who == nil:
+		return identity, nil
+	case identity == nil:
 		return nil, refusedUnknown
 	}
-	switch who = who.For(a.Role); {
-	case who.Any() == 0:
+	switch identity = identity.For(a.Role); {
+	case identity.Any() == 0:
 		return nil, &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING",
 			Metadata: map[string]string{"role": a.Role.String()},
 			Message:  "this needs the role " + a.Role.String() + ", which the credential does not have here"}
-	case a.All && who.Roles == 0:
-		return nil, who.RefusedTenant()
+	case a.All && identity.Roles == 0:
+		return nil, identity.RefusedTenant()
 	}
-	return who, nil
+	return identity, nil
 }
 
 var refusedUnknown = &call.Refusal{Kind: call.Unauthenticated, Reason: "OPERATOR_UNKNOWN",

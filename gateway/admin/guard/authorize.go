@@ -21,9 +21,9 @@ import (
 
 type refusalKey struct{}
 
-func newContext(ctx context.Context, who *operator.Identity, refusal *call.Refusal) context.Context {
-	if who != nil && refusal == nil {
-		return operator.NewContext(ctx, who)
+func newContext(ctx context.Context, identity *operator.Identity, refusal *call.Refusal) context.Context {
+	if identity != nil && refusal == nil {
+		return operator.NewContext(ctx, identity)
 	}
 	return context.WithValue(ctx, refusalKey{}, refusal)
 }
@@ -38,11 +38,11 @@ func Authorize(ctx context.Context, route string) (context.Context, *call.Refusa
 	if !ok { // checked at startup
 		return ctx, &call.Refusal{Kind: call.PermissionDenied, Reason: "ROLE_MISSING", Message: "no role permits this"}
 	}
-	who, refusal := access.check(operator.FromContext(ctx))
-	if who == nil || refusal != nil {
+	identity, refusal := access.check(operator.FromContext(ctx))
+	if identity == nil || refusal != nil {
 		return ctx, refusal
 	}
-	return operator.NewContext(ctx, who), nil
+	return operator.NewContext(ctx, identity), nil
 }
 
 // Unrouted returns the refusal of a request without a route, if the operator lacks the role viewer. Such an operator

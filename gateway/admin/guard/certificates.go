@@ -73,9 +73,9 @@ func (c *Certificates) Authenticate(r *http.Request) (*operator.Identity, bool, 
 		if !c.now().Before(peer.Expires) {
 			return nil, true, refusedOldCertificate
 		}
-		who := &operator.Identity{Name: "certificate " + name, Via: operator.ViaCertificate}
-		who.Grant(rules[i].Tenant, rules[i].Roles)
-		return who, true, nil
+		identity := &operator.Identity{Name: "certificate " + name, Via: operator.ViaCertificate}
+		identity.Grant(rules[i].Tenant, rules[i].Roles)
+		return identity, true, nil
 	}
 	return nil, false, nil
 }

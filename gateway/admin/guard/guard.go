@@ -25,13 +25,13 @@ import (
 type Authenticator interface {
 	// Authenticate returns the operator of a request. If known is false, the request has no credential of this kind.
 	// It is called from any goroutine, and may wait until the request's context ends.
-	Authenticate(*http.Request) (who *operator.Identity, known bool, refusal *call.Refusal)
+	Authenticate(*http.Request) (identity *operator.Identity, known bool, refusal *call.Refusal)
 }
 
 // SessionIssuer makes cookie sessions.
 type SessionIssuer interface {
 	// Issue sets the cookie of a new session of an operator in the header of a response.
-	Issue(w http.ResponseWriter, r *http.Request, who *operator.Identity) error
+	Issue(w http.ResponseWriter, r *http.Request, identity *operator.Identity) error
 }
 
 // Config configures a Guard.
@@ -107,11 +107,11 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 	if g.exchange(w, r) {
 		return
 	}
-	who, refusal := g.authenticate(r)
+	identity, refusal := g.authenticate(r)
 	ctx := r.Context()
 	if refusal == nil && g.cfg.Follow != nil && !g.cfg.Insecure && session.Lasts(r) {
 		var cancel context.CancelFunc
-		ctx, cancel = g.cfg.Follow(ctx, g.sameRights(r, who.Rights()))
+		ctx, cancel = g.cfg.Follow(ctx, g.sameRights(r, identity.Rights()))
 		defer cancel()
 	}
 	if access.Role == byMethod {
@@ -121,14 +121,14 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, access Access, nex
 		}
 	} else if access.Role != 0 {
 		if refusal == nil {
-			who, refusal = access.check(who)
+			identity, refusal = access.check(identity)
 		}
 		if refusal != nil && !(access.Page && g.leadsToSignIn(r, refusal)) {
 			g.refuse(w, r, refusal)
 			return
 		}
 	}
-	next.ServeHTTP(w, r.WithContext(newContext(ctx, who, refusal)))
+	next.ServeHTTP(w, r.WithContext(newContext(ctx, identity, refusal)))
 }
 
 // authenticate returns the operator of a request, or a refusal.
@@ -143,7 +143,7 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 		return nil, &call.Refusal{Kind: call.ResourceExhausted, Reason: "SIGN_IN_LIMITED", RetryAfter: wait,
 			Message: "too many credentials from this address were wrong; try again later"}
 	}
-	who, refusal := g.identify(r)
+	identity, refusal := g.identify(r)
 	if f := g.accepted.Load(); refusal == nil && f != nil {
 		(*f)(r)
 	}
@@ -154,14 +154,14 @@ func (g *Guard) authenticate(r *http.Request) (*operator.Identity, *call.Refusal
 	case refusal.Kind == call.Unauthenticated:
 		g.attempts.Failed(client)
 	}
-	return who, refusal
+	return identity, refusal
 }
 
 // identify returns the operator of a request from the authenticators.
 func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 	for _, by := range g.cfg.Authenticators {
-		if who, known, refusal := by.Authenticate(r); known {
-			return who, refusal
+		if identity, known, refusal := by.Authenticate(r); known {
+			return identity, refusal
 		}
 	}
 	switch _, shown := tenant.ShownBy(fields(r.Header)); shown {
@@ -181,8 +181,8 @@ func (g *Guard) identify(r *http.Request) (*operator.Identity, *call.Refusal) {
 func (g *Guard) sameRights(r *http.Request, rights string) func(context.Context) bool {
 	again := r.Clone(r.Context()) // handlers may change the original's headers
 	return func(ctx context.Context) bool {
-		who, refusal := g.identify(again.WithContext(ctx))
-		return refusal == nil && who.Rights() == rights || refusal != nil && refusal.Kind == call.Unavailable
+		identity, refusal := g.identify(again.WithContext(ctx))
+		return refusal == nil && identity.Rights() == rights || refusal != nil && refusal.Kind == call.Unavailable
 	}
 }
 

@@ -34,9 +34,9 @@ func (k *Key) Check(at strictyaml.At) { tenant.CheckHash(at) }
 
 // identity returns the operator of the key.
 func (k *Key) identity() *operator.Identity {
-	who := &operator.Identity{Name: tenant.KeyLabel(k.ID, k.Name), Key: k.ID, Via: operator.ViaKey}
-	who.Grant(k.Tenant, k.Roles)
-	return who
+	identity := &operator.Identity{Name: tenant.KeyLabel(k.ID, k.Name), Key: k.ID, Via: operator.ViaKey}
+	identity.Grant(k.Tenant, k.Roles)
+	return identity
 }
 
 // Keys authenticates operators by the API keys of the configuration, from memory.

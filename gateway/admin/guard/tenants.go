@@ -27,30 +27,30 @@ func (t *Tenants) Authenticate(r *http.Request) (*operator.Identity, bool, *call
 			return nil, false, nil
 		}
 	}
-	who, known, refusal := t.by.Lookup(claim)
+	identity, known, refusal := t.by.Lookup(claim)
 	if !known {
 		ctx, cancel := withPatience(r)
 		defer cancel()
-		who, refusal = t.by.Authenticate(ctx, claim)
+		identity, refusal = t.by.Authenticate(ctx, claim)
 	}
 	if refusal != nil {
 		return nil, true, refusal
 	}
-	return t.operatorOf(&who, claim), true, nil
+	return t.operatorOf(&identity, claim), true, nil
 }
 
 // operatorOf returns the operator for a tenant's credential.
-func (t *Tenants) operatorOf(who *tenant.Identity, claim tenant.Credentials) *operator.Identity {
-	o := &operator.Identity{User: who.User}
-	o.Grant(who.Tenant, RolesOf(who.Scopes))
+func (t *Tenants) operatorOf(identity *tenant.Identity, claim tenant.Credentials) *operator.Identity {
+	o := &operator.Identity{User: identity.User}
+	o.Grant(identity.Tenant, RolesOf(identity.Scopes))
 	_, _, isKey := tenant.ParseCredential(claim.Credential)
 	switch {
 	case claim.Peer != nil:
-		o.Name, o.Via = "certificate "+who.Key, operator.ViaCertificate
+		o.Name, o.Via = "certificate "+identity.Key, operator.ViaCertificate
 	case isKey:
-		o.Name, o.Via, o.Key = tenant.KeyLabel(who.Key, t.by.KeyName(who.Key)), operator.ViaKey, who.Key
+		o.Name, o.Via, o.Key = tenant.KeyLabel(identity.Key, t.by.KeyName(identity.Key)), operator.ViaKey, identity.Key
 	default:
-		o.Name, o.Via, o.Issuer = who.User+", issuer "+who.Key, operator.ViaToken, who.Key
+		o.Name, o.Via, o.Issuer = identity.User+", issuer "+identity.Key, operator.ViaToken, identity.Key
 	}
 	return o
 }

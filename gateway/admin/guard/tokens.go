@@ -43,20 +43,21 @@ func (t *Tokens) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 	}
 	ctx, cancel := withPatience(r)
 	defer cancel()
-	who, refusal := t.verifier.Operator(ctx, text)
+	identity, refusal := t.verifier.Operator(ctx, text)
 	if refusal != nil {
 		return nil, true, refusal
 	}
-	o := &operator.Identity{Name: session.PersonName(who.User, who.Key), User: who.User, Issuer: who.Key,
-		Via: operator.ViaToken}
-	if who.Person != nil {
-		o.Groups = who.Person.Groups
+	o := &operator.Identity{Name: session.PersonName(identity.User, identity.Key), User: identity.User,
+		Issuer: identity.Key,
+		Via:    operator.ViaToken}
+	if identity.Person != nil {
+		o.Groups = identity.Person.Groups
 	}
-	if people.Grant(o, who.Key, who.User, o.Groups); o.Any() == 0 {
+	if people.Grant(o, identity.Key, identity.User, o.Groups); o.Any() == 0 {
 		return nil, false, nil
 	}
-	if o.In(who.Tenant) != 0 && who.Tenant != "" { // without an entry, Tenants checks whether the tenant is disabled
-		o.Grant(who.Tenant, RolesOf(who.Scopes))
+	if o.In(identity.Tenant) != 0 && identity.Tenant != "" { // otherwise Tenants checks the tenant
+		o.Grant(identity.Tenant, RolesOf(identity.Scopes))
 	}
 	return o, true, nil
 }

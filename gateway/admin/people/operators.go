@@ -59,18 +59,19 @@ var (
 
 // GetMe implements capgatepb.OperatorsServer. It works for all kinds of credentials.
 func (s server) GetMe(ctx context.Context, _ *capgatepb.GetMeRequest) (*capgatepb.GetMeResponse, error) {
-	who := operator.FromContext(ctx)
-	if who == nil { // the admin API requires no credential
-		who = &operator.Identity{Name: operator.Unnamed}
+	identity := operator.FromContext(ctx)
+	if identity == nil { // the admin API requires no credential
+		identity = &operator.Identity{Name: operator.Unnamed}
 	}
-	me := &capgatepb.GetMeResponse{Name: who.Name, User: who.User, Tenant: who.Only(), Roles: who.Any().Names(),
-		Groups: who.Groups, Via: who.Via, Issuer: who.Issuer, Insecure: s.cfg.Insecure}
-	if of := who.Session; of != nil {
+	me := &capgatepb.GetMeResponse{Name: identity.Name, User: identity.User, Tenant: identity.Only(),
+		Roles:  identity.Any().Names(),
+		Groups: identity.Groups, Via: identity.Via, Issuer: identity.Issuer, Insecure: s.cfg.Insecure}
+	if of := identity.Session; of != nil {
 		me.ExpireTime, me.CsrfToken, me.Session = restjson.Time(of.Expires), of.CSRF, of.ID
 	}
-	if len(who.Tenants) > 0 && me.GetTenant() == "" {
-		me.AllRoles = restjson.Strings(who.Roles.Names())
-		for _, t := range who.Tenants {
+	if len(identity.Tenants) > 0 && me.GetTenant() == "" {
+		me.AllRoles = restjson.Strings(identity.Roles.Names())
+		for _, t := range identity.Tenants {
 			me.Tenants = append(me.Tenants, &capgatepb.TenantRoles{Tenant: t.Tenant, Roles: t.Roles.Names()})
 		}
 	}

@@ -73,8 +73,8 @@ func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 		if refusal != nil {
 			return nil, true, refusal
 		}
-		who, refusal := p.identity(r.Context(), s)
-		return who, true, refusal
+		identity, refusal := p.identity(r.Context(), s)
+		return identity, true, refusal
 	}
 	if present || !p.Has(r) {
 		return nil, false, nil
@@ -83,11 +83,11 @@ func (p *People) Authenticate(r *http.Request) (*operator.Identity, bool, *call.
 	if refusal != nil {
 		return nil, true, refusal
 	}
-	who, refusal := p.identity(r.Context(), s)
+	identity, refusal := p.identity(r.Context(), s)
 	if refusal == nil {
-		who.Session = &operator.Session{ID: s.ID, CSRF: s.CSRF, Expires: s.Expires}
+		identity.Session = &operator.Session{ID: s.ID, CSRF: s.CSRF, Expires: s.Expires}
 	}
-	return who, true, refusal
+	return identity, true, refusal
 }
 
 // Issue implements guard.SessionIssuer, for the start token.
@@ -113,12 +113,12 @@ func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.R
 		by = append(by, guard.NewTenants(p.cfg.Holders))
 	}
 	for _, one := range by {
-		who, known, refusal := one.Authenticate(r)
+		identity, known, refusal := one.Authenticate(r)
 		if refusal != nil {
 			return nil, refusal
 		}
 		if known {
-			return &session.Session{Via: session.ViaKey, Key: id, Of: strings.Join(who.Names(), " "),
+			return &session.Session{Via: session.ViaKey, Key: id, Of: strings.Join(identity.Names(), " "),
 				KeyName: cmp.Or(p.cfg.Keys.Name(id), p.cfg.Holders.KeyName(id))}, nil
 		}
 	}
@@ -127,40 +127,41 @@ func (p *People) Key(ctx context.Context, key string) (*session.Session, *call.R
 
 // Check implements signin.People.
 func (p *People) Check(ctx context.Context, s *session.Session) (rights string, refusal *call.Refusal) {
-	who, refusal := p.identity(ctx, s)
+	identity, refusal := p.identity(ctx, s)
 	if refusal == nil {
-		rights = who.Rights()
+		rights = identity.Rights()
 	}
 	return rights, refusal
 }
 
 // identity returns the current operator of a session's person or key.
-func (p *People) identity(ctx context.Context, s *session.Session) (who *operator.Identity, refusal *call.Refusal) {
+func (p *People) identity(ctx context.Context, s *session.Session) (identity *operator.Identity,
+	refusal *call.Refusal) {
 	switch s.Via {
 	case session.ViaStart:
 		if p.cfg.Start == nil || !session.SameSecret(s.Key, p.start) {
 			return nil, session.Refused()
 		}
-		who = p.cfg.Start.Identity()
+		identity = p.cfg.Start.Identity()
 	case session.ViaKey:
-		who, refusal = p.holder(ctx, s.Key)
+		identity, refusal = p.holder(ctx, s.Key)
 	default:
-		who, refusal = p.person(ctx, s)
+		identity, refusal = p.person(ctx, s)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	if who.Any() == 0 {
-		return nil, refusedRole(who.Name)
+	if identity.Any() == 0 {
+		return nil, refusedRole(identity.Name)
 	}
-	who.Via = operator.ViaSession
-	return who, nil
+	identity.Via = operator.ViaSession
+	return identity, nil
 }
 
 // holder returns the operator of a key.
 func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *call.Refusal) {
-	if who := p.cfg.Keys.Find(id); who != nil {
-		return who, nil
+	if identity := p.cfg.Keys.Find(id); identity != nil {
+		return identity, nil
 	}
 	if p.cfg.Holders == nil {
 		return nil, session.Refused()
@@ -169,14 +170,14 @@ func (p *People) holder(ctx context.Context, id string) (*operator.Identity, *ca
 	if refusal != nil {
 		return nil, refusal
 	}
-	who := &operator.Identity{Name: tenant.KeyLabel(id, p.cfg.Holders.KeyName(id)), Key: id}
-	who.Grant(of.Tenant, guard.RolesOf(of.Scopes))
-	return who, nil
+	identity := &operator.Identity{Name: tenant.KeyLabel(id, p.cfg.Holders.KeyName(id)), Key: id}
+	identity.Grant(of.Tenant, guard.RolesOf(of.Scopes))
+	return identity, nil
 }
 
 // person returns the operator of a person: by the entries, and by the scopes that the claims give for a tenant.
 func (p *People) person(ctx context.Context, s *session.Session) (*operator.Identity, *call.Refusal) {
-	who := &operator.Identity{Name: s.Name(), User: s.User, Issuer: s.Issuer, Groups: s.Groups}
+	identity := &operator.Identity{Name: s.Name(), User: s.User, Issuer: s.Issuer, Groups: s.Groups}
 	configured := false
 	for _, i := range p.cfg.SignIn.Issuers() {
 		configured = configured || i.Issuer == s.Issuer
@@ -184,9 +185,9 @@ func (p *People) person(ctx context.Context, s *session.Session) (*operator.Iden
 	if !configured {
 		return nil, session.Refused()
 	}
-	p.entries.Load().Grant(who, s.Issuer, s.User, s.Groups)
+	p.entries.Load().Grant(identity, s.Issuer, s.User, s.Groups)
 	if s.Tenant == "" {
-		return who, nil
+		return identity, nil
 	}
 	var scopes tenant.Scopes
 	for _, name := range s.Scopes {
@@ -195,14 +196,14 @@ func (p *People) person(ctx context.Context, s *session.Session) (*operator.Iden
 	}
 	if roles := guard.RolesOf(scopes); roles != 0 {
 		of, refusal := p.cfg.Tenants.Settings(ctx, s.Tenant)
-		if refusal != nil && who.Any() == 0 {
+		if refusal != nil && identity.Any() == 0 {
 			return nil, refusal
 		}
 		if of != nil && !of.Disabled {
-			who.Grant(s.Tenant, roles)
+			identity.Grant(s.Tenant, roles)
 		}
 	}
-	return who, nil
+	return identity, nil
 }
 
 func refusedRole(name string) *call.Refusal {

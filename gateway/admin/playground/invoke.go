@@ -46,7 +46,7 @@ func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[strin
 		rest.WriteProblem(w, r, status.Err(err))
 		return
 	}
-	who, err := s.identity(r.Context(), in)
+	identity, err := s.identity(r.Context(), in)
 	if err != nil {
 		rest.WriteProblem(w, r, status.Err(err))
 		return
@@ -57,7 +57,7 @@ func (s *server) serveInvoke(w http.ResponseWriter, r *http.Request, _ map[strin
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	s.Serve(w, inner, who, hostOf(r.RemoteAddr))
+	s.Serve(w, inner, identity, hostOf(r.RemoteAddr))
 }
 
 // readInvocation reads the body of a request. The error is a *call.Refusal.

@@ -44,12 +44,12 @@ type Config struct {
 	Tenants *tenant.Roster // nil means only tenant.Default exists
 	// Settings returns a tenant; nil means unknown. It is required with Tenants.
 	Settings func(ctx context.Context, id string) (*tenant.Settings, *call.Refusal)
-	Serve    func(w http.ResponseWriter, r *http.Request, who tenant.Identity, address string)
+	Serve    func(w http.ResponseWriter, r *http.Request, identity tenant.Identity, address string)
 	Stream   Stream
 }
 
 // Stream makes a call on behalf of who. md is the metadata of the call.
-type Stream func(ctx context.Context, who tenant.Identity, address string, md metadata.MD,
+type Stream func(ctx context.Context, identity tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error)
 
 // New returns the service.
@@ -76,35 +76,35 @@ type caller interface {
 }
 
 // identity returns the caller named by a request. The error is a *call.Refusal.
-func (s *server) identity(ctx context.Context, r caller) (who tenant.Identity, err error) {
+func (s *server) identity(ctx context.Context, r caller) (identity tenant.Identity, err error) {
 	for name, v := range map[string]string{"tenant": r.GetTenant(), "user": r.GetUser(), "agent": r.GetAgent()} {
 		if len(v) > maxName {
-			return who, call.InvalidField(invalid, name, "it must have at most 256 bytes")
+			return identity, call.InvalidField(invalid, name, "it must have at most 256 bytes")
 		}
 	}
 	named, err := operator.Tenant(ctx, r.GetTenant()) // an operator of one tenant calls as that tenant
 	if err != nil {
-		return who, err
+		return identity, err
 	}
-	who = tenant.Identity{User: r.GetUser(), Agent: r.GetAgent(), Scopes: tenant.Invoke | tenant.Read,
+	identity = tenant.Identity{User: r.GetUser(), Agent: r.GetAgent(), Scopes: tenant.Invoke | tenant.Read,
 		Key: "operator " + operator.NameOf(ctx, "")}
-	if who.Tenant, err = s.Tenants.Named(ctx, named); err != nil || s.Tenants == nil {
-		return who, err
+	if identity.Tenant, err = s.Tenants.Named(ctx, named); err != nil || s.Tenants == nil {
+		return identity, err
 	}
-	if err = s.Tenants.Check(ctx, who.Tenant); err != nil {
-		return who, err
+	if err = s.Tenants.Check(ctx, identity.Tenant); err != nil {
+		return identity, err
 	}
-	settings, refusal := s.Settings(ctx, who.Tenant)
+	settings, refusal := s.Settings(ctx, identity.Tenant)
 	if refusal == nil && settings == nil {
 		refusal = &call.Refusal{Kind: call.NotFound, Reason: "TENANT_UNKNOWN", Message: "there is no such tenant"}
 	}
 	if refusal != nil {
-		return who, refusal
+		return identity, refusal
 	}
-	who.Settings = settings
-	asserted, refusal := who.Assert(tenant.Credentials{}, 0) // a disabled tenant may not call
+	identity.Settings = settings
+	asserted, refusal := identity.Assert(tenant.Credentials{}, 0) // a disabled tenant may not call
 	if refusal != nil {
-		return who, refusal
+		return identity, refusal
 	}
 	return asserted, nil
 }

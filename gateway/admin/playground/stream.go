@@ -24,7 +24,7 @@ func (s *server) InvokeTool(req *capgatepb.InvokeToolRequest,
 	if err := in.check(); err != nil {
 		return err
 	}
-	who, err := s.identity(ctx, in)
+	identity, err := s.identity(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *server) InvokeTool(req *capgatepb.InvokeToolRequest,
 	if p, ok := peer.FromContext(ctx); ok {
 		address = hostOf(p.Addr.String())
 	}
-	stream, err := s.Stream(ctx, who, address, md, &docpb.InvokeRequest{CapabilityId: in.Capability,
+	stream, err := s.Stream(ctx, identity, address, md, &docpb.InvokeRequest{CapabilityId: in.Capability,
 		ToolName: in.Tool, ArgsJson: in.Arguments, SessionId: in.Session})
 	for err == nil {
 		var chunk *docpb.InvokeChunk

@@ -31,7 +31,7 @@ type item struct {
 // ListPlaygroundTools implements capgatepb.PlaygroundServer.
 func (s *server) ListPlaygroundTools(ctx context.Context,
 	req *capgatepb.ListPlaygroundToolsRequest) (*capgatepb.ListPlaygroundToolsResponse, error) {
-	who, err := s.identity(ctx, req)
+	identity, err := s.identity(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 	}
 	var all []item
 	for _, id := range s.Tools.Capabilities() {
-		if of := req.GetCapability(); of != "" && of != id || !who.Sees(id) {
+		if of := req.GetCapability(); of != "" && of != id || !identity.Sees(id) {
 			continue
 		}
 		all = append(all, s.toolsOf(id)...)
@@ -58,7 +58,7 @@ func (s *server) ListPlaygroundTools(ctx context.Context,
 		if req.GetBrief() {
 			listed[i].Schema = nil
 		}
-		m, err := s.message(ctx, &who, &listed[i])
+		m, err := s.message(ctx, &identity, &listed[i])
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func (s *server) toolsOf(capability string) []item {
 }
 
 // message returns a tool with the decision on a call of it by who.
-func (s *server) message(ctx context.Context, who *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
-	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: who.Tenant, User: who.User, Agent: who.Agent,
+func (s *server) message(ctx context.Context, identity *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
+	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: identity.Tenant, User: identity.User, Agent: identity.Agent,
 		Method: call.Invoke, Capability: t.capability, Tool: t.Name})
 	if refusal != nil {
 		return nil, refusal

@@ -15,7 +15,7 @@ const ownTenant = "-"
 type principal struct {
 	operator bool
 	name     string             // in logs and audit records
-	who      tenant.Identity    // zero for operators
+	identity tenant.Identity    // zero for operators
 	as       *operator.Identity // the operator; nil means one for all tenants
 }
 
@@ -31,16 +31,16 @@ func (a *principal) some() []string {
 
 // ofCallers returns the authenticated principal at the public port.
 func ofCallers(ctx context.Context) (principal, error) {
-	who, err := tenant.FromContext(ctx)
+	identity, err := tenant.FromContext(ctx)
 	if err != nil {
 		return principal{}, err
 	}
-	if !who.Scopes.Any(tenant.Admin) {
+	if !identity.Scopes.Any(tenant.Admin) {
 		return principal{}, refusedScope
 	}
-	a := principal{who: who, name: "key " + who.Key}
-	if who.Key == "" {
-		a.name = "user " + who.User
+	a := principal{identity: identity, name: "key " + identity.Key}
+	if identity.Key == "" {
+		a.name = "user " + identity.User
 	}
 	return a, nil
 }
@@ -58,8 +58,8 @@ func (a *principal) tenant(name string) (string, error) {
 	switch {
 	case a.operator:
 		return a.as.Narrow(name)
-	case name == ownTenant || name == a.who.Tenant:
-		return a.who.Tenant, nil
+	case name == ownTenant || name == a.identity.Tenant:
+		return a.identity.Tenant, nil
 	}
 	return "", tenant.ErrTenantUnknown
 }
@@ -68,7 +68,7 @@ func (a *principal) tenant(name string) (string, error) {
 func (a *principal) keyID() string {
 	switch {
 	case !a.operator:
-		return a.who.Key
+		return a.identity.Key
 	case a.as != nil:
 		return a.as.Key
 	}
@@ -80,7 +80,7 @@ func (a *principal) names() []string {
 	if a.operator {
 		return a.as.Names()
 	}
-	return a.who.Names()
+	return a.identity.Names()
 }
 
 // checkGrant rejects a key with permissions that the principal lacks. own is the principal's own key, or nil.
@@ -92,7 +92,7 @@ func (a *principal) checkGrant(k, own *tenant.Key) error {
 	if own != nil {
 		asserts = own.Asserts
 	}
-	beyond, what := (k.Scopes &^ a.who.Scopes).Names(), "scope"
+	beyond, what := (k.Scopes &^ a.identity.Scopes).Names(), "scope"
 	if len(beyond) == 0 {
 		beyond, what = (k.Asserts &^ asserts).Names(), "assertion"
 	}

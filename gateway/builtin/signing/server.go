@@ -30,7 +30,7 @@ type Signer interface {
 // Finder checks whether an artifact exists for an identity: it returns nil, or the reason. It may wait for about a
 // second.
 type Finder interface {
-	FindArtifact(who tenant.Identity, capability, id string) *call.Refusal
+	FindArtifact(identity tenant.Identity, capability, id string) *call.Refusal
 }
 
 // Config configures a Server. All fields but Now are required.

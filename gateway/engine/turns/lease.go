@@ -42,8 +42,8 @@ func (l *Lease) Close() {
 // Acquire acquires the lease of an engine, which the caller must release. It does not wait: if the lease is held, the
 // error is ErrLeaseTaken, unless takeover is true. Other errors are ErrUnavailable and that of ctx. who is stored with
 // the lease, for people who inspect the store.
-func (k *Manager) Acquire(ctx context.Context, engine, who string, takeover bool) (*Lease, error) {
-	c := &LeaseRequest{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(who), Lease: k.opts.Lease,
+func (k *Manager) Acquire(ctx context.Context, engine, holder string, takeover bool) (*Lease, error) {
+	c := &LeaseRequest{Engine: strings.Clone(engine), ID: rand.Text(), Who: strings.Clone(holder), Lease: k.opts.Lease,
 		Takeover: takeover}
 	e := k.add(c.ID)
 	if e == nil {

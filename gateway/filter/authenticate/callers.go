@@ -26,7 +26,7 @@ type Authenticator interface {
 	// Lookup authenticates from memory. It must not block, because it runs on a connection's reader. The strings of
 	// the credentials are parts of the call's headers; so may be User and Agent of the result, but not Tenant and Key.
 	// If known is false, the caller must use Authenticate.
-	Lookup(tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal)
+	Lookup(tenant.Credentials) (identity tenant.Identity, known bool, refusal *call.Refusal)
 	// Authenticate may wait until ctx ends. It may keep the strings of the credentials.
 	Authenticate(context.Context, tenant.Credentials) (tenant.Identity, *call.Refusal)
 }
@@ -60,19 +60,19 @@ func (c *Callers) Needed() bool { return c.credentials }
 func (c *Callers) NeedsAt(at *tenant.Listener) bool { return c.credentials && !at.Anonymous() }
 
 // Lookup authenticates from memory.
-func (c *Callers) Lookup(claim tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (c *Callers) Lookup(claim tenant.Credentials) (identity tenant.Identity, known bool, refusal *call.Refusal) {
 	switch {
 	case claim.Signature == "":
-		who, known, refusal = c.by.Lookup(claim)
+		identity, known, refusal = c.by.Lookup(claim)
 	case c.signed == nil:
 		return tenant.Identity{}, true, tenant.RefuseSignature()
 	default:
-		who, known, refusal = c.signed.Lookup(claim)
+		identity, known, refusal = c.signed.Lookup(claim)
 	}
 	if known {
-		who, refusal = narrow(who, claim, refusal)
+		identity, refusal = narrow(identity, claim, refusal)
 	}
-	return who, known, refusal
+	return identity, known, refusal
 }
 
 // Authenticate may wait until ctx ends.
@@ -81,16 +81,17 @@ func (c *Callers) Authenticate(ctx context.Context, claim tenant.Credentials) (t
 	if claim.Signature != "" {
 		by = c.signed
 	}
-	who, refusal := by.Authenticate(ctx, claim)
-	return narrow(who, claim, refusal)
+	identity, refusal := by.Authenticate(ctx, claim)
+	return narrow(identity, claim, refusal)
 }
 
 // narrow applies the settings of the call's listener to an authenticated caller.
-func narrow(who tenant.Identity, claim tenant.Credentials, refusal *call.Refusal) (tenant.Identity, *call.Refusal) {
+func narrow(identity tenant.Identity, claim tenant.Credentials, refusal *call.Refusal) (tenant.Identity,
+	*call.Refusal) {
 	if claim.At == nil || refusal != nil {
-		return who, refusal
+		return identity, refusal
 	}
-	return claim.At.Narrow(who, claim)
+	return claim.At.Narrow(identity, claim)
 }
 
 // ask starts the authentication of a call, which waits until the result is there or ctx ends.
@@ -108,10 +109,10 @@ func (c *Callers) ask(ctx context.Context, t *filter.Call, s *State, claim tenan
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, lookupPatience)
 		defer cancel()
-		who, refusal := tenant.Identity{}, filter.Panicked
-		recovery.Round("identity", func() { who, refusal = c.Authenticate(ctx, own) })
+		identity, refusal := tenant.Identity{}, filter.Panicked
+		recovery.Round("identity", func() { identity, refusal = c.Authenticate(ctx, own) })
 		place.Release(1)
-		p.Resume(func() { s.found = &found{who, refusal} })
+		p.Resume(func() { s.found = &found{identity, refusal} })
 	})
 	return nil
 }

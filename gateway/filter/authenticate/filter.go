@@ -28,8 +28,8 @@ type State struct {
 
 // found is the result of a lookup.
 type found struct {
-	who     tenant.Identity
-	refusal *call.Refusal
+	identity tenant.Identity
+	refusal  *call.Refusal
 }
 
 // Config configures a Filter. Callers is required.
@@ -51,9 +51,9 @@ func New(cfg Config) Filter { return Filter{cfg} }
 func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 	if s.found != nil {
 		s.end()
-		return f.is(t, s.found.who, s.found.refusal)
+		return f.is(t, s.found.identity, s.found.refusal)
 	}
-	var who tenant.Identity
+	var identity tenant.Identity
 	claim, refusal := f.cfg.Callers.Credentials(t.Stream, &t.Client)
 	if a := s.Inherited; a != nil {
 		if a.Signature == "" {
@@ -63,13 +63,13 @@ func (f Filter) Admit(t *filter.Call, s *State) filter.Step {
 	}
 	if refusal == nil {
 		var known bool
-		if who, known, refusal = f.cfg.Callers.Lookup(claim); !known {
+		if identity, known, refusal = f.cfg.Callers.Lookup(claim); !known {
 			if refusal = f.ask(t, s, claim); refusal == nil {
 				return filter.Wait
 			}
 		}
 	}
-	return f.is(t, who, refusal)
+	return f.is(t, identity, refusal)
 }
 
 // ask makes the call wait for authentication.
@@ -84,13 +84,14 @@ func (f Filter) ask(t *filter.Call, s *State, claim tenant.Credentials) *call.Re
 }
 
 // is sets the caller. A rejected call is recorded with it too.
-func (f Filter) is(t *filter.Call, who tenant.Identity, refusal *call.Refusal) filter.Step {
+func (f Filter) is(t *filter.Call, identity tenant.Identity, refusal *call.Refusal) filter.Step {
 	p := &t.Principal
-	p.Scopes, p.Asserts, p.Only, p.Settings = who.Scopes, who.Asserts, who.Only, who.Settings
-	p.Person, p.Subject, p.Validity = who.Person, who.Subject, who.Validity
-	t.Info.Tenant, t.Info.Key, t.Info.User, t.Info.Agent = who.Tenant, who.Key, t.Keep(who.User), t.Keep(who.Agent)
+	p.Scopes, p.Asserts, p.Only, p.Settings = identity.Scopes, identity.Asserts, identity.Only, identity.Settings
+	p.Person, p.Subject, p.Validity = identity.Person, identity.Subject, identity.Validity
+	t.Info.Tenant, t.Info.Key = identity.Tenant, identity.Key
+	t.Info.User, t.Info.Agent = t.Keep(identity.User), t.Keep(identity.Agent)
 	if f.cfg.Metrics != nil {
-		p.Metrics = f.cfg.Metrics(who.Tenant)
+		p.Metrics = f.cfg.Metrics(identity.Tenant)
 	}
 	if refusal == nil && f.cfg.Authenticated != nil {
 		f.cfg.Authenticated(t.Stream.Peer())

@@ -76,13 +76,13 @@ func (d *Door) Identify(r *http.Request) {
 	if d.cfg == nil || !strings.HasPrefix(r.URL.Path, Path+"/v1/") {
 		return
 	}
-	v, who := web.Of(r), &person{}
-	v.Person = who
-	if who.session, who.refusal = d.cfg.SignIn.Session(r); who.refusal != nil {
+	v, p := web.Of(r), &person{}
+	v.Person = p
+	if p.session, p.refusal = d.cfg.SignIn.Session(r); p.refusal != nil {
 		return
 	}
-	identity, refusal := d.cfg.Identity(r.Context(), who.session, r.URL.Query().Get("tenant"))
-	if who.refusal = refusal; refusal == nil {
+	identity, refusal := d.cfg.Identity(r.Context(), p.session, r.URL.Query().Get("tenant"))
+	if p.refusal = refusal; refusal == nil {
 		v.Authenticated(identity)
 	}
 }
@@ -131,10 +131,10 @@ func (d *Door) approvals(api http.Handler) http.Handler {
 }
 
 func (d *Door) me(w http.ResponseWriter, r *http.Request) {
-	d.known(func(w http.ResponseWriter, r *http.Request, who *person) {
+	d.known(func(w http.ResponseWriter, r *http.Request, p *person) {
 		of := &web.Of(r).Identity
-		me := &capgatepb.GetMeResponse{Name: who.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
-			Via: "session", Issuer: who.session.Issuer, Roles: rolesAtInbox(of.Scopes)}
+		me := &capgatepb.GetMeResponse{Name: p.session.Title(), User: of.User, Tenant: of.Tenant, Groups: of.Groups(),
+			Via: "session", Issuer: p.session.Issuer, Roles: rolesAtInbox(of.Scopes)}
 		if several := of.Several(); several != nil {
 			me.Tenant, me.AllRoles = "", restjson.Strings(rolesAtInbox(several.All))
 			for _, t := range several.Tenants {
@@ -142,7 +142,7 @@ func (d *Door) me(w http.ResponseWriter, r *http.Request) {
 					&capgatepb.TenantRoles{Tenant: t.Settings.ID, Roles: rolesAtInbox(t.Scopes)})
 			}
 		}
-		d.cfg.SignIn.WriteMe(w, r, me, who.session)
+		d.cfg.SignIn.WriteMe(w, r, me, p.session)
 	}).ServeHTTP(w, r)
 }
 
@@ -163,14 +163,14 @@ func rolesAtInbox(scopes tenant.Scopes) []string {
 func (d *Door) known(next func(http.ResponseWriter, *http.Request, *person)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		who, _ := web.Of(r).Person.(*person)
-		if who == nil {
-			who = &person{refusal: session.Refused()}
+		p, _ := web.Of(r).Person.(*person)
+		if p == nil {
+			p = &person{refusal: session.Refused()}
 		}
-		if who.refusal != nil {
-			problem.Write(w, r, problem.Of(web.Of(r).Refuse(who.refusal)))
+		if p.refusal != nil {
+			problem.Write(w, r, problem.Of(web.Of(r).Refuse(p.refusal)))
 			return
 		}
-		next(w, r, who)
+		next(w, r, p)
 	})
 }

@@ -22,10 +22,10 @@ type early struct {
 
 // lookup is the result of a lookup of a credential in memory.
 type lookup struct {
-	done    bool // the lookup is complete, or impossible with the credential of the headers
-	known   bool // who or refusal is the result; otherwise the store must be used
-	who     tenant.Identity
-	refusal *call.Refusal
+	done     bool // the lookup is complete, or impossible with the credential of the headers
+	known    bool // identity or refusal is the result; otherwise the store must be used
+	identity tenant.Identity
+	refusal  *call.Refusal
 }
 
 // Headers resolves the client of an HTTP/2 request, and looks up its caller in memory. The memory that the relay holds
@@ -39,7 +39,7 @@ func (s *Server) Headers(st *relay.Stream) {
 		l := s.lookUp(stream{st}, &e.client, strings.Clone)
 		if l.known && l.refusal == nil {
 			s.cfg.Gateway.Authenticated(st.Peer())
-			st.Charge(s.cfg.Gateway.Group(l.who.Settings)) // if there is no room, the relay refuses it
+			st.Charge(s.cfg.Gateway.Group(l.identity.Settings)) // if there is no room, the relay refuses it
 		}
 		e.lookup = l
 	})
@@ -53,8 +53,8 @@ func (s *Server) lookUp(h authenticate.Headers, from *filter.Client, keep func(s
 		l.known, l.refusal = true, refusal
 		return l
 	}
-	l.who, l.known, l.refusal = s.cfg.Callers.Lookup(claim)
-	l.who.User, l.who.Agent = keep(l.who.User), keep(l.who.Agent)
+	l.identity, l.known, l.refusal = s.cfg.Callers.Lookup(claim)
+	l.identity.User, l.identity.Agent = keep(l.identity.User), keep(l.identity.Agent)
 	return l
 }
 
@@ -84,53 +84,53 @@ func (v *Request) authenticate() {
 		l = v.s.lookUp((*credentials)(v), &v.Client, func(s string) string { return s })
 	}
 	if !l.known {
-		l.who, l.refusal = v.wait()
+		l.identity, l.refusal = v.wait()
 	}
 	if v.Refusal = l.refusal; l.refusal == nil {
-		v.Authenticated(l.who)
+		v.Authenticated(l.identity)
 	}
 }
 
 // Authenticated sets the principal of a request with a valid credential or session.
-func (v *Request) Authenticated(who tenant.Identity) {
-	v.setIdentity(who)
+func (v *Request) Authenticated(identity tenant.Identity) {
+	v.setIdentity(identity)
 	v.s.cfg.Gateway.Authenticated(relay.PeerOf(v.r.Context()))
 }
 
 // setIdentity sets the principal of a request.
-func (v *Request) setIdentity(who tenant.Identity) {
-	if v.Identity, v.share = who, who.Tenant; who.Settings == nil {
+func (v *Request) setIdentity(identity tenant.Identity) {
+	if v.Identity, v.share = identity, identity.Tenant; identity.Settings == nil {
 		v.share = ""
 	}
 	if p := relay.PeerOf(v.r.Context()); p != nil {
-		v.s.cfg.Gateway.SetTenant(p, who.Settings)
+		v.s.cfg.Gateway.SetTenant(p, identity.Settings)
 	}
 }
 
 // wait waits for the identity of a credential that is not in memory. Meanwhile the memory of an HTTP/1.1 request,
 // besides its body, is charged to its address; Memory later charges it to its tenant.
-func (v *Request) wait() (who tenant.Identity, refusal *call.Refusal) {
+func (v *Request) wait() (identity tenant.Identity, refusal *call.Refusal) {
 	if p := relay.PeerOf(v.r.Context()); p != nil {
 		account, cost := v.s.cfg.Unauthenticated.Of(client.Of(p).Prefix), relay.RequestCost(v.r)
 		if !account.Reserve(cost) {
-			return who, filter.TooMany(who)
+			return identity, filter.TooMany(identity)
 		}
 		defer account.Release(cost)
 	}
 	claim, refusal := v.s.cfg.Callers.Credentials((*credentials)(v), &v.Client)
 	if refusal != nil {
-		return who, refusal
+		return identity, refusal
 	}
 	ctx, cancel := v.r.Context(), context.CancelFunc(func() {})
 	if timeout, present := v.door.Timeout(v.r); present {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
-	if who, refusal = v.s.cfg.Callers.Wait(ctx, v.Network, claim); refusal != nil && v.r.Context().Err() == nil &&
+	if identity, refusal = v.s.cfg.Callers.Wait(ctx, v.Network, claim); refusal != nil && v.r.Context().Err() == nil &&
 		ctx.Err() != nil {
 		refusal = refusedLate
 	}
-	return who, refusal
+	return identity, refusal
 }
 
 // refusedLate rejects a request whose deadline passed before its caller was authenticated.

@@ -90,10 +90,10 @@ func (s *Server) match(r *http.Request) *door {
 }
 
 // Assume returns r as a request of the console, on behalf of who. address is the client's address, for the logs.
-func (s *Server) Assume(r *http.Request, who tenant.Identity, address string) *http.Request {
+func (s *Server) Assume(r *http.Request, identity tenant.Identity, address string) *http.Request {
 	v, r := s.begin(r, filter.Client{Address: address, Drawn: s.cfg.Trace.Draw(fields(r.Header))}, address)
 	v.Client.Protocol = call.Console
-	v.setIdentity(who)
+	v.setIdentity(identity)
 	return r
 }
 

@@ -17,13 +17,13 @@ import (
 var errExpired = errors.New("it has expired")
 
 // check returns the identity and the end of a token with a valid signature.
-func (i *issuer) check(said *unverified, claims object, now time.Time) (who tenant.Identity, expires time.Time,
+func (i *issuer) check(said *unverified, claims object, now time.Time) (identity tenant.Identity, expires time.Time,
 	err error) {
 	if expires, err = i.checkToken(said, claims, now); err != nil {
-		return who, expires, err
+		return identity, expires, err
 	}
-	who, err = i.identity(claims)
-	return who, expires, err
+	identity, err = i.identity(claims)
+	return identity, expires, err
 }
 
 // checkToken checks the claims of an access token other than those of its identity, and returns its end.
@@ -160,29 +160,29 @@ func (o object) has(claim, value string) bool {
 }
 
 // identity returns the identity in the claims.
-func (i *issuer) identity(claims object) (who tenant.Identity, err error) {
-	who = tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
+func (i *issuer) identity(claims object) (identity tenant.Identity, err error) {
+	identity = tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
 	if i.Claims.Tenant != "" {
-		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil {
-			return who, err
+		if identity.Tenant, err = claims.text(i.Claims.Tenant); err != nil {
+			return identity, err
 		}
 	}
-	if !call.IsZone(who.Tenant) {
-		return who, errors.New("the tenant is not a valid id")
+	if !call.IsZone(identity.Tenant) {
+		return identity, errors.New("the tenant is not a valid id")
 	}
-	if who.User, err = claims.name(i.Claims.User); err != nil {
-		return who, err
+	if identity.User, err = claims.name(i.Claims.User); err != nil {
+		return identity, err
 	}
 	if _, has := claims.at(i.Claims.Agent); has && i.Claims.Agent != "" {
-		if who.Agent, err = claims.name(i.Claims.Agent); err != nil {
-			return who, err
+		if identity.Agent, err = claims.name(i.Claims.Agent); err != nil {
+			return identity, err
 		}
 	}
-	who.Person = i.person(claims)
+	identity.Person = i.person(claims)
 	if i.Claims.Scopes != "" {
-		who.Scopes, err = i.scopes(claims)
+		identity.Scopes, err = i.scopes(claims)
 	}
-	return who, err
+	return identity, err
 }
 
 // person returns the person of a token. Groups that are not names, or exceed the bound, are left out: a group can only

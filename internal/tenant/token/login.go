@@ -66,21 +66,21 @@ func (v *Verifier) Authorize(ctx context.Context, c Client, l Login) (string, er
 // Exchange returns the person of a sign-in: the issuer's token for the code is verified, and must be for this client
 // and this sign-in. Tenant of the identity may be "", and Settings is nil. The error is for the log; it has nothing of
 // the issuer's answers.
-func (v *Verifier) Exchange(ctx context.Context, c Client, l Login, a Answer) (who tenant.Identity, err error) {
+func (v *Verifier) Exchange(ctx context.Context, c Client, l Login, a Answer) (identity tenant.Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*fetchTimeout)
 	defer cancel()
 	by, config, err := v.loginAt(ctx, c, l)
 	if err != nil {
-		return who, err
+		return identity, err
 	}
 	if a.Issuer != "" && a.Issuer != by.URL || a.Issuer == "" && by.login.Load().namesItself {
-		return who, errors.New("the answer comes from another issuer: its parameter iss is missing or different")
+		return identity, errors.New("the answer comes from another issuer: its parameter iss is missing or different")
 	}
 	got, err := config.Exchange(context.WithValue(ctx, oauth2.HTTPClient, by.source.fetcher.client), a.Code,
 		oauth2.VerifierOption(l.Verifier))
 	by.source.fetcher.client.CloseIdleConnections()
 	if err != nil {
-		return who, fmt.Errorf("the token endpoint: %s", whyNoToken(err))
+		return identity, fmt.Errorf("the token endpoint: %s", whyNoToken(err))
 	}
 	raw, _ := got.Extra("id_token").(string)
 	return v.identify(ctx, by, c, l, raw)
@@ -95,25 +95,25 @@ func whyNoToken(err error) string {
 }
 
 // identify verifies an ID token (OpenID Connect Core §3.1.3.7).
-func (v *Verifier) identify(ctx context.Context, by *issuer, c Client, l Login, raw string) (who tenant.Identity,
+func (v *Verifier) identify(ctx context.Context, by *issuer, c Client, l Login, raw string) (identity tenant.Identity,
 	err error) {
 	said, err := parse(raw)
 	if err != nil {
-		return who, fmt.Errorf("the ID token: %w", err)
+		return identity, fmt.Errorf("the ID token: %w", err)
 	}
 	if said.issuer != by.URL || !slices.Contains(by.Algorithms, said.alg) {
-		return who, errors.New("the ID token: iss or alg is not its issuer's")
+		return identity, errors.New("the ID token: iss or alg is not its issuer's")
 	}
 	keys, err := by.keysFor(ctx, &said)
 	if err != nil {
-		return who, fmt.Errorf("the ID token: %w", err)
+		return identity, fmt.Errorf("the ID token: %w", err)
 	}
 	claims, _, err := by.signed(ctx, raw, keys, said.alg)
 	if err == nil {
 		err = by.checkID(claims, c.ID, l.Nonce, v.options.Now())
 	}
 	if err != nil {
-		return who, fmt.Errorf("the ID token: %w", err)
+		return identity, fmt.Errorf("the ID token: %w", err)
 	}
 	return by.loginIdentity(claims)
 }
@@ -153,22 +153,22 @@ func (i *issuer) checkEmail(claims object) error {
 
 // loginIdentity returns the identity in the claims of an ID token, which may lack a tenant: an operator needs none.
 func (i *issuer) loginIdentity(claims object) (tenant.Identity, error) {
-	who := tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
+	identity := tenant.Identity{Tenant: i.Tenant, Key: i.Name, Scopes: i.Scopes}
 	if _, has := claims.at(i.Claims.Tenant); has && i.Claims.Tenant != "" {
 		var err error
-		if who.Tenant, err = claims.text(i.Claims.Tenant); err != nil || !call.IsZone(who.Tenant) {
-			return who, errors.New("the tenant is not a valid id")
+		if identity.Tenant, err = claims.text(i.Claims.Tenant); err != nil || !call.IsZone(identity.Tenant) {
+			return identity, errors.New("the tenant is not a valid id")
 		}
 	}
 	var err error
-	if who.User, err = claims.name(i.Claims.User); err != nil {
-		return who, err
+	if identity.User, err = claims.name(i.Claims.User); err != nil {
+		return identity, err
 	}
-	who.Person = i.person(claims)
+	identity.Person = i.person(claims)
 	if i.Claims.Scopes != "" {
-		who.Scopes, err = i.scopes(claims)
+		identity.Scopes, err = i.scopes(claims)
 	}
-	return who, err
+	return identity, err
 }
 
 // loginAt returns the issuer of a client, and the client's configuration for a sign-in.

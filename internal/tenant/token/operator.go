@@ -14,44 +14,44 @@ func (v *Verifier) Operator(ctx context.Context, raw string) (tenant.Identity, *
 	if len(raw) > maxToken || !LooksLikeToken(raw) {
 		return tenant.Identity{}, refusedToken
 	}
-	who, err := v.operator(ctx, raw)
+	identity, err := v.operator(ctx, raw)
 	if err != nil {
 		return tenant.Identity{}, v.refuse(err)
 	}
-	return who, nil
+	return identity, nil
 }
 
-func (v *Verifier) operator(ctx context.Context, raw string) (who tenant.Identity, err error) {
+func (v *Verifier) operator(ctx context.Context, raw string) (identity tenant.Identity, err error) {
 	said, err := parse(raw)
 	if err != nil {
-		return who, err
+		return identity, err
 	}
 	by := (*v.table.Load())[said.issuer]
 	switch {
 	case by == nil:
-		return who, errIssuer
+		return identity, errIssuer
 	case !slices.Contains(by.Algorithms, said.alg):
-		return who, errAlgorithm
+		return identity, errAlgorithm
 	}
 	keys, err := by.keysFor(ctx, &said)
 	if err != nil {
-		return who, err
+		return identity, err
 	}
 	select {
 	case v.verifying <- struct{}{}:
 		defer func() { <-v.verifying }()
 	case <-ctx.Done():
-		return who, errBusy
+		return identity, errBusy
 	}
 	claims, _, err := by.signed(ctx, raw, keys, said.alg)
 	if err != nil {
-		return who, err
+		return identity, err
 	}
 	if _, err = by.checkToken(&said, claims, v.options.Now()); err == nil {
 		err = by.checkEmail(claims)
 	}
 	if err != nil {
-		return who, err
+		return identity, err
 	}
 	return by.loginIdentity(claims)
 }

@@ -19,11 +19,11 @@ func hashOf(raw string) tokenHash {
 
 // verified is the result of a token with a valid signature. It is immutable.
 type verified struct {
-	who     tenant.Identity // without Settings, which may change
-	expires time.Time       // the leeway included
-	issuer  *issuer
-	key     *key
-	by      *Verifier
+	identity tenant.Identity // without Settings, which may change
+	expires  time.Time       // the leeway included
+	issuer   *issuer
+	key      *key
+	by       *Verifier
 }
 
 // valid reports whether issuer and key are still in force.
@@ -31,7 +31,8 @@ func (v *verified) valid() bool { return !v.issuer.gone.Load() && !v.key.gone.Lo
 
 // StillValid implements tenant.Validity.
 func (v *verified) StillValid(ctx context.Context) bool {
-	return v.valid() && v.by.options.Now().Before(v.expires) && tenant.StillEnabled(ctx, v.by.tenants, v.who.Tenant)
+	return v.valid() && v.by.options.Now().Before(v.expires) &&
+		tenant.StillEnabled(ctx, v.by.tenants, v.identity.Tenant)
 }
 
 // cached returns a token's result from memory, if it is valid; nil: there is none.

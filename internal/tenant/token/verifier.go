@@ -145,21 +145,21 @@ func (v *Verifier) retire(before map[string]*issuer, now []*issuer) {
 
 // Lookup authenticates a caller with a cached token. Tenant and Key of the identity come from the token, and so do
 // User and Agent unless the caller may assert them.
-func (v *Verifier) Lookup(c tenant.Credentials) (who tenant.Identity, known bool, refusal *call.Refusal) {
+func (v *Verifier) Lookup(c tenant.Credentials) (identity tenant.Identity, known bool, refusal *call.Refusal) {
 	if len(c.Credential) > maxToken || !LooksLikeToken(c.Credential) {
-		return who, true, refusedToken
+		return identity, true, refusedToken
 	}
 	hash := hashOf(c.Credential)
 	found := v.cached(&hash)
 	if found == nil {
-		return who, false, nil
+		return identity, false, nil
 	}
-	settings, known := v.tenants.Lookup(found.who.Tenant)
+	settings, known := v.tenants.Lookup(found.identity.Tenant)
 	if !known {
-		return who, false, nil
+		return identity, false, nil
 	}
-	who, refusal = v.answer(found, settings, c)
-	return who, true, refusal
+	identity, refusal = v.answer(found, settings, c)
+	return identity, true, refusal
 }
 
 // Authenticate verifies a token, and may wait for its issuer.
@@ -175,7 +175,7 @@ func (v *Verifier) Authenticate(ctx context.Context, c tenant.Credentials) (tena
 			return tenant.Identity{}, v.refuse(err)
 		}
 	}
-	settings, refusal := v.tenants.Settings(ctx, found.who.Tenant)
+	settings, refusal := v.tenants.Settings(ctx, found.identity.Tenant)
 	if refusal != nil {
 		return tenant.Identity{}, refusal
 	}
@@ -189,11 +189,11 @@ func (v *Verifier) answer(found *verified, settings *tenant.Settings, c tenant.C
 		return tenant.Identity{}, refusedToken
 	}
 	if !v.options.Now().Before(found.expires) {
-		return tenant.Identity{Tenant: found.who.Tenant, Key: found.who.Key}, refusedExpired
+		return tenant.Identity{Tenant: found.identity.Tenant, Key: found.identity.Key}, refusedExpired
 	}
-	who := found.who
-	who.Settings = settings
-	return who.Assert(c, found.issuer.Asserts)
+	identity := found.identity
+	identity.Settings = settings
+	return identity.Assert(c, found.issuer.Asserts)
 }
 
 var (
@@ -231,11 +231,11 @@ func (v *Verifier) verify(ctx context.Context, hash *tokenHash, raw string) (*ve
 	}
 	found, err := by.verify(ctx, raw, keys, &said, v.options.Now())
 	if err == nil {
-		found.by, found.who.Validity = v, found
+		found.by, found.identity.Validity = v, found
 		e := cache.NewEntry[*verified](string(hash[:]))
 		e.Value = found
-		v.cache.Put(found.who.Tenant, e)
-		v.reportGroups(by, found.who.Person)
+		v.cache.Put(found.identity.Tenant, e)
+		v.reportGroups(by, found.identity.Person)
 	}
 	return found, err
 }
@@ -281,11 +281,11 @@ func (i *issuer) verify(
 	if err != nil {
 		return nil, err
 	}
-	who, expires, err := i.check(said, claims, now)
+	identity, expires, err := i.check(said, claims, now)
 	if err != nil {
 		return nil, err
 	}
-	return &verified{who: who, expires: expires, issuer: i, key: by}, nil
+	return &verified{identity: identity, expires: expires, issuer: i, key: by}, nil
 }
 
 // signed returns the claims of a token with a valid signature, and the key that signed it.

@@ -327,8 +327,8 @@ func (g *Gateway) WatchRates(ctx context.Context, tenants tenant.Tenants) {
 }
 
 // FindArtifact calls that of gateway.Gateway.
-func (g *Gateway) FindArtifact(who tenant.Identity, capability, id string) *call.Refusal {
-	return g.gateway.FindArtifact(who, capability, id)
+func (g *Gateway) FindArtifact(identity tenant.Identity, capability, id string) *call.Refusal {
+	return g.gateway.FindArtifact(identity, capability, id)
 }
 
 // AskForTools calls a discovery tool.

@@ -33,11 +33,11 @@ type Operator struct {
 
 // Authenticate implements guard.Authenticator.
 func (o Operator) Authenticate(*http.Request) (*operator.Identity, bool, *call.Refusal) {
-	who := &operator.Identity{Name: "ann", Via: operator.ViaKey}
+	identity := &operator.Identity{Name: "ann", Via: operator.ViaKey}
 	for _, id := range o.Tenants {
-		who.Grant(id, o.Roles)
+		identity.Grant(id, o.Roles)
 	}
-	return who, true, nil
+	return identity, true, nil
 }
 
 // ServeOperators serves them until the test ends.

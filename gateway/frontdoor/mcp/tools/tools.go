@@ -126,8 +126,8 @@ func New(cfg Config, deps Deps) (*Door, error) {
 		Tasks:  newTasks(cfg.Approvals, deps.Stored),
 		Tenant: func(r *http.Request) string { return web.Of(r).Identity.Tenant },
 		Caller: func(r *http.Request) string {
-			who := &web.Of(r).Identity
-			return strings.Join([]string{who.Tenant, who.Key, who.User, who.Agent}, "\x00")
+			identity := &web.Of(r).Identity
+			return strings.Join([]string{identity.Tenant, identity.Key, identity.User, identity.Agent}, "\x00")
 		},
 		Authenticate: func(r *http.Request) error { return web.Of(r).Authenticate(r.Context()) },
 		Invokes:      func(r *http.Request) error { return errorOf(callable(&web.Of(r).Identity)) },
