@@ -11,6 +11,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
+	"github.com/capgate/capgate/internal/tenant/storetest"
 	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 )
@@ -80,7 +81,7 @@ func TestArchivedCalls(t *testing.T) {
 			t.Error("a tenant displaced the call of another")
 		}
 		tenants := s.Tenants()
-		check.Must(t, tenants.CreateTenant(ctx, aTenant("acme", "u1")))
+		check.Must(t, tenants.CreateTenant(ctx, storetest.Record("acme", "u1")))
 		check.Must(t, tenants.DeleteTenant(ctx, "acme", 0, false))
 		if got := search(week); len(got.Calls) != 2 {
 			t.Errorf("after the tenant was deleted: %d calls", len(got.Calls))

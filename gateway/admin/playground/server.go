@@ -48,7 +48,7 @@ type Config struct {
 	Stream   Stream
 }
 
-// Stream makes a call on behalf of who. md is the metadata of the call.
+// Stream makes a call for the identity. md is the metadata of the call.
 type Stream func(ctx context.Context, identity tenant.Identity, address string, md metadata.MD,
 	req *docpb.InvokeRequest) (grpc.ServerStreamingClient[docpb.InvokeChunk], error)
 

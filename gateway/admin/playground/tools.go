@@ -81,7 +81,7 @@ func (s *server) toolsOf(capability string) []item {
 	return items
 }
 
-// message returns a tool with the decision on a call of it by who.
+// message returns a tool with the decision on a call by the identity.
 func (s *server) message(ctx context.Context, identity *tenant.Identity, t *item) (*capgatepb.PlaygroundTool, error) {
 	d, refusal := s.Decider.Fetch(ctx, &call.Call{Tenant: identity.Tenant, User: identity.User, Agent: identity.Agent,
 		Method: call.Invoke, Capability: t.capability, Tool: t.Name})
