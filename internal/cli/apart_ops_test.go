@@ -204,8 +204,8 @@ func (g *generator) message(d protoreflect.MessageDescriptor) map[string]any {
 	return made
 }
 
-// Arguments sometimes name an artifact. In bytes it is another tenant's, since the sender's own has another id
-// in each deployment.
+// arguments returns arguments that sometimes name an artifact. In bytes it is another tenant's, since the sender's
+// own has another id in each deployment.
 func (g *generator) arguments() map[string]any {
 	args := map[string]any{"n": g.random.IntN(3), "said": g.canary}
 	if theirs := g.theirs.all("artifact"); g.random.IntN(4) == 0 && len(theirs) > 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/clientaddr"
 	"github.com/capgate/capgate/internal/config"
+	"github.com/capgate/capgate/internal/history"
 	"github.com/capgate/capgate/internal/idempotency"
 	"github.com/capgate/capgate/internal/lib/tlsfiles"
 	"github.com/capgate/capgate/internal/overload"
