@@ -318,9 +318,8 @@ var words = map[string][]string{
 	"per":          {"user", "x"},
 	"etag":         {"", "x"},
 	"source":       {"", "file"},
-	"created_by":   {""},
-	"replaces":     {""},
-	"replaced_by":  {""},
+	"created_by":   {""}, "replaces": {""},
+	"replaced_by": {""},
 
 	"capgate.v1.Key.id":                     {"", "", "", "", "x"}, // another is created with it
 	"capgate.v1.CreateKeyRequest.tenant_id": ofOwn,
