@@ -122,7 +122,7 @@ func consoleRules(t *testing.T, b *browsertest.Browser) {
 		t.Errorf("%+v; answer %+v", saw, answer)
 	}
 	if !strings.Contains(saw.Curl, "/v1/capabilities/caps/tools/echo'") || strings.Contains(saw.Curl, "-N") ||
-		!strings.Contains(saw.Curl, "$CAPGATE_KEY") {
+		strings.Contains(saw.Curl, "$CAPGATE_KEY") { // callers need no key
 		t.Errorf("the call from a program: %s", saw.Curl)
 	}
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/capgate/capgate/internal/call"
 	"github.com/capgate/capgate/internal/testkit/browsertest"
+	"github.com/capgate/capgate/internal/testkit/check"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 )
@@ -72,15 +75,18 @@ func consoleCalls(t *testing.T, b *browsertest.Browser) {
 }
 
 // consoleStreams: the first part of a stream is shown while its tool holds the second, in the playground and in
-// the page of the API.
+// the page of callers.
 func consoleStreams(t *testing.T, b *browsertest.Browser) {
 	var fleets []string
 	release := map[string]func(){}
-	for _, name := range []string{"played", "lines", "events"} {
+	for _, name := range []string{"played", "documented"} {
 		c := gatewaytest.NewCapability(name)
 		release[name] = c.Release
-		fleets = append(fleets, fmt.Sprintf("{capability: %s, policy: allow, backends: ['%s']}", name,
-			c.Serve(t, call.Doc).Addr))
+		manifest := filepath.Join(t.TempDir(), name+".yaml")
+		check.Must(t, os.WriteFile(manifest, []byte("id: "+name+"\nimage: i\ntools: [{name: hold, description: d, "+
+			"input_schema: {type: object}, recommended_policy: allow}]\n"), 0o600))
+		fleets = append(fleets, fmt.Sprintf("{capability: %s, policy: allow, manifest: %q, backends: ['%s']}", name,
+			manifest, c.Serve(t, call.Doc).Addr))
 	}
 	file := writeConfig(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s}\npolicies: {}\n"+
 		patientRedis("")+"\nfleets: ["+strings.Join(fleets, ", ")+"]\n")
@@ -93,10 +99,9 @@ func consoleStreams(t *testing.T, b *browsertest.Browser) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if len(saw) != 3 || saw["played"].State != "streaming" || saw["played"].End != "done" ||
+	if len(saw) != 2 || saw["played"].State != "streaming" || saw["played"].End != "done" ||
 		saw["played"].Whole != `{"word": "the first half, the second half"}` ||
-		!strings.Contains(saw["lines"].State, "as it comes") || !strings.Contains(saw["lines"].End, "has ended") ||
-		strings.Contains(saw["lines"].First, "data:") || !strings.Contains(saw["events"].First, "data:") {
+		saw["documented"].State != "streaming" || saw["documented"].End != "200: the stream has ended" {
 		t.Errorf("got %+v", saw)
 	}
 }

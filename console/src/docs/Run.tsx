@@ -9,34 +9,40 @@ import { inWords, Untrusted } from "../parts/Untrusted";
 
 const mostShown = 64 * 1024; // characters of a result
 
-interface Ended {
+/** What is on the screen of a call that runs, or has ended. */
+interface Shown {
   tone: Tone;
   words: string;
   text: string;
 }
 
-/** Run calls a tool and shows its result. */
+const jsonLines = "application/x-ndjson";
+
+/** Run calls a tool and shows its result, at its end or as it comes. */
 export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): void }) {
-  const [ended, setEnded] = useState<Ended>();
+  const [shown, setShown] = useState<Shown>();
   const [problem, setProblem] = useState<Problem>();
   const [running, setRunning] = useState<AbortController>();
   const last = useRef<AbortController>(undefined);
   useEffect(() => () => last.current?.abort(), []);
-  const run = async () => {
+  const run = async (stream: boolean) => {
     const stop = new AbortController();
     last.current = stop;
     setRunning(stop);
-    setEnded(undefined);
+    setShown(undefined);
     setProblem(undefined);
     try {
-      const answer = await raw(pathOfTool(of.capability, of.tool), {
+      const answer = await raw(pathOfTool(of.capability, of.tool) + (stream ? "/stream" : ""), {
         method: "POST",
         body: args,
         signal: stop.signal,
         cache: "no-store",
-        headers: { "Content-Type": "application/json" },
+        headers: { "Content-Type": "application/json", ...(stream ? { Accept: jsonLines } : {}) },
       });
-      setEnded(endOf(answer, pretty(await answer.text())));
+      if (answer.headers.get("Content-Type")?.startsWith(jsonLines)) {
+        const lines = await follow(answer, (text) => setShown({ tone: "info", words: "streaming", text }));
+        setShown(endOfLines(answer, lines));
+      } else setShown(endOf(answer, pretty(await answer.text())));
     } catch (err) {
       if (!stop.signal.aborted) setProblem(asProblem(err));
     }
@@ -46,19 +52,22 @@ export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): vo
   return (
     <div class="stack">
       <div class="row">
-        <button type="button" class="button primary" disabled={Boolean(running)} onClick={() => void run()}>
+        <button type="button" class="button primary" disabled={Boolean(running)} onClick={() => void run(false)}>
           Call it now
+        </button>
+        <button type="button" class="button" disabled={Boolean(running)} onClick={() => void run(true)}>
+          Stream it
         </button>
         {running && (
           <button type="button" class="button" onClick={() => running.abort()}>
             End the call
           </button>
         )}
-        {ended && <Badge tone={ended.tone}>{ended.words}</Badge>}
+        {shown && <Badge tone={shown.tone}>{shown.words}</Badge>}
       </div>
-      {ended && (
+      {shown && (
         <div class="code" tabIndex={0} role="group" aria-label="Result">
-          <Untrusted text={ended.text} none="The result is empty." lines mono most={mostShown} />
+          <Untrusted text={shown.text} none="The result is empty." lines mono most={mostShown} />
         </div>
       )}
       <Failure problem={problem} />
@@ -73,11 +82,36 @@ export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): vo
   );
 }
 
-function endOf(answer: Response, text: string): Ended {
+function endOf(answer: Response, text: string): Shown {
   if (answer.status === 202) return { tone: "wait", words: "202: a person has to approve the call", text };
   if (answer.headers.get("X-Capgate-Outcome") === "tool_error")
     return { tone: "bad", words: `${answer.status}: the tool reports an error`, text };
   return { tone: "good", words: String(answer.status), text };
+}
+
+/** follow reports the text of a stream as it comes, up to what is shown, and returns it. */
+async function follow(answer: Response, tell: (text: string) => void): Promise<string> {
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return text;
+    text = (text + value).slice(0, mostShown + 1);
+    tell(text);
+  }
+}
+
+/** endOfLines reads the last line of a stream, which says how it ended. */
+function endOfLines(answer: Response, text: string): Shown {
+  if (text.length > mostShown) return { tone: "info", words: `${answer.status}: only the beginning is shown`, text };
+  try {
+    const last = JSON.parse(text.trimEnd().split("\n").pop() ?? "") as { error?: string; problem?: unknown };
+    if (last.problem) return { tone: "bad", words: "the stream ended with an error", text };
+    if (last.error) return { tone: "bad", words: "the tool reports an error", text };
+  } catch {
+    return { tone: "bad", words: "the stream was cut off", text };
+  }
+  return { tone: "good", words: `${answer.status}: the stream has ended`, text };
 }
 
 function pretty(text: string): string {

@@ -1,5 +1,5 @@
 // A tool sends the first half of its result and holds the second one back. The first is on the screen meanwhile: in the
-// playground, and in the page of the API as lines of JSON and as events.
+// playground, and in the page of callers.
 import { post } from "../gateway.mjs";
 
 const text = '{"word": "the first half, the second half"}';
@@ -17,23 +17,18 @@ async function played(page, admin, control) {
   return { ...saw, whole: (await records.allInnerTexts()).join(""), end: await state.innerText() };
 }
 
-async function documented(page, site, control, name, type) {
+async function documented(page, site, control, name) {
   await page.goto(site + "/docs");
-  const path = "/v1/capabilities/{capability_id}/tools/{tool_name}/stream";
-  const one = page.locator(".opblock-post", { has: page.locator(`[data-path="${path}"]`) });
-  await one.locator(".opblock-summary-control").click();
-  await one.locator('tr[data-param-name="capability_id"] input').fill(name);
-  await one.locator('tr[data-param-name="tool_name"] input').fill("hold");
-  await one.locator("textarea.body-param__text").fill(text);
-  await one.locator(".responses-wrapper select.content-type").first().selectOption(type);
-  await one.locator("button.execute").click();
-  const shown = one.locator(".live pre"),
-    title = one.locator(".live strong");
+  await page.getByRole("button", { name: new RegExp("^hold.*" + name) }).click();
+  await page.getByLabel("Arguments").fill(text);
+  await page.getByRole("button", { name: "Stream it" }).click();
+  const shown = page.getByRole("group", { name: "Result" }),
+    state = page.locator(".badge.info, .badge.good, .badge.bad").filter({ hasText: "stream" });
   await shown.getByText("data").waitFor();
-  const saw = { first: await shown.innerText(), state: await title.innerText() };
+  const saw = { first: await shown.innerText(), state: await state.innerText() };
   await post(control, "/" + name);
-  await title.getByText("has ended").waitFor();
-  return { ...saw, whole: await shown.innerText(), end: await title.innerText() };
+  await state.getByText("has ended").waitFor();
+  return { ...saw, whole: await shown.innerText(), end: await state.innerText() };
 }
 
 export default async ({ context, args }) => {
@@ -41,7 +36,6 @@ export default async ({ context, args }) => {
   const page = await (await context({ viewport: { width: 1280, height: 900 } })).newPage();
   return {
     played: await played(page, admin, args.control),
-    lines: await documented(page, site, args.control, "lines", "application/x-ndjson"),
-    events: await documented(page, site, args.control, "events", "text/event-stream"),
+    documented: await documented(page, site, args.control, "documented"),
   };
 };
