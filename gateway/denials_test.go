@@ -22,7 +22,7 @@ import (
 	"github.com/capgate/capgate/policy/approvals"
 )
 
-// denial is what the caller receives when a person denies its call.
+// denial is the response to a caller whose call a person denies.
 type denial struct{ message, reason, comment string }
 
 // A denialDoor makes one call of the tool echo over a protocol, with pairs of a header and its value. The call

@@ -27,7 +27,7 @@ import (
 	"github.com/capgate/capgate/router"
 )
 
-// callFailure is what a client learns from a failed call.
+// callFailure is the error of a call as a client reads it.
 type callFailure struct {
 	text, reason string
 	notStarted   bool

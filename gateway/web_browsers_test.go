@@ -31,7 +31,7 @@ import (
 // npm is where tools/setup installs JavaScript packages.
 const npm = "../bin/node"
 
-// browsing is how long a browser, or Node, may take to start on a busy machine.
+// browsing bounds the start of a browser, or of Node, on a busy machine.
 const browsing = 3 * time.Minute
 
 // seenByPage is the report of testdata/web/calls.mjs on one protocol.

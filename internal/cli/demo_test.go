@@ -27,7 +27,7 @@ func startDemo(t *testing.T) (p *program, greeting string) {
 	return p, p.stdout.wait(t, p, "Stop with Ctrl-C.\n")
 }
 
-// addresses are those at which a demo listens, by its output.
+// addresses returns the public and the admin address that a demo prints.
 func addresses(greeting string) (public, admin string) {
 	after := func(label string) string {
 		_, rest, _ := strings.Cut(greeting, "\n  "+label)

@@ -17,7 +17,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/check"
 )
 
-// connected is what the scenario connect saw of the page /docs.
+// connected is the report of the scenario connect about the page /docs.
 type connected struct {
 	Address  string // to which the root leads
 	Tools    []string

@@ -33,7 +33,7 @@ func capgateRun(t *testing.T, args ...string) (exit int, stdout, stderr string) 
 	return exit, out.String(), errs.String()
 }
 
-// What may listen in place of a container, and the word of the problem that says so.
+// Listeners that are no container, and a word of the problem that names each.
 func TestProbeRecognizesOtherServers(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)

@@ -241,7 +241,7 @@ func (g *secretive) call(t *testing.T) {
 	check.Received(t, g.notified, "a request to the webhook")
 }
 
-// said is what calls contain besides headers.
+// said has the contents of calls besides headers.
 type said struct{ args, config, asked, json string }
 
 func (g *secretive) callWith(t *testing.T, public string, header []string, s said) {

@@ -25,7 +25,7 @@ var _ recent.Archive = (*Recent)(nil)
 // pastKey returns the key of the archived calls of a tenant; "": of callers that were not authenticated.
 func (r *Recent) pastKey(tenant string) string {
 	if tenant == "" {
-		return r.key("{past}:nobody")
+		return r.key("{past}:anonymous")
 	}
 	return r.key("{TENANT:past}:calls", tenant)
 }

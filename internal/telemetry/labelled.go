@@ -34,7 +34,7 @@ func FewBucket(d time.Duration) int {
 	return len(FewBounds)
 }
 
-// kind is what a capability has several of that have series of their own.
+// kind names a part of a capability that has series of its own, such as a tool.
 type kind uint8
 
 const (

@@ -2,7 +2,7 @@ package paging
 
 import "context"
 
-// maxReads is how many pages of a stored list a page of matching items reads.
+// maxReads bounds the pages of a stored list that are read for one page of matching items.
 const maxReads = 10
 
 // List returns at most most items after a position, and the position of the next page; "": there is none.

@@ -102,7 +102,7 @@ func (c *Config) Check(at strictyaml.At) {
 	}
 	for _, field := range []string{"url", "url_file", "format", "secret_file", "proxy"} {
 		if at.Has(field) {
-			at.Fail(field, "is of a webhook, and email is there, too; give one of the two")
+			at.Fail(field, "belongs to a webhook, but this notice has email, too; give one of the two")
 		}
 	}
 }

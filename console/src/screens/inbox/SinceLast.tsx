@@ -47,7 +47,7 @@ export function SinceLast({ of: a }: { of: Approval }) {
   if (!last || !before || !now) return null;
   const { differ: all, each } = compare([before, now]);
   const text = (at: number, key: string) => JSON.stringify(each[at]!.get(key)?.value);
-  // What is masked cannot be compared.
+  // Masked values cannot be compared.
   const differ = all.filter((d) => text(0, d.key) !== text(1, d.key)),
     masked = all.length - differ.length;
   const shown = (at: number, key: string) => {

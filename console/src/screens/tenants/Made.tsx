@@ -1,4 +1,4 @@
-// A new key, shown once, with a call that works and what came of the calls with it.
+// A new key, shown once, with a call that works and the results of the calls that used it.
 import { useRef, useState } from "preact/hooks";
 import type { CallsPage, NewKey, RecentCall } from "../../api/types";
 import { Copy, Text } from "../../parts/ask";
