@@ -201,7 +201,7 @@ func TestChangingHeaders(t *testing.T) {
 		md := metadata.Pairs("x-slow", fmt.Sprint(i/100), "x-cycle", fmt.Sprint(i%90), "x-new", fmt.Sprint(i),
 			fmt.Sprintf("x-name-%d", i%200), "v", "x-long", strings.Repeat("l", i%1500))
 		var head, tail metadata.MD
-		if _, err := unary(metadata.NewOutgoingContext(w.ctx, md), w.cc, "Meta", nil, grpc.Header(&head),
+		if _, err := unary(metadata.NewOutgoingContext(t.Context(), md), w.cc, "Meta", nil, grpc.Header(&head),
 			grpc.Trailer(&tail)); err != nil {
 			t.Fatal(err)
 		}

@@ -81,8 +81,9 @@ func (r *review) all() error {
 		ctx, cancel := context.WithTimeout(r.cmd.Context(), requestTimeout)
 		defer cancel()
 		page, err := capgatepb.NewApprovalsClient(r.conn).ListApprovals(ctx, r.filter)
-		if n := page.GetTotalPending(); n > 0 {
-			fmt.Fprintf(r.out, "%d approvals are pending.\n", n)
+		if n := len(page.GetApprovals()); token == "" && err == nil {
+			more := map[bool]string{true: ", and more after them"}[page.GetNextPageToken() != ""]
+			fmt.Fprintf(r.out, "pending: %s%s\n", count(n, "approval"), more)
 		}
 		for _, a := range page.GetApprovals() {
 			if err := r.one(a); err != nil {

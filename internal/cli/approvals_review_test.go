@@ -60,7 +60,7 @@ func TestApprovalsReview(t *testing.T) {
 	}
 	text := strings.ReplaceAll(s.stdout.String(), "\r\n", "\n")
 	shown := regexp.MustCompile(`(?m)^(apr_\w+): pending$`).FindAllStringSubmatch(text, -1)
-	if len(shown) != 4 || !strings.Contains(text, "4 approvals are pending.") ||
+	if len(shown) != 4 || !strings.Contains(text, "pending: 4 approvals") ||
 		!strings.HasSuffix(text, "\n1 approved, 1 denied, 1 skipped\n") {
 		t.Fatal(text)
 	}

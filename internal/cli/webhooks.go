@@ -84,6 +84,9 @@ func (c *webhooksCommand) retry(cmd *cobra.Command, conn grpc.ClientConnInterfac
 	for i := 0; i < most && all.GetMore(); i++ {
 		part, err := client.RetryDeadLetters(cmd.Context(), &capgatepb.RetryDeadLettersRequest{Query: c.query})
 		if err != nil {
+			if n := int(all.GetRetried()); n > 0 {
+				fmt.Fprintf(c.err, "retried before the error: %s\n", count(n, "dead letter"))
+			}
 			return err
 		}
 		all.Retried, all.More = all.GetRetried()+part.GetRetried(), part.GetMore() && part.GetRetried() > 0

@@ -156,6 +156,37 @@ func TestAStoreThatReturns(t *testing.T) {
 	}
 }
 
+// TestAPublicationGoesOn: of points that the store accepted in part, the rest alone is added later.
+func TestAPublicationGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 200)
+	const tools = 90
+	for i := range tools {
+		r.Record(r.record("weather", "get"+strconv.Itoa(i)))
+	}
+	batches := 0
+	r.store.Fails = func() error {
+		if batches++; batches == 2 {
+			return errors.New("away")
+		}
+		return nil
+	}
+	if r.Publish(t.Context()) == nil {
+		t.Fatal("no batch failed")
+	}
+	r.store.Fails = nil
+	check.Must(t, r.Publish(t.Context()))
+	if sum, _ := r.read(t, history.Series{Kind: history.Fleet, Group: "weather"}, "24h"); sum.Calls() != tools {
+		t.Errorf("%d calls of the fleet, want %d", sum.Calls(), tools)
+	}
+	for i := range tools {
+		of := history.Series{Kind: history.Tool, Group: "weather", Name: "get" + strconv.Itoa(i)}
+		if sum, _ := r.read(t, of, "24h"); sum.Calls() != 1 {
+			t.Errorf("%d calls of tool %d, want 1", sum.Calls(), i)
+		}
+	}
+}
+
 // TestKnownSeriesAllocateNothing: the counting of a call makes no garbage.
 func TestKnownSeriesAllocateNothing(t *testing.T) {
 	r := newRig(t, 10)

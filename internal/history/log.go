@@ -136,7 +136,7 @@ func (l *Log) Look() {
 }
 
 // Publish adds what was counted to the store. What cannot be added is tried again with the next Publish, up to maxLate
-// times. If the store has added points and its response was lost, they count twice.
+// times. If the store has added a batch of points and its response was lost, that batch counts twice.
 func (l *Log) Publish(ctx context.Context) error {
 	l.mu.Lock()
 	l.pending.at = l.cfg.Now()
@@ -154,10 +154,16 @@ func (l *Log) Publish(ctx context.Context) error {
 // send adds points and marks to the store, and removes those that it has accepted.
 func (l *Log) send(ctx context.Context, late *[]*points, marks *[]Mark) error {
 	for ; len(*late) > 0; *late = (*late)[1:] {
-		if entries := (*late)[0].entries(); len(entries) > 0 {
-			if err := l.cfg.Store.Add(ctx, entries, kinds*2*l.cfg.Series); err != nil {
+		p := (*late)[0]
+		if p.unsent == nil {
+			p.unsent = p.entries()
+		}
+		for len(p.unsent) > 0 {
+			n := min(len(p.unsent), MaxEntries)
+			if err := l.cfg.Store.Add(ctx, p.unsent[:n], kinds*2*l.cfg.Series); err != nil {
 				return err
 			}
+			p.unsent = p.unsent[n:]
 		}
 	}
 	for ; len(*marks) > 0; *marks = (*marks)[1:] {

@@ -83,6 +83,7 @@ type points struct {
 	all     map[Series]*Point
 	tenants map[tenantID]Series // so that a known tenant allocates nothing
 	sizes   map[part]int
+	unsent  []Entry // that the store has not accepted yet; nil: none was sent
 }
 
 // tenantID identifies a tenant.

@@ -15,9 +15,12 @@ type Entry struct {
 	Text          string // of the point to add
 }
 
+// MaxEntries bounds the points that are added at once, so that they hold up Redis for less than a millisecond.
+const MaxEntries = 100
+
 // Store is shared by replicas. Its errors mean that it does not respond.
 type Store interface {
-	// Add adds points. A step has at most the given number of series.
+	// Add adds at most MaxEntries points, all or none. A step has at most the given number of series.
 	Add(ctx context.Context, entries []Entry, series int) error
 	// Points returns the texts of a series at steps, "" where there is none.
 	Points(ctx context.Context, series string, steps []Step) ([]string, error)

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // Bounds of what an Archive keeps.
 type Bounds struct {
-	// How many calls of each tenant can be searched, in Redis; 0: none but those above. One needs up to 600 bytes.
+	// How many calls of each tenant can be searched, in Redis; 0: none but those above. One needs about 600 bytes.
 	Calls int `yaml:"past" min:"0" max:"100000" default:"2000"`
 	// Days after which such a call is deleted.
 	Days int `yaml:"past_days" min:"1" max:"30" default:"7"`
@@ -97,8 +99,9 @@ func (l *Log) Search(ctx context.Context, s *Search) (found Found, err error) {
 // scan returns at least the newest Most+1 calls of a tenant that a search selects, as far as it reads. all is false if
 // it stopped after most calls.
 func (l *Log) scan(ctx context.Context, s *Search, tenant string, most int) (calls []Call, all bool, err error) {
+	to := s.end().Add(late)
 	for mark, read := "", 0; ; {
-		page, next, err := l.cfg.Archive.Page(ctx, tenant, s.From, s.To.Add(late), mark, scanPage)
+		page, next, err := l.cfg.Archive.Page(ctx, tenant, s.From, to, mark, scanPage)
 		if err != nil {
 			return nil, false, err
 		}
@@ -115,6 +118,15 @@ func (l *Log) scan(ctx context.Context, s *Search, tenant string, most int) (cal
 			return calls, false, nil
 		}
 	}
+}
+
+// end returns the time of the newest calls that the search may select.
+func (s *Search) end() time.Time {
+	text, _, _ := strings.Cut(s.Before, " ")
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && time.Unix(0, n).Before(s.To) {
+		return time.Unix(0, n)
+	}
+	return s.To
 }
 
 // selects reports whether a call is one of the search.

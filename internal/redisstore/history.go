@@ -11,12 +11,8 @@ import (
 	"github.com/capgate/capgate/internal/history"
 )
 
-const (
-	// historyBatch bounds the points of one script, so that it holds up Redis for less than a millisecond.
-	historyBatch = 100
-	// maxMark bounds the text of a mark, in bytes.
-	maxMark = 2 << 10
-)
+// maxMark bounds the text of a mark, in bytes.
+const maxMark = 2 << 10
 
 var addHistoryScript = newScript("history_add")
 
@@ -32,20 +28,8 @@ func (h *History) stepKey(at history.Step) string {
 	return h.key("{history}:SPAN:N", at.Span.Name, strconv.FormatInt(at.Number, 10))
 }
 
-// Add implements history.Store.
+// Add implements history.Store, by one script.
 func (h *History) Add(ctx context.Context, entries []history.Entry, series int) error {
-	for len(entries) > 0 {
-		n := min(len(entries), historyBatch)
-		if err := h.add(ctx, entries[:n], series); err != nil {
-			return err
-		}
-		entries = entries[n:]
-	}
-	return nil
-}
-
-// add adds the points of one script.
-func (h *History) add(ctx context.Context, entries []history.Entry, series int) error {
 	var keys []string
 	index := map[history.Step]int{}
 	args := []any{series}

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,7 +63,9 @@ func TestCostOfTheHistory(t *testing.T) {
 	for _, span := range history.Spans() {
 		minute = append(minute, entries(history.Step{Span: span, Number: 1})...)
 	}
-	check.Must(t, s.History().Add(t.Context(), minute, series))
+	for part := range slices.Chunk(minute, history.MaxEntries) {
+		check.Must(t, s.History().Add(t.Context(), part, series))
+	}
 	if got := s.Stats().Commands[redisstore.PastCalls] - sent; got != scripts {
 		t.Errorf("%d scripts a minute, not %d", got, scripts)
 	}

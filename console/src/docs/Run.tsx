@@ -18,14 +18,24 @@ interface Shown {
 
 const jsonLines = "application/x-ndjson";
 
-/** Run calls a tool and shows its result, at its end or as it comes. */
-export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): void }) {
+interface Props {
+  of: Usable;
+  /** undefined: the field has no arguments, and the tool cannot be called. */
+  args: string | undefined;
+  onEnd(): void;
+}
+
+/** Run calls a tool and shows its result, at its end or as it comes. A call that was asked about is repeated with its approval. */
+export function Run({ of, args, onEnd }: Props) {
   const [shown, setShown] = useState<Shown>();
   const [problem, setProblem] = useState<Problem>();
   const [running, setRunning] = useState<AbortController>();
   const last = useRef<AbortController>(undefined);
   useEffect(() => () => last.current?.abort(), []);
+  const [asked, setAsked] = useState<{ args: string; id: string }>();
+  const approval = asked?.args === args ? asked?.id : undefined;
   const run = async (stream: boolean) => {
+    if (args === undefined) return;
     const stop = new AbortController();
     last.current = stop;
     setRunning(stop);
@@ -37,25 +47,39 @@ export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): vo
         body: args,
         signal: stop.signal,
         cache: "no-store",
-        headers: { "Content-Type": "application/json", ...(stream ? { Accept: jsonLines } : {}) },
+        headers: {
+          "Content-Type": "application/json",
+          ...(stream ? { Accept: jsonLines } : {}),
+          ...(approval ? { "x-approval-id": approval } : {}),
+        },
       });
       if (answer.headers.get("Content-Type")?.startsWith(jsonLines)) {
         const lines = await follow(answer, (text) => setShown({ tone: "info", words: "streaming", text }));
         setShown(endOfLines(answer, lines));
-      } else setShown(endOf(answer, pretty(await answer.text())));
+        setAsked(undefined);
+      } else {
+        const text = await answer.text();
+        const id = answer.status === 202 ? approvalIn(text) : undefined;
+        setAsked(id ? { args, id } : undefined);
+        setShown(endOf(answer, pretty(text)));
+      }
     } catch (err) {
-      if (!stop.signal.aborted) setProblem(asProblem(err));
+      if (!stop.signal.aborted) {
+        setProblem(asProblem(err));
+        setAsked(undefined);
+      }
     }
     setRunning(undefined);
     onEnd();
   };
+  const off = Boolean(running) || args === undefined;
   return (
     <div class="stack">
       <div class="row">
-        <button type="button" class="button primary" disabled={Boolean(running)} onClick={() => void run(false)}>
-          Call it now
+        <button type="button" class="button primary" disabled={off} onClick={() => void run(false)}>
+          {approval ? "Call it with the approval" : "Call it now"}
         </button>
-        <button type="button" class="button" disabled={Boolean(running)} onClick={() => void run(true)}>
+        <button type="button" class="button" disabled={off} onClick={() => void run(true)}>
           Stream it
         </button>
         {running && (
@@ -80,6 +104,16 @@ export function Run({ of, args, onEnd }: { of: Usable; args: string; onEnd(): vo
       )}
     </div>
   );
+}
+
+/** approvalIn returns the id of the approval that a response asks for. */
+function approvalIn(text: string): string | undefined {
+  try {
+    const { approval_id: id } = JSON.parse(text) as { approval_id?: unknown };
+    return typeof id === "string" && id ? id : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function endOf(answer: Response, text: string): Shown {

@@ -25,6 +25,9 @@ func (s *Service) search(ctx context.Context, req *capgatepb.ListCallsRequest, f
 	if t := req.GetStartTime(); t != nil {
 		q.From = t.AsTime()
 	}
+	if first := time.Unix(0, 0); q.From.Before(first) {
+		q.From = first
+	}
 	if q.To.Before(q.From) {
 		return nil, call.InvalidField(invalid, "end_time", "it must not be before start_time")
 	}

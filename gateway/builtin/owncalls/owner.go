@@ -12,7 +12,8 @@ const longest = 124
 // owner selects the calls of a caller.
 type owner struct {
 	tenant, key, user, agent string
-	whole                    bool // all calls of the key, whatever user and agent they name
+	whole                    bool            // all calls of the key, whatever user and agent they name
+	at                       *tenant.Listener // of the caller; nil: the public port
 }
 
 // ownerOf returns the owner for a caller. A token and a certificate belong to many people or programs, which share the
@@ -20,11 +21,21 @@ type owner struct {
 func ownerOf(i *tenant.Identity) owner {
 	apiKey := i.Key != "" && i.Validity == nil && i.Person == nil && i.Subject == ""
 	return owner{tenant: i.Tenant, key: i.Key, user: i.User, agent: i.Agent,
-		whole: apiKey && i.User == "" && i.Agent == ""}
+		whole: apiKey && i.User == "" && i.Agent == "", at: i.At}
 }
 
 func (o *owner) has(c *recent.Call) bool {
-	return is(o.tenant, c.Tenant) && is(o.key, c.Key) && (o.whole || is(o.user, c.User) && is(o.agent, c.Agent))
+	return o.sees(c) && is(o.tenant, c.Tenant) && is(o.key, c.Key) &&
+		(o.whole || is(o.user, c.User) && is(o.agent, c.Agent))
+}
+
+// sees reports whether the listener of a caller shows a call: one of a capability has the calls of that capability, and
+// those without a capability that came in there.
+func (o *owner) sees(c *recent.Call) bool {
+	if o.at == nil || o.at.Capability == "" {
+		return true
+	}
+	return c.Capability == o.at.Capability || c.Capability == "" && c.Listener == o.at.Name
 }
 
 func is(own, name string) bool { return own == name && len(own) <= longest }

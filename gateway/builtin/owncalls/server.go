@@ -94,7 +94,8 @@ func (s *Server) read(ctx context.Context) (list, error) {
 	}
 	defer func() { <-s.turn }()
 	if now := s.now(); s.last.read.IsZero() || now.Sub(s.last.read) >= fresh {
-		s.last.calls, s.last.partial = s.log.Calls(ctx)
+		// The list is for all callers, so one that goes away does not end its reading, which the store bounds.
+		s.last.calls, s.last.partial = s.log.Calls(context.WithoutCancel(ctx))
 		s.last.read = now
 	}
 	return s.last, nil

@@ -80,6 +80,27 @@ func TestOwn(t *testing.T) {
 	}
 }
 
+// TestOwnCallsOfAListener: a listener of one capability shows the calls of that one, and those without a capability that
+// came in there.
+func TestOwnCallsOfAListener(t *testing.T) {
+	t.Parallel()
+	at := func(name, capability, listener string) recent.Call {
+		c := of(name, "acme", "", "", "")
+		c.Capability, c.Listener = capability, listener
+		return c
+	}
+	s := owncalls.New(&log{calls: []recent.Call{at("weather", "weather", "/a.sock"), at("mail", "mail", "/b.sock"),
+		at("garbage", "", "/a.sock"), at("other-garbage", "", "/b.sock"), at("public", "weather", "")}}, nil)
+	caller := tenant.Identity{Tenant: "acme", At: &tenant.Listener{Name: "/a.sock", Capability: "weather"}}
+	if got := names(t, s, caller, 0); got != "weather garbage public" {
+		t.Errorf("the caller sees %q", got)
+	}
+	caller.At = &tenant.Listener{Name: "/c.sock"}
+	if got := names(t, s, caller, 0); got != "weather mail garbage other-garbage public" {
+		t.Errorf("at a listener of all capabilities the caller sees %q", got)
+	}
+}
+
 // TestListIsReadOnceASecond: many requests cost one read of the log.
 func TestListIsReadOnceASecond(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,13 @@ local function ranked(set)
   local score, last = string.match(after, '^(%d+):(.*)$')
   local first = 0
   if score then
-    first = redis.call('ZRANK', set, last)
-    first = first and first + 1 or redis.call('ZCOUNT', set, '-inf', '(' .. score)
+    -- An answer moves an entry. Its place counts while it has the score of the cursor.
+    local now = redis.call('ZSCORE', set, last)
+    if now and string.format('%.0f', tonumber(now)) == score then
+      first = redis.call('ZRANK', set, last) + 1
+    else
+      first = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+    end
   end
   while true do
     local got = redis.call('ZRANGE', set, first, first + scan - 1, 'WITHSCORES')

@@ -61,6 +61,3 @@ func (c *Config) Check(at strictyaml.At) {
 		at.Fail("tls", "the endpoint is not https")
 	}
 }
-
-// LinkOf returns the URL at which people see a trace; "": there is no Link.
-func (c *Config) LinkOf(trace string) string { return strings.ReplaceAll(c.Link, traceID, trace) }

@@ -27,8 +27,8 @@ interface Props {
   /** The list is of so many tools that some are missing. */
   partial?: boolean;
   onShow?: (shown: Usable[]) => void;
-  /** What stands below the programs. */
-  below?: (of: Usable, args: string) => preact.ComponentChildren;
+  /** Content below the programs. args is undefined while the field has no arguments. */
+  below?: (of: Usable, args: string | undefined) => preact.ComponentChildren;
 }
 
 const nameOf = (t: Usable) => t.capability + "\n" + t.tool;
@@ -119,7 +119,7 @@ function Program({ of, target, below }: { of: Usable; target: Target; below: Pro
           )}
         </Field>
         <Snippets of={snippets(target, nobody, of.capability, of.tool, args)} target={target} />
-        {below?.(of, args)}
+        {below?.(of, wrong ? undefined : args)}
       </div>
     </Card>
   );
