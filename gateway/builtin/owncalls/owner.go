@@ -12,7 +12,7 @@ const longest = 124
 // owner selects the calls of a caller.
 type owner struct {
 	tenant, key, user, agent string
-	whole                    bool            // all calls of the key, whatever user and agent they name
+	whole                    bool             // all calls of the key, whatever user and agent they name
 	at                       *tenant.Listener // of the caller; nil: the public port
 }
 
