@@ -76,7 +76,7 @@ func TestWrongNotices(t *testing.T) {
 			"already at", "{name: a, email: {" + mail +
 			", tls: off}}": ".email.tls: off is only for a server of this machine",
 		"{name: a, email: {" + mail + ", username: u}}":            ".email.username: username and password_file need",
-		"{name: a, email: {" + mail + "}, format: slack}":          ".format: belongs to a webhook, but this notice has email",
+		"{name: a, email: {" + mail + "}, format: slack}":          ".format: belongs to a webhook, but this notice",
 		"{name: a, email: {" + mail + "}, url_file: u}":            ".url_file: belongs to a webhook",
 		"{name: a, email: {server: 'h:587', from: a@b.c, to: []}}": ".email.to: required",
 		"{name: a, email: {server: 'h:587', from: 'a', to: [d@e.f]}}": ".email.from: is not an " +
