@@ -16,7 +16,7 @@ func quotasFeature() feature {
 			store := p.store.Limits(rand.Text())
 			quotas = ratelimit.New(ratelimit.Config{Store: store, Budgets: store, Replicas: p.sharers(),
 				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} },
-				Label: func(tenant string) string { return p.metrics.Tenant(tenant).Label() }})
+				Label: p.metrics.LabelOf})
 			quotas.Single(p.started.Single(p.started.Config.Multi))
 			p.parts.Callers.Limits, p.parts.Callers.Replicas = quotas, p.sharers()
 			p.parts.services = append(p.parts.services, usage.New(quotas,

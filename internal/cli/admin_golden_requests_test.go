@@ -212,7 +212,7 @@ var goldenRequests = []goldenRequest{
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "DELETE /v1/policies?tenant=acme&capability=weather&tool=echo"},
 	{route: "POST /v1/policies:acceptLoss", body: `{}`},
-	{route: "GET /v1/summary", until: `"asked":3 & 3 notices`},
+	{route: "GET /v1/summary", until: `"asked":3 & 3 notices & !wait for approval`},
 	{route: "GET /v1/summary?tenant=acme"},
 	{route: "POST /v1/webhooks/dead/{dead}:retry"},
 	{route: "POST /v1/webhooks/dead/msg_none:retry"},

@@ -42,7 +42,7 @@ type goldenRequest struct {
 	form  bool     // the body is a form
 	head  []string // names and values of headers
 	save  []string // name and path in the JSON body, as in "key credential" or "apr approvals.0.id"
-	until string   // the request is repeated until its response contains all of these, between " & "
+	until string   // the request is repeated until its response contains all of these, between " & ", and none after !
 	// messages bounds the messages of a stream, and call is a tool that is called after the first of them.
 	messages int
 	call     string
@@ -204,7 +204,7 @@ func (g *goldenGateway) record(t *testing.T, q *goldenRequest) {
 		check.Until(t, q.route+" to have "+q.until, func() (bool, string) {
 			code, form, body = g.send(t, q)
 			for _, part := range strings.Split(q.until, " & ") {
-				if !strings.Contains(string(body), part) {
+				if text, absent := strings.CutPrefix(part, "!"); strings.Contains(string(body), text) == absent {
 					return false, string(body)
 				}
 			}

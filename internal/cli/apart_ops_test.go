@@ -295,7 +295,7 @@ var words = map[string][]string{
 	"approval_id":   {"⟦approval⟧", "⟦approval⟧", "«approval»", "x", ""},
 	"page_token":    {"", "", "", "⟦token⟧", "⟦token⟧", "«token»", "«place»", "x"},
 	"state":         {"", "pending", "used", "x"},
-	"order":         {"", "", "x"},
+	"order":         {"", "", "x"}, "query": {"", "", "e", "acme"},
 	"by":            {"", "ann"},
 	"comment":       {"", "well"},
 	"remember":      {"", "call", "session"},

@@ -67,7 +67,9 @@ func (g *secretive) runCommands(t *testing.T) {
 	check.Must(t, os.WriteFile(keyFile, []byte(g.key), 0o600))
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
-		{"audit", "verify", g.audit},
+		{"audit", "verify", g.audit}, {"audit", "--admin", g.admin, "list"}, {"sessions", "--admin", g.admin, "list"},
+		{"calls", "--admin", g.admin}, {"calls", "--admin", g.admin, "--since", "1h", "-o", "json"},
+		{"webhooks", "--admin", g.admin, "list"},
 		{"status", "--admin", g.admin}, {"status", "--admin", g.admin, "-o", "json"},
 		{"status", "--admin", g.admin, "--tenants"},
 		{"approvals", "--admin", g.admin, "--tenant", "acme", "list"},

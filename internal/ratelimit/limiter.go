@@ -23,7 +23,7 @@ type Config struct {
 	Budgets  Budgets
 	Replicas func() int                 // number of replicas, 0: unknown; must not block; default unknown
 	Meter    func(tenant string) Meter  // default none
-	Label    func(tenant string) string // value of the label tenant, one of a bounded set; default: no such metrics
+	Label    func(tenant string) string // one of a bounded set, "" for none; default: no such metrics
 	// Jitter returns a random duration below its argument; default rand.N.
 	Jitter func(time.Duration) time.Duration
 }

@@ -40,9 +40,13 @@ func (l *Limiter) usedQuotas() map[quota]float64 {
 	now := l.now()
 	l.tenants.Range(func(_, v any) bool {
 		state := v.(*tenantState)
+		label := l.cfg.Label(state.owner.ID)
+		if label == "" { // a deleted tenant, whose state ends later
+			return true
+		}
 		for _, row := range state.usage(now) {
 			if row.Limit == call.PerDay || row.Limit == call.PerMonth {
-				of := quota{l.cfg.Label(state.owner.ID), row.Limit}
+				of := quota{label, row.Limit}
 				all[of] = max(all[of], row.Used/float64(row.Most))
 			}
 		}

@@ -116,6 +116,9 @@ func (m *Metrics) Tenant(id string) *TenantMetrics {
 	return t
 }
 
+// LabelOf returns the label of a tenant that has a handle; "": it has none, and gets none.
+func (m *Metrics) LabelOf(id string) string { return m.tenants.slot(id).Load().Label() }
+
 // slot returns the slot of a tenant's handle, or nil if there is none.
 func (all *tenants) slot(id string) *tenantSlot { return slotIn(*all.slots.Load(), all.seed, id) }
 
