@@ -40,9 +40,9 @@ func of(name, tenant, key, user, agent string) recent.Call {
 }
 
 // names returns the request ids of the calls that a caller sees.
-func names(t *testing.T, s *owncalls.Server, who tenant.Identity, size int32) string {
+func names(t *testing.T, s *owncalls.Server, identity tenant.Identity, size int32) string {
 	t.Helper()
-	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), who), &capgatepb.ListOwnCallsRequest{PageSize: size})
+	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), identity), &capgatepb.ListOwnCallsRequest{PageSize: size})
 	check.Must(t, err)
 	var all []string
 	for _, c := range resp.GetCalls() {
@@ -62,7 +62,7 @@ func TestOwn(t *testing.T) {
 		of("open-ann", "acme", "", "ann", ""), of("refused", "", "", "", ""), of("long", "acme", "k1", long, ""),
 		of("issuer", "acme", "corp", "ann", ""), of("nobody", "acme", "corp", "", ""),
 	}}, nil)
-	for want, who := range map[string]tenant.Identity{
+	for want, identity := range map[string]tenant.Identity{
 		"plain ann ann-bot long": {Tenant: "acme", Key: "k1"},
 		"ann":                    {Tenant: "acme", Key: "k1", User: "ann"},
 		"ann-bot":                {Tenant: "acme", Key: "k1", User: "ann", Agent: "bot"},
@@ -74,8 +74,8 @@ func TestOwn(t *testing.T) {
 		"nobody":                 {Tenant: "acme", Key: "corp", Validity: valid{}},
 		"":                       {Tenant: "acme", Key: "k1", User: long},
 	} {
-		if got := names(t, s, who, 0); got != want {
-			t.Errorf("%+v sees %q, want %q", who, got, want)
+		if got := names(t, s, identity, 0); got != want {
+			t.Errorf("%+v sees %q, want %q", identity, got, want)
 		}
 	}
 }
@@ -109,9 +109,9 @@ func TestListIsReadOnceASecond(t *testing.T) {
 		l.calls = append(l.calls, of(fmt.Sprint(i), "acme", "k1", "", ""))
 	}
 	s := owncalls.New(l, func() time.Time { return now })
-	who := tenant.Identity{Tenant: "acme", Key: "k1"}
+	identity := tenant.Identity{Tenant: "acme", Key: "k1"}
 	for size, want := range map[int32]int{0: 20, 3: 3, 100: 100} {
-		if got := len(strings.Fields(names(t, s, who, size))); got != want {
+		if got := len(strings.Fields(names(t, s, identity, size))); got != want {
 			t.Errorf("%d calls for a page of %d", got, size)
 		}
 	}
@@ -119,7 +119,7 @@ func TestListIsReadOnceASecond(t *testing.T) {
 		t.Errorf("the log was read %d times", l.reads)
 	}
 	now = now.Add(time.Second)
-	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), who), &capgatepb.ListOwnCallsRequest{})
+	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), identity), &capgatepb.ListOwnCallsRequest{})
 	if err != nil || l.reads != 2 || !resp.GetPartial() {
 		t.Errorf("%d reads, %v, %v", l.reads, resp.GetPartial(), err)
 	}
