@@ -42,7 +42,8 @@ func of(name, tenant, key, user, agent string) recent.Call {
 // names returns the request ids of the calls that a caller sees.
 func names(t *testing.T, s *owncalls.Server, identity tenant.Identity, size int32) string {
 	t.Helper()
-	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), identity), &capgatepb.ListOwnCallsRequest{PageSize: size})
+	resp, err := s.ListOwnCalls(tenant.NewContext(t.Context(), identity),
+		&capgatepb.ListOwnCallsRequest{PageSize: size})
 	check.Must(t, err)
 	var all []string
 	for _, c := range resp.GetCalls() {
