@@ -14,8 +14,8 @@ local function ranked(set)
   local first = 0
   if score then
     -- An answer moves an entry. Its place counts while it has the score of the cursor.
-    local now = redis.call('ZSCORE', set, last)
-    if now and string.format('%.0f', tonumber(now)) == score then
+    local place = redis.call('ZSCORE', set, last)
+    if place and string.format('%.0f', tonumber(place)) == score then
       first = redis.call('ZRANK', set, last) + 1
     else
       first = redis.call('ZCOUNT', set, '-inf', '(' .. score)
