@@ -44,14 +44,13 @@ func (p *App) summary() summary.Config {
 			letters, err := p.letters().Dead(ctx, 0, maxLetters)
 			return len(letters), err
 		},
-		Drifted: func() map[string]int {
-			drifted := map[string]int{}
+		Drifted: func() (all []summary.Drift) {
 			for s := range p.tools.catalog.Stats() {
 				if s.Drifted > 0 {
-					drifted[s.Capability] = s.Drifted
+					all = append(all, summary.Drift{Capability: s.Capability, Tools: s.Drifted, First: s.FirstDrifted})
 				}
 			}
-			return drifted
+			return all
 		},
 	}
 }

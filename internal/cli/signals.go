@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"google.golang.org/grpc/grpclog"
 )
 
 // stdio is where a command reads and writes.
@@ -17,7 +19,16 @@ type stdio struct {
 
 // Main runs the command line of the process, and returns its exit status.
 func Main() int {
+	silenceGRPC()
 	return run(untilSignal(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr})
+}
+
+// silenceGRPC drops what gRPC's packages print by themselves, such as a client that left before its response was
+// written: the lines are not in the format of the log. GRPC_GO_LOG_SEVERITY_LEVEL, if set, keeps them.
+func silenceGRPC() {
+	if os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL") == "" {
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	}
 }
 
 // untilSignal ends with the first SIGINT or SIGTERM. From then on the next one ends

@@ -142,7 +142,8 @@ type Counts struct{ Succeeded, Failed int64 }
 type Stats struct {
 	Capability     string
 	Tools, Drifted int
-	Dynamic        bool // the fields below apply only then
+	FirstDrifted   string // the name of the first drifted tool
+	Dynamic        bool   // the fields below apply only then
 	Discoveries    Counts
 	Succeeded      time.Time // time of the last success of any replica; zero: never
 }
@@ -172,7 +173,9 @@ func (c *Catalog) stats() (all []Stats) {
 		}
 		for i := range of.tools {
 			if of.tools[i].Drifted {
-				s.Drifted++
+				if s.Drifted++; s.Drifted == 1 {
+					s.FirstDrifted = of.tools[i].Name
+				}
 			}
 		}
 		all = append(all, s)

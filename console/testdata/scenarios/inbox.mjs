@@ -2,17 +2,7 @@
 // answered at once, one of them in vain. Each task counts its clicks.
 import { approval, serve } from "../approvals.mjs";
 import { layout, serious } from "../check.mjs";
-
-/** counting returns the page with click, which counts. */
-function counting(page) {
-  const of = { clicks: 0 };
-  of.click = async (target) => {
-    of.clicks++;
-    await target.click();
-  };
-  of.button = (name, within = page) => within.getByRole("button", { name });
-  return of;
-}
+import { counting } from "../count.mjs";
 
 async function thousands(context, origin) {
   const c = await context({ viewport: { width: 1280, height: 860 } });

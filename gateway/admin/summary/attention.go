@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/capgate/capgate/internal/lib/restjson"
 	"github.com/capgate/capgate/internal/recent"
@@ -125,18 +127,20 @@ func (s *server) addDrift(to *capgatepb.GetSummaryResponse) {
 	if s.Drifted == nil {
 		return
 	}
-	drifted := s.Drifted()
-	ids := make([]string, 0, len(drifted))
-	for id := range drifted {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids[:min(len(ids), maxFleets)] {
-		text := id + ": one tool has changed and is not accepted"
-		if n := drifted[id]; n > 1 {
-			text = fmt.Sprintf("%s: %d tools have changed and are not accepted", id, n)
+	drifts := s.Drifted()
+	slices.SortFunc(drifts, func(a, b Drift) int { return cmp.Compare(a.Capability, b.Capability) })
+	for _, d := range drifts[:min(len(drifts), maxFleets)] {
+		of := &attention{Kind: "drift", Link: "#/tools/" + inAddress(d.Capability), Subject: d.Capability,
+			Count: int32(d.Tools)}
+		if d.Tools == 1 {
+			of.Text = fmt.Sprintf("%s: the tool %s has changed and is not accepted", d.Capability, d.First)
+			of.Link += "/" + inAddress(d.First)
+		} else {
+			of.Text = fmt.Sprintf("%s: %d tools have changed and are not accepted", d.Capability, d.Tools)
 		}
-		to.Attention = append(to.Attention, &attention{Kind: "drift", Text: text, Link: "#/tools", Subject: id,
-			Count: int32(drifted[id])})
+		to.Attention = append(to.Attention, of)
 	}
 }
+
+// inAddress returns a name as a part of an address of the console.
+func inAddress(name string) string { return strings.ReplaceAll(url.QueryEscape(name), "+", "%20") }

@@ -19,6 +19,13 @@ type Fleet struct {
 	Backends, Usable int
 }
 
+// Drift is a capability with tools that have changed since they were accepted.
+type Drift struct {
+	Capability string
+	Tools      int    // that have changed
+	First      string // the name of one of them
+}
+
 // Port is the public port of this replica.
 type Port struct {
 	URL        string // public_url of the configuration; "" if there is none
@@ -40,7 +47,7 @@ type Config struct {
 	// Pending returns the pending approvals of tenants; nil means all tenants. An error means that they are unknown.
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, up to a limit
-	Drifted func() map[string]int                  // number of drifted tools by capability
+	Drifted func() []Drift
 	Public  func() Port
 }
 
