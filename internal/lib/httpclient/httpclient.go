@@ -22,6 +22,10 @@ type Config struct {
 	MaxIdle     int           // unused connections; default 2 to one host
 	Compression bool          // ask for compressed responses, and decompress them
 
+	// A silent connection of HTTP/2 is tested after PingAfter, and closed if it does not respond within PingTimeout; 0
+	// means that it is not tested.
+	PingAfter, PingTimeout time.Duration
+
 	Protocols *http.Protocols                                                 // default HTTP/1.1, and HTTP/2 over TLS
 	Proxy     func(*http.Request) (*url.URL, error)                           // nil means no proxy
 	Dial      func(ctx context.Context, network, at string) (net.Conn, error) // optional; it bounds its time itself
@@ -42,6 +46,7 @@ func New(c Config) *http.Client {
 		Transport: &http.Transport{
 			Proxy: c.Proxy, DialContext: c.Dial, TLSClientConfig: c.TLS,
 			ForceAttemptHTTP2: true, Protocols: c.Protocols,
+			HTTP2:               &http.HTTP2Config{SendPingTimeout: c.PingAfter, PingTimeout: c.PingTimeout},
 			TLSHandshakeTimeout: handshake, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: cmp.Or(c.MaxHeader, 64<<10), MaxConnsPerHost: c.MaxConns,
 			MaxIdleConns: c.MaxIdle, MaxIdleConnsPerHost: c.MaxIdle, DisableCompression: !c.Compression,

@@ -1,0 +1,56 @@
+package kubeapi
+
+import "net/url"
+
+// Resource is one kind of objects in one namespace.
+type Resource struct {
+	Group     string // of its API; "": the core's
+	Version   string
+	Plural    string // name in URLs
+	Namespace string // "": all
+	Selector  string // of labels; "": all
+}
+
+// path returns the URL path of the resource.
+func (r Resource) path() string {
+	path := "/apis/" + r.Group
+	if r.Group == "" {
+		path = "/api"
+	}
+	path += "/" + r.Version
+	if r.Namespace != "" {
+		path += "/namespaces/" + url.PathEscape(r.Namespace)
+	}
+	return path + "/" + r.Plural
+}
+
+// Name returns the name of the resource in roles, as in endpointslices.discovery.k8s.io.
+func (r Resource) Name() string {
+	if r.Group == "" {
+		return r.Plural
+	}
+	return r.Plural + "." + r.Group
+}
+
+// String returns the name and the namespace.
+func (r Resource) String() string {
+	if r.Namespace == "" {
+		return r.Name() + " in all namespaces"
+	}
+	return r.Name() + " in namespace " + r.Namespace
+}
+
+// Meta is the part of an object's metadata that is used.
+type Meta struct {
+	Name            string            `json:"name"`
+	Namespace       string            `json:"namespace"`
+	ResourceVersion string            `json:"resourceVersion"`
+	Labels          map[string]string `json:"labels"`
+	Annotations     map[string]string `json:"annotations"`
+}
+
+// Key identifies an object of a resource.
+type Key struct{ Namespace, Name string }
+
+// Key returns the object's key.
+func (m *Meta) Key() Key { return Key{m.Namespace, m.Name} }

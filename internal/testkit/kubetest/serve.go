@@ -1,0 +1,233 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// serve answers a request for a list or a watch.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	plural, namespace, known := resourceOf(r.URL.Path)
+	verb := "list"
+	if r.URL.Query().Get("watch") == "true" {
+		verb = "watch"
+	}
+	s.mu.Lock()
+	s.requests[verb+" "+plural]++
+	away, delay, cut := s.away, s.delay, s.cut
+	authorized := r.Header.Get("Authorization") == "Bearer "+s.token
+	denied := s.denied[verb+" "+plural]
+	s.mu.Unlock()
+	defer func() {
+		select {
+		case s.arrived <- struct{}{}:
+		default:
+		}
+	}()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-r.Context().Done():
+			return
+		case <-cut:
+		}
+	}
+	switch {
+	case away:
+		panic(http.ErrAbortHandler)
+	case !authorized:
+		refuse(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
+	case !known || r.Method != http.MethodGet:
+		refuse(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+	case denied:
+		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User "+
+			`"system:serviceaccount:capgate:capgate" cannot %s resource %q in the namespace %q`, plural, verb, plural,
+			namespace))
+	case verb == "watch":
+		s.watch(w, r, plural, namespace, cut)
+	default:
+		s.list(w, r, plural, namespace)
+	}
+}
+
+// resourceOf splits a path. Namespace "" means all.
+func resourceOf(path string) (plural, namespace string, known bool) {
+	for _, prefix := range []string{"/apis/discovery.k8s.io/v1/", "/api/v1/"} {
+		rest, is := strings.CutPrefix(path, prefix)
+		if !is {
+			continue
+		}
+		if in, is := strings.CutPrefix(rest, "namespaces/"); is {
+			namespace, rest, _ = strings.Cut(in, "/")
+		}
+		core := rest == "services" || rest == "configmaps"
+		return rest, namespace, core == (prefix == "/api/v1/") && (core || rest == "endpointslices")
+	}
+	return "", "", false
+}
+
+// refuse responds with a metav1.Status.
+func refuse(w http.ResponseWriter, code int, reason, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(statusOf(code, reason, message)) // the client may be gone
+}
+
+func statusOf(code int, reason, message string) Object {
+	return Object{"kind": "Status", "apiVersion": "v1", "metadata": Object{}, "status": "Failure", "message": message,
+		"reason": reason, "code": code}
+}
+
+const expiredText = "too old resource version"
+
+// list responds with a page. A token for the rest has the version of the list, and the last key before it.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, plural, namespace string) {
+	query := r.URL.Query()
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version, after := s.version, ""
+	if rest := query.Get("continue"); rest != "" {
+		at, key, _ := strings.Cut(rest, "|")
+		version, _ = strconv.Atoi(at)
+		if after = key; version < s.oldest || s.brief {
+			s.brief = false
+			refuse(w, http.StatusGone, "Expired", "The provided continue parameter is too old")
+			return
+		}
+	}
+	at := s.at(version)
+	var keys []string
+	for key, object := range at {
+		if strings.HasPrefix(key, plural+"/"+namespace) && (namespace == "" || strings.HasPrefix(key, plural+"/"+
+			namespace+"/")) && key > after && selected(object, query.Get("labelSelector")) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	meta := Object{"resourceVersion": strconv.Itoa(version)}
+	if limit > 0 && len(keys) > limit {
+		keys = keys[:limit]
+		meta["continue"] = fmt.Sprintf("%d|%s", version, keys[limit-1])
+	}
+	items := []Object{}
+	for _, key := range keys {
+		items = append(items, at[key])
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(Object{"kind": "List", "metadata": meta, "items": items})
+}
+
+// at returns the objects as they were at a version. The caller holds s.mu.
+func (s *Server) at(version int) map[string]Object {
+	all := map[string]Object{}
+	for _, c := range s.events {
+		switch {
+		case c.version > version || c.kind == "BOOKMARK":
+		case c.kind == "DELETED":
+			delete(all, c.key)
+		default:
+			all[c.key] = c.object
+		}
+	}
+	return all
+}
+
+// selected reports whether the labels of an object match a list of equalities.
+func selected(object Object, selector string) bool {
+	if selector == "" {
+		return true
+	}
+	labels, _ := object["metadata"].(Object)["labels"].(Object)
+	for _, term := range strings.Split(selector, ",") {
+		name, value, equal := strings.Cut(term, "=")
+		got, is := labels[name]
+		if !is || equal && got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// as returns the kind of an event for a watch with a selector: an object whose labels no longer match is deleted. "":
+// the watch does not have the object.
+func (c *change) as(selector string) string {
+	is, was := selected(c.object, selector), c.before != nil && selected(c.before, selector)
+	switch {
+	case c.kind == "DELETED" && was, is && was:
+		return c.kind
+	case c.kind == "DELETED":
+		return ""
+	case is:
+		return "ADDED"
+	case was:
+		return "DELETED"
+	}
+	return ""
+}
+
+// watch sends the events after a version, until the time of the watch is over, it is cut, or the client leaves.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, plural, namespace string, cut <-chan struct{}) {
+	query := r.URL.Query()
+	from, _ := strconv.Atoi(query.Get("resourceVersion"))
+	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds"))
+	s.mu.Lock()
+	old, how := from < s.oldest, s.expiring
+	next := 0
+	s.watches++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.watches--
+		s.mu.Unlock()
+	}()
+	if old && how == AsStatus {
+		refuse(w, http.StatusGone, "Expired", expiredText)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := json.NewEncoder(w)
+	send := func(kind string, object Object) {
+		_ = out.Encode(Object{"type": kind, "object": object}) // the client may be gone
+	}
+	flush := http.NewResponseController(w)
+	if old {
+		send("ERROR", statusOf(http.StatusGone, "Expired", expiredText))
+		return
+	}
+	over := time.After(time.Duration(seconds) * time.Second)
+	for {
+		s.mu.Lock()
+		pending, wake := s.events[next:], s.changed
+		next = len(s.events)
+		s.mu.Unlock()
+		for _, c := range pending {
+			switch {
+			case c.version <= from:
+			case c.kind == "BOOKMARK" && query.Get("allowWatchBookmarks") == "true":
+				send("BOOKMARK", Object{"kind": "EndpointSlice", "metadata": Object{
+					"resourceVersion": strconv.Itoa(c.version), "creationTimestamp": nil}})
+			case c.plural == plural && (namespace == "" || c.in == namespace):
+				if kind := c.as(query.Get("labelSelector")); kind != "" {
+					send(kind, c.object)
+				}
+			}
+		}
+		_ = flush.Flush()
+		select {
+		case <-wake:
+		case <-over:
+			return
+		case <-cut:
+			panic(http.ErrAbortHandler)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
