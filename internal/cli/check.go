@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capgate/capgate/internal/app"
+	"github.com/capgate/capgate/internal/lib/memlimit"
 	"github.com/capgate/capgate/internal/lib/strictyaml"
 	"github.com/capgate/capgate/internal/manifest"
 	"github.com/capgate/capgate/internal/settings"
@@ -26,20 +27,24 @@ With -o json or yaml, the result on standard output has the file, line and field
 The command opens no connections without --connect, which probes each backend of a configuration once: a
 backend that is not ready, or serves something else than its fleet says, is a problem. It warns about
 tenants in an embedded Redis, which loses them at a restart, about open listeners, and about fleets whose
-tools are all blocked.`
+tools are all blocked.
+
+With --production, each configuration must also meet the requirements of docs/run/production.md: TLS, a Redis with a
+password, operators who sign in, limits, an audit log and others. What is missing is a problem.`
 
 // newCheckCommand returns the command capgate check. The result goes to standard output, problems to standard error.
 func newCheckCommand(std stdio) *cobra.Command {
 	c := &cobra.Command{Use: "check [FILE]...", Short: "check configurations or manifests", Long: checkHelp}
 	file := c.Flags().String("config", defaultConfig, "a configuration `file`, as serve has it")
 	connects := c.Flags().Bool("connect", false, "probe each backend of a configuration once")
+	production := c.Flags().Bool("production", false, "also require what production needs")
 	o := output{stdio: std}
 	o.addFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if len(args) > 0 && c.Flags().Changed("config") {
 			return usageError("want FILE or --config, not both")
 		}
-		checked := checker{std: std}
+		checked := checker{std: std, production: *production}
 		if *connects {
 			checked.connects = c.Context()
 		}
@@ -76,6 +81,8 @@ type checker struct {
 	ok       []string // summaries of valid files
 	problems []error
 	connects context.Context //nolint:containedctx // of the probes; nil: backends are not probed
+
+	production bool // what production needs is required
 
 	paths []string             // of manifests
 	stdin []*manifest.Manifest // at most one
@@ -166,6 +173,11 @@ func (c *checker) config(name string, data []byte, err error) {
 			c.problems = append(c.problems, fmt.Errorf("%s: %w", name, problem))
 		}
 		warnings = append(warnings, probed.Warnings...)
+	}
+	if c.production {
+		missing, of := settings.Production(name, s.Config, memlimit.Bytes(os.DirFS("/"), 0))
+		c.ok = append(c.ok, fmt.Sprintf("%d of %s of production met", of-len(missing), count(of, "requirement")))
+		c.problems = append(c.problems, missing...)
 	}
 	for _, text := range warnings {
 		fmt.Fprintf(c.std.err, "%s: warning: %s\n", name, text)

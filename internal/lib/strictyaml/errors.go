@@ -8,16 +8,20 @@ import (
 // Error is one problem of a file.
 type Error struct {
 	File string
-	Line int    // from 1
+	Line int    // from 1; 0: unknown
 	Path string // the field, "fleets[0].backends[1]"; "" for the file as a whole
 	Text string // the problem, and a correct form
 }
 
 func (e Error) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Text)
+	text := e.File
+	if e.Line > 0 {
+		text = fmt.Sprintf("%s:%d", e.File, e.Line)
 	}
-	return fmt.Sprintf("%s:%d: %s: %s", e.File, e.Line, e.Path, e.Text)
+	if e.Path != "" {
+		text += ": " + e.Path
+	}
+	return text + ": " + e.Text
 }
 
 // Errors are all problems of a file in the order of its lines.

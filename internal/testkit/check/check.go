@@ -10,7 +10,7 @@ import (
 )
 
 // Patience bounds each wait. It lets a failing test fail soon, and a busy machine take its time.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // gap is the time between two looks at a state that no event announces.
 const gap = 10 * time.Millisecond
