@@ -156,5 +156,9 @@ func (a *ApprovalStore) answerArgs(id string, r *approvals.StoredAnswer, with *a
 	for _, person := range r.Before {
 		args = append(args, person)
 	}
+	args = append(args, len(r.Names))
+	for _, name := range r.Names {
+		args = append(args, name)
+	}
 	return append(append(args, encodeFields(answerFields(&r.By, &r.Comment, &r.Remember))...), "answer_seal", with.seal)
 }

@@ -69,16 +69,7 @@ func (r *Recent) Keep(ctx context.Context, calls []recent.Call, b recent.Bounds)
 // Page implements recent.Archive.
 func (r *Recent) Page(ctx context.Context, tenant string, from, to time.Time, before string, most int) (
 	calls []recent.Call, next string, err error) {
-	last := strconv.FormatInt(to.UnixMilli(), 10)
-	if before != "" {
-		last = "(" + before
-	}
-	var entries []redis.XMessage
-	err = r.do(ctx, func(ctx context.Context, c redis.Cmdable) (err error) {
-		entries, err = c.XRevRangeN(ctx, r.pastKey(tenant), last, strconv.FormatInt(from.UnixMilli(), 10),
-			int64(most)).Result()
-		return err
-	})
+	entries, next, err := r.entriesBetween(ctx, r.pastKey(tenant), from, to, before, most)
 	if err != nil {
 		return nil, "", fmt.Errorf("read archived calls: %w", err)
 	}
@@ -90,9 +81,6 @@ func (r *Recent) Page(ctx context.Context, tenant string, from, to time.Time, be
 			continue
 		}
 		calls = append(calls, c)
-	}
-	if len(entries) == most {
-		next = entries[most-1].ID
 	}
 	return calls, next, nil
 }

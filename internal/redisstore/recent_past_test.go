@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/capgate/capgate/internal/lib/archive"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/telemetry"
@@ -35,18 +36,18 @@ func TestArchivedCalls(t *testing.T) {
 		}
 		batch = append(batch, pastCall("globex", "g", now), pastCall("", "nobody's", now.Add(-time.Second)))
 		check.Must(t, writes.Keep(ctx, batch, bounds))
-		search := func(s recent.Search) recent.Found {
+		search := func(s recent.Search) archive.Found[recent.Call] {
 			t.Helper()
 			found, err := l.Search(ctx, &s)
 			check.Must(t, err)
 			return found
 		}
-		week := recent.Search{From: now.Add(-time.Hour), To: now.Add(time.Second), Most: 40}
+		week := recent.Search{Range: archive.Range{From: now.Add(-time.Hour), To: now.Add(time.Second), Most: 40}}
 		seen, pages := map[string]bool{}, 0
 		for s := week; ; s.Before = search(s).Next {
 			found := search(s)
-			for i := range found.Calls {
-				seen[found.Calls[i].ID] = true
+			for i := range found.Entries {
+				seen[found.Entries[i].ID] = true
 			}
 			if pages++; found.Next == "" || pages > 9 || found.Incomplete {
 				break
@@ -59,13 +60,14 @@ func TestArchivedCalls(t *testing.T) {
 			"a7":       {Filter: recent.Filter{User: "a7"}},
 			"g":        {Filter: recent.Filter{Tenants: []string{"globex"}}},
 			"nobody's": {Filter: recent.Filter{Tenants: []string{""}}},
-			"a0":       {Filter: recent.Filter{Tenants: []string{"acme"}}, To: now.Add(-99500 * time.Millisecond)},
+			"a0": {Filter: recent.Filter{Tenants: []string{"acme"}},
+				Range: archive.Range{To: now.Add(-99500 * time.Millisecond)}},
 		} {
 			s.From, s.Most = week.From, 40
 			if s.To.IsZero() {
 				s.To = week.To
 			}
-			if got := search(s); len(got.Calls) != 1 || got.Calls[0].ID != id || got.Incomplete {
+			if got := search(s); len(got.Entries) != 1 || got.Entries[0].ID != id || got.Incomplete {
 				t.Errorf("%s: %+v", id, got)
 			}
 		}
@@ -74,17 +76,18 @@ func TestArchivedCalls(t *testing.T) {
 			flood = append(flood, pastCall("acme", "f"+strconv.Itoa(i), now))
 		}
 		check.Must(t, writes.Keep(ctx, flood, bounds))
-		if got := search(recent.Search{From: week.From, To: week.To, Most: 5000}); len(got.Calls) > 402 {
-			t.Errorf("%d calls are kept", len(got.Calls))
-		} else if got := search(recent.Search{From: week.From, To: week.To, Most: 9,
-			Filter: recent.Filter{Tenants: []string{"globex"}}}); len(got.Calls) != 1 {
+		all := archive.Range{From: week.From, To: week.To, Most: 5000}
+		if got := search(recent.Search{Range: all}); len(got.Entries) > 402 {
+			t.Errorf("%d calls are kept", len(got.Entries))
+		} else if got := search(recent.Search{Range: archive.Range{From: week.From, To: week.To, Most: 9},
+			Filter: recent.Filter{Tenants: []string{"globex"}}}); len(got.Entries) != 1 {
 			t.Error("a tenant displaced the call of another")
 		}
 		tenants := s.Tenants()
 		check.Must(t, tenants.CreateTenant(ctx, storetest.Record("acme", "u1")))
 		check.Must(t, tenants.DeleteTenant(ctx, "acme", 0, false))
-		if got := search(week); len(got.Calls) != 2 {
-			t.Errorf("after the tenant was deleted: %d calls", len(got.Calls))
+		if got := search(week); len(got.Entries) != 2 {
+			t.Errorf("after the tenant was deleted: %d calls", len(got.Entries))
 		}
 	})
 }

@@ -138,7 +138,7 @@ func (k *Service) storedAnswer(was *Approval, s State, answer *Answer, token str
 	mine := GivenAnswer{Person: answer.Who.person(), Names: answer.Who.Names, Makers: answer.Who.Makers, By: answer.By,
 		User: answer.Who.User, State: s, Comment: answer.Comment, Remember: answer.Remember, ValidFor: answer.ValidFor}
 	r := &StoredAnswer{State: s, Given: mine, Token: token, TTL: k.opts.TTL, By: answer.By, Comment: answer.Comment,
-		Remember: answer.Remember, ValidFor: answer.ValidFor}
+		Names: []string{answer.By}, Remember: answer.Remember, ValidFor: answer.ValidFor}
 	need := 1
 	if was.Terms != nil {
 		need = was.Terms.Answers
@@ -170,7 +170,7 @@ func combine(r *StoredAnswer, all []GivenAnswer, t *Terms) {
 		names[i] = all[i].By
 		r.Remember = min(r.Remember, all[i].Remember)
 	}
-	r.By = readable(strings.Join(names, ", "), maxName)
+	r.By, r.Names = readable(strings.Join(names, ", "), maxName), names
 	if r.Remember == ThisCall {
 		return
 	}

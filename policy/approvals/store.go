@@ -60,6 +60,7 @@ type StoredAnswer struct {
 
 	// of the answer as a whole
 	By, Comment string
+	Names       []string // of all people who answered so, as in By
 	Remember    Remember
 	ValidFor    time.Duration // for session and always; 0: no end
 }
@@ -125,6 +126,7 @@ type Store interface {
 	CallStore
 	ReviewStore
 	DueStore
+	PastStore
 	// Watch delivers notifications until ctx ends. It may lose some, and calls connected when it may have.
 	Watch(ctx context.Context, notified func(Notification), connected func())
 	// Expired returns the number of approvals that this store first found to have expired.

@@ -24,6 +24,7 @@ type memory struct {
 	questions   int // for states
 	told        func(approvals.Notification)
 	following   chan struct{} // closed when told is there
+	past        memoryPast
 }
 
 var errUnavailable = errors.New("unavailable")
@@ -67,6 +68,7 @@ func (m *memory) Create(_ context.Context, d *approvals.Draft) (approvals.Create
 	}
 	d.State = approvals.Pending
 	m.records[d.ID] = d.Record
+	m.past.created(d)
 	return approvals.CreateResult{Record: d.Record, New: true}, nil
 }
 
@@ -84,6 +86,10 @@ func (m *memory) Release(context.Context, string, string, string) (bool, error) 
 
 func (m *memory) find(id string, err error) (approvals.Record, error) {
 	r, ok := m.records[id]
+	if ok && r.State == approvals.Pending && m.past.expired(&r) {
+		r.State = approvals.Expired
+		m.records[id] = r
+	}
 	if err == nil && !ok {
 		err = approvals.ErrUnknown
 	}
@@ -104,10 +110,14 @@ func (m *memory) State(_ context.Context, _, id string) (approvals.State, time.D
 	return r.State, time.Hour, err
 }
 
-func (m *memory) List(context.Context, string, approvals.Filter, string, int) (page []approvals.Record, _ string,
-	err error) {
+// List sorts only for the order Expires.
+func (m *memory) List(_ context.Context, _ string, f approvals.Filter, after string, most int) (
+	page []approvals.Record, next string, err error) {
 	leave, err := m.enter()
 	defer leave()
+	if f.Order == approvals.Expires {
+		return m.expiring(f.State, after, most)
+	}
 	for _, r := range m.records {
 		page = append(page, r)
 	}
@@ -150,6 +160,8 @@ func (m *memory) Answer(_ context.Context, _, id string, reply *approvals.Stored
 	}
 	r.State, r.By, r.Comment, r.Remember, r.Answered = reply.State, reply.By, reply.Comment, reply.Remember, time.Now()
 	m.records[id] = r
+	m.past.ended(&r, map[approvals.State]approvals.Outcome{approvals.Approved: approvals.PastApproved,
+		approvals.Denied: approvals.PastDenied}[r.State], reply.Names)
 	if m.told != nil {
 		m.told(approvals.Notification{Tenant: r.Tenant, ID: id, Kind: approvals.EventApproved})
 	}
@@ -162,6 +174,7 @@ func (m *memory) Withdraw(_ context.Context, _, id string) error {
 	if r := m.records[id]; err == nil && r.State == approvals.Pending {
 		r.State = approvals.Expired
 		m.records[id] = r
+		m.past.ended(&r, approvals.PastWithdrawn, nil)
 	}
 	return err
 }

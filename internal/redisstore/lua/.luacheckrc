@@ -2,9 +2,9 @@
 std = {
   globals = {},
   read_globals = {
-    "ipairs", "next", "pairs", "select", "tonumber", "tostring", "type", "unpack",
-    math = {fields = {"ceil", "floor", "max", "min"}},
-    string = {fields = {"find", "format", "gmatch", "gsub", "lower", "match", "sub"}},
+    "ipairs", "next", "pairs", "pcall", "select", "tonumber", "tostring", "type", "unpack",
+    math = {fields = {"ceil", "floor", "log", "max", "min"}},
+    string = {fields = {"find", "format", "gmatch", "gsub", "lower", "match", "rep", "sub"}},
     table = {fields = {"concat", "insert", "remove", "sort"}},
     cjson = {fields = {"decode", "encode"}},
     redis = {fields = {"call", "pcall"}},

@@ -3,7 +3,8 @@
 --
 -- ARGV: id, token, state, TTL, TTL of an answer for the session or "", its signature or "", the signature that the
 -- record must have or "", end of the answer or "", "1" for the final answer or "", person, the person's answer or "",
--- number of people who have answered before or -1, these people, fields and values.
+-- number of people who have answered before or -1, these people, number of names of all who have answered, these names,
+-- fields and values.
 
 -- include approvals
 
@@ -34,8 +35,10 @@ if final == '' then
   tell('answered', id)
   return answer('recorded', whole(r))
 end
+local names = {unpack(ARGV, 18 + math.max(before, 0), 17 + math.max(before, 0) + ARGV[17 + math.max(before, 0)])}
 redis.call('HSET', record, 'state', state, 'expires', expires ~= '' and expires or decimal(now + ttl),
-  'answered', decimal(now), 'answer', token, unpack(ARGV, 17 + math.max(before, 0)))
+  'answered', decimal(now), 'answer', token, unpack(ARGV, 18 + math.max(before, 0) + #names))
+keep_past(id, state, now, names)
 redis.call('PEXPIRE', record, ttl + keep)
 redis.pcall('PEXPIRE', answers, ttl + keep)
 redis.pcall('ZREM', base .. 'pending', id)

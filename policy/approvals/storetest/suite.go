@@ -22,6 +22,9 @@ func Suite() contract.Suite[approvals.Store] {
 		"a token identifies an answer": testTokens,
 		"an approval can be withdrawn": testWithdraw,
 		"answers are notified":         testWatch,
+		"approvals that end are kept":  testPast,
+		"days are counted":             testDays,
+		"an answer skips no approval":  testExpiring,
 	}
 }
 

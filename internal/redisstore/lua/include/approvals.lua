@@ -8,6 +8,7 @@
 -- Commands that only tidy up or publish use pcall: their failure must not prevent the answer.
 
 -- include now
+-- include past
 
 local index, open, events = KEYS[1], KEYS[2], KEYS[3]
 local base, channel, tenant, keep = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -15,6 +16,7 @@ local expired, bad = 0, 0
 local states = {pending = true, approved = true, denied = true, expired = true, used = true}
 local function named(kind, name) return base .. kind .. ':' .. name end
 local function ok(answer) return type(answer) ~= 'table' or not answer.err end
+local function keep_past(...) pcall(past, base, ...) end
 local function tell(kind, id, session)
   redis.pcall('XADD', events, 'MAXLEN', '~', '10000', '*', 'kind', kind, 'id', id)
   redis.pcall('PEXPIRE', events, 86400000)
@@ -36,8 +38,10 @@ local function close(r)
 end
 local function age(r)
   if (r.state == 'pending' or r.state == 'approved') and now >= r.expires then
+    local was = r.state
     r.state = 'expired'
     if ok(redis.pcall('HSET', named('record', r.id), 'state', 'expired')) then
+      if was == 'pending' then keep_past(r.id, 'expired', r.expires, {}) end
       expired = expired + 1
       close(r)
       tell('expired', r.id)

@@ -1,0 +1,27 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// entriesBetween returns entries of a stream that were added between two times and before a mark, the newest first, and
+// the mark of the next page; "": there is none.
+func (c client) entriesBetween(ctx context.Context, key string, from, to time.Time, before string, most int) (
+	entries []redis.XMessage, next string, err error) {
+	last := strconv.FormatInt(to.UnixMilli(), 10)
+	if before != "" {
+		last = "(" + before
+	}
+	err = c.do(ctx, func(ctx context.Context, r redis.Cmdable) (err error) {
+		entries, err = r.XRevRangeN(ctx, key, last, strconv.FormatInt(from.UnixMilli(), 10), int64(most)).Result()
+		return err
+	})
+	if len(entries) == most && err == nil {
+		next = entries[most-1].ID
+	}
+	return entries, next, err
+}
