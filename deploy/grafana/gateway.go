@@ -101,6 +101,13 @@ func redisRow() row {
 				"[$__rate_interval]))", "{{instance}} unreplicated"},
 			query{"sum by (kind) (rate(capgate_redis_rejected_total" + ofReplica + "[$__rate_interval]))",
 				"{{kind}} not signed"}),
+		chart("Calls of past days", "cps", "Kept for the search of past calls, and lost: Redis did not accept them.",
+			rate("capgate_past_calls_kept_total"+ofReplica, "kept"),
+			rate("capgate_past_calls_lost_total"+ofReplica, "lost")),
+		timeline("Calls of past days fail", "yes: calls cannot be kept for the search of past calls.", goodIsZero,
+			query{"capgate_past_calls_failing" + ofReplica, "{{instance}}"}),
+		chart("Calls without a history of their own", "cps", "Counted as other, because history.series is reached.",
+			per("kind", "capgate_history_others_total"+ofReplica)),
 	}}
 }
 

@@ -25,7 +25,7 @@ func historyFeature() feature {
 			p.parts.Observe.History = p.history
 			p.parts.services = append(p.parts.services, historyadmin.New(historyadmin.Config{
 				History: p.history, Tenant: p.tenantSeries, Drains: p.drainMarks}))
-			return nil
+			return p.metrics.Add(p.history)
 		},
 		apply: func(p *App, c *change) {
 			if c.reloaded {

@@ -21,6 +21,7 @@ func recentFeature() feature {
 		build: func(p *App) error {
 			c, store := p.started.Config.Calls, p.store.Recent()
 			c.Replica, c.Store, c.Archive, c.Self = p.replica, store, store, p.self(time.Now().UTC())
+			c.Log = p.log
 			p.recent = recent.New(c)
 			last := calls.New(calls.Config{Recent: p.recent,
 				Link: traceLink(p.started.Config.Traces.Link)})
@@ -30,7 +31,7 @@ func recentFeature() feature {
 			p.parts.builtins = append(p.parts.builtins, func(g grpc.ServiceRegistrar) {
 				capgatepb.RegisterOwnCallsServer(g, owncalls.New(p.recent, nil))
 			})
-			return nil
+			return p.metrics.Add(p.recent)
 		},
 		run: func(p *App, w *work) { w.loop("recent calls", p.recent.Run) },
 		close: func(p *App) {

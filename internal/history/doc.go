@@ -6,8 +6,10 @@
 //	point.go     what is counted in one step, and its text
 //	series.go    what is counted apart, and the bounds of that
 //	span.go      the lengths of time and their steps
+//	adopt.go     the series that a replica takes over when it starts
 //	log.go       a Log: recording, and publishing beside the path of calls
 //	read.go      the points of a series
+//	metrics.go   how many calls had no series of their own
 //	mark.go      starts and reloads of replicas
 //	store.go     what replicas share
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/capgate/capgate/internal/history/storetest"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
+	"github.com/capgate/capgate/internal/testkit/metrictest"
 )
 
 // rig is a Log with a clock and a store of its own.
@@ -206,10 +208,102 @@ func TestTextOfAPoint(t *testing.T) {
 	if !ok || !reflect.DeepEqual(got, p) {
 		t.Errorf("%q is %+v", p.Text(), got)
 	}
-	for _, text := range []string{"", "x", "1,-2", "1,,2", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20", "1 A",
-		"1 A=x", "1 A=-1"} {
+	for _, text := range []string{"", "x", "1,-2", "1,,2", strings.Repeat("1,", 22) + "1",
+		"1 A", "1 A=x", "1 A=-1"} {
 		if _, ok := history.ParsePoint(text); ok {
 			t.Errorf("%q is a point", text)
 		}
+	}
+}
+
+// TestASeriesKeepsItsPlace: of more tools than series, those that have a place keep it while they are called, whatever
+// comes first in a later minute. A new one gets the place of one that was not called for an hour, and the calls of
+// those without a place are counted.
+func TestASeriesKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	tool := func(name string) history.Series {
+		return history.Series{Kind: history.Tool, Group: "weather", Name: name}
+	}
+	minute := func(tools ...string) {
+		t.Helper()
+		for _, name := range tools {
+			r.Record(r.record("weather", name))
+		}
+		check.Must(t, r.Publish(t.Context()))
+		r.now = r.now.Add(time.Minute)
+	}
+	calls := func(of history.Series) int64 {
+		sum, _ := r.read(t, of, "24h")
+		return sum.Calls()
+	}
+	minute("a", "b", "c")
+	minute("c", "b", "a")
+	minute("c", "a")
+	minute("c", "b")
+	if a, b, c := calls(tool("a")), calls(tool("b")), calls(tool("c")); a != 3 || b != 3 || c != 0 {
+		t.Errorf("calls of a, b, c: %d, %d, %d, want 3, 3, 0", a, b, c)
+	}
+	if n := metrictest.Read(t, r)[`capgate_history_others_total{kind="tool"}`]; n != 4 ||
+		calls(tool("a").Others()) != 4 {
+		t.Errorf("%v calls of tools without a place, want 4", n)
+	}
+	for range 60 {
+		minute("b")
+	}
+	minute("c", "b")
+	if c, b := calls(tool("c")), calls(tool("b")); c != 1 || b != 64 {
+		t.Errorf("after an hour without a: %d calls of c and %d of b, want 1 and 64", c, b)
+	}
+}
+
+// TestAReplicaTakesOverTheSeries: a replica that starts counts the same tools apart as those before it.
+func TestAReplicaTakesOverTheSeries(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	for _, tool := range []string{"a", "b", "b"} {
+		r.Record(r.record("weather", tool))
+	}
+	check.Must(t, r.Publish(t.Context()))
+	later := r.replica(2)
+	check.Must(t, later.Adopt(t.Context()))
+	for _, tool := range []string{"c", "b", "a"} {
+		later.Record(r.record("weather", tool))
+	}
+	check.Must(t, later.Publish(t.Context()))
+	for tool, want := range map[string]int64{"a": 2, "b": 3, "c": 0} {
+		of := history.Series{Kind: history.Tool, Group: "weather", Name: tool}
+		if sum, _ := r.read(t, of, "1h"); sum.Calls() != want {
+			t.Errorf("%d calls of %s, want %d", sum.Calls(), tool, want)
+		}
+	}
+}
+
+// TestQuickCalls: the latency of calls below 5 ms is that of their bucket, and the texts of versions without these
+// buckets are read.
+func TestQuickCalls(t *testing.T) {
+	t.Parallel()
+	for took, most := range map[time.Duration]time.Duration{
+		200 * time.Microsecond:  500 * time.Microsecond,
+		700 * time.Microsecond:  time.Millisecond,
+		1500 * time.Microsecond: 2 * time.Millisecond,
+		4 * time.Millisecond:    5 * time.Millisecond,
+		40 * time.Millisecond:   50 * time.Millisecond,
+	} {
+		r := newRig(t, 10)
+		for range 9 {
+			rec := r.record("weather", "get")
+			rec.Ended = took
+			r.Record(rec)
+		}
+		check.Must(t, r.Publish(t.Context()))
+		sum, _ := r.read(t, history.Series{Kind: history.Fleet, Group: "weather"}, "1h")
+		if p := sum.Quantile(1); p != most || sum.Quantile(0.5) < most*2/5 {
+			t.Errorf("calls of %v: 100%% took at most %v, want %v; median %v", took, p, most, sum.Quantile(0.5))
+		}
+	}
+	before, ok := history.ParsePoint("9,0,0,0,0,6,6,3,2,4")
+	if !ok || before.Took != [history.NumTook]int64{3: 3, 4: 2, 5: 4} || before.Usable != 6 {
+		t.Errorf("the text of a version without quick buckets is %+v", before)
 	}
 }

@@ -45,10 +45,11 @@ type State struct {
 type Log struct {
 	cfg Config
 
-	mu      sync.Mutex // held for the counting of one call
-	pending *points    // since the last publication
-	late    []*points  // that the store has not accepted, the oldest first
-	marks   []Mark     // not published yet
+	mu      sync.Mutex     // held for the counting of one call
+	pending *points        // since the last publication
+	late    []*points      // that the store has not accepted, the oldest first
+	marks   []Mark         // not published yet
+	others  map[Kind]int64 // calls of series without a place of their own, since the start
 }
 
 // New returns a Log. Run publishes what it records.
@@ -56,7 +57,7 @@ func New(cfg Config) *Log {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Log{cfg: cfg, pending: newPoints(cfg.Series, 1)}
+	return &Log{cfg: cfg, pending: newPoints(cfg.Series, 1), others: map[Kind]int64{}}
 }
 
 // On reports whether a history is kept.
@@ -74,16 +75,25 @@ func (l *Log) Record(rec *telemetry.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if capability != "" {
-		l.pending.of(Series{Kind: Fleet, Group: capability}).record(rec)
+		l.count(Series{Kind: Fleet, Group: capability}, rec)
 		if tool != "" {
-			l.pending.of(Series{Kind: Tool, Group: capability, Name: tool}).record(rec)
+			l.count(Series{Kind: Tool, Group: capability, Name: tool}, rec)
 		}
 		if rec.Backend != "" {
-			l.pending.of(Series{Kind: Backend, Group: capability, Name: rec.Backend}).record(rec)
+			l.count(Series{Kind: Backend, Group: capability, Name: rec.Backend}, rec)
 		}
 	}
 	if rec.Call.Tenant != "" {
-		l.pending.tenant(rec.Call.Tenant, rec.TenantUID).record(rec)
+		l.count(l.pending.tenant(rec.Call.Tenant, rec.TenantUID), rec)
+	}
+}
+
+// count adds a call to a series, or to the others of its kind. l.mu must be held.
+func (l *Log) count(of Series, rec *telemetry.Record) {
+	point, apart := l.pending.of(of)
+	point.record(rec)
+	if !apart {
+		l.others[of.Kind]++
 	}
 }
 
@@ -105,6 +115,7 @@ func (l *Log) Run(ctx context.Context) {
 		return
 	}
 	l.Mark(Started, l.cfg.Version)
+	recovery.Round("history", func() { _ = l.Adopt(ctx) }) // after an error, this replica chooses by itself
 	var last time.Time
 	for {
 		recovery.Round("history", l.Look)
@@ -130,8 +141,10 @@ func (l *Log) Look() {
 	defer l.mu.Unlock()
 	l.pending.groups = max(1, len(fleets))
 	for _, s := range states {
-		l.pending.of(Series{Kind: Fleet, Group: s.Capability}).look(s.Usable)
-		l.pending.of(Series{Kind: Backend, Group: s.Capability, Name: s.Backend}).look(s.Usable)
+		fleet, _ := l.pending.of(Series{Kind: Fleet, Group: s.Capability})
+		fleet.look(s.Usable)
+		backend, _ := l.pending.of(Series{Kind: Backend, Group: s.Capability, Name: s.Backend})
+		backend.look(s.Usable)
 	}
 }
 
@@ -141,7 +154,7 @@ func (l *Log) Publish(ctx context.Context) error {
 	l.mu.Lock()
 	l.pending.at = l.cfg.Now()
 	late, marks := append(l.late, l.pending), l.marks
-	l.pending, l.late, l.marks = newPoints(l.cfg.Series, l.pending.groups), nil, nil
+	l.pending, l.late, l.marks = l.pending.next(), nil, nil
 	l.mu.Unlock()
 	err := l.send(ctx, &late, &marks)
 	l.mu.Lock()

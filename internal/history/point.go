@@ -16,11 +16,17 @@ const maxReasons = 8
 // OtherReason stands for further reasons of refusals.
 const OtherReason = "OTHER"
 
+// Quick are the bounds of the calls that are quicker than the first of telemetry.FewBounds.
+var Quick = [...]time.Duration{ //nolint:gochecknoglobals // a constant
+	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond}
+
+// NumTook is the number of buckets of a Point: those of Quick, and then those of telemetry.FewBounds.
+const NumTook = len(Quick) + telemetry.NumFew
+
 // Point has the counts of one step.
 type Point struct {
 	Results [telemetry.NumResults]int64
-	// Took are the calls that reached a backend, by the buckets of telemetry.FewBounds.
-	Took [telemetry.NumFew]int64
+	Took    [NumTook]int64 // the calls that reached a backend, by bucket
 	// Seen is how often a replica has looked at a backend, and Usable how often that got calls. Those of a fleet are
 	// the sums of its backends.
 	Seen, Usable int64
@@ -43,11 +49,29 @@ func (p *Point) record(rec *telemetry.Record) {
 	result := rec.Result()
 	p.Results[result]++
 	if rec.Backend != "" {
-		p.Took[telemetry.FewBucket(rec.Took())]++
+		p.Took[bucketOf(rec.Took())]++
 	}
 	if result == telemetry.Refused {
 		p.refuse(rec.Reason, 1)
 	}
+}
+
+// bucketOf returns the bucket of a duration.
+func bucketOf(d time.Duration) int {
+	for i, bound := range &Quick {
+		if d <= bound {
+			return i
+		}
+	}
+	return len(Quick) + telemetry.FewBucket(d)
+}
+
+// bound returns the upper bound of a bucket other than the last.
+func bound(bucket int) time.Duration {
+	if bucket < len(Quick) {
+		return Quick[bucket]
+	}
+	return telemetry.FewBounds[bucket-len(Quick)]
 }
 
 // look adds a look at a backend.
@@ -86,7 +110,8 @@ func (p *Point) Add(q *Point) {
 	}
 }
 
-// numbers are the counts in the order of the text.
+// numbers are the counts in the order of the text. The buckets of Quick are the last, so that texts of versions without
+// them keep their meaning: all of their calls below 5 ms are in the bucket above 2 ms.
 func (p *Point) numbers() []*int64 {
 	var all []*int64
 	for i := range p.Results {
@@ -94,7 +119,7 @@ func (p *Point) numbers() []*int64 {
 	}
 	all = append(all, &p.Seen, &p.Usable)
 	for i := range p.Took {
-		all = append(all, &p.Took[i])
+		all = append(all, &p.Took[(i+len(Quick))%NumTook])
 	}
 	return all
 }
@@ -164,12 +189,12 @@ func (p *Point) Quantile(q float64) time.Duration {
 		}
 		lower := time.Duration(0)
 		if i > 0 {
-			lower = telemetry.FewBounds[i-1]
+			lower = bound(i - 1)
 		}
-		if i == len(telemetry.FewBounds) {
+		if i == NumTook-1 {
 			return lower
 		}
-		width := telemetry.FewBounds[i] - lower
+		width := bound(i) - lower
 		return lower + time.Duration(float64(width)*(rank-below)/float64(n))
 	}
 	return 0

@@ -35,7 +35,7 @@ func (l *Log) addPending(of Series, to *Point) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.pending.all[of]; p != nil {
-		to.Add(p)
+		to.Add(&p.Point)
 	}
 }
 
@@ -78,7 +78,9 @@ func (l *Log) LastHour(ctx context.Context, kind Kind, group string) (map[Series
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for of, p := range l.pending.all {
-		add(of, p)
+		if !p.Empty() {
+			add(of, &p.Point)
+		}
 	}
 	return sums, nil
 }

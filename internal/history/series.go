@@ -1,6 +1,9 @@
 package history
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,8 +56,9 @@ func ParseField(field string) (s Series, ok bool) {
 	return Series{Kind: Kind(parts[0]), Group: parts[1], Name: parts[2]}, true
 }
 
-// other returns the series that takes what is not counted apart.
-func (s Series) other() Series {
+// Others returns the series that takes what is not counted apart from a kind, and a capability for its tools and
+// backends.
+func (s Series) Others() Series {
 	switch s.Kind {
 	case Backend, Tool:
 		return Series{Kind: s.Kind, Group: s.Group, Name: Other}
@@ -65,6 +69,10 @@ func (s Series) other() Series {
 	return Series{Kind: Fleet, Group: Other}
 }
 
+// kindNames are the kinds, in words.
+var kindNames = map[Kind]string{ //nolint:gochecknoglobals // a constant
+	Fleet: "fleet", Backend: "backend", Tool: "tool", Tenant: "tenant"}
+
 // kinds is the number of kinds.
 const kinds = 4
 
@@ -74,13 +82,22 @@ type part struct {
 	group string
 }
 
+// maxIdle is the number of publications without a call after which a series gives up its place.
+const maxIdle = 60
+
+// counted is the point of a series, and its place among those that are counted apart.
+type counted struct {
+	Point
+	idle int // publications since the last call or look
+}
+
 // points are counts of this replica. A kind has at most most series, and the tools and the backends of a capability at
 // most their equal part of those, besides the series of the others.
 type points struct {
 	at      time.Time // of the end
 	most    int
 	groups  int // number of capabilities, at least 1
-	all     map[Series]*Point
+	all     map[Series]*counted
 	tenants map[tenantID]Series // so that a known tenant allocates nothing
 	sizes   map[part]int
 	unsent  []Entry // that the store has not accepted yet; nil: none was sent
@@ -90,32 +107,70 @@ type points struct {
 type tenantID struct{ id, uid string }
 
 func newPoints(most, groups int) *points {
-	return &points{most: most, groups: max(1, groups), all: map[Series]*Point{}, sizes: map[part]int{},
+	return &points{most: most, groups: max(1, groups), all: map[Series]*counted{}, sizes: map[part]int{},
 		tenants: map[tenantID]Series{}}
 }
 
-// of returns the point of a series, or that of the others if there are too many. It allocates for a series that is new.
-func (p *points) of(s Series) *Point {
-	if at := p.all[s]; at != nil {
-		return at
-	}
-	if other := s.other(); s != other {
-		in, most := part{kind: s.Kind}, p.most
-		if s.Kind == Backend || s.Kind == Tool {
-			in.group, most = s.Group, max(1, p.most/p.groups)
+// next returns empty points in which every series keeps its place that was counted within the last maxIdle
+// publications. Those that were counted last come first.
+func (p *points) next() *points {
+	next := newPoints(p.most, p.groups)
+	known := slices.SortedFunc(maps.Keys(p.all), func(a, b Series) int {
+		return cmp.Or(cmp.Compare(p.all[a].idle, p.all[b].idle), cmp.Compare(a.Field(), b.Field()))
+	})
+	for _, s := range known {
+		idle := p.all[s].idle + 1
+		if !p.all[s].Empty() {
+			idle = 0
 		}
-		if p.sizes[in] >= most {
-			return p.of(other)
+		if idle < maxIdle && s != s.Others() {
+			next.keep(s, idle)
 		}
-		p.sizes[part{in.kind, strings.Clone(in.group)}]++
 	}
-	at := &Point{}
-	p.all[Series{s.Kind, strings.Clone(s.Group), strings.Clone(s.Name)}] = at
-	return at
+	for id, s := range p.tenants {
+		if next.all[s] != nil {
+			next.tenants[id] = s
+		}
+	}
+	return next
 }
 
-// tenant returns the point of a tenant.
-func (p *points) tenant(id, uid string) *Point {
+// keep gives a series a place if there is one.
+func (p *points) keep(s Series, idle int) {
+	if p.all[s] == nil && p.take(s) {
+		p.all[s] = &counted{idle: idle}
+	}
+}
+
+// take takes the place of a new series. It reports false if there are too many.
+func (p *points) take(s Series) bool {
+	in, most := part{kind: s.Kind}, p.most
+	if s.Kind == Backend || s.Kind == Tool {
+		in.group, most = s.Group, max(1, p.most/p.groups)
+	}
+	if p.sizes[in] >= most {
+		return false
+	}
+	p.sizes[part{in.kind, strings.Clone(in.group)}]++
+	return true
+}
+
+// of returns the point of a series, or that of the others if there are too many. It allocates for a series that is new.
+func (p *points) of(s Series) (point *Point, apart bool) {
+	if at := p.all[s]; at != nil {
+		return &at.Point, true
+	}
+	if other := s.Others(); s != other && !p.take(s) {
+		point, _ = p.of(other)
+		return point, false
+	}
+	at := &counted{}
+	p.all[Series{s.Kind, strings.Clone(s.Group), strings.Clone(s.Name)}] = at
+	return &at.Point, true
+}
+
+// tenant returns the series of a tenant.
+func (p *points) tenant(id, uid string) Series {
 	s, known := p.tenants[tenantID{id, uid}]
 	if !known {
 		s = TenantSeries(strings.Clone(id), strings.Clone(uid))
@@ -123,13 +178,16 @@ func (p *points) tenant(id, uid string) *Point {
 			p.tenants[tenantID{strings.Clone(id), strings.Clone(uid)}] = s
 		}
 	}
-	return p.of(s)
+	return s
 }
 
 // entries returns the points of all spans.
 func (p *points) entries() (all []Entry) {
 	for of, point := range p.all {
-		e := Entry{Series: of.Field(), Other: of.other().Field(), Text: point.Text()}
+		if point.Empty() {
+			continue
+		}
+		e := Entry{Series: of.Field(), Other: of.Others().Field(), Text: point.Text()}
 		for _, span := range spans {
 			e.Step = Step{span, span.Number(p.at)}
 			all = append(all, e)

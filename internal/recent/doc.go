@@ -10,6 +10,7 @@
 //	share.go     which call is displaced: those of the loudest first
 //	log.go       a Log: recording, and publishing beside the path of calls
 //	list.go      pages of calls, and filters
+//	keep.go      calls for the archive, and how many it has not accepted
 //	archive.go   calls of days, and their search
 //	watch.go     calls as they end
 //	minutes.go   counts by minute and tenant

@@ -3,6 +3,7 @@ package recent
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,8 @@ type Config struct {
 	Store   Store          // nil: this replica is alone
 	Self    func() Replica // what this replica says of itself, but for ID and Seen; nil: nothing
 	Now     func() time.Time
-	Archive Archive // nil: calls are kept in the Store alone
+	Archive Archive      // nil: calls are kept in the Store alone
+	Log     *slog.Logger // default discards
 }
 
 // Log has the last calls, changes and counts. All its methods may be called from any goroutine.
@@ -55,12 +57,16 @@ type Log struct {
 	waiting []Change   // not published yet
 	changes []Change   // of this replica, the oldest first
 	number  uint64     // of the last change
+	kept    kept
 }
 
 // New returns a Log. Run publishes what it records.
 func New(cfg Config) *Log {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{cfg: cfg, process: strings.ToLower(rand.Text()[:10]), wake: make(chan struct{}, 1), own: minutes{},
 		unsaid: minutes{}}
@@ -174,7 +180,7 @@ func (l *Log) publish(ctx context.Context, said time.Time) (time.Time, int) {
 		return time.Time{}, len(b.Calls)
 	}
 	if l.Archived() && len(b.Calls) > 0 {
-		_ = l.cfg.Archive.Keep(ctx, b.Calls, l.cfg.Bounds) // a batch that it does not accept is missing there
+		l.archive(ctx, b.Calls)
 	}
 	return said, len(b.Calls)
 }

@@ -15,7 +15,7 @@ import (
 // maxRows bounds the rows of a list.
 const maxRows = 1000
 
-func responseOf(span history.Span, points []history.Dated, marks []history.Mark) *capgatepb.HistoryResponse {
+func responseOf(span history.Span, points, others []history.Dated, marks []history.Mark) *capgatepb.HistoryResponse {
 	resp := &capgatepb.HistoryResponse{Span: span.Name, StepSeconds: int32(span.Step / time.Second)}
 	var sum history.Point
 	for i := range points {
@@ -25,6 +25,9 @@ func responseOf(span history.Span, points []history.Dated, marks []history.Mark)
 			Sums: sumsOf(&p.Point)})
 	}
 	resp.Sums = sumsOf(&sum)
+	for i := range others {
+		resp.OtherCalls += float64(others[i].Calls())
+	}
 	for reason, n := range sum.Reasons {
 		resp.Reasons = append(resp.Reasons, &capgatepb.HistoryResponse_Reason{Reason: reason, Count: float64(n)})
 	}

@@ -95,6 +95,12 @@ func (s *server) read(ctx context.Context, of history.Series, name string) (*cap
 	if err != nil {
 		return nil, unavailable()
 	}
+	var others []history.Dated
+	if of.Kind != history.Tenant || operator.AllTenants(ctx) == nil {
+		if others, err = s.History.Read(ctx, of.Others(), span); err != nil {
+			return nil, unavailable()
+		}
+	}
 	since := points[0].Began
 	var marks []history.Mark
 	if of.Kind != history.Tenant { // those of a tenant alone see nothing of the installation
@@ -103,7 +109,7 @@ func (s *server) read(ctx context.Context, of history.Series, name string) (*cap
 		}
 		marks = append(marks, s.Drains(ctx, of.Group, since)...)
 	}
-	return responseOf(span, points, marks), nil
+	return responseOf(span, points, others, marks), nil
 }
 
 func invalid(field, why string) *call.Refusal {

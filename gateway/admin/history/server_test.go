@@ -100,6 +100,48 @@ func TestHistoryOfOneTenant(t *testing.T) {
 	}
 }
 
+// TestHistorySaysWhatItLeavesOut: a response has the calls of its kind that are counted together. An operator of one
+// tenant does not learn those of other tenants.
+func TestHistorySaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	store := &storetest.Memory{}
+	check.Must(t, store.Add(t.Context(), entries(
+		history.Series{Kind: history.Tool, Group: "weather"}, history.Series{Kind: history.Backend, Group: "mail"},
+		history.Series{Kind: history.Fleet}, history.Series{Kind: history.Tenant}), 100))
+	all, one := serve(t, store, 10, ""), serve(t, store, 10, "acme")
+	for _, test := range []struct {
+		api   *gatewaytest.Services
+		path  string
+		other float64
+	}{
+		{all, "fleets/weather?tool=get", 7},
+		{all, "fleets/mail?tool=get", 0},
+		{all, "fleets/mail?backend=10.0.0.7:1", 7},
+		{all, "fleets/weather", 7},
+		{all, "tenants/acme", 7},
+		{one, "tenants/acme", 0},
+	} {
+		_, text := test.api.Ask(t, "GET", "/v1/history/"+test.path, "")
+		got := new(capgatepb.HistoryResponse)
+		check.Must(t, protojson.Unmarshal([]byte(text), got))
+		if got.GetOtherCalls() != test.other {
+			t.Errorf("%s: %v other calls, want %v", test.path, got.GetOtherCalls(), test.other)
+		}
+	}
+}
+
+// entries returns seven calls of the others of each series, in the current minute.
+func entries(of ...history.Series) (all []history.Entry) {
+	minute := history.Spans()[0]
+	p := history.Point{}
+	p.Results[telemetry.Answered] = 7
+	for _, s := range of {
+		all = append(all, history.Entry{Step: history.Step{Span: minute, Number: minute.Number(time.Now())},
+			Series: s.Others().Field(), Text: p.Text()})
+	}
+	return all
+}
+
 // TestNoHistory: a request that cannot be answered says why.
 func TestNoHistory(t *testing.T) {
 	t.Parallel()

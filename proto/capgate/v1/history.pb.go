@@ -259,7 +259,11 @@ type HistoryResponse struct {
 	// The refusals by reason, the most frequent first.
 	Reasons []*HistoryResponse_Reason `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// What may explain a change, the oldest first.
-	Marks         []*HistoryResponse_Mark `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"`
+	Marks []*HistoryResponse_Mark `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"`
+	// Calls within the span that are counted together because more series than history.series were called, and calls of
+	// tools that the fleet does not have: those of a kind, and for a tool or a backend of its fleet. 0 for a tenant unless
+	// the operator has roles for all tenants.
+	OtherCalls    float64 `protobuf:"fixed64,7,opt,name=other_calls,json=otherCalls,proto3" json:"other_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +340,13 @@ func (x *HistoryResponse) GetMarks() []*HistoryResponse_Mark {
 	return nil
 }
 
+func (x *HistoryResponse) GetOtherCalls() float64 {
+	if x != nil {
+		return x.OtherCalls
+	}
+	return 0
+}
+
 // HistorySums are the calls of some time.
 type HistorySums struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -351,7 +362,7 @@ type HistorySums struct {
 	// Failed otherwise.
 	Failed float64 `protobuf:"fixed64,6,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Median of the time of calls that reached a backend, without a person's time; 0: there were none. It is estimated
-	// from 12 buckets.
+	// from 15 buckets, the first of which ends at 0.5 ms.
 	P50Ms float64 `protobuf:"fixed64,7,opt,name=p50_ms,json=p50Ms,proto3" json:"p50_ms,omitempty"`
 	// The same of 99%.
 	P99Ms float64 `protobuf:"fixed64,8,opt,name=p99_ms,json=p99Ms,proto3" json:"p99_ms,omitempty"`
@@ -721,14 +732,16 @@ const file_capgate_v1_history_proto_rawDesc = "" +
 	"capability\x18\x01 \x01(\tR\n" +
 	"capability\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
-	"\x04sums\x18\x03 \x01(\v2\x17.capgate.v1.HistorySumsR\x04sums\"\xba\x04\n" +
+	"\x04sums\x18\x03 \x01(\v2\x17.capgate.v1.HistorySumsR\x04sums\"\xdb\x04\n" +
 	"\x0fHistoryResponse\x12\x12\n" +
 	"\x04span\x18\x01 \x01(\tR\x04span\x12!\n" +
 	"\fstep_seconds\x18\x02 \x01(\x05R\vstepSeconds\x126\n" +
 	"\x05steps\x18\x03 \x03(\v2 .capgate.v1.HistoryResponse.StepR\x05steps\x12+\n" +
 	"\x04sums\x18\x04 \x01(\v2\x17.capgate.v1.HistorySumsR\x04sums\x12<\n" +
 	"\areasons\x18\x05 \x03(\v2\".capgate.v1.HistoryResponse.ReasonR\areasons\x126\n" +
-	"\x05marks\x18\x06 \x03(\v2 .capgate.v1.HistoryResponse.MarkR\x05marks\x1ac\n" +
+	"\x05marks\x18\x06 \x03(\v2 .capgate.v1.HistoryResponse.MarkR\x05marks\x12\x1f\n" +
+	"\vother_calls\x18\a \x01(\x01R\n" +
+	"otherCalls\x1ac\n" +
 	"\x04Step\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12+\n" +
 	"\x04sums\x18\x02 \x01(\v2\x17.capgate.v1.HistorySumsR\x04sums\x1a6\n" +

@@ -48,6 +48,12 @@ export function History({ path, params = {} }: { path: string; params?: Record<s
       )}
       {!value && !error && <Loading />}
       {value && <Charts past={value} />}
+      {!!value?.other_calls && (
+        <p class="dim small">
+          {value.other_calls.toLocaleString("en")} further calls of this time are counted together: more were called
+          than history.series counts apart{params.tool !== undefined && ", or the fleet has no such tool"}.
+        </p>
+      )}
     </Card>
   );
 }

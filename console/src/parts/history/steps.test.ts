@@ -3,7 +3,15 @@ import { test } from "node:test";
 import { duration, nice, percent, place, runs } from "./steps";
 
 test("durations have the unit that fits", () => {
-  assert.deepEqual([0, 1.25, 42.4, 1500, 90_000].map(duration), ["–", "1.3 ms", "42 ms", "1.5 s", "1.5 min"]);
+  assert.deepEqual([0, 0.02, 0.5, 1.25, 42.4, 1500, 90_000].map(duration), [
+    "–",
+    "<0.5 ms",
+    "<0.5 ms",
+    "1.3 ms",
+    "42 ms",
+    "1.5 s",
+    "1.5 min",
+  ]);
 });
 
 test("only all of it is 100%", () => {

@@ -1,9 +1,10 @@
 // Numbers of a history as texts, and the scales of its charts.
 import type { HistoryMark, HistoryStep } from "../../api/types";
 
-/** duration is a time in ms; "–" if there is none. */
+/** duration is a time in ms; "–" if there is none. Below 0.5 ms, a history does not know more. */
 export function duration(ms: number | undefined): string {
   if (!ms) return "–";
+  if (ms <= 0.5) return "<0.5 ms";
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${(ms / 60_000).toFixed(1)} min`;
