@@ -80,14 +80,14 @@ test: setup ## every test, under the race detector, and without it where it dist
 test-all:
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
 	$(MAKE) --no-print-directory --jobs=3 --keep-going --output-sync=line \
-		test-program test-raced test-raceless test-large console-test || status=1; exit $$status
+		test-program test-raced test-raceless test-large console-test test-release || status=1; exit $$status
 
 test-most:
 	$(RACE) -p 3 -skip '$(LARGE)' $(FIRST) $$(go list ./... | grep -vxFf <(go list $(RACELESS) ./internal/cli $(FIRST)))
 
 # Three lines at a time, as tests of processes wait more than they work. Their order keeps apart what takes much memory:
 # the browsers of test-program, and the builds and the browsers of test-raceless.
-.PHONY: test-program test-raced test-raceless test-large console-test
+.PHONY: test-program test-raced test-raceless test-large console-test test-release
 test-program:
 	go test -vet=off -timeout $(TESTTIME) -parallel 4 -skip '$(RACED)' ./internal/cli
 test-raced:
@@ -97,6 +97,10 @@ test-raceless: $(BUF)/ok $(PROTOC)/ok
 test-large:
 	go test -vet=off -run 'AllocatesNothing$$|^TestUngrantedCapabilitiesAreInvisible$$|^TestMachine|$(LARGE)' \
 		./gateway ./gateway/relay ./gateway/upstream/mcp ./policy/approvals
+
+# The release program builds the gateway, which the go command does not see: it would repeat an old result.
+test-release:
+	go -C tools/release test -vet=off -count=1 -timeout $(TESTTIME) ./...
 
 SEEDS ?= 10000
 
@@ -114,11 +118,21 @@ differential: setup ## the differential test for DIFFERENTIAL (10m); ARGS="-seed
 
 .PHONY: nightly
 nightly: ## what searches for hours; all of it runs, also if some fails
-	$(MAKE) --keep-going simulate differential fuzz models mutants FUZZTIME=1m
+	$(MAKE) --keep-going simulate differential fuzz models mutants release-twice FUZZTIME=1m
+
+.PHONY: release-twice
+release-twice: setup ## make a release for all platforms twice, the second time without the build cache, and compare them
+	go -C tools/release test -vet=off -count=1 -timeout 0 ./... -args -all
+
+.PHONY: release
+release: ## every file of a release into bin/release/VERSION: make release VERSION=v0.1.0
+	rm -rf bin/release/$(VERSION)
+	go -C tools/release run . -version $(VERSION) -source ../.. -out ../../bin/release/$(VERSION) $(ARGS)
 
 .PHONY: lint
 lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, luacheck, the protos, and Biome for the console
 	$(LINT)/golangci-lint run
+	cd tools/release && ../../$(LINT)/golangci-lint run
 	CI=true go test -vet=off -run '^TestLuacheck$$' ./internal/redisstore/lua
 	cd console && ../bin/console/node_modules/.bin/biome ci
 	$(BUF)/buf lint

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// unpack returns a directory with the content of this machine's archive.
+func unpack(t *testing.T) string {
+	t.Helper()
+	r := &release{version: testVersion}
+	archive := filepath.Join(made(t), r.archive(platform{runtime.GOOS, runtime.GOARCH}))
+	dir := t.TempDir()
+	shell(t, `tar --extract --gzip --file "$1" --directory "$2"`, archive, dir)
+	return dir
+}
+
+// TestTheArchiveRuns: the program of the archive runs, and says the version wherever people and programs look for it.
+func TestTheArchiveRuns(t *testing.T) {
+	t.Parallel()
+	dir := unpack(t)
+	var v struct{ Version, Commit, Date string }
+	must(t, json.Unmarshal([]byte(command(t, exec.Command(dir+"/capgate", "version", "-o", "json"))), &v))
+	if commit := strings.TrimSpace(shell(t, "git rev-parse HEAD")); v.Version != testVersion || v.Commit != commit {
+		t.Errorf("version: %+v, not %s of %s", v, testVersion, commit)
+	}
+	d := startDemo(t, exec.Command(dir+"/capgate"))
+	if got := d.call(t, "Berlin"); !strings.Contains(got, "Germany") {
+		t.Errorf("a call: %s", got)
+	}
+	d.saysVersion(t)
+}
+
+// TestDocumentsOfTheArchive: man finds no mistake in the man pages, and bash none in its completion.
+func TestDocumentsOfTheArchive(t *testing.T) {
+	t.Parallel()
+	dir := unpack(t)
+	for name, want := range map[string]string{"capgate.1": "capgate demo", "capgate.yaml.5": "max_connection_age"} {
+		cmd := exec.CommandContext(t.Context(), "man", "--warnings", "--local-file", filepath.Join(dir, "man", name))
+		cmd.Env = append(cmd.Environ(), "MANWIDTH=80", "LC_ALL=C.UTF-8")
+		if text := command(t, cmd); !strings.Contains(text, want) || strings.Contains(text, "warning:") ||
+			strings.Contains(text, "&lt;") {
+			t.Errorf("%s, without %q or with a warning:\n%.3000s", name, want, text)
+		}
+	}
+	shell(t, `bash -n "$1"`, filepath.Join(dir, "completions/capgate.bash"))
+	// bash calls the completion with these variables; compopt works only below the real one.
+	got := shell(t, `source "$1"; set +eu; PATH=$2:$PATH; compopt() { :; }
+		_get_comp_words_by_ref() { cur=app words=(capgate app) cword=1 prev=capgate; }
+		COMP_TYPE=9 __start_capgate; echo "${COMPREPLY[@]}"`, filepath.Join(dir, "completions/capgate.bash"), dir)
+	if !strings.HasPrefix(got, "approvals") {
+		t.Errorf("the completion of app is %q", got)
+	}
+}
+
+// TestChecksums: sha256sum finds every file of the release as it is listed, and each file is listed.
+func TestChecksums(t *testing.T) {
+	t.Parallel()
+	dir := made(t)
+	out := shell(t, `cd "$1" && sha256sum --check --strict checksums.txt`, dir)
+	for _, name := range fileNames(t, dir) {
+		if !strings.Contains(out, name+": OK\n") && !strings.HasPrefix(name, checksumsFile) {
+			t.Errorf("%s has no checksum in\n%s", name, out)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// programs are the programs of a release.
+var programs = []string{"capgate", "capgate-forward"}
+
+// program returns the path of a built program.
+func (r *release) program(p platform, name string) string {
+	return filepath.Join(r.work, p.system+"_"+p.arch, name)
+}
+
+// makePrograms builds the programs for each platform: static, and without paths of this machine.
+func (r *release) makePrograms(ctx context.Context) error {
+	for _, p := range r.platforms {
+		for _, name := range programs {
+			if err := r.build(ctx, p, name, r.program(p, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// build builds one program.
+func (r *release) build(ctx context.Context, p platform, name, to string) error {
+	cli := module + "/internal/cli"
+	flags := "-s -w -X " + cli + ".version=" + r.version + " -X " + cli + ".commit=" + r.commit +
+		" -X " + cli + ".date=" + r.date.Format(time.RFC3339)
+	// GOFLAGS and the levels of architectures change what is built.
+	env := []string{"CGO_ENABLED=0", "GOOS=" + p.system, "GOARCH=" + p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
+		"GOEXPERIMENT=", "GOWORK=off"}
+	_, err := r.command(ctx, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", to,
+		"./cmd/"+name)
+	return err
+}
+
+// own returns capgate for this machine, which writes completions and the first configuration. A release that lacks this
+// machine's platform gets it as an intermediate file.
+func (r *release) own(ctx context.Context) (string, error) {
+	for _, p := range r.platforms {
+		if p.system == runtime.GOOS && p.arch == runtime.GOARCH {
+			return r.program(p, "capgate"), nil
+		}
+	}
+	to := filepath.Join(r.work, "own", "capgate")
+	return to, r.build(ctx, platform{runtime.GOOS, runtime.GOARCH}, "capgate", to)
+}

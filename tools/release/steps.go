@@ -1,0 +1,20 @@
+package main
+
+import "context"
+
+// A step makes some files of a release from those of the steps before it.
+type step struct {
+	name string
+	run  func(*release, context.Context) error
+}
+
+// steps lists how a release is made.
+var steps = []step{
+	{"programs", (*release).makePrograms},
+	{"completions and man pages", (*release).makeDocuments},
+	{"archives", (*release).makeArchives},
+	{"notes", (*release).makeNotes},
+	{"SBOMs", (*release).makeSBOMs},
+	{"provenance", (*release).makeProvenance},
+	{"checksums", (*release).makeChecksums},
+}
