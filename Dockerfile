@@ -7,8 +7,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=unknown COMMIT=unknown DATE=unknown
-RUN CLI=github.com/capgate/capgate/internal/cli && CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-    -ldflags "-s -w -X $CLI.version=$VERSION -X $CLI.commit=$COMMIT -X $CLI.date=$DATE" \
+RUN INFO=github.com/capgate/capgate/internal/lib/buildinfo && CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+    -ldflags "-s -w -X $INFO.version=$VERSION -X $INFO.commit=$COMMIT -X $INFO.date=$DATE" \
     -o /out/capgate ./cmd/capgate
 
 FROM scratch

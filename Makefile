@@ -8,8 +8,8 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
-CLI     := github.com/capgate/capgate/internal/cli
-LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE)
+INFO    := github.com/capgate/capgate/internal/lib/buildinfo
+LDFLAGS := -s -w -X $(INFO).version=$(VERSION) -X $(INFO).commit=$(COMMIT) -X $(INFO).date=$(DATE)
 
 FUZZTIME ?= 10s
 
@@ -42,7 +42,7 @@ static: ## bin/capgate as in the image: without a C library, and without paths o
 
 .PHONY: forward
 forward: ## the small program bin/capgate-forward: `capgate forward` alone
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/capgate-forward ./cmd/capgate-forward
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/capgate-forward ./cmd/capgate-forward
 
 .PHONY: setup
 setup: ## install what the tests need (apt-get, as root); nothing if nothing is missing

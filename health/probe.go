@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/grpcerror"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 	docpb "github.com/capgate/capgate/proto/selu/capability"
@@ -220,7 +221,7 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 			c.dialed.Store(&err)
 			return nc, err
 		}),
-		grpc.WithUserAgent("capgate-health"),
+		grpc.WithUserAgent(buildinfo.UserAgent("capgate-health")),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(0),

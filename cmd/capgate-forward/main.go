@@ -1,5 +1,5 @@
 // Command capgate-forward is `capgate forward` alone, as a program that is small enough for a capability container. It
-// has no flags: environment variables set it.
+// has no flags but --version: environment variables set it.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/capgate/capgate/internal/forward"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 )
 
 const help = `capgate-forward stands in for a capability container: it forwards every call to a gateway.
@@ -28,14 +29,19 @@ const help = `capgate-forward stands in for a capability container: it forwards 
   CAPGATE_LISTEN         address to listen on (default :50051)
   CAPGATE_PROXY          environment: the gateway is reached by the proxy of HTTPS_PROXY or HTTP_PROXY (default none)
 
+--version shows the version.
 Exit status: 0 stopped by a signal; 1 it cannot run; 2 wrong settings.
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 // run forwards until a signal, and returns the exit status.
-func run(args []string, getenv func(string) string, stderr io.Writer) int {
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
+		if args[0] == "--version" {
+			fmt.Fprintln(stdout, "capgate-forward", buildinfo.Get().Version)
+			return 0
+		}
 		fmt.Fprint(stderr, help)
 		if args[0] == "-h" || args[0] == "--help" {
 			return 0

@@ -155,11 +155,16 @@ func TestSettings(t *testing.T) {
 		var told strings.Builder
 		if exit := run(args, func(string) string {
 			return ""
-		}, &told); exit != 2 || !strings.Contains(told.String(), want) {
+		}, io.Discard, &told); exit != 2 || !strings.Contains(told.String(), want) {
 			t.Errorf("%q: %d %s", args, exit, told.String())
 		}
 	}
-	if exit := run([]string{"--help"}, os.Getenv, io.Discard); exit != 0 {
+	if exit := run([]string{"--help"}, os.Getenv, io.Discard, io.Discard); exit != 0 {
 		t.Errorf("--help: %d", exit)
+	}
+	var version strings.Builder
+	if exit := run([]string{"--version"}, os.Getenv, &version, io.Discard); exit != 0 ||
+		!strings.HasPrefix(version.String(), "capgate-forward ") {
+		t.Errorf("--version: %d %q", exit, version.String())
 	}
 }

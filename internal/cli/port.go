@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/capgate/capgate/internal/container"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/weburl"
 )
@@ -280,7 +281,7 @@ func (p *gatewayPort) dial(replica string) (*grpc.ClientConn, error) {
 		creds = credentials.NewTLS(p.secure.Clone())
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(creds), grpc.WithPerRPCCredentials(perRPC{p}),
-		grpc.WithUserAgent("capgate-" + strings.Fields(p.command.CommandPath())[1]),
+		grpc.WithUserAgent(buildinfo.UserAgent("capgate-" + strings.Fields(p.command.CommandPath())[1])),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: connectTimeout, Backoff: backoff.Config{
 			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32))} // the gateway limits the size of responses

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capgate/capgate/internal/app"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/settings"
 )
 
@@ -86,8 +87,8 @@ func serveFile(ctx context.Context, file string, over settings.Overrides, std st
 
 // appOptions returns the options of a gateway in this process.
 func appOptions(std stdio) app.Options {
-	version, revision, _ := buildInfo()
-	return app.Options{Log: std.err, Version: version, Revision: revision, RuntimeDir: runtimeDir()}
+	i := buildinfo.Get()
+	return app.Options{Log: std.err, Version: i.Version, Revision: i.Commit, RuntimeDir: runtimeDir()}
 }
 
 // isOn reports whether a variable of the environment says yes.

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// Set by the linker; see the Makefile. A plain go build leaves them to buildInfo.
-var version, commit, date = "", "", ""
+	"github.com/capgate/capgate/internal/lib/buildinfo"
+)
 
 // newVersionCommand returns the command capgate version.
 func newVersionCommand(std stdio) *cobra.Command {
@@ -32,35 +30,9 @@ type versionReport struct {
 }
 
 func showVersion(o *output) error {
-	v, c, d := buildInfo()
-	r := versionReport{v, c, d, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	i := buildinfo.Get()
+	r := versionReport{i.Version, i.Commit, i.Date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	return o.data(r, func(w io.Writer) {
 		fmt.Fprintf(w, "capgate %s\ncommit %s\ndate %s\n%s %s\n", r.Version, r.Commit, r.Date, r.Go, r.Platform)
 	})
-}
-
-// buildInfo returns version, commit and date from the linker, else from the go command, else "unknown".
-func buildInfo() (v, c, d string) {
-	v, c, d = version, commit, date
-	if info, ok := debug.ReadBuildInfo(); ok {
-		fill(&v, info.Main.Version)
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				fill(&c, s.Value)
-			case "vcs.time":
-				fill(&d, s.Value)
-			}
-		}
-	}
-	for _, p := range []*string{&v, &c, &d} {
-		fill(p, "unknown")
-	}
-	return v, c, d
-}
-
-func fill(p *string, value string) {
-	if *p == "" {
-		*p = value
-	}
 }

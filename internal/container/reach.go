@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/sniff"
 )
 
@@ -220,7 +221,7 @@ func (t Target) Dial() (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}),
-		grpc.WithUserAgent("capgate-conform"),
+		grpc.WithUserAgent(buildinfo.UserAgent("capgate-conform")),
 		// or it would grow
 		grpc.WithStaticStreamWindowSize(aheadOfReader), grpc.WithStaticConnWindowSize(64*aheadOfReader),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -28,11 +30,44 @@ func TestTheArchiveRuns(t *testing.T) {
 	if commit := strings.TrimSpace(shell(t, "git rev-parse HEAD")); v.Version != testVersion || v.Commit != commit {
 		t.Errorf("version: %+v, not %s of %s", v, testVersion, commit)
 	}
+	got := command(t, exec.Command(dir+"/capgate-forward", "--version"))
+	if got != "capgate-forward "+testVersion+"\n" {
+		t.Errorf("capgate-forward --version: %q", got)
+	}
+	if got := userAgent(t, dir+"/capgate"); !strings.HasPrefix(got, "capgate-conform/"+testVersion+" grpc-go/") {
+		t.Errorf("User-Agent: %q", got)
+	}
 	d := startDemo(t, exec.Command(dir+"/capgate"))
 	if got := d.call(t, "Berlin"); !strings.Contains(got, "Germany") {
 		t.Errorf("a call: %s", got)
 	}
 	d.saysVersion(t)
+}
+
+// userAgent returns the User-Agent of the program's requests, as a server sees it.
+func userAgent(t *testing.T, capgate string) string {
+	t.Helper()
+	seen := make(chan string, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case seen <- r.UserAgent():
+		default: // of a further request
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	addr := strings.TrimPrefix(server.URL, "http://")
+	out, _ := exec.CommandContext(t.Context(), capgate, "probe", addr, "--timeout", "20s").CombinedOutput() // it fails
+	select {
+	case agent := <-seen:
+		return agent
+	default:
+		t.Fatalf("the program sent nothing: %s", out)
+		return ""
+	}
 }
 
 // TestDocumentsOfTheArchive: man finds no mistake in the man pages, and bash none in its completion.

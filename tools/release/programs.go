@@ -29,9 +29,9 @@ func (r *release) makePrograms(ctx context.Context) error {
 
 // build builds one program.
 func (r *release) build(ctx context.Context, p platform, name, to string) error {
-	cli := module + "/internal/cli"
-	flags := "-s -w -X " + cli + ".version=" + r.version + " -X " + cli + ".commit=" + r.commit +
-		" -X " + cli + ".date=" + r.date.Format(time.RFC3339)
+	info := module + "/internal/lib/buildinfo"
+	flags := "-s -w -X " + info + ".version=" + r.version + " -X " + info + ".commit=" + r.commit +
+		" -X " + info + ".date=" + r.date.Format(time.RFC3339)
 	// GOFLAGS and the levels of architectures change what is built.
 	env := []string{"CGO_ENABLED=0", "GOOS=" + p.system, "GOARCH=" + p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
 		"GOEXPERIMENT=", "GOWORK=off"}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/weburl"
 	"github.com/capgate/capgate/internal/toolschema"
@@ -53,7 +54,7 @@ func (h *httpClient) Evaluate(ctx context.Context, a *extauthz.Action) (*extauth
 		return nil, extauthz.Malformed("an invalid URL")
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", "capgate-shield")
+	request.Header.Set("User-Agent", buildinfo.UserAgent("capgate-shield"))
 	response, err := h.client.Do(request)
 	if err != nil {
 		return nil, httpFailure(err)

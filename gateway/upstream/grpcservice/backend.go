@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/capgate/capgate/gateway/upstream"
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/recovery"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -85,7 +86,7 @@ func newBackend(all *upstream.Fleets[*backend], f *upstream.Fleet, addr string) 
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: maxBackoff}}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietTime, Timeout: quietTimeout}),
-		grpc.WithUserAgent("capgate"), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithUserAgent(buildinfo.UserAgent("capgate")), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 		grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithStatsHandler(watcher{b}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(b.settings.maxMessage()),
 			grpc.MaxCallSendMsgSize(upstream.MaxRequest)))

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/recovery"
 )
 
@@ -123,7 +124,8 @@ func (l *links) close() {
 // answers reports whether the backend starts HTTP/2 on a new connection before ctx ends.
 func (b *backend) answers(ctx context.Context) bool {
 	conn, err := grpc.NewClient(target(b.addr), b.creds, grpc.WithContextDialer(dial),
-		grpc.WithUserAgent("capgate-health"), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0))
+		grpc.WithUserAgent(buildinfo.UserAgent("capgate-health")), grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0))
 	if err != nil {
 		return false
 	}

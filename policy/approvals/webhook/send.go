@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/capgate/capgate/internal/lib/buildinfo"
 	"github.com/capgate/capgate/internal/lib/httpclient"
 	"github.com/capgate/capgate/internal/lib/untrusted"
 )
@@ -57,7 +58,7 @@ func (p *endpoint) send(ctx context.Context, id string, now time.Time, body []by
 	}
 	head := request.Header
 	head.Set("Content-Type", "application/json")
-	head.Set("User-Agent", "capgate-webhook")
+	head.Set("User-Agent", buildinfo.UserAgent("capgate-webhook"))
 	if p.Format == Generic {
 		head.Set("Webhook-Id", id)
 		head.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
