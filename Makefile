@@ -176,6 +176,10 @@ console-test: console-build ## the unit tests of the console's sources, in Node
 console-format: setup ## format the console's sources, and mend what Biome can
 	cd console && node_modules/.bin/biome check --write
 
+.PHONY: console-scale
+console-scale: setup ## how long the console takes with 500 fleets of 50 backends, 5,000 tools and 5,000 approvals
+	go test ./internal/cli -count=1 -v -run TestConsoleInABrowser/Scale -args -scale 1
+
 .PHONY: console-images
 console-images: setup ## pictures of the console for the documentation, as Chromium shows it
 	mkdir -p bin/console/images

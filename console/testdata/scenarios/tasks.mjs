@@ -91,7 +91,7 @@ export default async ({ context, args }) => {
   // A call was refused. Its caller has only the id of the request.
   const refused = await call("nosuch", {}, { "x-user-id": "someone" });
   const request = refused.headers.get("x-request-id");
-  await task("request", "", async ({ by, page, dialog }) => {
+  await task("request", "", async ({ by, dialog }) => {
     await by.click(by.button("Find"));
     await by.paste(request);
     const found = dialog.getByRole("option", { name: /^Call/ });
