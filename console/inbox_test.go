@@ -36,6 +36,7 @@ func inbox(t *testing.T, b *browsertest.Browser) {
 			Before, Open    bool
 			Failed, Answers []string
 		}
+		Chosen chosen
 	}
 	b.Run(t, "inbox", map[string]any{"origins": []string{startFake(t, nil)}}, &saw)
 	all := saw.Thousands
@@ -70,6 +71,32 @@ func inbox(t *testing.T, b *browsertest.Browser) {
 	}
 	if !strings.Contains(many.Group, "They differ in to.") {
 		t.Errorf("%s", many.Group)
+	}
+	saw.Chosen.check(t)
+}
+
+// chosen is what a person saw who answered approvals that are not alike.
+type chosen struct {
+	Found, Answers            []string
+	Count, Title, Shown, Left string
+	Covered, Before           bool
+	Clicks, Keys, Foreign     int
+}
+
+// check fails unless all calls were shown before they were approved, each by itself, and none that could not be.
+func (c *chosen) check(t *testing.T) {
+	t.Helper()
+	slices.Sort(c.Answers)
+	want := []string{"approve apr_0", "approve apr_1", "approve apr_4", "approve apr_5", "deny apr_6", "deny apr_7"}
+	if !slices.Equal(c.Answers, want) || c.Clicks > 4 || c.Keys > 6 || c.Foreign != 0 || !c.Before || c.Covered ||
+		len(c.Found) != 0 || c.Title != "Answer 5 calls" || !strings.HasPrefix(c.Count, "5 chosen") ||
+		!strings.HasPrefix(c.Left, "1 chosen") {
+		t.Errorf("%+v", c)
+	}
+	for _, value := range []string{"value 0", "value 1", "value 2", "value 4", "value 5"} {
+		if !strings.Contains(c.Shown, value) {
+			t.Errorf("%s is not shown: %s", value, c.Shown)
+		}
 	}
 }
 

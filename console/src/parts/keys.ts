@@ -33,7 +33,7 @@ export function useKeys(keys: Record<string, () => void>, chords?: Record<string
         e.ctrlKey ||
         e.metaKey ||
         e.altKey ||
-        at.closest("input, textarea, select") ||
+        at.closest("input:not([type=checkbox]), textarea, select") ||
         document.querySelector("dialog[open]")
       )
         return;

@@ -10,6 +10,8 @@ import { routes } from "../screens/routes";
 const inbox: [string, string][] = [
   ["j / k", "Next or previous approval"],
   ["Enter", "Open the approval"],
+  ["x", "Choose for one answer"],
+  ["X", "Choose all since the last one"],
   ["a", "Approve, after a question"],
   ["d", "Deny, after a question"],
 ];

@@ -146,11 +146,82 @@ async function alike(context, origin, phone) {
   return saw;
 }
 
+// Some that are not alike are chosen, by the mouse and by keys, and answered at once. One of them may only be denied, and
+// one is not the person's to answer.
+async function chosen(context, origin, phone) {
+  const all = Array.from({ length: 8 }, (_, n) =>
+    approval(n, { tool: `tool_${n}`, arguments_json: JSON.stringify({ [`n${n}`]: `value ${n}` }) }),
+  );
+  all[2].may_not_approve_why = "the key that encrypts its arguments is not configured";
+  all[3].may_not_answer_why = "the approver is the user of the call";
+  const saw = { found: [] };
+  const open = async (options) => {
+    const page = await (await context(options)).newPage();
+    const api = await serve(page, all);
+    await page.goto(`${origin}/#/inbox`);
+    await page.locator("article[data-id=apr_0]").waitFor();
+    const choose = (n) => page.locator(`article[data-id=apr_${n}]`).getByRole("checkbox");
+    return { page, api, choose, bar: page.getByRole("region", { name: "Chosen approvals" }), to: counting(page) };
+  };
+  const small = await open({ ...phone, colorScheme: "dark" });
+  await small.choose(0).click();
+  await small.choose(1).click();
+  await small.bar.waitFor();
+  saw.found.push(...(await layout(small.page)), ...(await serious(small.page)));
+  await small.page.locator("article[data-id=apr_0] .answers").scrollIntoViewIfNeeded();
+  // No button of a card is above its own lines.
+  saw.covered = await small.page.evaluate(() =>
+    [...document.querySelectorAll("article.approval")].some((card) => {
+      const above = card.querySelector(".answers").getBoundingClientRect().top;
+      return [...card.children].some((e) => !e.matches(".answers") && e.getBoundingClientRect().bottom > above + 1);
+    }),
+  );
+
+  const { page, api, choose, bar, to } = await open({ viewport: { width: 1280, height: 860 } });
+  const dialog = page.getByRole("dialog");
+  await to.click(choose(0));
+  to.clicks++;
+  await choose(5).click({ modifiers: ["Shift"] });
+  saw.count = await bar.innerText();
+  saw.foreign = await choose(3).count();
+  await to.click(to.button(/^Answer \d+$/, bar));
+  saw.title = await dialog.getByRole("heading").first().innerText();
+  const region = dialog.getByRole("region", { name: "All arguments" });
+  saw.found.push(...(await layout(page)), ...(await serious(page)));
+  saw.shown = await region.innerText();
+  const approve = to.button(/^Approve \d+$/, dialog);
+  saw.before = await approve.isDisabled();
+  await region.evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await dialog.locator("button.approve:enabled").waitFor();
+  await to.click(approve);
+  await dialog.waitFor({ state: "detached" });
+  saw.clicks = to.clicks;
+  saw.left = await bar.innerText();
+
+  // The rest by keys: x on one card, and X on another.
+  to.clicks = 0;
+  await page.locator("article[data-id=apr_2]").focus();
+  await to.press("x");
+  await bar.waitFor({ state: "detached" });
+  await page.locator("article[data-id=apr_6]").focus();
+  await to.press("x");
+  await to.press("j");
+  await to.press("X");
+  await bar.getByText("2 chosen").waitFor();
+  await to.click(to.button(/^Answer \d+$/, bar));
+  await to.click(to.button("Deny 2", dialog));
+  await dialog.waitFor({ state: "detached" });
+  saw.keys = to.clicks;
+  saw.answers = api.answers.map((a) => `${a.verb} ${a.id}`);
+  return saw;
+}
+
 export default async ({ context, args, phone }) => {
   const [origin] = args.origins;
   return {
     thousands: await thousands(context, origin),
     one: await one(context, origin),
     alike: await alike(context, origin, phone),
+    chosen: await chosen(context, origin, phone),
   };
 };

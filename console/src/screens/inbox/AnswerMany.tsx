@@ -1,16 +1,15 @@
-// One answer for several approvals that are alike. Each is answered by a request of its own.
-import { useContext, useEffect, useRef, useState } from "preact/hooks";
+// One answer for several approvals. Each is answered by a request of its own.
+import { useContext, useState } from "preact/hooks";
 import { type Problem, post } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { useNow } from "../../parts/now";
-import { Badge, Dialog, Failure, Field } from "../../parts/parts";
+import { Dialog, Failure, Field } from "../../parts/parts";
 import { useSession } from "../../parts/session";
-import { Ago } from "../../parts/Time";
-import { inWords, Untrusted } from "../../parts/Untrusted";
-import { ComparedCalls } from "./Compared";
+import { inWords } from "../../parts/Untrusted";
+import { groupsOf } from "./alike";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
+import { ManyCalls, One } from "./ManyCalls";
 import { useWholes } from "./whole";
-import { stateInWords, toolInWords } from "./words";
 
 /** The most approvals that one answer is for: a person has to read them all. */
 export const mostAtOnce = 50;
@@ -19,15 +18,18 @@ const atOnce = 4;
 type Verb = "approve" | "deny";
 type Result = "done" | "waits" | Problem;
 
+const resultOf = (r: Result | undefined) => (typeof r === "object" ? "failed" : r);
+
 export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): void }) {
   const { items, put } = useContext(ApprovalsContext);
-  const { say, tenant } = useSession();
+  const { say } = useSession();
   const [chosen] = useState(() => group.slice(0, mostAtOnce));
   const [without, setWithout] = useState<ReadonlySet<string>>(new Set());
   const [comment, setComment] = useState("");
   const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
   const [busy, setBusy] = useState(false);
   const [seen, setSeen] = useState(false);
+  const alike = chosen.length > 1 && groupsOf(chosen).length === 1;
   const time = useNow();
   const whole = useWholes(chosen);
   const current = whole.of.map((a) => {
@@ -77,41 +79,34 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
 
   const retry = () => setResults(new Map([...results].filter(([, r]) => typeof r === "string")));
   return (
-    <Dialog title={`Answer ${chosen.length} calls that are alike`} onClose={onClose}>
-      <p>
-        <b>{toolInWords(chosen[0]!.tool)}</b> for <Untrusted text={chosen[0]!.user} none="no user" most={80} />, asked
-        by <Untrusted text={chosen[0]!.agent} none="an agent without a name" most={80} />
-        {group.length > chosen.length && `. These are the first ${chosen.length} of ${group.length}`}
-      </p>
-      <p class="dim small">
-        <Untrusted text={chosen[0]!.capability} mono most={80} /> · <Untrusted text={chosen[0]!.tool} mono most={80} />
-        {tenant === "-" && (
-          <>
-            {" "}
-            · tenant <Untrusted text={chosen[0]!.tenant} mono most={64} />
-          </>
+    <Dialog
+      title={`Answer ${chosen.length} ${alike ? "calls that are alike" : chosen.length === 1 ? "call" : "calls"}`}
+      onClose={onClose}
+    >
+      {group.length > chosen.length && (
+        <p>
+          These are the first {chosen.length} of {group.length}.
+        </p>
+      )}
+      <ManyCalls
+        of={current}
+        whole={whole.missing.size === 0}
+        onSeen={() => setSeen(true)}
+        head={(a) => (
+          <One
+            of={a}
+            state={stateOf(a, time)}
+            result={resultOf(results.get(keyOf(a)))}
+            chosen={!without.has(keyOf(a))}
+            onChoose={(on) => {
+              const to = new Set(without);
+              if (on) to.delete(keyOf(a));
+              else to.add(keyOf(a));
+              setWithout(to);
+            }}
+          />
         )}
-      </p>
-      <div class="whole many" tabIndex={0} role="region" aria-label="All arguments">
-        <ComparedCalls
-          of={current}
-          head={(a) => (
-            <One
-              of={a}
-              state={stateOf(a, time)}
-              result={results.get(keyOf(a))}
-              chosen={!without.has(keyOf(a))}
-              onChoose={(on) => {
-                const to = new Set(without);
-                if (on) to.delete(keyOf(a));
-                else to.add(keyOf(a));
-                setWithout(to);
-              }}
-            />
-          )}
-        />
-        {whole.missing.size === 0 && <End onSeen={() => setSeen(true)} />}
-      </div>
+      />
       {whole.problem ? (
         <Failure problem={whole.problem} retry={whole.retry} />
       ) : (
@@ -174,64 +169,5 @@ export function AnswerMany({ of: group, onClose }: { of: Approval[]; onClose(): 
         </button>
       </div>
     </Dialog>
-  );
-}
-
-/** One is the head of one call, with its choice, and what became of it. */
-function One({
-  of: a,
-  state,
-  result,
-  chosen,
-  onChoose,
-}: {
-  of: Approval;
-  state: string;
-  result: Result | undefined;
-  chosen: boolean;
-  onChoose(on: boolean): void;
-}) {
-  const open = state === "pending" && result === undefined;
-  const why = a.may_not_answer_why || a.may_not_approve_why;
-  return (
-    <>
-      <label class="row">
-        <input
-          type="checkbox"
-          checked={chosen && open && !a.may_not_answer_why}
-          disabled={!open || Boolean(a.may_not_answer_why)}
-          onChange={(e) => onChoose(e.currentTarget.checked)}
-        />
-        <span class="mono small">{inWords(a.id, 60)}</span>
-        <span class="dim small">
-          <Ago time={a.create_time} />
-        </span>
-        {!open && typeof result !== "object" && (
-          <Badge tone={stateInWords(state)[0]}>{result === "waits" ? "Counted" : stateInWords(state)[1]}</Badge>
-        )}
-      </label>
-      {why && (
-        <p class="note wait">
-          <Untrusted text={why} />
-        </p>
-      )}
-    </>
-  );
-}
-
-/** End is the end of what has to be read. It tells when it comes into sight. */
-function End({ onSeen }: { onSeen(): void }) {
-  const end = useRef<HTMLParagraphElement>(null);
-  useEffect(() => {
-    const watch = new IntersectionObserver((all) => {
-      if (all.some((e) => e.isIntersecting)) onSeen();
-    });
-    watch.observe(end.current!);
-    return () => watch.disconnect();
-  }, []);
-  return (
-    <p class="dim small" ref={end}>
-      These are all arguments.
-    </p>
   );
 }

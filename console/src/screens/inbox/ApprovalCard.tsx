@@ -1,4 +1,5 @@
 // One approval: its effect, its origin, the time left, and the answer.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
@@ -28,9 +29,11 @@ interface Props {
   alone?: boolean;
   /** Opens the question before an answer. */
   ask(what: "approve" | "deny"): void;
+  /** What chooses it for one answer with others. */
+  choose?: ComponentChildren;
 }
 
-export function ApprovalCard({ of: a, alone = false, ask }: Props) {
+export function ApprovalCard({ of: a, alone = false, ask, choose }: Props) {
   const state = useClock((time) => stateOf(a, time));
   const why = useWhyNot(a);
   const pending = state === "pending";
@@ -45,6 +48,7 @@ export function ApprovalCard({ of: a, alone = false, ask }: Props) {
       aria-label={`${title}, ${stateInWords(state)[1]}`}
     >
       <header class="approval-head">
+        {choose}
         <div>
           <h2>
             {alone ? (

@@ -5,6 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
 import { inWords, Untrusted } from "../../parts/Untrusted";
+import { ArgumentTable } from "./ArgumentTable";
 import { bracket, type Node, parseExact } from "./json";
 
 interface Row {
@@ -42,29 +43,15 @@ export function Arguments({ of, all = false }: { of: Approval; all?: boolean }) 
   return (
     <>
       {of.arguments_excerpt && <p class="note wait">{excerpt}</p>}
-      <table class="args">
-        <caption class="hidden">Arguments</caption>
-        <colgroup>
-          <col class="name" />
-          <col />
-        </colgroup>
-        <thead class="hidden">
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Value</th>
-          </tr>
-        </thead>
-        <tbody>
-          {shown.map((r) => (
-            <tr key={r.key}>
-              <th scope="row" class={"d" + Math.min(r.depth, indents)}>
-                <Untrusted text={plain(r.name)} mono most={80} none="(empty name)" />
-              </th>
-              <td>{r.value}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <ArgumentTable
+        label="Arguments"
+        of={shown.map((r) => ({
+          key: r.key,
+          name: <Untrusted text={plain(r.name)} mono most={80} none="(empty name)" />,
+          value: r.value,
+          depth: Math.min(r.depth, indents),
+        }))}
+      />
       {shown.length < rows.length && (
         <button type="button" class="fold" onClick={() => setOpen(true)}>
           Show all {rows.length} values

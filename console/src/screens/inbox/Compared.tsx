@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { Approval } from "../../api/types";
 import { Untrusted } from "../../parts/Untrusted";
 import { Arguments, plain, shownValue } from "./Arguments";
+import { ArgumentTable } from "./ArgumentTable";
 import { argumentsOf, compare, type Leaf } from "./alike";
 import { keyOf } from "./feed";
 import { ToolChange } from "./ToolChange";
@@ -22,40 +23,12 @@ export function Path({ of }: { of: string[] }) {
   );
 }
 
-/** Leaves is a table of values. */
-export function Leaves({
-  label,
-  of,
-}: {
-  label: string;
-  of: { key: string; path: string[]; value: ComponentChildren }[];
-}) {
-  return (
-    <table class="args">
-      <caption class="hidden">{label}</caption>
-      <colgroup>
-        <col class="name" />
-        <col />
-      </colgroup>
-      <thead class="hidden">
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">Value</th>
-        </tr>
-      </thead>
-      <tbody>
-        {of.map((l) => (
-          <tr key={l.key}>
-            <th scope="row">
-              <Path of={l.path} />
-            </th>
-            <td>{l.value}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
+/** leafOf is a row of a table of values. */
+export const leafOf = (leaf: { key: string; path: string[] }, value: ComponentChildren) => ({
+  key: leaf.key,
+  name: <Path of={leaf.path} />,
+  value,
+});
 
 const shown = (leaf: Leaf | undefined) => (leaf ? shownValue(leaf.value, Infinity) : <span class="dim">absent</span>);
 
@@ -76,9 +49,9 @@ export function ComparedCalls({ of, head }: Props) {
       {compared && of.length > 1 && compared.same.length > 0 && (
         <section>
           <h3>The same in all</h3>
-          <Leaves
+          <ArgumentTable
             label="The same in all"
-            of={compared.same.map((l) => ({ key: JSON.stringify(l.path), path: l.path, value: shown(l) }))}
+            of={compared.same.map((l) => leafOf({ key: JSON.stringify(l.path), path: l.path }, shown(l)))}
           />
         </section>
       )}
@@ -89,9 +62,9 @@ export function ComparedCalls({ of, head }: Props) {
             {!compared || of.length === 1 ? (
               <Arguments of={a} all />
             ) : compared.differ.length ? (
-              <Leaves
+              <ArgumentTable
                 label={`Arguments of call ${i + 1}`}
-                of={compared.differ.map((d) => ({ ...d, value: shown(compared.each[i]!.get(d.key)) }))}
+                of={compared.differ.map((d) => leafOf(d, shown(compared.each[i]!.get(d.key))))}
               />
             ) : (
               <p class="dim small">Its arguments are those above.</p>

@@ -1,4 +1,5 @@
 // Approvals that are alike, as one card.
+import type { ComponentChildren } from "preact";
 import type { Approval } from "../../api/types";
 import { Icon } from "../../parts/Icon";
 import { useSession } from "../../parts/session";
@@ -16,9 +17,10 @@ interface Props {
   open: boolean;
   onOpen(): void;
   onAnswer(): void;
+  choose?: ComponentChildren;
 }
 
-export function GroupCard({ of, open, onOpen, onAnswer }: Props) {
+export function GroupCard({ of, open, onOpen, onAnswer, choose }: Props) {
   const { tenant } = useSession();
   const a = of[0]!;
   const differ = compare(of.map((each) => argumentsOf(each)).filter((n) => n !== undefined)).differ;
@@ -27,6 +29,7 @@ export function GroupCard({ of, open, onOpen, onAnswer }: Props) {
   return (
     <article class="card approval alike" tabIndex={0} aria-label={`${title}, ${of.length} calls that are alike`}>
       <header class="approval-head">
+        {choose}
         <div>
           <h2>
             {title} <span class="count">{of.length}</span>

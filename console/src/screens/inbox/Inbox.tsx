@@ -11,6 +11,7 @@ import { ApprovalCard, useWhyNot } from "./ApprovalCard";
 import { ApprovalsContext, since, stateOf } from "./feed";
 import { History } from "./History";
 import { Waiting } from "./Waiting";
+import "./inbox.css";
 
 const root = mode === "inbox" ? "#/" : "#/inbox";
 

@@ -5,8 +5,9 @@ import type { Approval } from "../../api/types";
 import { Ago } from "../../parts/Time";
 import { Untrusted } from "../../parts/Untrusted";
 import { shownValue } from "./Arguments";
+import { ArgumentTable } from "./ArgumentTable";
 import { argumentsOf, compare } from "./alike";
-import { Leaves } from "./Compared";
+import { leafOf } from "./Compared";
 import { byOf } from "./words";
 
 interface Page {
@@ -64,16 +65,16 @@ export function SinceLast({ of: a }: { of: Approval }) {
         <Ago time={last.answer_time} /> by <Untrusted text={byOf(last)} none="somebody" most={60} />
       </summary>
       {differ.length > 0 && (
-        <Leaves
+        <ArgumentTable
           label="What differs from the last approved call"
-          of={differ.map((d) => ({
-            ...d,
-            value: (
+          of={differ.map((d) =>
+            leafOf(
+              d,
               <span class="changed">
                 <del>{shown(0, d.key)}</del> <ins>{shown(1, d.key)}</ins>
-              </span>
+              </span>,
             ),
-          }))}
+          )}
         />
       )}
     </details>

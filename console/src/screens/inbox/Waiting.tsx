@@ -13,10 +13,13 @@ import { AnswerMany } from "./AnswerMany";
 import { ApprovalCard } from "./ApprovalCard";
 import { addressOf } from "./address";
 import { type Row, rowsOf } from "./alike";
+import { Choose, Chosen } from "./Choose";
+import { useChoice } from "./choice";
 import { ApprovalsContext, keyOf, stateOf } from "./feed";
 import { GroupCard } from "./GroupCard";
 import { type LiveList, standardOrder, useLiveList } from "./live";
 import { canNotify, notifies, setNotifies } from "./notify";
+import { toolInWords } from "./words";
 
 const orders: [string, string][] = [
   [standardOrder, "The oldest first"],
@@ -91,6 +94,15 @@ function List({ list, text }: { list: LiveList; text: string }) {
     if (!to.delete(key)) to.add(key);
     setOpen(to);
   };
+  const choice = useChoice(items, shown);
+  const choose = (r: Row) =>
+    choice.can(r) ? (
+      <Choose
+        label={"group" in r ? `${r.group.length} calls of ${toolInWords(r.group[0]!.tool)}` : toolInWords(r.of.tool)}
+        chosen={choice.has(r)}
+        onChoose={(range) => choice.toggle(r, range)}
+      />
+    ) : undefined;
   const selected = (): Row | undefined => shown[rows.current?.current() ?? -1];
   const answer = (what: "approve" | "deny") => {
     const r = selected();
@@ -104,9 +116,15 @@ function List({ list, text }: { list: LiveList; text: string }) {
       ?.querySelector<HTMLButtonElement>(what === "approve" ? "button.approve" : "button.deny");
     if (button && !button.disabled) ask({ key: r.key, what });
   };
+  const toggleSelected = (range: boolean) => {
+    const r = selected();
+    if (r && choice.can(r)) choice.toggle(r, range);
+  };
   useKeys({
     a: () => answer("approve"),
     d: () => answer("deny"),
+    x: () => toggleSelected(false),
+    X: () => toggleSelected(true),
     Enter: () => {
       const r = selected();
       if (r && "group" in r) toggle(r.key);
@@ -148,9 +166,10 @@ function List({ list, text }: { list: LiveList; text: string }) {
               open={open.has(r.key)}
               onOpen={() => toggle(r.key)}
               onAnswer={() => setMany(r.group)}
+              choose={choose(r)}
             />
           ) : (
-            <ApprovalCard of={r.of} ask={(what) => ask({ key: r.key, what })} />
+            <ApprovalCard of={r.of} ask={(what) => ask({ key: r.key, what })} choose={choose(r)} />
           )
         }
       />
@@ -161,6 +180,7 @@ function List({ list, text }: { list: LiveList; text: string }) {
           others > 0 &&
           ` are shown, and ${others.toLocaleString("en")} more wait. They are loaded as you scroll.`}
       </p>
+      <Chosen count={choice.of.length} onAnswer={() => setMany(choice.of)} onClear={choice.clear} />
       {asked && last.current && (
         <AnswerDialog of={last.current} deny={asked.what === "deny"} onClose={() => ask(undefined)} />
       )}

@@ -1,6 +1,7 @@
 // Approvals that are alike, and what differs between them.
 import type { Approval } from "../../api/types";
 import { type Node, parseExact } from "./json";
+import { keyOf } from "./key";
 
 /** The fewest approvals that make a group. */
 export const fewest = 3;
@@ -49,15 +50,25 @@ export function rowsOf(items: Approval[], waits: (a: Approval) => boolean, open:
   for (const a of items) {
     const key = waits(a) ? alikeKey(a) : "";
     const group = groups.get(key) ?? [];
-    const card = { key: `${a.tenant}/${a.id}`, of: a };
+    const card = { key: keyOf(a), of: a };
     if (group.length < fewest) rows.push(card);
     else if (!done.has(key)) {
       done.add(key);
       rows.push({ key, group });
-      if (open.has(key)) rows.push(...group.map((g) => ({ key: `${g.tenant}/${g.id}`, of: g })));
+      if (open.has(key)) rows.push(...group.map((g) => ({ key: keyOf(g), of: g })));
     }
   }
   return rows;
+}
+
+/** groupsOf puts approvals that are alike together, in the order of the first of them. */
+export function groupsOf(items: Approval[]): Approval[][] {
+  const groups = new Map<string, Approval[]>();
+  for (const a of items) {
+    const key = alikeKey(a) || keyOf(a);
+    groups.set(key, [...(groups.get(key) ?? []), a]);
+  }
+  return [...groups.values()];
 }
 
 /** Leaf is a value without values of its own, or an empty one, with the names that lead to it. */

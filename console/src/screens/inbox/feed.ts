@@ -11,7 +11,8 @@ import { setWaiting } from "../../parts/title";
 import { Hub, type LiveList, standardOrder, useLiveList } from "./live";
 import { notify } from "./notify";
 
-export { keyOf, since } from "./live";
+export { keyOf } from "./key";
+export { since } from "./live";
 
 export interface Approvals extends LiveList {
   /** How many wait: of those that are loaded, and the others. */

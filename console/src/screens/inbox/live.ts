@@ -3,6 +3,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { get, type Params, type Problem } from "../../api/client";
 import type { Approval } from "../../api/types";
 import { asProblem } from "../../parts/load";
+import { keyOf } from "./key";
 
 /** Hub tells lists of each approval that has changed. */
 export class Hub {
@@ -19,8 +20,6 @@ export class Hub {
     for (const f of this.listeners) f(a, event);
   }
 }
-
-export const keyOf = (a: { tenant: string; id: string }) => a.tenant + "/" + a.id;
 
 // Texts of times are in no order: "…:32Z", which has no fraction, sorts after "…:32.003Z".
 export const millis = (time: string | undefined) => Date.parse(time ?? "") || 0;
