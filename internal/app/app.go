@@ -15,6 +15,7 @@ import (
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/history"
 	"github.com/capgate/capgate/internal/lib/sharedkey"
+	"github.com/capgate/capgate/internal/ratelimit/daily"
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/settings"
@@ -36,6 +37,7 @@ type App struct {
 	secret    *sharedkey.Secret // of all replicas
 	recent    *recent.Log       // the last calls and changes
 	history   *history.Log      // the numbers of calls of the last seven days
+	uses      *daily.Log        // the use of tenants' limits by day
 
 	ports     ports
 	fleets    fleets

@@ -2,15 +2,19 @@ package app
 
 import (
 	"crypto/rand"
+	"strconv"
 
 	"github.com/capgate/capgate/gateway/admin/usage"
+	"github.com/capgate/capgate/internal/audit"
 	"github.com/capgate/capgate/internal/ratelimit"
+	"github.com/capgate/capgate/internal/ratelimit/daily"
 	"github.com/capgate/capgate/internal/tenant"
 )
 
 // quotasFeature keeps tenants to their limits.
 func quotasFeature() feature {
 	var quotas *ratelimit.Limiter
+	var uses *daily.Log
 	return feature{
 		build: func(p *App) error {
 			store := p.store.Limits(rand.Text())
@@ -18,8 +22,10 @@ func quotasFeature() feature {
 				Meter: func(tenant string) ratelimit.Meter { return meter{p.metrics, tenant} },
 				Label: p.metrics.LabelOf})
 			quotas.Single(p.started.Single(p.started.Config.Multi))
+			uses = daily.New(daily.Config{Limits: quotas, Store: p.store.DailyUses(), Notice: p.nearLimit})
+			p.uses = uses
 			p.parts.Callers.Limits, p.parts.Callers.Replicas = quotas, p.sharers()
-			p.parts.services = append(p.parts.services, usage.New(quotas,
+			p.parts.services = append(p.parts.services, usage.New(quotas, uses,
 				func() *tenant.Roster { return p.auth.roster }, p.answers)) // the tenants are read later
 			return p.metrics.Add(quotas)
 		},
@@ -28,8 +34,20 @@ func quotasFeature() feature {
 				quotas.Single(c.Single(p.started.Config.Multi)) // until a restart
 			}
 		},
-		run: func(_ *App, w *work) { w.watch(quotas.Run) },
+		run: func(_ *App, w *work) {
+			w.watch(quotas.Run)
+			w.loop("use of limits", uses.Run)
+		},
 	}
+}
+
+// nearLimit notes that a tenant has used 80% of a quota, in the log and among the changes.
+func (p *App) nearLimit(tenant string, u *daily.Use) {
+	p.log.Warn("tenant near a limit", "tenant", tenant, "limit", u.Limit.String(), "per", u.Per,
+		"capability", u.Capability, "tool", u.Tool, "period", u.Date(), "used", u.Used, "max", u.Most)
+	p.audit.RecordChange(&audit.Change{Actor: "process", What: "limit.near", Tenant: tenant,
+		Targets: audit.Targets("limit", u.Limit.String(), "per", u.Per, "capability", u.Capability, "tool", u.Tool,
+			"period", u.Date(), "used", strconv.FormatInt(u.Used, 10), "max", strconv.FormatInt(u.Most, 10))})
 }
 
 // sharers counts the replicas that share the limits of tenants; nil: there is only this one.

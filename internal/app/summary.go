@@ -1,12 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
 	"sync/atomic"
 
 	"github.com/capgate/capgate/gateway/admin/summary"
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/ratelimit/daily"
 )
 
 // summaryFeature shows operators the state of all at a glance.
@@ -40,6 +43,7 @@ func (p *App) summary() summary.Config {
 			return all
 		},
 		Pending: p.pendingOf,
+		Near:    p.nearLimits,
 		Letters: func(ctx context.Context) (int, error) {
 			letters, err := p.letters().Dead(ctx, 0, maxLetters)
 			return len(letters), err
@@ -69,4 +73,38 @@ func (p *App) pendingOf(_ context.Context, of []string) (sum summary.Pending, er
 		}
 	}
 	return sum, nil
+}
+
+// nearLimits returns tenants that have used most of a quota, with the most used one of each, and the number of all.
+func (p *App) nearLimits(ctx context.Context, tenants []string, most int) (near []summary.NearLimit, all int,
+	err error) {
+	ids, all, err := p.uses.NearTenants(ctx, tenants, most)
+	for i := 0; i < len(ids) && err == nil; i++ {
+		var uses []daily.Use
+		if uses, err = p.nearUses(ctx, ids[i]); len(uses) == 0 {
+			continue
+		}
+		u := slices.MaxFunc(uses, func(a, b daily.Use) int { return cmp.Compare(a.Used*b.Most, b.Used*a.Most) })
+		period := "a day"
+		if u.Limit == call.PerMonth {
+			period = "a month"
+		}
+		near = append(near, summary.NearLimit{Tenant: ids[i], Period: period, Used: u.Used, Most: u.Most})
+	}
+	return near, all, err
+}
+
+// nearUses returns the quotas of which a tenant has used most; none of a tenant that does not exist.
+func (p *App) nearUses(ctx context.Context, id string) ([]daily.Use, error) {
+	if p.auth.roster == nil {
+		return p.uses.Near(ctx, nil)
+	}
+	of, refusal := p.auth.roster.Directory.Settings(ctx, id)
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case of == nil:
+		return nil, nil
+	}
+	return p.uses.Near(ctx, of)
 }

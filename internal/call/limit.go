@@ -22,3 +22,13 @@ var limitNames = [numLimits]string{"calls_per_second", "concurrent", "bytes_per_
 	"per_day", "per_month"}
 
 func (l Limit) String() string { return limitNames[l] }
+
+// ParseLimit returns the limit of a name.
+func ParseLimit(name string) (Limit, bool) {
+	for i := range limitNames {
+		if limitNames[i] == name {
+			return Limit(i), true
+		}
+	}
+	return 0, false
+}

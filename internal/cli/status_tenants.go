@@ -50,7 +50,11 @@ func limitOf(l *capgatepb.LimitInUse) string {
 		words = append(words, orAny(l.GetCapability())+"/"+orAny(l.GetTool()))
 	}
 	if l.GetPer() != "" {
-		words = append(words, fmt.Sprintf("each of %s", count(int(l.GetApart()), l.GetPer())))
+		each := "each " + l.GetPer()
+		if l.GetApart() > 0 {
+			each = "each of " + count(int(l.GetApart()), l.GetPer())
+		}
+		words = append(words, each)
 	}
 	return orDash(strings.Join(words, ", "))
 }

@@ -24,6 +24,7 @@ type tenantsCommand struct {
 	tenant               capgatepb.Tenant
 	capabilities, limits string
 	force                bool
+	days                 int32 // of usage
 }
 
 // standardLimits is what --limits takes for those of the configuration.
@@ -38,6 +39,8 @@ func newTenantsCommand(std stdio) *cobra.Command {
 		overAdmin("list", "list tenants", requestTimeout, c.list, c.addFlags),
 		overAdmin("show NAME", "show a tenant", requestTimeout, c.show, c.addFlags),
 		overAdmin("create NAME", "create a tenant", requestTimeout, c.create, c.fieldFlags, c.addFlags), set,
+		overAdmin("usage NAME", "show the use of a tenant's limits by day", requestTimeout, c.usage, c.daysFlag,
+			c.addFlags),
 		overAdmin("rm NAME", "delete a tenant", requestTimeout, c.remove, c.forceFlag, c.etagFlag, c.addFlags))
 }
 

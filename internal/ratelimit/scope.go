@@ -35,6 +35,7 @@ type scope struct {
 	ends        time.Duration // expiry of leased calls; 0: never
 
 	day, month BudgetUse // as in the store's last grant
+	peaks      peaks     // since the last call of Peaks
 	local      localShare
 
 	held    int64 // permits

@@ -220,6 +220,7 @@ func (s *scope) tick(now time.Duration) (quiet bool) {
 	if s.acquired.Swap(false) {
 		s.before, s.quiet = max(s.before, 1), 0
 	}
+	s.note()
 	if s.quiet == idleTicks {
 		n := s.calls.drain(s.calls.left())
 		s.granted -= n

@@ -74,10 +74,7 @@ func (a *tenantState) usage(now time.Duration) (all []LimitUsage) {
 
 // idleUsage returns the use of the limits of a tenant that has not called this replica recently.
 func (l *Limiter) idleUsage(ctx context.Context, s *tenant.Settings) (all []LimitUsage, err error) {
-	each := s.Limits.Each
-	if !s.Limits.Empty() {
-		each = append([]tenant.Limit{{Bounds: s.Limits.Bounds}}, each...)
-	}
+	each := s.Limits.All()
 	spent := make([]Spent, len(each))
 	var names []Name
 	var of []int // indexes of the names

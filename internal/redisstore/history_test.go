@@ -25,12 +25,8 @@ func TestHistory(t *testing.T) {
 func TestCostOfTheHistory(t *testing.T) {
 	t.Parallel()
 	const series, most, scripts = 100, 7 << 20, 3
-	server := redistest.Start(t)
-	s := open(t, redisstore.Config{URL: server.URL()})
-	options, err := redis.ParseURL(server.URL())
-	check.Must(t, err)
-	raw := redis.NewClient(options)
-	t.Cleanup(func() { _ = raw.Close() })
+	url, raw := startRaw(t)
+	s := open(t, redisstore.Config{URL: url})
 	used := func() int { return usedMemory(t, raw) }
 	point := history.Point{Seen: 60, Usable: 60, Reasons: map[string]int64{"RATE_LIMITED": 12}}
 	for i := range point.Results {
@@ -69,6 +65,17 @@ func TestCostOfTheHistory(t *testing.T) {
 	if got := s.Stats().Commands[redisstore.PastCalls] - sent; got != scripts {
 		t.Errorf("%d scripts a minute, not %d", got, scripts)
 	}
+}
+
+// startRaw starts a Redis, and returns its URL and a client of it.
+func startRaw(t *testing.T) (url string, raw *redis.Client) {
+	t.Helper()
+	server := redistest.Start(t)
+	options, err := redis.ParseURL(server.URL())
+	check.Must(t, err)
+	raw = redis.NewClient(options)
+	t.Cleanup(func() { _ = raw.Close() })
+	return server.URL(), raw
 }
 
 // usedMemory returns the bytes that a Redis uses.

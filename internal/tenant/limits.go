@@ -86,6 +86,14 @@ func (l *Limits) Kinds() (all []call.Limit) {
 	return all
 }
 
+// All returns the limit of all calls, if there is one, and those of some calls.
+func (l *Limits) All() []Limit {
+	if l.Empty() {
+		return l.Each
+	}
+	return append([]Limit{{Bounds: l.Bounds}}, l.Each...)
+}
+
 // Counted reports whether calls are counted: for a rate, concurrency or a quota.
 func (l *Limits) Counted() bool { return !l.Empty() || len(l.Each) > 0 }
 

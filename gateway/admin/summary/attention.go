@@ -17,17 +17,19 @@ import (
 const (
 	maxFleets   = 20
 	maxTroubles = 20
+	maxNear     = 10 // tenants near a limit; each reads Redis once
 )
 
 // attention is a condition that needs attention.
 type attention = capgatepb.GetSummaryResponse_Attention
 
 // attend adds the conditions that need attention, the most urgent first. If narrow is true, the operator of tenants
-// sees only their approvals.
+// sees only their approvals and limits.
 func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, replicas []recent.Replica,
 	tenants []string, narrow bool) {
 	if narrow {
 		s.addPending(ctx, to, tenants)
+		s.addNear(ctx, to, tenants)
 		return
 	}
 	if to.GetRedis() == "away" {
@@ -49,6 +51,7 @@ func (s *server) attend(ctx context.Context, to *capgatepb.GetSummaryResponse, r
 	}
 	s.addFleets(to)
 	s.addPending(ctx, to, tenants)
+	s.addNear(ctx, to, tenants)
 	s.addLetters(ctx, to)
 	s.addDrift(to)
 }
@@ -108,6 +111,32 @@ func (s *server) addPending(ctx context.Context, to *capgatepb.GetSummaryRespons
 	to.Attention = append(to.Attention, &attention{Kind: "approvals", Text: text, Link: "#/inbox",
 		Count: to.GetPendingApprovals(), Time: restjson.Time(p.Oldest)})
 }
+
+// addNear adds tenants that have used most of a quota, the most used first.
+func (s *server) addNear(ctx context.Context, to *capgatepb.GetSummaryResponse, tenants []string) {
+	if s.Near == nil {
+		return
+	}
+	near, all, err := s.Near(ctx, tenants, maxNear)
+	if err != nil {
+		to.Partial = true
+		return
+	}
+	slices.SortFunc(near, func(a, b NearLimit) int {
+		return cmp.Or(cmp.Compare(b.share(), a.share()), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	for _, n := range near {
+		to.Attention = append(to.Attention, &attention{Kind: "limits", Subject: n.Tenant, Count: restjson.Int32(n.Used),
+			Link: "#/tenants/" + url.PathEscape(n.Tenant),
+			Text: fmt.Sprintf("%s has used %.0f%% of its %d calls %s", n.Tenant, 100*n.share(), n.Most, n.Period)})
+	}
+	if more := all - maxNear; more > 0 {
+		to.Attention = append(to.Attention, &attention{Kind: "limits", Link: "#/tenants/-", Count: int32(more),
+			Text: fmt.Sprintf("%d more tenants may be near a limit", more)})
+	}
+}
+
+func (n NearLimit) share() float64 { return float64(n.Used) / float64(max(n.Most, 1)) }
 
 func (s *server) addLetters(ctx context.Context, to *capgatepb.GetSummaryResponse) {
 	if s.Letters == nil {

@@ -40,6 +40,13 @@ type Pending struct {
 	Oldest time.Time
 }
 
+// NearLimit is a quota of which a tenant has used most.
+type NearLimit struct {
+	Tenant     string
+	Period     string // such as "a day"
+	Used, Most int64
+}
+
 // Config holds the sources of a summary. Recent is required. The functions must be fast.
 type Config struct {
 	Recent *recent.Log
@@ -48,7 +55,10 @@ type Config struct {
 	Pending func(ctx context.Context, tenants []string) (Pending, error)
 	Letters func(ctx context.Context) (int, error) // number of dead letters, up to a limit
 	Drifted func() []Drift
-	Public  func() Port
+	// Near returns at most most tenants that have used most of a quota, and the number of all. It looks at tenants; nil
+	// means all. It is optional.
+	Near   func(ctx context.Context, tenants []string, most int) (near []NearLimit, all int, err error)
+	Public func() Port
 }
 
 // New returns the service.

@@ -24,8 +24,8 @@ type Quotas interface {
 }
 
 // New returns the service. The function tenants returns the existing tenants; nil means only tenant.Default exists.
-func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.RespondingReplica) admin.Service {
-	service := admin.NewService[capgatepb.UsageServer](&server{quotas: q, tenants: tenants, gateway: gateway},
+func New(q Quotas, d Daily, tenants func() *tenant.Roster, gateway func() *capgatepb.RespondingReplica) admin.Service {
+	service := admin.NewService[capgatepb.UsageServer](&server{quotas: q, daily: d, tenants: tenants, gateway: gateway},
 		capgatepb.RegisterUsageServer, capgatepb.RegisterUsageHandlerServer)
 	service.Unreadable = paging.Unreadable
 	return service
@@ -35,6 +35,7 @@ func New(q Quotas, tenants func() *tenant.Roster, gateway func() *capgatepb.Resp
 type server struct {
 	capgatepb.UnimplementedUsageServer
 	quotas  Quotas
+	daily   Daily
 	tenants func() *tenant.Roster
 	gateway func() *capgatepb.RespondingReplica
 }
@@ -109,7 +110,7 @@ func refusalOf(err error) *call.Refusal {
 			Message: "the usage of limits cannot be read from Redis; try again later"}
 	}
 	kind := refusal.Kind
-	if kind != call.NotFound && kind != call.PermissionDenied {
+	if kind != call.NotFound && kind != call.PermissionDenied && kind != call.InvalidArgument {
 		kind = call.Unavailable
 	}
 	return &call.Refusal{Kind: kind, Reason: refusal.Reason, Message: refusal.Message}

@@ -43,7 +43,7 @@ func TestLimitsOfSomeTenants(t *testing.T) {
 		{[]string{"acme", "globex", "initech"}, []string{"acme", "globex", "initech"}, 403},
 	} {
 		p := gatewaytest.ServeGuarded(t, gatewaytest.Operator{Roles: operator.View, Tenants: test.of},
-			usage.New(oneLimit{}, func() *tenant.Roster { return &tenant.Roster{Directory: directory} },
+			usage.New(oneLimit{}, nil, func() *tenant.Roster { return &tenant.Roster{Directory: directory} },
 				func() *capgatepb.RespondingReplica { return nil }))
 		for _, size := range []string{"", "&page_size=1", "&page_size=2"} {
 			var sees []string

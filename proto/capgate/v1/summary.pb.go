@@ -566,7 +566,7 @@ func (x *GetSummaryResponse_Totals) GetToolErrors() int32 {
 // Attention is a condition that needs attention.
 type GetSummaryResponse_Attention struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// redis, audit, config, fleet, backends, approvals, webhooks or drift.
+	// redis, audit, config, fleet, backends, approvals, limits, webhooks or drift.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// A sentence for people.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`

@@ -324,6 +324,212 @@ func (x *LimitInUse) GetApart() int32 {
 	return 0
 }
 
+type ListDailyUsageRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// 1 to 30, the current day (UTC) included. 0: 30.
+	Days          int32 `protobuf:"varint,2,opt,name=days,proto3" json:"days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDailyUsageRequest) Reset() {
+	*x = ListDailyUsageRequest{}
+	mi := &file_capgate_v1_usage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDailyUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDailyUsageRequest) ProtoMessage() {}
+
+func (x *ListDailyUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_usage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDailyUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListDailyUsageRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_usage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListDailyUsageRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *ListDailyUsageRequest) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
+type ListDailyUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By day, the oldest first, and by limit. Days on which a limit was not used, or was not configured, are left out.
+	Days []*DailyUse `protobuf:"bytes,1,rep,name=days,proto3" json:"days,omitempty"`
+	// Quotas of which at least 80% is used in their current period.
+	Near          []*DailyUse `protobuf:"bytes,2,rep,name=near,proto3" json:"near,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDailyUsageResponse) Reset() {
+	*x = ListDailyUsageResponse{}
+	mi := &file_capgate_v1_usage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDailyUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDailyUsageResponse) ProtoMessage() {}
+
+func (x *ListDailyUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_usage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDailyUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListDailyUsageResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_usage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListDailyUsageResponse) GetDays() []*DailyUse {
+	if x != nil {
+		return x.Days
+	}
+	return nil
+}
+
+func (x *ListDailyUsageResponse) GetNear() []*DailyUse {
+	if x != nil {
+		return x.Near
+	}
+	return nil
+}
+
+type DailyUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as 2026-11-29, UTC. Of near: the day or the month, such as 2026-11.
+	Date string `protobuf:"bytes,1,opt,name=date,proto3" json:"date,omitempty"`
+	// calls_per_second, concurrent, per_day or per_month.
+	Limit string `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// user, agent or capability. The use is that of the value with the greatest use.
+	Per        string `protobuf:"bytes,3,opt,name=per,proto3" json:"per,omitempty"`
+	Capability string `protobuf:"bytes,4,opt,name=capability,proto3" json:"capability,omitempty"`
+	Tool       string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Of quotas the calls of the day, or of the month up to that day, of all replicas; it may include calls that were
+	// leased and not made. Of concurrent the greatest number at any time of the day, sampled each second; calls of other
+	// replicas count by their permits. Of calls_per_second the calls in the busiest second at one replica.
+	Used float64 `protobuf:"fixed64,6,opt,name=used,proto3" json:"used,omitempty"`
+	// The limit on that day.
+	Max           float64 `protobuf:"fixed64,7,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DailyUse) Reset() {
+	*x = DailyUse{}
+	mi := &file_capgate_v1_usage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DailyUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DailyUse) ProtoMessage() {}
+
+func (x *DailyUse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_usage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DailyUse.ProtoReflect.Descriptor instead.
+func (*DailyUse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_usage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DailyUse) GetDate() string {
+	if x != nil {
+		return x.Date
+	}
+	return ""
+}
+
+func (x *DailyUse) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *DailyUse) GetPer() string {
+	if x != nil {
+		return x.Per
+	}
+	return ""
+}
+
+func (x *DailyUse) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *DailyUse) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *DailyUse) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *DailyUse) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 var File_capgate_v1_usage_proto protoreflect.FileDescriptor
 
 const file_capgate_v1_usage_proto_rawDesc = "" +
@@ -355,10 +561,27 @@ const file_capgate_v1_usage_proto_rawDesc = "" +
 	"\x05burst\x18\x06 \x01(\x05R\x05burst\x12\x18\n" +
 	"\x04used\x18\a \x01(\x01B\x04\xe2A\x01\x02R\x04used\x12\x18\n" +
 	"\x04held\x18\b \x01(\x05B\x04\xe2A\x01\x02R\x04held\x12\x14\n" +
-	"\x05apart\x18\t \x01(\x05R\x05apart2k\n" +
+	"\x05apart\x18\t \x01(\x05R\x05apart\"H\n" +
+	"\x15ListDailyUsageRequest\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x12\n" +
+	"\x04days\x18\x02 \x01(\x05R\x04days\"x\n" +
+	"\x16ListDailyUsageResponse\x12.\n" +
+	"\x04days\x18\x01 \x03(\v2\x14.capgate.v1.DailyUseB\x04\xe2A\x01\x02R\x04days\x12.\n" +
+	"\x04near\x18\x02 \x03(\v2\x14.capgate.v1.DailyUseB\x04\xe2A\x01\x02R\x04near\"\xb8\x01\n" +
+	"\bDailyUse\x12\x18\n" +
+	"\x04date\x18\x01 \x01(\tB\x04\xe2A\x01\x02R\x04date\x12\x1a\n" +
+	"\x05limit\x18\x02 \x01(\tB\x04\xe2A\x01\x02R\x05limit\x12\x10\n" +
+	"\x03per\x18\x03 \x01(\tR\x03per\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x04 \x01(\tR\n" +
+	"capability\x12\x12\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x18\n" +
+	"\x04used\x18\x06 \x01(\x01B\x04\xe2A\x01\x02R\x04used\x12\x16\n" +
+	"\x03max\x18\a \x01(\x01B\x04\xe2A\x01\x02R\x03max2\xf0\x01\n" +
 	"\x05Usage\x12b\n" +
 	"\tListUsage\x12\x1c.capgate.v1.ListUsageRequest\x1a\x1d.capgate.v1.ListUsageResponse\"\x18\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/limitsB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
+	"/v1/limits\x12\x82\x01\n" +
+	"\x0eListDailyUsage\x12!.capgate.v1.ListDailyUsageRequest\x1a\".capgate.v1.ListDailyUsageResponse\")\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/limits/{tenant_id}/daysB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
 var (
 	file_capgate_v1_usage_proto_rawDescOnce sync.Once
@@ -372,25 +595,32 @@ func file_capgate_v1_usage_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_usage_proto_rawDescData
 }
 
-var file_capgate_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_capgate_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_capgate_v1_usage_proto_goTypes = []any{
-	(*ListUsageRequest)(nil),  // 0: capgate.v1.ListUsageRequest
-	(*ListUsageResponse)(nil), // 1: capgate.v1.ListUsageResponse
-	(*TenantInUse)(nil),       // 2: capgate.v1.TenantInUse
-	(*LimitInUse)(nil),        // 3: capgate.v1.LimitInUse
-	(*RespondingReplica)(nil), // 4: capgate.v1.RespondingReplica
+	(*ListUsageRequest)(nil),       // 0: capgate.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),      // 1: capgate.v1.ListUsageResponse
+	(*TenantInUse)(nil),            // 2: capgate.v1.TenantInUse
+	(*LimitInUse)(nil),             // 3: capgate.v1.LimitInUse
+	(*ListDailyUsageRequest)(nil),  // 4: capgate.v1.ListDailyUsageRequest
+	(*ListDailyUsageResponse)(nil), // 5: capgate.v1.ListDailyUsageResponse
+	(*DailyUse)(nil),               // 6: capgate.v1.DailyUse
+	(*RespondingReplica)(nil),      // 7: capgate.v1.RespondingReplica
 }
 var file_capgate_v1_usage_proto_depIdxs = []int32{
-	4, // 0: capgate.v1.ListUsageResponse.gateway:type_name -> capgate.v1.RespondingReplica
+	7, // 0: capgate.v1.ListUsageResponse.gateway:type_name -> capgate.v1.RespondingReplica
 	2, // 1: capgate.v1.ListUsageResponse.tenants:type_name -> capgate.v1.TenantInUse
 	3, // 2: capgate.v1.TenantInUse.limits:type_name -> capgate.v1.LimitInUse
-	0, // 3: capgate.v1.Usage.ListUsage:input_type -> capgate.v1.ListUsageRequest
-	1, // 4: capgate.v1.Usage.ListUsage:output_type -> capgate.v1.ListUsageResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 3: capgate.v1.ListDailyUsageResponse.days:type_name -> capgate.v1.DailyUse
+	6, // 4: capgate.v1.ListDailyUsageResponse.near:type_name -> capgate.v1.DailyUse
+	0, // 5: capgate.v1.Usage.ListUsage:input_type -> capgate.v1.ListUsageRequest
+	4, // 6: capgate.v1.Usage.ListDailyUsage:input_type -> capgate.v1.ListDailyUsageRequest
+	1, // 7: capgate.v1.Usage.ListUsage:output_type -> capgate.v1.ListUsageResponse
+	5, // 8: capgate.v1.Usage.ListDailyUsage:output_type -> capgate.v1.ListDailyUsageResponse
+	7, // [7:9] is the sub-list for method output_type
+	5, // [5:7] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_usage_proto_init() }
@@ -406,7 +636,7 @@ func file_capgate_v1_usage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_usage_proto_rawDesc), len(file_capgate_v1_usage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

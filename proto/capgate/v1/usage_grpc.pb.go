@@ -21,7 +21,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Usage_ListUsage_FullMethodName = "/capgate.v1.Usage/ListUsage"
+	Usage_ListUsage_FullMethodName      = "/capgate.v1.Usage/ListUsage"
+	Usage_ListDailyUsage_FullMethodName = "/capgate.v1.Usage/ListDailyUsage"
 )
 
 // UsageClient is the client API for Usage service.
@@ -32,6 +33,8 @@ const (
 type UsageClient interface {
 	// Lists tenants with limits, and their use. A page may be short. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
+	// Lists the use of a tenant's limits on each of the last days. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
+	ListDailyUsage(ctx context.Context, in *ListDailyUsageRequest, opts ...grpc.CallOption) (*ListDailyUsageResponse, error)
 }
 
 type usageClient struct {
@@ -52,6 +55,16 @@ func (c *usageClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts 
 	return out, nil
 }
 
+func (c *usageClient) ListDailyUsage(ctx context.Context, in *ListDailyUsageRequest, opts ...grpc.CallOption) (*ListDailyUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDailyUsageResponse)
+	err := c.cc.Invoke(ctx, Usage_ListDailyUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // UsageServer is the server API for Usage service.
 // All implementations must embed UnimplementedUsageServer
 // for forward compatibility.
@@ -60,6 +73,8 @@ func (c *usageClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts 
 type UsageServer interface {
 	// Lists tenants with limits, and their use. A page may be short. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
+	// Lists the use of a tenant's limits on each of the last days. UNAVAILABLE (USAGE_UNAVAILABLE) if Redis is away.
+	ListDailyUsage(context.Context, *ListDailyUsageRequest) (*ListDailyUsageResponse, error)
 	mustEmbedUnimplementedUsageServer()
 }
 
@@ -72,6 +87,9 @@ type UnimplementedUsageServer struct{}
 
 func (UnimplementedUsageServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
+}
+func (UnimplementedUsageServer) ListDailyUsage(context.Context, *ListDailyUsageRequest) (*ListDailyUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDailyUsage not implemented")
 }
 func (UnimplementedUsageServer) mustEmbedUnimplementedUsageServer() {}
 func (UnimplementedUsageServer) testEmbeddedByValue()               {}
@@ -112,6 +130,24 @@ func _Usage_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Usage_ListDailyUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDailyUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UsageServer).ListDailyUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Usage_ListDailyUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UsageServer).ListDailyUsage(ctx, req.(*ListDailyUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Usage_ServiceDesc is the grpc.ServiceDesc for Usage service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +158,10 @@ var Usage_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUsage",
 			Handler:    _Usage_ListUsage_Handler,
+		},
+		{
+			MethodName: "ListDailyUsage",
+			Handler:    _Usage_ListDailyUsage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
