@@ -80,23 +80,16 @@ func (p *gatewayPort) do(ctx context.Context, method, path string, body, answer 
 		}
 		text = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(p.base.String(), "/")+path, text)
+	resp, err := p.send(ctx, method, path, text)
 	if err != nil {
 		return err
-	}
-	if header := p.header(); header != "" {
-		req.Header.Set("Authorization", header)
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return exitError{exitUnreachable, errors.New(unreachable(ctx, p.name(), p.target(), err) + "; " + p.setting())}
 	}
 	defer resp.Body.Close()
 	decoder := json.NewDecoder(io.LimitReader(resp.Body, maxResponse))
 	if resp.StatusCode == http.StatusOK {
 		var text json.RawMessage
 		if decoder.Decode(&text) != nil || decode(text, answer) != nil {
-			return refused("%s answers, but not as the admin API of a capgate gateway; %s", req.URL.Host, p.setting())
+			return refused("%s answers, but not as the admin API of a capgate gateway; %s", p.base.Host, p.setting())
 		}
 		return nil
 	}
@@ -108,11 +101,28 @@ func (p *gatewayPort) do(ctx context.Context, method, path string, body, answer 
 	switch err := decoder.Decode(&problem); {
 	case err != nil || problem.Detail == "":
 		return exitError{exit, fmt.Errorf("%s: %s is not the admin API of a capgate gateway; %s", resp.Status,
-			req.URL.Host, p.setting())}
+			p.base.Host, p.setting())}
 	case problem.Reason == "NO_SUCH_PATH" && p.isOther(ctx):
 		return p.otherPort()
 	}
 	return exitError{exit, fmt.Errorf("%s (%s)", p.explainRefusal(problem.Reason, problem.Detail), problem.Reason)}
+}
+
+// send sends a request with the credential, after read.
+func (p *gatewayPort) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(p.base.String(), "/")+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if header := p.header(); header != "" {
+		req.Header.Set("Authorization", header)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, exitError{exitUnreachable, errors.New(unreachable(ctx, p.name(), p.target(), err) + "; " +
+			p.setting())}
+	}
+	return resp, nil
 }
 
 // decode decodes a message, or a value of encoding/json.

@@ -65,6 +65,7 @@ func (g *secretive) runCommands(t *testing.T) {
 	env := []string{"CAPGATE_KEY=" + g.key, "XDG_CONFIG_HOME=" + t.TempDir()}
 	keyFile := filepath.Join(t.TempDir(), "key")
 	check.Must(t, os.WriteFile(keyFile, []byte(g.key), 0o600))
+	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	for _, line := range [][]string{
 		{"check", "--config", g.file},
 		{"audit", "verify", g.audit}, {"audit", "--admin", g.admin, "list"}, {"sessions", "--admin", g.admin, "list"},
@@ -84,12 +85,20 @@ func (g *secretive) runCommands(t *testing.T) {
 		{"login", "--admin", g.admin, "--key-file", keyFile}, {"logout", "--admin", g.admin},
 		{"verify", "--addr", g.public, "--admin", g.admin, "--capability", "caps", "--tool", gatewaytest.Echo,
 			"--admin-key-file", keyFile},
+		{"support-bundle", "--admin", g.admin, "--config", g.file, "--to", bundle},
 		{"probe", g.public}, {"conform", g.public}, {"config", "schema"},
 		{"link", "claude-code", "--key"},
 	} {
 		ran[line[0]] = true
 		_, stdout, stderr := runProgram(t, env, line...)
 		g.scan("capgate "+line[0], stdout+stderr)
+	}
+	parts := bundleOf(t, bundle)
+	for name, text := range parts {
+		g.scan("support bundle", name+" "+text)
+	}
+	if len(parts) < 10 {
+		t.Errorf("the support bundle has only %d parts", len(parts))
 	}
 	for _, name := range names(commandTree(stdio{})) {
 		if !ran[name] {

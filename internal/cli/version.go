@@ -29,9 +29,13 @@ type versionReport struct {
 	Platform string `json:"platform"`
 }
 
-func showVersion(o *output) error {
+func versionOfProgram() versionReport {
 	i := buildinfo.Get()
-	r := versionReport{i.Version, i.Commit, i.Date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return versionReport{i.Version, i.Commit, i.Date, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+func showVersion(o *output) error {
+	r := versionOfProgram()
 	return o.data(r, func(w io.Writer) {
 		fmt.Fprintf(w, "capgate %s\ncommit %s\ndate %s\n%s %s\n", r.Version, r.Commit, r.Date, r.Go, r.Platform)
 	})
