@@ -125,9 +125,15 @@ release-twice: setup ## make a release for all platforms twice, the second time 
 	go -C tools/release test -vet=off -count=1 -timeout 0 ./... -args -all
 
 .PHONY: release
-release: ## every file of a release into bin/release/VERSION: make release VERSION=v0.1.0
+release: ## every file of a release into bin/release/VERSION: make release VERSION=v0.1.0 [KEY=FILE] [COSIGN=cosign]
 	rm -rf bin/release/$(VERSION)
-	go -C tools/release run . -version $(VERSION) -source ../.. -out ../../bin/release/$(VERSION) $(ARGS)
+	go -C tools/release run . -version $(VERSION) -source ../.. -out ../../bin/release/$(VERSION) \
+		$(if $(KEY),-key $(abspath $(KEY))) $(if $(COSIGN),-cosign $(COSIGN)) $(ARGS)
+
+.PHONY: release-key
+release-key: ## a new key that signs releases, in the file KEY
+	@[ ! -e "$(KEY)" ] || { echo 'the file $(KEY) exists; choose another name' >&2; exit 1; }
+	umask 077 && openssl ecparam -name prime256v1 -genkey -noout -out "$(KEY)"
 
 .PHONY: lint
 lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, luacheck, the protos, and Biome for the console

@@ -63,8 +63,16 @@ func (r *release) parse(args []string) error {
 	flags.StringVar(&r.source, "source", ".", "root `directory` of the repository")
 	flags.BoolVar(&r.dirty, "dirty", false, "permit uncommitted changes, for tests")
 	only := flags.String("only", "", "`platforms` with commas, as in linux/amd64; default all")
+	key := flags.String("key", "", "`file` of the key that signs the release; default unsigned")
+	flags.StringVar(&r.cosign, "cosign", "", "`command` of cosign, which signs the checksums, too; default none")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *key != "" {
+		var err error
+		if r.key, err = readKey(*key); err != nil {
+			return err
+		}
 	}
 	if !isVersion.MatchString(r.version) {
 		return fmt.Errorf("-version is %q; write it as v0.1.0 or v0.2.0-rc.1", r.version)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -32,6 +33,8 @@ type release struct {
 	out       string // directory of the files
 	dirty     bool   // uncommitted changes are permitted
 	platforms []platform
+	key       *ecdsa.PrivateKey // signs the checksums; nil: unsigned
+	cosign    string            // command that signs the checksums, too; "": none
 	log       *log.Logger
 
 	work   string    // directory for intermediate files

@@ -3,6 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
@@ -36,7 +41,27 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := writeTestKey(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
+}
+
+// testKey signs the releases of the tests.
+var testKey *ecdsa.PrivateKey
+
+// writeTestKey makes the key, and its file.
+func writeTestKey() (err error) {
+	if testKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return err
+	}
+	der, err := x509.MarshalECPrivateKey(testKey)
+	if err != nil {
+		return err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return os.WriteFile(filepath.Join(scratch, "release.key"), text, 0o600)
 }
 
 // made returns the directory of a release of the files as they are. All tests share it.
@@ -55,7 +80,8 @@ var makeOnce = sync.OnceValues(func() (string, error) {
 // makeFrom makes a release of the repository in source.
 func makeFrom(source, dir string) error {
 	var log bytes.Buffer
-	args := []string{"-version", testVersion, "-source", source, "-out", dir, "-dirty"}
+	args := []string{"-version", testVersion, "-source", source, "-out", dir, "-dirty",
+		"-key", filepath.Join(scratch, "release.key")}
 	if !*all {
 		args = append(args, "-only", runtime.GOOS+"/"+runtime.GOARCH)
 	}

@@ -13,8 +13,10 @@ var steps = []step{
 	{"programs", (*release).makePrograms},
 	{"completions and man pages", (*release).makeDocuments},
 	{"archives", (*release).makeArchives},
+	{"the installer", (*release).makeInstaller},
 	{"notes", (*release).makeNotes},
 	{"SBOMs", (*release).makeSBOMs},
 	{"provenance", (*release).makeProvenance},
 	{"checksums", (*release).makeChecksums},
+	{"signatures", (*release).makeSignatures},
 }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// newKey returns the file of a new key, made as make release-key makes it.
+func newKey(t *testing.T, dir string) string {
+	t.Helper()
+	file := filepath.Join(dir, "release.key")
+	shell(t, `make --silent --directory ../.. release-key KEY="$1"`, file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v %v", info, err)
+	}
+	return file
+}
+
+// TestKeys: a file without a key of the right kind is refused, and none is overwritten.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := newKey(t, dir)
+	if _, err := readKey(file); err != nil {
+		t.Error(err)
+	}
+	out := shell(t, `! make --silent --directory ../.. release-key KEY="$1" 2>&1`, file)
+	if !strings.Contains(out, "exists") {
+		t.Errorf("a second key: %s", out)
+	}
+	other := filepath.Join(dir, "other.key")
+	shell(t, `openssl genpkey -algorithm ed25519 -out "$1"`, other)
+	for _, wrong := range []string{other, filepath.Join(dir, "none"), "steps.go"} {
+		if key, err := readKey(wrong); err == nil {
+			t.Errorf("%s: %v", wrong, key)
+		}
+	}
+}
+
+// TestCosign: cosign, if it is given, signs the checksums; its failure is the release's.
+func TestCosign(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cosign := filepath.Join(dir, "cosign")
+	script := "#!/bin/sh\n[ \"$1 $2 $3\" = 'sign-blob --yes --bundle' ] && cp \"$5\" \"$4\"\n"
+	must(t, os.WriteFile(cosign, []byte(script), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, checksumsFile), []byte("sums"), 0o600))
+	r := &release{source: dir, out: dir, cosign: cosign}
+	must(t, r.makeSignatures(t.Context()))
+	if got := string(read(t, dir, bundleFile)); got != "sums" {
+		t.Errorf("cosign signed %q", got)
+	}
+	r.cosign = "false"
+	if err := r.makeSignatures(t.Context()); err == nil {
+		t.Error("a failure of cosign was ignored")
+	}
+}
