@@ -93,7 +93,8 @@ func newShedder(whole *config.Config, log *slog.Logger) (shedder *overload.Shedd
 	}
 	shedder = overload.New(limits)
 	log.Info("limits of load shedding", "max_in_flight", limits.MaxInFlight,
-		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String())
+		"max_memory", limits.MaxMemory, "max_delay", limits.MaxDelay.String(),
+		"memory", have, "memory_limit", debug.SetMemoryLimit(-1)) // that of Go's garbage collector
 	return shedder, live
 }
 

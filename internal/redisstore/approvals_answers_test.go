@@ -242,7 +242,7 @@ func TestMissedEvents(t *testing.T) {
 			if !empty {
 				ask(t, k, request("1"))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), check.Patience)
 			var kinds []string
 			_ = k.Events(ctx, request("").Tenant, "1-1", func(e approvals.Event) error {
 				if e.Kind == approvals.EventsStart {

@@ -1,7 +1,6 @@
 package mcp_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -281,9 +279,7 @@ func TestSlowRedirects(t *testing.T) {
 	servers := mcp.Open(upstream.Options{})
 	check.Cleanup(t, servers.Close)
 	servers.Set([]upstream.Fleet{{Capability: id, Backends: []string{r.URL}, Protocol: &mcp.Settings{}}})
-	ctx, cancel := context.WithTimeout(within(t), time.Second)
-	defer cancel()
-	result := servers.Probe(id).(health.Direct).ProbeAddr(ctx, r.URL)
+	result := servers.Probe(id).(health.Direct).ProbeAddr(within(t), r.URL)
 	if !strings.HasPrefix(result.Reason, "the MCP server redirects to https://example.com/mcp/: HTTP 308") {
 		t.Errorf("%+v", result)
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/capgate/capgate/internal/testkit/check"
 )
@@ -26,11 +28,15 @@ func Open(t *testing.T, client *http.Client, req *http.Request) *Stream {
 	return &Stream{body: resp.Body}
 }
 
-// Until reads until a text has arrived.
+// Until reads until a text has arrived. A stream that has only heartbeats ends it in time.
 func (s *Stream) Until(t *testing.T, text string) {
 	t.Helper()
+	began := time.Now()
 	for buf := make([]byte, 4096); !s.has(text); {
 		n, err := s.body.Read(buf)
+		if err == nil && time.Since(began) > check.Patience {
+			err = os.ErrDeadlineExceeded
+		}
 		if s.got = append(s.got, buf[:n]...); err != nil && !s.has(text) {
 			t.Fatalf("%s, then %v, without %q", s.got, err, text)
 		}
