@@ -111,6 +111,7 @@ func TestInstall(t *testing.T) {
 func TestInstallVerifies(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
+	u.publish(t, testVersion) // smaller
 	at := filepath.Dir(u.script)
 	archive := (&release{version: testVersion}).archive(platform{runtime.GOOS, runtime.GOARCH})
 	with := func(want, name string, change func([]byte) []byte) {

@@ -2,6 +2,8 @@
 //
 //	release -version v0.1.0 -out bin/release/v0.1.0
 //
+//	release push bin/release/v0.1.0/capgate_0.1.0_oci.tar registry.example.com/capgate
+//
 // `make release VERSION=v0.1.0` runs it. The list of steps is in steps.go; each step is a file. Two runs for one commit
 // write the same bytes: times are the commit's, and nothing of the machine is written.
 package main
@@ -21,7 +23,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	command, args := run, os.Args[1:]
+	if len(args) > 0 && args[0] == "push" {
+		command, args = push, args[1:]
+	}
+	if err := command(ctx, args, os.Stdout); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "release:", err)
 		}

@@ -10,6 +10,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // A component is a module that is part of a program.
@@ -33,7 +40,7 @@ func (r *release) makeSBOMs(context.Context) error {
 			if err != nil {
 				return err
 			}
-			text, err := r.sbom(name, sum, parts)
+			text, err := r.sbom(subject{name, sum, "ARCHIVE", r.address(name)}, parts)
 			if err != nil {
 				return err
 			}
@@ -79,16 +86,51 @@ func (r *release) components(programs ...string) ([]component, error) {
 	return slices.SortedFunc(maps.Keys(all), byURL), nil
 }
 
-// sbom returns an SPDX document about a file with the given SHA-256 and components.
-func (r *release) sbom(name, sum string, parts []component) ([]byte, error) {
+// address returns the address of a file of the release.
+func (r *release) address(name string) string {
+	return project + "/releases/download/" + r.version + "/" + name
+}
+
+// A subject is what an SBOM is about.
+type subject struct {
+	name     string
+	sum      string // SHA-256, in hex
+	purpose  string // in the words of SPDX
+	location string // address for downloads
+}
+
+// imageSBOM returns the SBOM of an image, as an artifact that refers to it.
+func (r *release) imageSBOM(i image, p platform, img v1.Image) (v1.Image, error) {
+	of, err := partial.Descriptor(img)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := r.components(r.program(p, i.program))
+	if err != nil {
+		return nil, err
+	}
+	name := i.program + "_" + r.number() + "_" + p.arch + "_image"
+	text, err := r.sbom(subject{name, of.Digest.Hex, "CONTAINER", noAssertion}, parts)
+	if err != nil {
+		return nil, err
+	}
+	artifact := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	artifact, err = mutate.AppendLayers(mutate.ConfigMediaType(artifact, spdxType), static.NewLayer(text, spdxType))
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Subject(artifact, *of).(v1.Image), nil
+}
+
+// sbom returns an SPDX document about a subject with the given components.
+func (r *release) sbom(s subject, parts []component) ([]byte, error) {
 	const document, file = "SPDXRef-DOCUMENT", "SPDXRef-artifact"
-	d := spdx{Version: "SPDX-2.3", License: "CC0-1.0", ID: document, Name: name,
-		Namespace: project + "/spdx/" + name + "-" + sum}
+	d := spdx{Version: "SPDX-2.3", License: "CC0-1.0", ID: document, Name: s.name,
+		Namespace: project + "/spdx/" + s.name + "-" + s.sum}
 	d.Creation.Created = r.date.Format(time.RFC3339)
 	d.Creation.Creators = []string{"Organization: capgate", "Tool: capgate-release-" + r.version}
-	d.Packages = []spdxPackage{{ID: file, Name: name, Version: r.version, Purpose: "ARCHIVE",
-		Location: project + "/releases/download/" + r.version + "/" + name, Declared: "Apache-2.0",
-		Concluded: noAssertion, Copyright: noAssertion, Sums: []spdxSum{{"SHA256", sum}}}}
+	d.Packages = []spdxPackage{{ID: file, Name: s.name, Version: r.version, Purpose: s.purpose, Location: s.location,
+		Declared: license, Concluded: noAssertion, Copyright: noAssertion, Sums: []spdxSum{{"SHA256", s.sum}}}}
 	d.Relations = []spdxRelation{{document, "DESCRIBES", file}}
 	for _, c := range parts {
 		p := spdxPackage{ID: spdxID(c), Name: c.name, Version: c.version, Purpose: "LIBRARY", Location: noAssertion,

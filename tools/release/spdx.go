@@ -2,7 +2,11 @@ package main
 
 import "regexp"
 
-const noAssertion = "NOASSERTION"
+const (
+	noAssertion = "NOASSERTION"
+	license     = "Apache-2.0"            // of capgate
+	spdxType    = "application/spdx+json" // media type
+)
 
 // An spdx is a document of SPDX 2.3, as far as a release needs it.
 type spdx struct {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// push sends an image of a release to a registry, with its SBOMs: push FILE REPOSITORY. The tag is the version. The
+// credentials are those of docker login.
+func push(ctx context.Context, args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("release push", flag.ContinueOnError)
+	flags.SetOutput(stdout)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 2 {
+		return errors.New("usage: release push FILE_oci.tar REPOSITORY")
+	}
+	repository, err := name.NewRepository(flags.Arg(1))
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "capgate-release")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := unpackFile(flags.Arg(0), dir); err != nil {
+		return err
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	for _, d := range manifest.Manifests {
+		if err := pushOne(repository, index, d, options); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(stdout, "pushed %s@%s\n", repository, d.Digest) // the push counts
+	}
+	return nil
+}
+
+// pushOne sends the index under its tag, or what refers to one of its images.
+func pushOne(repository name.Repository, layout v1.ImageIndex, d v1.Descriptor, options []remote.Option) error {
+	if d.MediaType != types.OCIImageIndex {
+		img, err := layout.Image(d.Digest)
+		if err != nil {
+			return err
+		}
+		return remote.Write(repository.Digest(d.Digest.String()), img, options...)
+	}
+	index, err := layout.ImageIndex(d.Digest)
+	if err != nil {
+		return err
+	}
+	return remote.WriteIndex(repository.Tag(d.Annotations["org.opencontainers.image.ref.name"]), index, options...)
+}
+
+// unpackFile unpacks a tar archive into a directory, which it does not leave.
+func unpackFile(file, to string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	t := tar.NewReader(f)
+	for {
+		head, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := unpackEntry(root, head, t); err != nil {
+			return err
+		}
+	}
+}
+
+func unpackEntry(root *os.Root, head *tar.Header, content io.Reader) error {
+	name := filepath.Clean(head.Name)
+	if head.Typeflag == tar.TypeDir {
+		return root.MkdirAll(name, 0o755)
+	}
+	w, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, os.FileMode(head.Mode)&0o777)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
