@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"github.com/capgate/capgate/internal/testkit/clienttest"
 	"github.com/capgate/capgate/internal/testkit/gatewaytest"
 	"github.com/capgate/capgate/internal/testkit/issuertest"
+	"github.com/capgate/capgate/internal/testkit/kubetest"
 	"github.com/capgate/capgate/internal/testkit/oteltest"
 	"github.com/capgate/capgate/internal/testkit/redistest"
 	capgatepb "github.com/capgate/capgate/proto/capgate/v1"
@@ -55,7 +57,8 @@ policies: {shadow: true}
 cache: {ttl: 1s}
 approvals: {notices: [{name: webhook, url: '$webhook', secret_file: '$dir/secret'}]}
 shields: [{name: main, address: '$shield', timeout: 5s}]
-registration: {capabilities: ["gen-*"], policy: allow}
+registration: {allow: [127.0.0.0/8], capabilities: ["gen-*"], policy: allow}
+kubernetes: {api: {address: '$api', ca_file: '$api_ca', token_file: '$api_token'}}
 identity: {store: redis}
 issuers: [{name: corp, issuer: '$issuer', audiences: [capgate], ca_file: '$issuer_ca'}]
 limits: {calls_per_second: 5, concurrent: 1000, per_day: 1000000, shadow: true}
@@ -69,6 +72,7 @@ fleets:
   - {capability: shielded, policy: allow, shield: main, backends: ['$one']}
   - {capability: asked, manifest: '$dir/asked.yaml', discovery: {interval: 1s}, policy: allow, backends: ['$two']}
   - {capability: gone, policy: allow, backends: ['$gone']}
+  - {capability: pods, policy: allow, kubernetes: {namespace: tools, service: pods}}
   - {capability: engine, protocol: openparallax, services: [openparallax.v1.ClientService], backends: ['$engine']}
 `
 
@@ -93,13 +97,19 @@ func startGateways(t *testing.T) *gateways {
 	}
 	issuer := issuertest.Start(t)
 	shield, _ := serveShield(t)
+	api := kubetest.Start(t)
 	config := map[string]string{
+		"api": api.URL, "api_ca": api.CAFile, "api_token": api.TokenFile,
 		"dir": dir, "redis": redistest.Start(t).URL(), "webhook": refuses.URL, "shield": shield,
 		"tenants": g.tenants(t, "acme", "globex"),
 		"issuer":  issuer.URL, "issuer_ca": issuer.CAFile, "collector": oteltest.Start(t).Addr,
 		"engine": gatewaytest.Serve(t, engine.New(engine.Config{}).Register).Addr,
 		"one":    one.Serve(t, call.Doc).Addr, "two": two.Serve(t, call.Live).Addr, "gone": gatewaytest.Unreachable(t),
 	}
+	pod, err := netip.ParseAddrPort(config["one"])
+	check.Must(t, err)
+	api.Put(kubetest.EndpointSlices, "tools", "pods", kubetest.Slice("pods", int(pod.Port()),
+		kubetest.Endpoint{Addr: pod.Addr().String()}))
 	g.keys = append(g.keys, issuer.Token(t, nil))
 	file := filepath.Join(dir, "capgate.yaml")
 	check.Must(t, os.WriteFile(file,

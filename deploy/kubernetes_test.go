@@ -259,12 +259,14 @@ func TestKustomize(t *testing.T) {
 		t.Errorf("the base has %d objects, and the chart %d", len(base), len(chart))
 	}
 	validate := schemas(t)
-	overlay := build("kustomize/overlays/example")
-	for name, o := range overlay {
-		if err := validate(o); err != nil {
-			t.Errorf("%s: %v", name, err)
+	for _, dir := range []string{"kustomize/overlays/example", "kustomize/overlays/kubernetes"} {
+		overlay := build(dir)
+		for name, o := range overlay {
+			if err := validate(o); err != nil {
+				t.Errorf("%s: %s: %v", dir, name, err)
+			}
 		}
+		checkPods(t, overlay)
+		t.Logf("%s: %d objects", dir, len(overlay))
 	}
-	checkPods(t, overlay)
-	t.Logf("%d and %d objects", len(base), len(overlay))
 }

@@ -40,6 +40,11 @@ var kinds = map[string]string{
 	"networking.k8s.io/v1 NetworkPolicy":      "io.k8s.api.networking.v1.NetworkPolicy",
 	"autoscaling/v2 HorizontalPodAutoscaler":  "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
 	"monitoring.coreos.com/v1 ServiceMonitor": "ServiceMonitor",
+
+	"rbac.authorization.k8s.io/v1 Role":               "io.k8s.api.rbac.v1.Role",
+	"rbac.authorization.k8s.io/v1 RoleBinding":        "io.k8s.api.rbac.v1.RoleBinding",
+	"rbac.authorization.k8s.io/v1 ClusterRole":        "io.k8s.api.rbac.v1.ClusterRole",
+	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": "io.k8s.api.rbac.v1.ClusterRoleBinding",
 }
 
 type object = map[string]any

@@ -67,9 +67,9 @@ func (p *App) AdminServices() (mount func(*guard.Mux), err error) {
 	}, err
 }
 
-// sourceOf returns the source of a backend: dns, registration or config.
+// sourceOf returns the source of a backend: dns, kubernetes, registration or config.
 func (p *App) sourceOf(capability, addr string) string {
-	for _, m := range fleetplan.MembersOf(p.fleets.registry.Members(), capability) {
+	for _, m := range fleetplan.MembersOf(p.fleets.members(), capability) {
 		if m.Addr == addr {
 			return m.Source.String()
 		}

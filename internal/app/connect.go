@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/capgate/capgate/gateway/upstream"
@@ -31,8 +29,10 @@ type Connected struct {
 func Connect(ctx context.Context, s *settings.Settings) (c Connected) {
 	others := protocols.Open(upstream.Options{})
 	defer others.Close()
-	members, problems := membersOfNames(ctx, s)
-	c.Problems = problems
+	names, problems := membersOfNames(ctx, s)
+	slices, more := membersOfSlices(ctx, s.Config)
+	members := registry.Merge(names, slices)
+	c.Problems = append(problems, more...)
 	next := (&fleetplan.Planner{Others: others}).Plan(s, members)
 	others.Set(next.Served)
 	for i := range next.Probes {
@@ -75,6 +75,5 @@ func membersOfNames(ctx context.Context, s *settings.Settings) (all []registry.M
 		}
 		all = append(all, found...)
 	}
-	slices.SortStableFunc(all, func(a, b registry.Member) int { return strings.Compare(a.Capability, b.Capability) })
 	return all, problems
 }

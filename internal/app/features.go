@@ -15,7 +15,8 @@ func features() []feature {
 		limitsFeature(),
 		quotasFeature(),
 		upstreamsFeature(),
-		registryFeature(),
+		kubernetesFeature(),
+		registryFeature(), // its run has the backends of Kubernetes, too
 		fleetsFeature(),
 		catalogFeature(),
 		authenticationFeature(),

@@ -5,8 +5,10 @@ import (
 
 	"github.com/capgate/capgate/gateway/upstream"
 	"github.com/capgate/capgate/health"
+	"github.com/capgate/capgate/internal/config"
 	"github.com/capgate/capgate/internal/fleetplan"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/router"
 )
 
@@ -14,12 +16,33 @@ import (
 type fleets struct {
 	routing   *router.Router
 	registry  *registry.Registry
+	slices    *kubernetes.Discovery // of Kubernetes
 	prober    *health.Prober
 	limits    *router.Limits
 	upstreams upstream.Protocols
 	room      upstream.Room // of their sessions
 	planner   *fleetplan.Planner
 	reloader  *reloader
+}
+
+// target looks for the backends of a configuration.
+func (f *fleets) target(cfg *config.Config) {
+	f.registry.Set(registrySettings(cfg))
+	f.slices.Set(kubernetesSettings(cfg))
+}
+
+// await waits for backends that are new in a configuration, so that a fleet does not lose its former ones before the
+// new ones are known. Those that take longer come later.
+func (f *fleets) await() {
+	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
+	defer cancel()
+	_ = f.registry.Await(ctx)
+	_ = f.slices.Await(ctx)
+}
+
+// members returns the backends from DNS, Kubernetes and registrations.
+func (f *fleets) members() []registry.Member {
+	return registry.Merge(f.registry.Members(), f.slices.Members())
 }
 
 // fleetsFeature routes calls to the fleets of the configuration.

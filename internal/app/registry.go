@@ -43,14 +43,6 @@ func registrySettings(cfg *config.Config) registry.Settings {
 	return s
 }
 
-// awaitNames waits for the addresses of new names, so that a fleet does not lose its former backends before the new
-// ones are known.
-func (p *App) awaitNames() {
-	ctx, cancel := context.WithTimeout(context.Background(), namesTime)
-	defer cancel()
-	_ = p.fleets.registry.Await(ctx) // then they come later
-}
-
 // settle waits for the first answers of DNS and of the leases, and goes on with them.
 func (p *App) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, namesTime)

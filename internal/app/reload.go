@@ -29,7 +29,7 @@ const (
 // here, by one goroutine and one after another.
 type reloader struct {
 	process *App
-	wake    chan struct{} // DNS or registrations have changed
+	wake    chan struct{} // DNS, Kubernetes or registrations have changed
 	loads   atomic.Pointer[loads]
 
 	current *settings.Settings // in force
@@ -149,17 +149,17 @@ func (r *reloader) load(because string) {
 func (r *reloader) apply(s *settings.Settings) error {
 	p, reloaded := r.process, s != r.current
 	if reloaded {
-		p.fleets.registry.Set(registrySettings(s.Config))
-		p.awaitNames()
+		p.fleets.target(s.Config)
+		p.fleets.await()
 	}
-	next := p.fleets.planner.Plan(s, p.fleets.registry.Members())
+	next := p.fleets.planner.Plan(s, p.fleets.members())
 	table, err := router.NewTable(next.Routes, p.fleets.routing.Table())
 	if err == nil {
 		err = p.apply(&change{Settings: s, Plan: next, table: table, reloaded: reloaded})
 	}
 	if err != nil {
 		if reloaded {
-			p.fleets.registry.Set(registrySettings(r.current.Config))
+			p.fleets.target(r.current.Config)
 		}
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/telemetry/tracing"
 	"github.com/capgate/capgate/internal/tenant"
@@ -101,6 +102,8 @@ type Config struct {
 	Manifests []string `yaml:"manifests" kind:"file"`
 	// Resolution of dns:///… backends.
 	DNS registry.Resolution `yaml:"dns"`
+	// Kubernetes as a source of backends.
+	Kubernetes kubernetes.Config `yaml:"kubernetes"`
 	// Permissions of backends that register themselves.
 	Registration registry.Permissions `yaml:"registration"`
 	// Each replica's copy in memory of the rules, tenants and API keys in Redis.

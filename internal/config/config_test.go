@@ -27,6 +27,7 @@ import (
 	"github.com/capgate/capgate/internal/recent"
 	"github.com/capgate/capgate/internal/redisstore"
 	"github.com/capgate/capgate/internal/registry"
+	"github.com/capgate/capgate/internal/registry/kubernetes"
 	"github.com/capgate/capgate/internal/session"
 	"github.com/capgate/capgate/internal/telemetry"
 	"github.com/capgate/capgate/internal/testkit/check"
@@ -135,6 +136,7 @@ max_connection_age_grace: 1h
 		Overload:     overload.Config{MaxMemory: 2048, MaxDelay: time.Millisecond},
 		Traces:       config.Default().Traces,
 		DNS:          registry.Resolution{Server: "10.0.0.10:53", Resolve: time.Second},
+		Kubernetes:   kubernetes.Config{API: kubernetes.API{Address: "https://kubernetes.default.svc"}},
 		Artifacts: config.Artifacts{Files: files.Config{MaxSize: 5 << 20},
 			URLs: signing.Config{MaxTTL: 2 * time.Hour}},
 		Registration: registry.Permissions{

@@ -88,6 +88,11 @@ func (f *Fleet) checkAddresses(at strictyaml.At, its *Protocol) {
 			here.Fail("", "write host:port without %q; TLS is switched on by the fleet's tls field", scheme+"://")
 		}
 	}
+	if urls && f.Kubernetes.Enabled {
+		at.Fail("kubernetes", "finds addresses, and backends with protocol: %s are URLs; list them in backends",
+			its.Name)
+		return
+	}
 	if urls && len(f.Backends) == 0 {
 		at.Fail("backends", "has no server; backends cannot register themselves with protocol: %s", its.Name)
 	}

@@ -83,8 +83,8 @@ func destinations(addr netip.Addr) []netip.Addr {
 	return ends
 }
 
-// checkAddr returns an error if no registration may have an address.
-func (r *Rules) checkAddr(addr netip.Addr) error {
+// CheckAddr returns an error if no registration may have an address.
+func (r *Permissions) CheckAddr(addr netip.Addr) error {
 	addr = addr.Unmap().WithZone("")
 	if r.allowed(addr) {
 		return nil
@@ -103,7 +103,7 @@ func (r *Rules) checkAddr(addr netip.Addr) error {
 	return nil
 }
 
-func (r *Rules) allowed(addr netip.Addr) bool {
+func (r *Permissions) allowed(addr netip.Addr) bool {
 	for _, p := range r.Allow {
 		if p.Contains(addr) {
 			return true

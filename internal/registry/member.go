@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/capgate/capgate/internal/call"
@@ -10,20 +11,18 @@ import (
 // Source is the origin of a member.
 type Source uint8
 
-// The sources. If both name a backend, DNS has precedence: the configuration names it.
+// The sources. If several name a backend, the first of them has precedence: those that the configuration names.
 const (
-	DNS   Source = iota // a dns:/// entry of the configuration
-	Lease               // a registration
+	DNS        Source = iota // a dns:/// entry of the configuration
+	Kubernetes               // an EndpointSlice
+	Lease                    // a registration
 )
 
 func (s Source) String() string {
-	if s == DNS {
-		return "dns"
-	}
-	return "registration"
+	return [...]string{DNS: "dns", Kubernetes: "kubernetes", Lease: "registration"}[s]
 }
 
-// Member is a backend from DNS or a registration.
+// Member is a backend from DNS, an EndpointSlice or a registration.
 type Member struct {
 	Capability    string
 	Addr          string       // ip:port, IPv6 in brackets
@@ -36,6 +35,13 @@ type Member struct {
 	MaxConcurrent int          // concurrent calls of all replicas; 0: no limit of its own
 	Manifest      Sum          // of its capability, if it may apply; its text is Registry.Manifest
 	Source        Source
+}
+
+// Merge returns the members of several sources, sorted by capability and address, each pair of these once.
+func Merge(sources ...[]Member) []Member {
+	all := slices.Concat(sources...)
+	slices.SortFunc(all, compare)
+	return slices.CompactFunc(all, func(a, b Member) bool { return a.Capability == b.Capability && a.Addr == b.Addr })
 }
 
 // compare orders members by capability, then address, then source.

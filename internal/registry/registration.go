@@ -218,7 +218,7 @@ func (r *Rules) pin(ctx context.Context, resolver Resolver, g *Registration) *ca
 	}
 	g.Pinned = nil
 	for _, a := range addrs {
-		if err := r.checkAddr(a); err != nil {
+		if err := r.CheckAddr(a); err != nil {
 			return notPermitted(g.Addr, err)
 		}
 		g.Pinned = append(g.Pinned, netip.AddrPortFrom(a, port))
@@ -253,7 +253,7 @@ func (r *Rules) trusted(g *Registration) bool {
 	}
 	for _, p := range g.Pinned {
 		if p.Port() != port || !p.Addr().IsValid() || p.Addr().Is4In6() || p.Addr().Zone() != "" ||
-			r.checkAddr(p.Addr()) != nil || name == "" && p.Addr() != ip {
+			r.CheckAddr(p.Addr()) != nil || name == "" && p.Addr() != ip {
 			return false
 		}
 	}

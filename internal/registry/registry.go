@@ -218,6 +218,5 @@ func (r *Registry) gather() []Member {
 			next = h.members(next, r.effective(&h.Registration))
 		}
 	}
-	slices.SortFunc(next, compare)
-	return slices.CompactFunc(next, func(a, b Member) bool { return a.Capability == b.Capability && a.Addr == b.Addr })
+	return Merge(next)
 }

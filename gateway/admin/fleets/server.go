@@ -26,7 +26,7 @@ type Config struct {
 	Router  *router.Router
 	Drains  Drains
 	Gateway func() *capgatepb.RespondingReplica
-	Source  func(capability, addr string) string // returns the source of a backend: config, dns or registration
+	Source  func(capability, addr string) string // source of a backend: config, dns, kubernetes or registration
 	// ProbedBy returns the replica that probes a backend. By default it is the one that the router knows, which may be
 	// outdated.
 	ProbedBy func(capability, addr string) string

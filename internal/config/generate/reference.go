@@ -51,6 +51,9 @@ func section(out *bytes.Buffer, path string, d *strictyaml.Description) {
 			preset = "`" + f.Default + "`"
 		} else if f.Required {
 			preset = "required"
+			if f.Unless != "" {
+				preset += " without `" + f.Unless + "`"
+			}
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, escape(value), preset, escape(f.Doc))
 	}

@@ -16,7 +16,7 @@ import (
 //	yaml:",present"  a bool that is true if the file has the mapping
 //	yaml:",extra"    the value of one of the fields of Extra
 //	default:"5s"     the value without the field, as YAML
-//	required:""      the field must be there
+//	required:""      the field must be there; a word: unless the field of this name is
 //	min, max, above  bounds of a value, the length of a text in bytes, or the number of items of a list
 //	enum:"a,b"       the only texts; a bool is true for the last one, another number is the index
 //	true:"own"       the text for which a bool is true, in place of true or of the last word of enum
@@ -198,7 +198,7 @@ func (d *Decoder) object(at Place, v reflect.Value) {
 		return
 	}
 	for _, f := range s.fields {
-		if f.required && is && !at.Has(f.name) {
+		if f.required && is && !at.Has(f.name) && (f.unless == "" || !at.Has(f.unless)) {
 			d.Missing(at, f.name, d.missing(join(at.Path, f.name)))
 		}
 	}

@@ -15,6 +15,7 @@ type Description struct {
 	Type     string // in words, as in "duration from 1s to 1h"
 	Default  string // as YAML; "": none
 	Required bool
+	Unless   string         // the field without which Required holds; "": it always does
 	Fields   []*Description // of a mapping with fixed names
 	Items    *Description   // of a list
 	Schema   map[string]any // JSON Schema, draft 2020-12
@@ -29,11 +30,15 @@ func (d *Decoder) Describe(to any, doc func(of reflect.Type, field string) strin
 func (d *Decoder) describeStruct(t reflect.Type, doc func(reflect.Type, string) string) *Description {
 	s := d.structOf(t)
 	all := &Description{Type: "mapping"}
-	properties, required := map[string]any{}, []string{}
+	properties, required, either := map[string]any{}, []string{}, []any{}
 	add := func(one *Description) {
 		all.Fields = append(all.Fields, one)
 		properties[one.Name] = one.Schema
-		if one.Required {
+		switch {
+		case one.Unless != "":
+			either = append(either, map[string]any{"anyOf": []any{map[string]any{"required": []string{one.Name}},
+				map[string]any{"required": []string{one.Unless}}}})
+		case one.Required:
 			required = append(required, one.Name)
 		}
 	}
@@ -51,6 +56,9 @@ func (d *Decoder) describeStruct(t reflect.Type, doc func(reflect.Type, string) 
 	all.Schema = map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {
 		all.Schema["required"] = required
+	}
+	if len(either) > 0 {
+		all.Schema["allOf"] = either
 	}
 	if s.scalar != nil {
 		all.orScalar(d.describe(s.scalar, t, doc))
@@ -86,7 +94,7 @@ func typesOf(value any) []string {
 func (d *Decoder) describe(f *field, of reflect.Type, doc func(reflect.Type, string) string) *Description {
 	t := of.FieldByIndex(f.index).Type
 	one := d.describeValue(f, t, doc)
-	one.Name, one.Required = f.name, f.required
+	one.Name, one.Required, one.Unless = f.name, f.required, f.unless
 	one.setDoc(doc(f.of, f.goName))
 	if f.preset != nil {
 		one.Default = of.FieldByIndex(f.index).Tag.Get("default")

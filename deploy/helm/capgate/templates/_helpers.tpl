@@ -35,6 +35,17 @@ podSelector:
     {{- include "capgate.selector" . | nindent 4 }}
 {{- end }}
 
+{{- /* The namespaces with backends of fleets, as JSON. */}}
+{{- define "capgate.namespaces" -}}
+{{- $all := list }}
+{{- range .Values.config.fleets }}
+{{- if hasKey . "kubernetes" }}
+{{- $all = append $all (.kubernetes.namespace | default $.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- $all | uniq | sortAlpha | toJson }}
+{{- end }}
+
 {{- /* The file: what the values say of it goes over config. */}}
 {{- define "capgate.config" -}}
 {{- $config := deepCopy .Values.config }}

@@ -1,0 +1,61 @@
+package kubernetes
+
+import (
+	"github.com/capgate/capgate/internal/lib/kubeapi"
+	"github.com/capgate/capgate/internal/lib/strictyaml"
+)
+
+// Config is Kubernetes as a source of backends.
+type Config struct {
+	// The API server. Default the one of the cluster in which the gateway runs, with the files of its service account.
+	API API `yaml:"api" restart:"yes"`
+}
+
+// API is an API server.
+type API struct {
+	// URL of the API server.
+	Address string `yaml:"address" kind:"api_server" default:"https://kubernetes.default.svc"`
+	// Authorities of the API server, PEM. Default those of the service account; with another address those of the
+	// system.
+	CAFile string `yaml:"ca_file" kind:"file"`
+	// File with the bearer token. Default the one of the service account; with another address none.
+	TokenFile string `yaml:"token_file" kind:"file"`
+}
+
+// Client returns the configuration of a client.
+func (a *API) Client() kubeapi.Config {
+	c := kubeapi.Config{Address: a.Address, CAFile: a.CAFile, TokenFile: a.TokenFile}
+	if a.Address == kubeapi.InClusterAddress {
+		if c.CAFile == "" {
+			c.CAFile = kubeapi.InClusterCA
+		}
+		if c.TokenFile == "" {
+			c.TokenFile = kubeapi.InClusterToken
+		}
+	}
+	return c
+}
+
+// Source are the EndpointSlices with the backends of a fleet.
+type Source struct {
+	Enabled bool `yaml:",present"`
+	// Namespace of the Service. Default the gateway's own.
+	Namespace string `yaml:"namespace" kind:"object_name"`
+	// Name of the Service.
+	Service string `yaml:"service" kind:"object_name"`
+	// Labels of the Services, in place of service: tier=tools,app in (weather,words),!canary.
+	Selector string `yaml:"selector" kind:"label_selector"`
+	// Name of the Service's port, or number of the port of its pods. Default the only TCP port, or among several the
+	// only one with appProtocol grpc or kubernetes.io/h2c.
+	Port string `yaml:"port" kind:"object_port"`
+}
+
+// Check checks that the source names its Services in one way.
+func (s *Source) Check(at strictyaml.At) {
+	switch {
+	case at.Has("service") && at.Has("selector"):
+		at.Fail("selector", "service already names the Service; give one of the two")
+	case !at.Has("service") && !at.Has("selector"):
+		at.Missing("service", "required: the name of the Service, or selector with the labels of several")
+	}
+}

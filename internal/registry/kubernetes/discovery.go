@@ -1,0 +1,210 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/capgate/capgate/internal/call"
+	"github.com/capgate/capgate/internal/lib/backoff"
+	"github.com/capgate/capgate/internal/lib/kubeapi"
+	"github.com/capgate/capgate/internal/lib/signal"
+	"github.com/capgate/capgate/internal/registry"
+)
+
+// Target is a Source of backends of a capability.
+type Target struct {
+	Capability string
+	Source
+	Weight  int          // of each backend
+	Dialect call.Dialect // Auto: the fleet's
+}
+
+// Settings are the configuration. They may change (Set).
+type Settings struct {
+	Targets []Target
+	Rules   registry.Permissions // of addresses
+}
+
+// Options configure a Discovery. The zero value works.
+type Options struct {
+	// Changed is called when Members has changed. It must not block.
+	Changed func()
+	Log     *slog.Logger // nil: discarded
+	// Namespace is that of Sources without one; "": they are an error.
+	Namespace string
+	// Mirrors has the intervals of kubeapi.Options.
+	Mirrors kubeapi.Options
+}
+
+// publishInterval is the least time between two publications, which batches the events of many slices.
+const publishInterval = 10 * time.Millisecond
+
+// Discovery has the backends that EndpointSlices name. Its methods are safe for concurrent use.
+type Discovery struct {
+	o          Options
+	members    atomic.Pointer[[]registry.Member]
+	publishing sync.Mutex
+	dirty      chan struct{}
+	restart    chan struct{} // signals that mirrors must start
+
+	mu       sync.Mutex
+	settings Settings
+	slices   following[endpointSlice]
+	problems map[string]bool // that are logged
+}
+
+// endpointSlices are the resource of all namespaces.
+var endpointSlices = kubeapi.Resource{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices"}
+
+// New returns a Discovery, which is empty before Run. The caller closes the client after Run.
+func New(c *kubeapi.Client, settings Settings, o Options) *Discovery {
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Discovery{o: o, dirty: make(chan struct{}, 1), restart: make(chan struct{}, 1), problems: map[string]bool{}}
+	mirrors := o.Mirrors
+	mirrors.Log, mirrors.Changed = o.Log, func() { signal.Wake(d.dirty) }
+	d.slices = newFollowing(c, endpointSlices, sliceMeta, mirrors)
+	d.members.Store(new([]registry.Member))
+	d.Set(settings)
+	return d
+}
+
+// Set replaces the settings. Remaining namespaces keep their objects.
+func (d *Discovery) Set(s Settings) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.Targets = slices.Clone(s.Targets)
+	namespaces := map[string]bool{}
+	for i := range s.Targets {
+		t := &s.Targets[i]
+		if t.Namespace = cmp.Or(t.Namespace, d.o.Namespace); t.Namespace != "" {
+			namespaces[t.Namespace] = true
+		}
+	}
+	d.settings = s
+	d.slices.want(namespaces, "")
+	signal.Wake(d.restart)
+	signal.Wake(d.dirty)
+}
+
+// Run follows the slices until ctx ends. It returns after all its goroutines, and is called once.
+func (d *Discovery) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-d.restart:
+			d.mu.Lock()
+			d.slices.start(ctx, &all)
+			d.mu.Unlock()
+		case <-d.dirty:
+			d.publish()
+			backoff.Sleep(ctx, publishInterval)
+		}
+	}
+	all.Wait()
+}
+
+// Await returns when the objects of all namespaces of the settings have been listed once, successfully or not, and
+// Members has the result. The error is that of ctx.
+func (d *Discovery) Await(ctx context.Context) error {
+	for _, m := range d.mirrors() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-m.Listed():
+		}
+	}
+	d.publish()
+	return nil
+}
+
+// mirrors returns the mirrors of the settings.
+func (d *Discovery) mirrors() []mirror {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.slices.all()
+}
+
+// Members returns all backends, sorted by capability and address, each pair of these once. It must not be changed.
+func (d *Discovery) Members() []registry.Member { return *d.members.Load() }
+
+// publish makes the backends that are known now the ones in force.
+func (d *Discovery) publish() {
+	d.publishing.Lock()
+	defer d.publishing.Unlock()
+	next := d.gather()
+	if slices.Equal(next, d.Members()) {
+		return
+	}
+	d.members.Store(&next)
+	d.o.Changed()
+}
+
+// gather computes the members, and logs new problems.
+func (d *Discovery) gather() []registry.Member {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []registry.Member
+	problems := map[string]bool{}
+	for i := range d.settings.Targets {
+		t := &d.settings.Targets[i]
+		found := endpointsOf(d.slicesOf(t), t.Port, d.settings.Rules.CheckAddr)
+		if t.Namespace == "" {
+			found.problem("kubernetes.namespace is required outside of a cluster")
+		}
+		all = t.members(all, found.endpoints)
+		for _, p := range found.problems {
+			if problems[t.Capability+": "+p] = true; !d.problems[t.Capability+": "+p] {
+				d.o.Log.Warn("kubernetes: endpoints left out", "capability", t.Capability, "reason", p)
+			}
+		}
+	}
+	d.problems = problems
+	return registry.Merge(all)
+}
+
+// slicesOf returns the slices of a target, in a fixed order. The caller holds d.mu.
+func (d *Discovery) slicesOf(t *Target) (of []*endpointSlice) {
+	m := d.slices.in(t.Namespace)
+	if m == nil {
+		return nil
+	}
+	selector, _ := ParseSelector(t.Selector) // the configuration was checked
+	all := m.Objects()
+	for i := range all {
+		s := &all[i]
+		service := s.Labels[serviceLabel]
+		if s.Namespace == t.Namespace && service != "" &&
+			(service == t.Service || t.Service == "" && selector.Matches(s.Labels)) {
+			of = append(of, s)
+		}
+	}
+	slices.SortFunc(of, func(a, b *endpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return of
+}
+
+// members appends the backends of a target. Backends that terminate get new calls only if there is no other one.
+func (t *Target) members(to []registry.Member, all []endpoint) []registry.Member {
+	others := slices.ContainsFunc(all, func(e endpoint) bool { return e.usage == usable })
+	for i := range all {
+		e := &all[i]
+		m := registry.Member{Capability: t.Capability, Addr: e.addr.String(), ServerName: e.host, Weight: t.Weight,
+			Zone: e.zone, Dialect: t.Dialect, Source: registry.Kubernetes}
+		if e.usage == leaving && others {
+			m.Weight = 0
+		}
+		to = append(to, m)
+	}
+	return to
+}

@@ -1,0 +1,68 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capgate/capgate/internal/lib/kubeapi"
+	"github.com/capgate/capgate/internal/lib/metric"
+)
+
+// all is the label of a resource in all namespaces.
+const all = "*"
+
+// Metrics implements metric.Source. Namespaces are those of the configuration.
+func (d *Discovery) Metrics() *metric.Set {
+	m := metric.New("capgate_kubernetes_")
+	backends := m.Add("backends", "Backends from EndpointSlices.")
+	objects := m.Add("objects", "Known objects.", "resource", "namespace")
+	stale := m.Add("stale_seconds",
+		"Time since the objects could last be followed, whose last state stays in use; 0 while they can.", "resource",
+		"namespace")
+	failures := m.Add("failures_total", "Lists and watches that failed.", "resource", "namespace")
+	lists := m.Add("lists_total", "Complete lists of the objects.", "resource", "namespace")
+	m.Read = func(w metric.Writer) {
+		w.Gauge(backends, float64(len(d.Members())))
+		for _, f := range d.mirrors() {
+			s, r := f.State(), f.Resource()
+			labels := []string{r.Name(), cmp.Or(r.Namespace, all)}
+			w.Gauge(objects, float64(s.Objects), labels...)
+			w.Gauge(stale, staleFor(&s).Seconds(), labels...)
+			w.Count(failures, s.Failures, labels...)
+			w.Count(lists, s.Lists, labels...)
+		}
+	}
+	return m
+}
+
+// staleFor returns the time since objects could last be followed; 0: they can.
+func staleFor(s *kubeapi.State) time.Duration {
+	if s.Since.IsZero() {
+		return 0
+	}
+	return time.Since(s.Since)
+}
+
+// Warnings returns what operators should know: resources that cannot be followed, and endpoints that are left out.
+func (d *Discovery) Warnings() (texts []string) {
+	for _, f := range d.mirrors() {
+		if s := f.State(); s.Err != nil {
+			texts = append(texts, fmt.Sprintf("kubernetes: %s cannot be followed for %s, and the last known state is "+
+				"used: %v", f.Resource(), staleFor(&s).Round(time.Second), s.Err))
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(d.problems)) {
+		texts = append(texts, "kubernetes: endpoints left out: "+p)
+	}
+	return texts
+}
+
+func compareResources(a, b *kubeapi.Resource) int {
+	return cmp.Or(strings.Compare(a.Plural, b.Plural), strings.Compare(a.Namespace, b.Namespace))
+}
