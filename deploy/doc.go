@@ -11,7 +11,8 @@
 //	image_test.go       what the Dockerfiles say, carried out without Docker, and run
 //	systemd_test.go     the unit
 //
-// The tests of tools/release run install/install.sh with a release, and the images of a release.
+// The tests of tools/release run install/install.sh with a release, install its packages with the scripts of packages/,
+// and run its images.
 //
 // The tests need the programs that tools/setup installs; no test is skipped.
 package deploy

@@ -63,8 +63,7 @@ func (r *release) documentEntries(completionDir, manDir string) (all []entry) {
 		all = append(all, entry{completionDir + name, filepath.Join(r.documents(), "completions", name), 0o644})
 	}
 	for _, m := range manPages {
-		name := m.name + "." + m.section
-		all = append(all, entry{manDir + name, filepath.Join(r.documents(), "man", name), 0o644})
+		all = append(all, entry{manDir + m.file(), filepath.Join(r.documents(), "man", m.file()), 0o644})
 	}
 	return all
 }

@@ -18,6 +18,9 @@ var completions = map[string]string{"bash": "capgate.bash", "zsh": "_capgate", "
 // A manPage is made of a page of the documentation.
 type manPage struct{ name, section, about, from string }
 
+// file returns the name of the page's file.
+func (m manPage) file() string { return m.name + "." + m.section }
+
 var manPages = []manPage{
 	{"capgate", "1", "gateway for the tools of AI agents, and a client of it", "docs/run/cli.md"},
 	{"capgate.yaml", "5", "configuration of capgate", "docs/run/configuration.md"},
@@ -53,7 +56,7 @@ func (r *release) makeDocuments(ctx context.Context) error {
 			return err
 		}
 		page := md2man.Render([]byte(m.markdown(string(text), r)))
-		if err := os.WriteFile(filepath.Join(r.documents(), "man", m.name+"."+m.section), page, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.documents(), "man", m.file()), page, 0o644); err != nil {
 			return err
 		}
 	}

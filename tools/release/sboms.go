@@ -53,7 +53,15 @@ func (r *release) makeSBOMs(context.Context) error {
 }
 
 // filesFor returns the files of the release that have programs for a platform.
-func (r *release) filesFor(p platform) []string { return []string{r.archive(p)} }
+func (r *release) filesFor(p platform) []string {
+	all := []string{r.archive(p)}
+	if p.system == "linux" {
+		for _, format := range formats {
+			all = append(all, r.packageName(p, format))
+		}
+	}
+	return all
+}
 
 // components returns what some programs consist of: the Go standard library, modules, and packages of the console.
 func (r *release) components(programs ...string) ([]component, error) {

@@ -13,6 +13,7 @@ var steps = []step{
 	{"programs", (*release).makePrograms},
 	{"completions and man pages", (*release).makeDocuments},
 	{"archives", (*release).makeArchives},
+	{"packages", (*release).makePackages},
 	{"images", (*release).makeImages},
 	{"the installer", (*release).makeInstaller},
 	{"notes", (*release).makeNotes},

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Runs after the package has been installed or upgraded, by dpkg ("configure") or rpm (1 or 2).
+set -e
+
+# The unit's processes read the configuration by this group.
+getent group capgate >/dev/null || groupadd --system capgate
+for file in /etc/capgate /etc/capgate/capgate.yaml; do
+	# Only what has the group that it was unpacked with: a choice of the operator stays.
+	if [ -e "$file" ] && [ "$(stat -c %G "$file")" = root ]; then
+		chgrp capgate "$file"
+	fi
+done
+
+if [ -d /run/systemd/system ]; then
+	systemctl daemon-reload
+	# A running gateway drains, and is replaced. One that does not run is not started.
+	systemctl try-restart capgate.service
+fi
