@@ -16,7 +16,7 @@ import (
 )
 
 // fake is an admin API with the answers of testdata/api.json, by path; those of changes also by method. In these,
-// @-4m is the time four minutes ago.
+// @-4m is the time four minutes ago, and its day in a field date.
 type fake struct {
 	answers map[string]json.RawMessage
 	change  func(field, value string) string // of every string in an answer; nil: none
@@ -146,7 +146,11 @@ func (f *fake) fill(field string, value any) any {
 		}
 	case string:
 		if d, err := time.ParseDuration(strings.TrimPrefix(v, "@")); err == nil && strings.HasPrefix(v, "@") {
-			return time.Now().Add(d).UTC().Format(time.RFC3339Nano)
+			at := time.Now().Add(d).UTC()
+			if field == "date" {
+				return at.Format(time.DateOnly)
+			}
+			return at.Format(time.RFC3339Nano)
 		}
 		if f.change != nil {
 			return f.change(field, v)

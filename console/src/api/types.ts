@@ -44,3 +44,7 @@ export type CatalogEntry = Known<Schemas["CatalogEntry"], "capability">;
 export type CatalogTool = Schemas["CatalogEntry_Tool"];
 export type ListedTool = Known<Schemas["CatalogTool"], "capability" | "tool">;
 export type PlaygroundTool = Known<Schemas["PlaygroundTool"], "capability">;
+export type Decision = Known<Schemas["ListDecisionsResponse_Decision"], "tool" | "policy">;
+export type DecisionsPage = Schemas["ListDecisionsResponse"];
+export type DailyUse = Schemas["DailyUse"];
+export type DailyUsage = Schemas["ListDailyUsageResponse"];

@@ -21,6 +21,8 @@ import (
 // change feed delivers it.
 type Decider interface {
 	Explain(ctx context.Context, c *call.Call, rules ...policy.Store) (policy.Decision, []policy.Evaluation, error)
+	// ExplainAll returns the decisions of Explain on many calls. The store may be nil.
+	ExplainAll(ctx context.Context, calls []*call.Call, rules policy.Store) ([]policy.Decision, error)
 	Invalidate(policy.Change)
 }
 

@@ -824,6 +824,177 @@ func (x *ExplainPolicyResponse) GetUnknown() string {
 	return ""
 }
 
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Policy.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Required.
+	Capability string `protobuf:"bytes,2,opt,name=capability,proto3" json:"capability,omitempty"`
+	// Words, at most 256 bytes. Each must be part of the name of the tool; empty: any.
+	Query string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
+	// The same for the user or the agent of a caller. Any caller is always listed.
+	Caller string `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
+	// Maximum number of tools, 0 to 100; 0: 50. Each has a decision for each caller.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the previous page; empty: the first page.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListDecisionsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetCapability() string {
+	if x != nil {
+		return x.Capability
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By tool; of each tool the decision for any caller, and those for the callers, in one order.
+	Decisions []*ListDecisionsResponse_Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Number of callers, any caller included; at most 50.
+	Callers int32 `protobuf:"varint,3,opt,name=callers,proto3" json:"callers,omitempty"`
+	// There are further callers, or rules: set caller.
+	CallersOmitted bool `protobuf:"varint,4,opt,name=callers_omitted,json=callersOmitted,proto3" json:"callers_omitted,omitempty"`
+	// Number of tools on all pages.
+	Tools         int32 `protobuf:"varint,5,opt,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*ListDecisionsResponse_Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetCallers() int32 {
+	if x != nil {
+		return x.Callers
+	}
+	return 0
+}
+
+func (x *ListDecisionsResponse) GetCallersOmitted() bool {
+	if x != nil {
+		return x.CallersOmitted
+	}
+	return false
+}
+
+func (x *ListDecisionsResponse) GetTools() int32 {
+	if x != nil {
+		return x.Tools
+	}
+	return 0
+}
+
 type ComparePoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty or "-": the tenants of recent calls. Otherwise one.
@@ -834,7 +1005,7 @@ type ComparePoliciesRequest struct {
 
 func (x *ComparePoliciesRequest) Reset() {
 	*x = ComparePoliciesRequest{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	mi := &file_capgate_v1_policies_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1017,7 @@ func (x *ComparePoliciesRequest) String() string {
 func (*ComparePoliciesRequest) ProtoMessage() {}
 
 func (x *ComparePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[11]
+	mi := &file_capgate_v1_policies_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1030,7 @@ func (x *ComparePoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparePoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{11}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ComparePoliciesRequest) GetTenant() string {
@@ -885,7 +1056,7 @@ type ComparePoliciesResponse struct {
 
 func (x *ComparePoliciesResponse) Reset() {
 	*x = ComparePoliciesResponse{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	mi := &file_capgate_v1_policies_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1068,7 @@ func (x *ComparePoliciesResponse) String() string {
 func (*ComparePoliciesResponse) ProtoMessage() {}
 
 func (x *ComparePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[12]
+	mi := &file_capgate_v1_policies_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1081,7 @@ func (x *ComparePoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparePoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ComparePoliciesResponse) GetChanges() []*ComparePoliciesResponse_PolicyChange {
@@ -960,7 +1131,7 @@ type ExplainPolicyResponse_Look struct {
 
 func (x *ExplainPolicyResponse_Look) Reset() {
 	*x = ExplainPolicyResponse_Look{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[13]
+	mi := &file_capgate_v1_policies_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1143,7 @@ func (x *ExplainPolicyResponse_Look) String() string {
 func (*ExplainPolicyResponse_Look) ProtoMessage() {}
 
 func (x *ExplainPolicyResponse_Look) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[13]
+	mi := &file_capgate_v1_policies_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,6 +1208,96 @@ func (x *ExplainPolicyResponse_Look) GetDecided() bool {
 	return false
 }
 
+// Decision is the decision on the calls of a tool by a caller.
+type ListDecisionsResponse_Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tool  string                 `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Empty: a call without a user, or of a user that no rule names.
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// The same for the agent.
+	Agent string `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
+	// allow, ask or block.
+	Policy string `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The level that decides.
+	Level string `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`
+	// Rules name the tool, and the catalog does not have it.
+	Unlisted      bool `protobuf:"varint,6,opt,name=unlisted,proto3" json:"unlisted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse_Decision) Reset() {
+	*x = ListDecisionsResponse_Decision{}
+	mi := &file_capgate_v1_policies_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse_Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse_Decision) ProtoMessage() {}
+
+func (x *ListDecisionsResponse_Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_capgate_v1_policies_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse_Decision.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse_Decision) Descriptor() ([]byte, []int) {
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12, 0}
+}
+
+func (x *ListDecisionsResponse_Decision) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse_Decision) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse_Decision) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse_Decision) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse_Decision) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse_Decision) GetUnlisted() bool {
+	if x != nil {
+		return x.Unlisted
+	}
+	return false
+}
+
 // PolicyChange is a decision that the candidates would change.
 type ComparePoliciesResponse_PolicyChange struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1059,7 +1320,7 @@ type ComparePoliciesResponse_PolicyChange struct {
 
 func (x *ComparePoliciesResponse_PolicyChange) Reset() {
 	*x = ComparePoliciesResponse_PolicyChange{}
-	mi := &file_capgate_v1_policies_proto_msgTypes[14]
+	mi := &file_capgate_v1_policies_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1332,7 @@ func (x *ComparePoliciesResponse_PolicyChange) String() string {
 func (*ComparePoliciesResponse_PolicyChange) ProtoMessage() {}
 
 func (x *ComparePoliciesResponse_PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_capgate_v1_policies_proto_msgTypes[14]
+	mi := &file_capgate_v1_policies_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1345,7 @@ func (x *ComparePoliciesResponse_PolicyChange) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ComparePoliciesResponse_PolicyChange.ProtoReflect.Descriptor instead.
 func (*ComparePoliciesResponse_PolicyChange) Descriptor() ([]byte, []int) {
-	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{12, 0}
+	return file_capgate_v1_policies_proto_rawDescGZIP(), []int{14, 0}
 }
 
 func (x *ComparePoliciesResponse_PolicyChange) GetTenant() string {
@@ -1240,7 +1501,30 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"capability\x12\x12\n" +
 	"\x04tool\x18\x05 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06policy\x18\x06 \x01(\tR\x06policy\x12\x18\n" +
-	"\adecided\x18\a \x01(\bR\adecided\"0\n" +
+	"\adecided\x18\a \x01(\bR\adecided\"\xb8\x01\n" +
+	"\x14ListDecisionsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1e\n" +
+	"\n" +
+	"capability\x18\x02 \x01(\tR\n" +
+	"capability\x12\x14\n" +
+	"\x05query\x18\x03 \x01(\tR\x05query\x12\x16\n" +
+	"\x06caller\x18\x04 \x01(\tR\x06caller\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\xf7\x02\n" +
+	"\x15ListDecisionsResponse\x12H\n" +
+	"\tdecisions\x18\x01 \x03(\v2*.capgate.v1.ListDecisionsResponse.DecisionR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x18\n" +
+	"\acallers\x18\x03 \x01(\x05R\acallers\x12'\n" +
+	"\x0fcallers_omitted\x18\x04 \x01(\bR\x0ecallersOmitted\x12\x14\n" +
+	"\x05tools\x18\x05 \x01(\x05R\x05tools\x1a\x92\x01\n" +
+	"\bDecision\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x16\n" +
+	"\x06policy\x18\x04 \x01(\tR\x06policy\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x1a\n" +
+	"\bunlisted\x18\x06 \x01(\bR\bunlisted\"0\n" +
 	"\x16ComparePoliciesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"\xde\x03\n" +
 	"\x17ComparePoliciesResponse\x12J\n" +
@@ -1263,13 +1547,14 @@ const file_capgate_v1_policies_proto_rawDesc = "" +
 	"\x10candidate_policy\x18\b \x01(\tR\x0fcandidatePolicy\x12'\n" +
 	"\x0fcandidate_level\x18\t \x01(\tR\x0ecandidateLevel\x12\x14\n" +
 	"\x05calls\x18\n" +
-	" \x01(\x05R\x05calls2\xd1\x05\n" +
+	" \x01(\x05R\x05calls2\xca\x06\n" +
 	"\bPolicies\x12t\n" +
 	"\tSetPolicy\x12\x1c.capgate.v1.SetPolicyRequest\x1a\x1d.capgate.v1.SetPolicyResponse\"*\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x1e:\x06policyb\x06policy\x1a\f/v1/policies\x12m\n" +
 	"\fDeletePolicy\x12\x1f.capgate.v1.DeletePolicyRequest\x1a .capgate.v1.DeletePolicyResponse\"\x1a\xf2\x8d\x1a\x02\b\x04\x82\xd3\xe4\x93\x02\x0e*\f/v1/policies\x12m\n" +
 	"\fListPolicies\x12\x1f.capgate.v1.ListPoliciesRequest\x1a .capgate.v1.ListPoliciesResponse\"\x1a\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/policies\x12x\n" +
 	"\rExplainPolicy\x12 .capgate.v1.ExplainPolicyRequest\x1a!.capgate.v1.ExplainPolicyResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:explain\x12~\n" +
 	"\x0fComparePolicies\x12\".capgate.v1.ComparePoliciesRequest\x1a#.capgate.v1.ComparePoliciesResponse\"\"\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x16\x12\x14/v1/policies:compare\x12w\n" +
+	"\rListDecisions\x12 .capgate.v1.ListDecisionsRequest\x1a!.capgate.v1.ListDecisionsResponse\"!\xf2\x8d\x1a\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/policies:matrix\x12w\n" +
 	"\n" +
 	"AcceptLoss\x12\x1d.capgate.v1.AcceptLossRequest\x1a\x1e.capgate.v1.AcceptLossResponse\"*\xf2\x8d\x1a\x04\b\x04\x10\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/policies:acceptLossB7Z5github.com/capgate/capgate/proto/capgate/v1;capgatepbb\x06proto3"
 
@@ -1285,7 +1570,7 @@ func file_capgate_v1_policies_proto_rawDescGZIP() []byte {
 	return file_capgate_v1_policies_proto_rawDescData
 }
 
-var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_capgate_v1_policies_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_capgate_v1_policies_proto_goTypes = []any{
 	(*Policy)(nil),                               // 0: capgate.v1.Policy
 	(*SetPolicyRequest)(nil),                     // 1: capgate.v1.SetPolicyRequest
@@ -1298,38 +1583,44 @@ var file_capgate_v1_policies_proto_goTypes = []any{
 	(*ListPoliciesResponse)(nil),                 // 8: capgate.v1.ListPoliciesResponse
 	(*ExplainPolicyRequest)(nil),                 // 9: capgate.v1.ExplainPolicyRequest
 	(*ExplainPolicyResponse)(nil),                // 10: capgate.v1.ExplainPolicyResponse
-	(*ComparePoliciesRequest)(nil),               // 11: capgate.v1.ComparePoliciesRequest
-	(*ComparePoliciesResponse)(nil),              // 12: capgate.v1.ComparePoliciesResponse
-	(*ExplainPolicyResponse_Look)(nil),           // 13: capgate.v1.ExplainPolicyResponse.Look
-	(*ComparePoliciesResponse_PolicyChange)(nil), // 14: capgate.v1.ComparePoliciesResponse.PolicyChange
-	(*timestamppb.Timestamp)(nil),                // 15: google.protobuf.Timestamp
+	(*ListDecisionsRequest)(nil),                 // 11: capgate.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),                // 12: capgate.v1.ListDecisionsResponse
+	(*ComparePoliciesRequest)(nil),               // 13: capgate.v1.ComparePoliciesRequest
+	(*ComparePoliciesResponse)(nil),              // 14: capgate.v1.ComparePoliciesResponse
+	(*ExplainPolicyResponse_Look)(nil),           // 15: capgate.v1.ExplainPolicyResponse.Look
+	(*ListDecisionsResponse_Decision)(nil),       // 16: capgate.v1.ListDecisionsResponse.Decision
+	(*ComparePoliciesResponse_PolicyChange)(nil), // 17: capgate.v1.ComparePoliciesResponse.PolicyChange
+	(*timestamppb.Timestamp)(nil),                // 18: google.protobuf.Timestamp
 }
 var file_capgate_v1_policies_proto_depIdxs = []int32{
-	15, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
-	15, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
-	15, // 2: capgate.v1.Policy.expire_time:type_name -> google.protobuf.Timestamp
+	18, // 0: capgate.v1.Policy.update_time:type_name -> google.protobuf.Timestamp
+	18, // 1: capgate.v1.Policy.create_time:type_name -> google.protobuf.Timestamp
+	18, // 2: capgate.v1.Policy.expire_time:type_name -> google.protobuf.Timestamp
 	0,  // 3: capgate.v1.SetPolicyRequest.policy:type_name -> capgate.v1.Policy
 	0,  // 4: capgate.v1.SetPolicyResponse.policy:type_name -> capgate.v1.Policy
 	0,  // 5: capgate.v1.ListPoliciesResponse.policies:type_name -> capgate.v1.Policy
-	13, // 6: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
-	14, // 7: capgate.v1.ComparePoliciesResponse.changes:type_name -> capgate.v1.ComparePoliciesResponse.PolicyChange
-	1,  // 8: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
-	3,  // 9: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
-	7,  // 10: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
-	9,  // 11: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
-	11, // 12: capgate.v1.Policies.ComparePolicies:input_type -> capgate.v1.ComparePoliciesRequest
-	5,  // 13: capgate.v1.Policies.AcceptLoss:input_type -> capgate.v1.AcceptLossRequest
-	2,  // 14: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
-	4,  // 15: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
-	8,  // 16: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
-	10, // 17: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
-	12, // 18: capgate.v1.Policies.ComparePolicies:output_type -> capgate.v1.ComparePoliciesResponse
-	6,  // 19: capgate.v1.Policies.AcceptLoss:output_type -> capgate.v1.AcceptLossResponse
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	15, // 6: capgate.v1.ExplainPolicyResponse.looks:type_name -> capgate.v1.ExplainPolicyResponse.Look
+	16, // 7: capgate.v1.ListDecisionsResponse.decisions:type_name -> capgate.v1.ListDecisionsResponse.Decision
+	17, // 8: capgate.v1.ComparePoliciesResponse.changes:type_name -> capgate.v1.ComparePoliciesResponse.PolicyChange
+	1,  // 9: capgate.v1.Policies.SetPolicy:input_type -> capgate.v1.SetPolicyRequest
+	3,  // 10: capgate.v1.Policies.DeletePolicy:input_type -> capgate.v1.DeletePolicyRequest
+	7,  // 11: capgate.v1.Policies.ListPolicies:input_type -> capgate.v1.ListPoliciesRequest
+	9,  // 12: capgate.v1.Policies.ExplainPolicy:input_type -> capgate.v1.ExplainPolicyRequest
+	13, // 13: capgate.v1.Policies.ComparePolicies:input_type -> capgate.v1.ComparePoliciesRequest
+	11, // 14: capgate.v1.Policies.ListDecisions:input_type -> capgate.v1.ListDecisionsRequest
+	5,  // 15: capgate.v1.Policies.AcceptLoss:input_type -> capgate.v1.AcceptLossRequest
+	2,  // 16: capgate.v1.Policies.SetPolicy:output_type -> capgate.v1.SetPolicyResponse
+	4,  // 17: capgate.v1.Policies.DeletePolicy:output_type -> capgate.v1.DeletePolicyResponse
+	8,  // 18: capgate.v1.Policies.ListPolicies:output_type -> capgate.v1.ListPoliciesResponse
+	10, // 19: capgate.v1.Policies.ExplainPolicy:output_type -> capgate.v1.ExplainPolicyResponse
+	14, // 20: capgate.v1.Policies.ComparePolicies:output_type -> capgate.v1.ComparePoliciesResponse
+	12, // 21: capgate.v1.Policies.ListDecisions:output_type -> capgate.v1.ListDecisionsResponse
+	6,  // 22: capgate.v1.Policies.AcceptLoss:output_type -> capgate.v1.AcceptLossResponse
+	16, // [16:23] is the sub-list for method output_type
+	9,  // [9:16] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_capgate_v1_policies_proto_init() }
@@ -1344,7 +1635,7 @@ func file_capgate_v1_policies_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_capgate_v1_policies_proto_rawDesc), len(file_capgate_v1_policies_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

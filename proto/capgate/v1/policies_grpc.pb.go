@@ -26,6 +26,7 @@ const (
 	Policies_ListPolicies_FullMethodName    = "/capgate.v1.Policies/ListPolicies"
 	Policies_ExplainPolicy_FullMethodName   = "/capgate.v1.Policies/ExplainPolicy"
 	Policies_ComparePolicies_FullMethodName = "/capgate.v1.Policies/ComparePolicies"
+	Policies_ListDecisions_FullMethodName   = "/capgate.v1.Policies/ListDecisions"
 	Policies_AcceptLoss_FullMethodName      = "/capgate.v1.Policies/AcceptLoss"
 )
 
@@ -66,6 +67,9 @@ type PoliciesClient interface {
 	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
 	// would be another one.
 	ComparePolicies(ctx context.Context, in *ComparePoliciesRequest, opts ...grpc.CallOption) (*ComparePoliciesResponse, error)
+	// Lists the decisions on the tools of a capability: for any caller, and for the users and agents that rules of the
+	// tenant name. Each is the decision of ExplainPolicy.
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// Accepts that the store has lost rules, so that calls are decided by those that it has now. Before that, calls whose
 	// rules are not in memory are rejected. FAILED_PRECONDITION (RULES_NOT_LOST) if no replica has found a loss.
 	AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error)
@@ -129,6 +133,16 @@ func (c *policiesClient) ComparePolicies(ctx context.Context, in *ComparePolicie
 	return out, nil
 }
 
+func (c *policiesClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, Policies_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *policiesClient) AcceptLoss(ctx context.Context, in *AcceptLossRequest, opts ...grpc.CallOption) (*AcceptLossResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AcceptLossResponse)
@@ -176,6 +190,9 @@ type PoliciesServer interface {
 	// Says what the candidates would change: of the tools that were called recently, or are known, those whose decision
 	// would be another one.
 	ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error)
+	// Lists the decisions on the tools of a capability: for any caller, and for the users and agents that rules of the
+	// tenant name. Each is the decision of ExplainPolicy.
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// Accepts that the store has lost rules, so that calls are decided by those that it has now. Before that, calls whose
 	// rules are not in memory are rejected. FAILED_PRECONDITION (RULES_NOT_LOST) if no replica has found a loss.
 	AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error)
@@ -203,6 +220,9 @@ func (UnimplementedPoliciesServer) ExplainPolicy(context.Context, *ExplainPolicy
 }
 func (UnimplementedPoliciesServer) ComparePolicies(context.Context, *ComparePoliciesRequest) (*ComparePoliciesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ComparePolicies not implemented")
+}
+func (UnimplementedPoliciesServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedPoliciesServer) AcceptLoss(context.Context, *AcceptLossRequest) (*AcceptLossResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptLoss not implemented")
@@ -318,6 +338,24 @@ func _Policies_ComparePolicies_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Policies_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PoliciesServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Policies_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PoliciesServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Policies_AcceptLoss_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AcceptLossRequest)
 	if err := dec(in); err != nil {
@@ -362,6 +400,10 @@ var Policies_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ComparePolicies",
 			Handler:    _Policies_ComparePolicies_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _Policies_ListDecisions_Handler,
 		},
 		{
 			MethodName: "AcceptLoss",

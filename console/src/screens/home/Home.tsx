@@ -150,6 +150,7 @@ const kinds: Record<string, [Tone, string]> = {
   fleet: ["bad", "Fleet"],
   backends: ["wait", "Backends"],
   approvals: ["wait", "Approvals"],
+  limits: ["wait", "Limits"],
   webhooks: ["wait", "Webhooks"],
   drift: ["wait", "Tools"],
   config: ["bad", "Configuration"],
@@ -176,7 +177,7 @@ function useAttention(of: Summary): NonNullable<Summary["attention"]> {
   const others = all.filter((a) => a.kind !== "approvals");
   if (waiting === 0) return others;
   const oldest = items.find((a) => stateOf(a, now()) === "pending");
-  const at = others.findIndex((a) => a.kind === "webhooks" || a.kind === "drift");
+  const at = others.findIndex((a) => ["limits", "webhooks", "drift"].includes(a.kind ?? ""));
   return others.toSpliced(at < 0 ? others.length : at, 0, {
     kind: "approvals",
     link: "#/inbox",

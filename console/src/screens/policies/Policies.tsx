@@ -14,11 +14,12 @@ import { inWords, Untrusted } from "../../parts/Untrusted";
 import { explainAddress, namesOf } from "./address";
 import { Compare } from "./Compare";
 import { Explain } from "./Explain";
+import { Matrix } from "./matrix/Matrix";
 import { RuleTool, Subject } from "./Rule";
 import { SetRule } from "./SetRule";
 
 export function Policies({ rest }: { rest: string[] }) {
-  const part = rest[0] === "candidates" || rest[0] === "explain" ? rest[0] : "";
+  const part = ["candidates", "explain", "matrix"].find((p) => p === rest[0]) ?? "";
   const here = "#/policies" + (part && "/" + part);
   return (
     <Screen title="Policies" about="Which calls are allowed, asked about or blocked">
@@ -27,12 +28,15 @@ export function Policies({ rest }: { rest: string[] }) {
         here={here}
         of={[
           ["#/policies", "Rules"],
+          ["#/policies/matrix", "Matrix"],
           ["#/policies/explain", "Explain"],
           ["#/policies/candidates", "Candidates"],
         ]}
       />
       {part === "explain" ? (
         <Explain key={rest[1] ?? ""} of={namesOf(rest[1] ?? "")} start={Boolean(rest[1])} />
+      ) : part === "matrix" ? (
+        <Matrix />
       ) : (
         <Rules key={part} candidate={part === "candidates"} />
       )}

@@ -14,6 +14,7 @@ import { useSession } from "../../parts/session";
 import { Ago } from "../../parts/Time";
 import { inWords, Untrusted } from "../../parts/Untrusted";
 import { Configured } from "./Configured";
+import { Days, Near, useDays } from "./days/Days";
 import { Keys } from "./Keys";
 import { Limits } from "./Limits";
 
@@ -152,6 +153,7 @@ const patterns = (text: string) => text.split(/[\s,]+/).filter(Boolean);
 function One({ id }: { id: string }) {
   const { me } = useSession();
   const { value: t, error, reload } = useGet<Tenant>(pathTo(id));
+  const usage = useDays(id);
   const { may: mayAll, why: whyAll } = useMay("admin", allTenants);
   const [asked, ask] = useState<"state" | "change" | "delete">();
   const fixed = t?.source === "file";
@@ -169,6 +171,7 @@ function One({ id }: { id: string }) {
       }
     >
       <div class="stack">
+        <Near of={usage.value} />
         <Trouble problem={error} retry={reload} what="tenants" />
         {!t && !error && <Loading />}
         {t && (
@@ -222,6 +225,7 @@ function One({ id }: { id: string }) {
           />
         )}
         <Limits tenant={id} />
+        <Days tenant={id} usage={usage} />
       </div>
       {t && asked === "change" && <ChangeTenant tenant={t} onClose={() => ask(undefined)} onDone={reload} />}
       {t && asked === "state" && <Switch tenant={t} onClose={() => ask(undefined)} onDone={reload} />}

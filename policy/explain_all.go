@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/capgate/capgate/internal/call"
+)
+
+// ExplainAll returns the decisions on many calls, as Explain does for each, with few queries to the store. A nil store
+// has no rules.
+func (d *Decider) ExplainAll(ctx context.Context, calls []*call.Call, store Store) ([]Decision, error) {
+	var stores []Store
+	if store != nil {
+		b := &batch{store: store, found: map[string]map[Name]Found{}}
+		for _, c := range calls { // to learn the names of the rules
+			if _, _, err := d.Explain(ctx, c, b); err != nil {
+				return nil, err
+			}
+		}
+		if err := b.load(ctx); err != nil {
+			return nil, err
+		}
+		stores = append(stores, b)
+	}
+	decisions := make([]Decision, len(calls))
+	for i, c := range calls {
+		decision, _, err := d.Explain(ctx, c, stores...)
+		if err != nil {
+			return nil, err
+		}
+		decisions[i] = decision
+	}
+	return decisions, nil
+}
+
+// batch is a Store of the rules that were requested before it was loaded. Until then it has none.
+type batch struct {
+	store Store
+	found map[string]map[Name]Found // by tenant
+}
+
+// Find implements Store.
+func (b *batch) Find(_ context.Context, tenant string, names []Name) ([]Found, error) {
+	all := b.found[tenant]
+	if all == nil {
+		all = map[Name]Found{}
+		b.found[tenant] = all
+	}
+	found := make([]Found, len(names))
+	for i, n := range names {
+		found[i] = all[n]
+		all[n] = found[i]
+	}
+	return found, nil
+}
+
+// load queries the store for all names.
+func (b *batch) load(ctx context.Context) error {
+	for tenant, found := range b.found {
+		for names := range slices.Chunk(slices.Collect(maps.Keys(found)), maxNamesPerQuery) {
+			answers, err := b.store.Find(ctx, tenant, names)
+			if err != nil {
+				return err
+			}
+			for i, n := range names[:min(len(names), len(answers))] {
+				found[n] = answers[i]
+			}
+		}
+	}
+	return nil
+}
