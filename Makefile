@@ -23,6 +23,7 @@ tool_dir = bin/tools/$(1)-$(firstword $(shell cat tools/$(1)/go.mod tools/$(1)/g
 BUF      := $(call tool_dir,buf)
 PROTOC   := $(call tool_dir,protoc)
 LINT     := $(call tool_dir,lint)
+ACTIONS  := $(call tool_dir,actionlint)
 TLC       = bin/tools/tlc-$(firstword $(shell cat tools/tlc/pom.xml tools/tlc/checksums | cksum))
 
 .PHONY: all
@@ -136,9 +137,10 @@ release-key: ## a new key that signs releases, in the file KEY
 	umask 077 && openssl ecparam -name prime256v1 -genkey -noout -out "$(KEY)"
 
 .PHONY: lint
-lint: setup $(LINT)/ok $(BUF)/ok ## golangci-lint with the layer rules, luacheck, the protos, and Biome for the console
+lint: setup $(LINT)/ok $(BUF)/ok $(ACTIONS)/ok ## golangci-lint with the layer rules, luacheck, the protos, workflows, and Biome
 	$(LINT)/golangci-lint run
 	cd tools/release && ../../$(LINT)/golangci-lint run
+	$(ACTIONS)/actionlint -shellcheck= -pyflakes=
 	CI=true go test -vet=off -run '^TestLuacheck$$' ./internal/redisstore/lua
 	cd console && ../bin/console/node_modules/.bin/biome ci
 	$(BUF)/buf lint
@@ -279,7 +281,7 @@ $(TLC)/ok:
 	cd $(@D) && sha256sum --quiet --check $(CURDIR)/tools/tlc/checksums
 	@touch $@
 
-$(BUF)/ok $(PROTOC)/ok $(LINT)/ok: bin/tools/%/ok:
+$(BUF)/ok $(PROTOC)/ok $(LINT)/ok $(ACTIONS)/ok: bin/tools/%/ok:
 	@mkdir -p $(@D)
 	cd tools/$(firstword $(subst -, ,$*)) && go build -buildvcs=false -o $(CURDIR)/$(@D)/ tool
 	@touch $@
